@@ -1,0 +1,2 @@
+def placeholder():
+    return 1

@@ -1,0 +1,36 @@
+"""Compiles the core. Everything that is not about the compiler lives in pyproject.toml."""
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+# One wheel serves CPython 3.11 and later.
+LIMITED_API = "0x030B0000"
+
+CORE = ["palette", "names"]
+
+extensions = [
+    Extension(
+        f"sepu._{name}",
+        [f"cext/_{name}.pyx"],
+        define_macros=[("Py_LIMITED_API", LIMITED_API)],
+        extra_compile_args=["-O3", "-ffp-contract=off"],
+        py_limited_api=True,
+    )
+    for name in CORE
+]
+
+ROOMS = ["cli", "http", "library", "metering", "operations", "server"]
+
+ROOMS = ["cli", "http", "library", "metering", "operations", "server"]
+
+setup(
+    package_dir={"": "src"},
+    packages=["sepu", *(f"sepu.{room}" for room in ROOMS)],
+    package_data={
+        "sepu": ["py.typed", "*.pyi"],
+        "sepu.library": ["release/*.json"],  # a link to data/release: installed, the release lies beside its reader
+        "sepu.metering": ["sql/*.sql", "sql/migrations/*.sql"],
+    },
+    ext_modules=cythonize(extensions, language_level=3, build_dir="build"),
+    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+)
