@@ -29,7 +29,7 @@ setup(
     package_data={
         "sepu": ["py.typed", "*.pyi"],
         "sepu.library": ["release/*.json"],  # a link to data/release: installed, the release lies beside its reader
-        "sepu.metering": ["sql/*.sql", "sql/migrations/*.sql"],
+        "sepu.metering": ["sql/*.sql", "sql/migrations/*.sql", "sql/statements/*.sql"],
     },
     ext_modules=cythonize(extensions, language_level=3, build_dir="build"),
     options={"bdist_wheel": {"py_limited_api": "cp311"}},

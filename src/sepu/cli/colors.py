@@ -1,0 +1,84 @@
+"""The core offline, for a person: `sepu match` and `sepu search`."""
+
+import re
+
+import click
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from sepu.cli.output import echo_json, json_option
+from sepu.library.records import Record
+from sepu.library.release import load_release
+
+_HEX = re.compile(r"#?([0-9A-Fa-f]{6})", re.ASCII)
+
+
+class HexColor(click.ParamType[str]):
+    """A colour such as #C83C23; the number sign may be left out."""
+
+    name = "#RRGGBB"
+
+    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
+        """Normalises to #RRGGBB."""
+        form = _HEX.fullmatch(value)
+        if form is None:
+            self.fail(f"{value!r} is not like '#C83C23'", param, ctx)
+        return f"#{form[1].upper()}"
+
+
+def _swatch(hex_color: str) -> Text:
+    return Text("      ", style=f"on {hex_color}")
+
+
+def _names(record: Record) -> tuple[str, str, str, str]:
+    return record.name.zh, record.name.pinyin, record.name.en, record.reliability
+
+
+@click.command()
+@click.argument("colors", nargs=-1, required=True, type=HexColor(), metavar="'#RRGGBB' ...")
+@click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
+@json_option
+def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
+    """Show the nearest colours by CIEDE2000. Offline: nothing is metered."""
+    release = load_release()
+    palette = release.palette()
+    found = [(color, palette.nearest(*bytes.fromhex(color[1:]), top)) for color in colors]
+    if as_json:
+        results = [
+            {
+                "input": color,
+                "matches": [
+                    {**release.records[position].color(), "deltaE": round(delta_e, 4)} for position, delta_e in nearest
+                ],
+            }
+            for color, nearest in found
+        ]
+        echo_json({"datasetVersion": release.manifest.version, "results": results})
+        return
+    table = Table("", "input", "", "hex", "deltaE", "zh", "pinyin", "en", "reliability")
+    for color, nearest in found:
+        for rank, (position, delta_e) in enumerate(nearest):
+            record = release.records[position]
+            given = (_swatch(color), color) if rank == 0 else ("", "")
+            table.add_row(*given, _swatch(record.hex), record.hex, f"{delta_e:.4f}", *_names(record))
+        table.add_section()
+    Console().print(table)
+
+
+@click.command()
+@click.argument("text", nargs=-1, required=True)
+@click.option("--limit", type=click.IntRange(1, 161), default=10, show_default=True, help="Results at most.")
+@json_option
+def search(text: tuple[str, ...], limit: int, as_json: bool) -> None:
+    """Find colours by Chinese name, pinyin, English name or slug. Offline: nothing is metered."""
+    release = load_release()
+    found = [release.records[position] for position in release.names().search(" ".join(text), limit)]
+    if as_json:
+        results = [record.color() for record in found]
+        echo_json({"datasetVersion": release.manifest.version, "count": len(results), "results": results})
+        return
+    table = Table("", "hex", "zh", "pinyin", "en", "reliability")
+    for record in found:
+        table.add_row(_swatch(record.hex), record.hex, *_names(record))
+    Console().print(table)

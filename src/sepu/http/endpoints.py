@@ -1,0 +1,177 @@
+"""The four endpoints: each judges a request in the contract's order, without I/O.
+
+An endpoint answers at once (`Reply`) or names the one thing to ask the ledger and what to make of its answer
+(`Pending`). Input that the contract refuses is refused only after the ledger has admitted the request, because a
+missing right and the abuse limit come first.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Protocol, TypeVar
+
+import msgspec
+
+from sepu.http.replies import JSON, Reply, error, usage_headers
+from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
+from sepu.metering.keys import Credential, credential
+from sepu.operations.errors import InputError
+from sepu.operations.match import MAX_BODY_BYTES, Matcher, MatchInput, parse_match
+from sepu.operations.search import Searcher, parse_search
+
+T = TypeVar("T")
+
+_BEARER = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
+_IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
+
+
+class Head(Protocol):
+    """The head of a request; Falcon's requests are such."""
+
+    @property
+    def query_string(self) -> str:
+        """Still percent-encoded."""
+
+    def get_header(self, name: str) -> str | None:
+        """The value; several of one name are joined by commas."""
+
+
+class Endpoint(Protocol):
+    """An endpoint that reads no body."""
+
+    def judge(self, head: Head) -> "Verdict":
+        """The reply, or what to ask the ledger first."""
+
+
+@dataclass(frozen=True, slots=True)
+class Pending(Generic[T]):
+    """What to ask the ledger, the reply to its answer, and the reply if it has none."""
+
+    command: Command[T]
+    conclude: Callable[[T], Reply]
+    unavailable: Reply
+
+
+# A Pending is consumed only as a whole, so what passes between its parts concerns nobody else.
+Verdict = Reply | Pending[Any]
+
+_UNAUTHORIZED = error("unauthorized")
+_LEDGER_DOWN = error("internal_error")
+_COMMIT_FAILED = error("usage_commit_failed")
+
+
+def _credential(head: Head) -> Credential | None:
+    form = _BEARER.fullmatch(head.get_header("Authorization") or "")
+    return form and credential(form[1])
+
+
+def _idempotency_key(head: Head) -> str:
+    key = head.get_header("Idempotency-Key")
+    if key is None:
+        raise InputError("idempotency_key_required")
+    if not _IDEMPOTENCY_KEY.fullmatch(key):
+        raise InputError("idempotency_key_invalid")
+    return key
+
+
+def _admitted(holder: Credential, reply: Reply, unavailable: Reply) -> Pending[str]:
+    """The reply, once the ledger has admitted the request."""
+    return Pending(admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome), unavailable)
+
+
+def _conclude_metered(metered: Metered) -> Reply:
+    usage = () if metered.usage is None else usage_headers(metered.usage)
+    if metered.body is None:
+        return error(metered.outcome, *usage)
+    if metered.outcome == "replayed":
+        usage = (*usage, ("Idempotency-Replayed", "true"))
+    return Reply(200, usage, metered.body)
+
+
+class LibraryEndpoint:
+    """GET /v1/library."""
+
+    def __init__(self, metadata: bytes) -> None:
+        self._reply = Reply(200, body=metadata)
+
+    def judge(self, head: Head) -> Verdict:
+        """Admits, then answers the same to everyone."""
+        holder = _credential(head)
+        return _UNAUTHORIZED if holder is None else _admitted(holder, self._reply, _LEDGER_DOWN)
+
+
+class UsageEndpoint:
+    """GET /v1/usage."""
+
+    def judge(self, head: Head) -> Verdict:
+        """Admits and reads both meters."""
+        holder = _credential(head)
+        if holder is None:
+            return _UNAUTHORIZED
+
+        def conclude(report: UsageReport) -> Reply:
+            if report.outcome != "ok":
+                return error(report.outcome)
+            # Only an active account gets this far.
+            body = {
+                "outcome": "ok",
+                "accountId": holder.account_id,
+                "planId": report.plan_id,
+                "status": "active",
+                "usage": [meter.as_dict() for meter in report.usage],
+            }
+            return Reply(200, body=msgspec.json.encode(body))
+
+        return Pending(read_usage(holder), conclude, _LEDGER_DOWN)
+
+
+class MatchEndpoint:
+    """POST /v1/match."""
+
+    def __init__(self, matcher: Matcher) -> None:
+        self._matcher = matcher
+
+    def judge(self, head: Head, body: bytes) -> Verdict:
+        """Computes the response, then charges for it. Of a body beyond the limit one byte more is enough."""
+        holder = _credential(head)
+        if holder is None:
+            return _UNAUTHORIZED
+        try:
+            key = _idempotency_key(head)
+            request = _match_input(head, body)
+        except InputError as refusal:
+            return _admitted(holder, error(refusal.code), _COMMIT_FAILED)
+        charge = Charge("color_match", request.units, request.fingerprint(), self._matcher.answer(request))
+        return Pending(meter_request(holder, key, charge), _conclude_metered, _COMMIT_FAILED)
+
+
+def _match_input(head: Head, body: bytes) -> MatchInput:
+    media_type = (head.get_header("Content-Type") or "").partition(";")[0].strip().lower()
+    if media_type != JSON or head.get_header("Content-Encoding") is not None:
+        raise InputError("unsupported_media_type")
+    if len(body) > MAX_BODY_BYTES:
+        raise InputError("payload_too_large")
+    request = parse_match(body)
+    if head.query_string:
+        raise InputError("unknown_parameter")
+    return request
+
+
+class SearchEndpoint:
+    """GET /v1/search."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self._searcher = searcher
+
+    def judge(self, head: Head) -> Verdict:
+        """Computes the response, then charges for it."""
+        holder = _credential(head)
+        if holder is None:
+            return _UNAUTHORIZED
+        try:
+            key = _idempotency_key(head)
+            request = parse_search(head.query_string)
+        except InputError as refusal:
+            return _admitted(holder, error(refusal.code), _COMMIT_FAILED)
+        charge = Charge("color_search", 1, request.fingerprint(), self._searcher.answer(request))
+        return Pending(meter_request(holder, key, charge), _conclude_metered, _COMMIT_FAILED)

@@ -1,0 +1,76 @@
+"""Replies, and the one table of the contract's errors."""
+
+from dataclasses import dataclass
+
+from sepu.metering.commands import Usage
+
+JSON = "application/json"
+
+# Clients are told to come back soon after a hitch, in a minute after abuse, tomorrow after a spent quota.
+_SOON, _MINUTE, _DAY = "1", "60", "86400"
+
+# code: status, Retry-After
+_ERRORS: dict[str, tuple[int, str | None]] = {
+    "idempotency_key_required": (400, None),
+    "idempotency_key_invalid": (400, None),
+    "body_required": (400, None),
+    "invalid_json": (400, None),
+    "unauthorized": (401, None),
+    "account_unavailable": (403, None),
+    "not_found": (404, None),
+    "method_not_allowed": (405, None),
+    "idempotency_conflict": (409, None),
+    "request_in_progress": (409, _SOON),
+    "payload_too_large": (413, None),
+    "unsupported_media_type": (415, None),
+    "invalid_body": (422, None),
+    "invalid_colors": (422, None),
+    "invalid_rgb": (422, None),
+    "invalid_top": (422, None),
+    "invalid_q": (422, None),
+    "invalid_limit": (422, None),
+    "unknown_parameter": (422, None),
+    "rate_limited": (429, _MINUTE),
+    "quota_exceeded": (429, _DAY),
+    "internal_error": (500, None),
+    "usage_commit_failed": (503, _SOON),
+    "not_ready": (503, _SOON),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Reply:
+    """A response but for its request id: a body, or the code of an error."""
+
+    status: int
+    headers: tuple[tuple[str, str], ...] = ()
+    body: bytes = b""
+    error: str | None = None
+
+    def render(self, request_id: str) -> bytes:
+        """The body; an error's carries the request id."""
+        if self.error is None:
+            return self.body
+        return f'{{"error":"{self.error}","requestId":"{request_id}"}}'.encode()
+
+
+def error(code: str, *headers: tuple[str, str]) -> Reply:
+    """The reply of a code of the contract."""
+    status, retry_after = _ERRORS[code]
+    if retry_after is not None:
+        headers = (*headers, ("Retry-After", retry_after))
+    if status == 401:
+        headers = (*headers, ("WWW-Authenticate", "Bearer"))
+    return Reply(status, headers, error=code)
+
+
+def usage_headers(usage: Usage) -> tuple[tuple[str, str], ...]:
+    """The six X-Usage headers."""
+    return (
+        ("X-Usage-Period", usage.period),
+        ("X-Usage-Meter", usage.meter),
+        ("X-Usage-Limit", str(usage.limit)),
+        ("X-Usage-Committed", str(usage.committed)),
+        ("X-Usage-Reserved", str(usage.reserved)),
+        ("X-Usage-Remaining", str(usage.remaining)),
+    )

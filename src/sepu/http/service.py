@@ -1,0 +1,37 @@
+"""The endpoints over one release of the library."""
+
+from dataclasses import dataclass
+from typing import Self
+
+import msgspec
+
+from sepu.http.endpoints import LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
+from sepu.http.replies import Reply, error
+from sepu.library.release import Release
+from sepu.operations.match import Matcher
+from sepu.operations.search import Searcher
+
+HEALTHY = Reply(200, body=b'{"status":"ok"}')
+NOT_READY = error("not_ready")
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Everything that a server needs but its ledger; shared by all its requests."""
+
+    library: LibraryEndpoint
+    usage: UsageEndpoint
+    match: MatchEndpoint
+    search: SearchEndpoint
+
+    @classmethod
+    def of(cls, release: Release) -> Self:
+        """Encodes what never changes once, here."""
+        manifest = release.manifest
+        colors = [record.color() for record in release.records]
+        return cls(
+            library=LibraryEndpoint(msgspec.json.encode(manifest)),
+            usage=UsageEndpoint(),
+            match=MatchEndpoint(Matcher(release.palette(), colors, manifest.version)),
+            search=SearchEndpoint(Searcher(release.names(), colors, manifest.version)),
+        )

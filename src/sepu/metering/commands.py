@@ -1,0 +1,133 @@
+"""What a request asks of the ledger: one statement each, and how its row is read. No I/O."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, Literal, LiteralString, TypeVar
+
+from sepu.metering import scripts
+from sepu.metering.keys import Credential
+
+T = TypeVar("T")
+
+Meter = Literal["color_match", "color_search"]
+METERS: tuple[Meter, Meter] = ("color_match", "color_search")
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """What a metered request would charge, and the response it would store."""
+
+    meter: Meter
+    units: int
+    fingerprint: bytes
+    body: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """One meter of one account in one period."""
+
+    period: str
+    meter: Meter
+    limit: int
+    committed: int
+    reserved: int
+
+    @property
+    def remaining(self) -> int:
+        """Units left; never negative, even after the plan shrank."""
+        return max(0, self.limit - self.committed - self.reserved)
+
+    def as_dict(self) -> dict[str, str | int]:
+        """The interface's UsageSnapshot."""
+        return {
+            "period": self.period,
+            "meter": self.meter,
+            "limit": self.limit,
+            "committed": self.committed,
+            "reserved": self.reserved,
+            "remaining": self.remaining,
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Metered:
+    """`charged`, `replayed`, or the contract's code of the refusal.
+
+    `usage` goes with `charged`, `replayed` and `quota_exceeded`; `body` with the first two.
+    """
+
+    outcome: str
+    usage: Usage | None = None
+    body: bytes | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class UsageReport:
+    """`ok`, or the contract's code of the refusal. The rest goes with `ok`."""
+
+    outcome: str
+    plan_id: str = ""
+    usage: tuple[Usage, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Command(Generic[T]):
+    """One statement for the ledger.
+
+    `on_duplicate` is the answer when a unique constraint refuses the row: somebody else just stored it.
+    """
+
+    statement: LiteralString
+    parameters: tuple[Any, ...]
+    read: Callable[[tuple[Any, ...]], T]
+    on_duplicate: T | None = None
+
+
+_ADMIT = scripts.statement("admit")
+_READ_USAGE = scripts.statement("read_usage")
+_METER_REQUEST = scripts.statement("meter_request")
+
+
+def admit(credential: Credential) -> Command[str]:
+    """A request that charges nothing: `ok`, or the contract's code of the refusal."""
+    return Command(_ADMIT, (credential.account_id, credential.key_hash), _read_outcome)
+
+
+def read_usage(credential: Credential) -> Command[UsageReport]:
+    """The account's two meters in the current period."""
+    return Command(_READ_USAGE, (credential.account_id, credential.key_hash), _read_usage_report)
+
+
+def meter_request(credential: Credential, idempotency_key: str, charge: Charge) -> Command[Metered]:
+    """Charges and stores, replays or refuses, in one transaction."""
+
+    def read(row: tuple[Any, ...]) -> Metered:
+        outcome, period, limit, committed, reserved, body = row
+        if period is None:
+            return Metered(outcome)
+        return Metered(outcome, Usage(period, charge.meter, limit, committed, reserved), body)
+
+    parameters = (
+        credential.account_id,
+        credential.key_hash,
+        idempotency_key,
+        charge.fingerprint,
+        charge.meter,
+        charge.units,
+        charge.body,
+    )
+    return Command(_METER_REQUEST, parameters, read, on_duplicate=Metered("request_in_progress"))
+
+
+def _read_outcome(row: tuple[Any, ...]) -> str:
+    outcome: str = row[0]
+    return outcome
+
+
+def _read_usage_report(row: tuple[Any, ...]) -> UsageReport:
+    outcome, plan_id, period, *meters = row
+    if outcome != "ok":
+        return UsageReport(outcome)
+    usage = (Usage(period, METERS[0], *meters[:3]), Usage(period, METERS[1], *meters[3:]))
+    return UsageReport(outcome, plan_id, usage)

@@ -1,0 +1,65 @@
+"""API keys: `sepu_<account>_<secret>_<checksum>`, lower-case base 32 (RFC 4648).
+
+The account's id lets a distributed store route by the key, the checksum refuses a mistyped key without asking the
+store, and of the 256-bit secret only the whole key's SHA-256 is ever kept.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+import zlib
+from base64 import b32encode
+from dataclasses import dataclass, field
+
+_FORM = re.compile(r"sepu_([a-z2-7]{16})_[a-z2-7]{52}_([a-z2-7]{7})", re.ASCII)
+_KEY_ID = re.compile(r"([a-z2-7]{16})-[a-z2-7]{8}", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class Credential:
+    """What the ledger needs to recognise a key: never the key itself."""
+
+    account_id: str
+    key_hash: bytes = field(repr=False)
+
+
+def _base32(data: bytes) -> str:
+    return b32encode(data).decode().rstrip("=").lower()
+
+
+def _checksum(payload: str) -> str:
+    return _base32(zlib.crc32(payload.encode()).to_bytes(4, "big"))
+
+
+def new_account_id() -> str:
+    """80 random bits: 16 characters."""
+    return _base32(secrets.token_bytes(10))
+
+
+def new_key_id(account_id: str) -> str:
+    """Names a key without revealing it, and names its account, so that it can be found by itself."""
+    return f"{account_id}-{_base32(secrets.token_bytes(5))}"
+
+
+def new_key(account_id: str) -> str:
+    """A new secret key of the account."""
+    payload = f"sepu_{account_id}_{_base32(secrets.token_bytes(32))}"
+    return f"{payload}_{_checksum(payload)}"
+
+
+def credential(key: str) -> Credential | None:
+    """The credential of a well-formed key; None if it is malformed or mistyped."""
+    form = _FORM.fullmatch(key)
+    if form is None:
+        return None
+    account_id, checksum = form.groups()
+    if not hmac.compare_digest(checksum, _checksum(key.rpartition("_")[0])):
+        return None
+    return Credential(account_id, hashlib.sha256(key.encode()).digest())
+
+
+def account_of(key_id: str) -> str | None:
+    """The account that a key id names; None if the id is malformed."""
+    form = _KEY_ID.fullmatch(key_id)
+    return form and form[1]

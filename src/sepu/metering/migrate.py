@@ -1,0 +1,52 @@
+"""Plain ordered migrations, applied under a lock in one transaction."""
+
+import psycopg
+
+from sepu.metering import scripts
+
+
+class MigrationError(Exception):
+    """The database's schema and this release do not fit; the message says what to do."""
+
+
+def pending(connection: psycopg.Connection) -> list[scripts.Script]:
+    """What this release would apply, in order.
+
+    Raises:
+        MigrationError: a migration was edited after it had been applied.
+    """
+    applied: dict[str, str] = {}
+    row = connection.execute(scripts.statement("has_migrations")).fetchone()
+    if row is not None and row[0]:
+        applied = dict(connection.execute(scripts.statement("read_migrations")).fetchall())
+    due = []
+    for script in scripts.migrations():
+        if script.name not in applied:
+            due.append(script)
+        elif applied[script.name] != script.sha256:
+            raise MigrationError(f"migration {script.name} is not the one that was applied to this database")
+    functions = scripts.functions()
+    if applied.get(functions.name) != functions.sha256:
+        due.append(functions)
+    return due
+
+
+def migrate(connection: psycopg.Connection) -> list[str]:
+    """Applies what is pending and returns the names; all of it or nothing."""
+    with connection.transaction():
+        connection.execute(scripts.statement("lock_migrations"))
+        connection.execute(scripts.statement("create_migration_table"))
+        due = pending(connection)
+        for script in due:
+            connection.execute(script.text)
+            connection.execute(scripts.statement("record_migration"), {"name": script.name, "sha256": script.sha256})
+    return [script.name for script in due]
+
+
+def holds_migrations(rows: list[tuple[str, str]]) -> bool:
+    """Whether the rows of `sepu.migration` cover this release's migrations.
+
+    Later ones, and newer functions, are fine: during a rolling upgrade the old servers keep serving.
+    """
+    applied = dict(rows)
+    return all(applied.get(script.name) == script.sha256 for script in scripts.migrations())

@@ -1,0 +1,38 @@
+"""The packaged `.sql` files."""
+
+import hashlib
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import LiteralString
+
+_SQL = files("sepu.metering").joinpath("sql")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A migration or the functions: a file of statements that is applied as a whole."""
+
+    name: str
+    text: LiteralString
+
+    @property
+    def sha256(self) -> str:
+        """Hex digest by which the database remembers what was applied."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def statement(name: str) -> LiteralString:
+    """The text of `sql/statements/<name>.sql`, to be run with parameters."""
+    # Psycopg takes only literal text, so that no input is ever pasted into SQL; a packaged file is as good.
+    return _SQL.joinpath("statements", f"{name}.sql").read_text("utf-8")
+
+
+def migrations() -> tuple[Script, ...]:
+    """The ordered migrations; each is applied once and never edited afterwards."""
+    found = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda file: file.name)
+    return tuple(Script(file.name, file.read_text("utf-8")) for file in found)
+
+
+def functions() -> Script:
+    """The functions; applied again whenever their text changes."""
+    return Script("functions.sql", _SQL.joinpath("functions.sql").read_text("utf-8"))

@@ -1,0 +1,209 @@
+-- The ledger's functions: one call per request, and each call decides everything. Outcomes are returned, never raised.
+-- They are the words of the interface: ok, charged, replayed, or an error code of the contract.
+--
+-- Time is an argument whose default is the database's clock, so that a test can cross a month.
+-- Every statement reads or writes one table by its primary key.
+
+-- Who asks, and what the plan allows: unauthorized, account_unavailable or ok.
+create or replace function sepu.authenticate(
+    p_account_id text, p_key_hash bytea, p_now timestamptz,
+    out outcome text, out plan_id text, out match_limit integer, out search_limit integer,
+    out requests_per_minute integer
+) language plpgsql volatile as $$
+declare
+    v_status text;
+begin
+    perform from sepu.api_key k
+     where k.account_id = p_account_id and k.key_hash = p_key_hash
+       and k.revoked_at is null and (k.expires_at is null or k.expires_at > p_now);
+    if not found then
+        outcome := 'unauthorized';
+        return;
+    end if;
+
+    select a.status, a.plan_id into v_status, plan_id from sepu.account a where a.account_id = p_account_id;
+    if v_status is distinct from 'active' then
+        outcome := 'account_unavailable';
+        return;
+    end if;
+
+    select p.match_limit, p.search_limit, p.requests_per_minute
+      into match_limit, search_limit, requests_per_minute
+      from sepu.plan p where p.plan_id = authenticate.plan_id;
+    outcome := 'ok';
+end $$;
+
+-- Counts one request against the abuse limit: true while the account is within it. The window is a minute long and
+-- starts with its first request. A request over the limit writes nothing, so a flood costs one read each.
+create or replace function sepu.count_request(
+    p_account_id text, p_lane smallint, p_requests_per_minute integer, p_now timestamptz
+) returns boolean language plpgsql volatile as $$
+declare
+    -- A window in the future is over too: a clock that was set back must not lock an account out.
+    v_from       timestamptz := p_now - interval '1 minute';
+    v_until      timestamptz := p_now + interval '1 minute';
+    v_own_lane   integer;
+    v_other_lane integer;
+begin
+    select coalesce(sum(r.requests) filter (where r.lane = p_lane), 0),
+           coalesce(sum(r.requests) filter (where r.lane <> p_lane), 0)
+      into v_own_lane, v_other_lane
+      from sepu.request_rate r
+     where r.account_id = p_account_id and r.window_start > v_from and r.window_start < v_until;
+    if v_own_lane + v_other_lane >= p_requests_per_minute then
+        return false;
+    end if;
+
+    insert into sepu.request_rate as r (account_id, lane, window_start, requests)
+    values (p_account_id, p_lane, p_now, 1)
+    on conflict (account_id, lane) do update
+       set requests = case when r.window_start > v_from and r.window_start < v_until then r.requests + 1 else 1 end,
+           window_start = case when r.window_start > v_from and r.window_start < v_until then r.window_start
+                               else excluded.window_start end
+    returning r.requests into v_own_lane;
+    return v_own_lane + v_other_lane <= p_requests_per_minute;
+end $$;
+
+-- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
+create or replace function sepu.admit(
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now(),
+    out outcome text
+) language plpgsql volatile set lock_timeout = '1s' as $$
+declare
+    v_auth record;
+begin
+    select * into v_auth from sepu.authenticate(p_account_id, p_key_hash, p_now);
+    if v_auth.outcome <> 'ok' then
+        outcome := v_auth.outcome;
+    elsif sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        outcome := 'ok';
+    else
+        outcome := 'rate_limited';
+    end if;
+end $$;
+
+-- Both meters of the current month.
+create or replace function sepu.read_usage(
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now(),
+    out outcome text, out plan_id text, out period text,
+    out match_limit integer, out match_committed integer, out match_reserved integer,
+    out search_limit integer, out search_committed integer, out search_reserved integer
+) language plpgsql volatile set lock_timeout = '1s' as $$
+declare
+    v_auth record;
+begin
+    select * into v_auth from sepu.authenticate(p_account_id, p_key_hash, p_now);
+    outcome := v_auth.outcome;
+    if outcome <> 'ok' then
+        return;
+    end if;
+    if not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        outcome := 'rate_limited';
+        return;
+    end if;
+
+    plan_id := v_auth.plan_id;
+    period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    match_limit := v_auth.match_limit;
+    search_limit := v_auth.search_limit;
+    select u.committed, u.reserved into match_committed, match_reserved
+      from sepu.usage u
+     where u.account_id = p_account_id and u.period = read_usage.period and u.meter = 'color_match';
+    select u.committed, u.reserved into search_committed, search_reserved
+      from sepu.usage u
+     where u.account_id = p_account_id and u.period = read_usage.period and u.meter = 'color_search';
+    match_committed := coalesce(match_committed, 0);
+    match_reserved := coalesce(match_reserved, 0);
+    search_committed := coalesce(search_committed, 0);
+    search_reserved := coalesce(search_reserved, 0);
+end $$;
+
+-- A metered request: charges and stores its response, or replays the stored one, or refuses. All or nothing.
+--
+-- Whoever executes holds two advisory locks until its commit: one for the key with this input, then one for the key.
+-- Neither is waited for. Not getting the first means that the same input is running. Getting the first but not the
+-- second means that the key's holder has another input, for it would hold the first as well.
+-- Should two executions ever pass (they cannot on one node), the primary key of stored_result refuses the second.
+create or replace function sepu.meter_request(
+    p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
+    p_meter text, p_units integer, p_body bytea, p_now timestamptz default now(),
+    out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
+    out body bytea
+) language plpgsql volatile set lock_timeout = '1s' as $$
+#variable_conflict use_column
+declare
+    v_auth       record;
+    v_stored     sepu.stored_result;
+    v_key        text := p_account_id || ':' || p_idempotency_key;
+    v_input_free boolean;
+    v_key_free   boolean := false;
+    v_lane       smallint;
+begin
+    select * into v_auth from sepu.authenticate(p_account_id, p_key_hash, p_now);
+    outcome := v_auth.outcome;
+    if outcome <> 'ok' then
+        return;
+    end if;
+
+    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key || ':' || encode(p_fingerprint, 'hex'), 0));
+    if v_input_free then
+        v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
+    end if;
+    -- The running request holds its lane's counter until it commits; one that is refused for its sake must not wait.
+    v_lane := case when v_key_free then 0 else 1 end;
+    if not sepu.count_request(p_account_id, v_lane, v_auth.requests_per_minute, p_now) then
+        outcome := 'rate_limited';
+        return;
+    end if;
+
+    -- Read after the locks were tried: what was running then and has committed since is seen here.
+    select * into v_stored from sepu.stored_result s
+     where s.account_id = p_account_id and s.idempotency_key = p_idempotency_key;
+    if found then
+        if v_stored.fingerprint <> p_fingerprint then
+            outcome := 'idempotency_conflict';
+            return;
+        end if;
+        outcome := 'replayed';
+        period := v_stored.period;
+        body := v_stored.body;
+        unit_limit := case when p_meter = 'color_match' then v_auth.match_limit else v_auth.search_limit end;
+        select u.committed, u.reserved into committed, reserved
+          from sepu.usage u
+         where u.account_id = p_account_id and u.period = v_stored.period and u.meter = p_meter;
+        return;
+    end if;
+    if not v_input_free then
+        outcome := 'request_in_progress';
+        return;
+    end if;
+    if not v_key_free then
+        outcome := 'idempotency_conflict';
+        return;
+    end if;
+
+    period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    unit_limit := case when p_meter = 'color_match' then v_auth.match_limit else v_auth.search_limit end;
+    insert into sepu.usage as u (account_id, period, meter, committed)
+    select p_account_id, meter_request.period, p_meter, p_units where p_units <= unit_limit
+    on conflict (account_id, period, meter) do update
+       set committed = u.committed + excluded.committed
+     where u.committed + u.reserved + excluded.committed <= unit_limit
+    returning u.committed, u.reserved into committed, reserved;
+    if not found then
+        outcome := 'quota_exceeded';
+        select u.committed, u.reserved into committed, reserved
+          from sepu.usage u
+         where u.account_id = p_account_id and u.period = meter_request.period and u.meter = p_meter;
+        committed := coalesce(committed, 0);
+        reserved := coalesce(reserved, 0);
+        return;
+    end if;
+
+    insert into sepu.stored_result
+        (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at)
+    values
+        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, meter_request.period, p_body, p_now);
+    outcome := 'charged';
+    body := p_body;
+end $$;

@@ -1,0 +1,1 @@
+select * from sepu.admit(%s, %s)

@@ -1,0 +1,1 @@
+select to_regclass('sepu.migration') is not null

@@ -1,0 +1,1 @@
+select * from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s)

@@ -1,0 +1,1 @@
+select name, sha256 from sepu.migration

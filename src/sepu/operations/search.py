@@ -1,0 +1,83 @@
+"""Searching: colours of the library by Chinese name, pinyin, English name or slug."""
+
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+from urllib.parse import parse_qsl
+
+import msgspec
+
+from sepu.operations.errors import InputError
+
+MIN_QUERY = 2
+MAX_QUERY = 64
+MAX_LIMIT = 10
+
+_PARAMETERS = frozenset({"q", "limit"})
+_LIMIT = re.compile(r"[1-9]|10", re.ASCII)
+
+
+class NameSearch(Protocol):
+    """The name index: positions of the matching colours, best first."""
+
+    def search(self, q: str, limit: int) -> list[int]:
+        """Deterministic; at most `limit`."""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchInput:
+    """Parsed input; `q` is trimmed."""
+
+    q: str
+    limit: int
+
+    def fingerprint(self) -> bytes:
+        """SHA-256 over the values. `1` is the form's version."""
+        return hashlib.sha256(b"search/1\0%d\0%b" % (self.limit, self.q.encode())).digest()
+
+
+def parse_search(query: str) -> SearchInput:
+    """Parses a query string, still percent-encoded.
+
+    Raises:
+        InputError: `unknown_parameter`, `invalid_q` or `invalid_limit`.
+    """
+    try:
+        pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
+    except ValueError:  # bytes that are not UTF-8 can be no name
+        raise InputError("invalid_q") from None
+    given: dict[str, list[str]] = {}
+    for name, value in pairs:
+        given.setdefault(name, []).append(value)
+    if not given.keys() <= _PARAMETERS:
+        raise InputError("unknown_parameter")
+    match given.get("q"):
+        case [text] if MIN_QUERY <= len(q := text.strip()) <= MAX_QUERY:
+            pass
+        case _:
+            raise InputError("invalid_q")
+    match given.get("limit", [str(MAX_LIMIT)]):
+        case [digits] if _LIMIT.fullmatch(digits):
+            return SearchInput(q, int(digits))
+        case _:
+            raise InputError("invalid_limit")
+
+
+class Searcher:
+    """Answers searches over one release.
+
+    `colors` are the records as JSON objects, in the index's order.
+    """
+
+    def __init__(self, index: NameSearch, colors: Sequence[bytes], dataset_version: str) -> None:
+        self._index = index
+        self._colors = colors
+        self._head = b'{"datasetVersion":' + msgspec.json.encode(dataset_version)
+
+    def answer(self, request: SearchInput) -> bytes:
+        """The response body."""
+        found = self._index.search(request.q, request.limit)
+        results = b",".join([self._colors[position] for position in found])
+        return b'%b,"count":%d,"results":[%b]}' % (self._head, len(found), results)

@@ -1,0 +1,73 @@
+"""gunicorn, configured and run in this process."""
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from gunicorn.app.base import BaseApplication
+
+from sepu.http import asgi, wsgi
+from sepu.http.service import Service
+from sepu.metering.ledger import AsyncLedger, Ledger
+
+Worker = Literal["asgi", "gthread", "meinheld"]
+
+_WORKER_CLASSES: dict[Worker, str] = {
+    "asgi": "asgi",
+    "gthread": "gthread",
+    "meinheld": "sepu.server.meinheld.MeinheldWorker",
+}
+_THREADS = 16
+# Database connections of one worker process: as many as can work at a time.
+_CONNECTIONS: dict[Worker, int] = {"asgi": 4, "gthread": _THREADS, "meinheld": 1}
+_RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk can stall it)
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What gunicorn is to run; `bind` is `HOST:PORT` or `unix:PATH`."""
+
+    bind: str
+    workers: int
+    worker: Worker
+    database_url: str
+
+
+class Server(BaseApplication):
+    """gunicorn over one service, which is made before the workers are forked, so that they share its memory."""
+
+    def __init__(self, settings: Settings, service: Service) -> None:
+        self._settings = settings
+        self._service = service
+        super().__init__()
+
+    def load_config(self) -> None:
+        """Called by gunicorn."""
+        options: dict[str, object] = {
+            "bind": self._settings.bind,
+            "workers": self._settings.workers,
+            "worker_class": _WORKER_CLASSES[self._settings.worker],
+            "threads": _THREADS if self._settings.worker == "gthread" else 1,
+            "asgi_lifespan": "on",
+            "keepalive": 75,
+            "timeout": 30,
+            "graceful_timeout": 30,
+            "control_socket_disable": True,
+            "proc_name": "sepu",
+        }
+        if os.access(_RAM_DISK, os.W_OK):
+            options["worker_tmp_dir"] = str(_RAM_DISK)
+        for name, value in options.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> Callable[..., Any]:
+        """The application; called by gunicorn in each worker."""
+        connections = _CONNECTIONS[self._settings.worker]
+        if self._settings.worker == "asgi":
+            return asgi.create_app(self._service, AsyncLedger(self._settings.database_url, connections))
+        ledger = Ledger(self._settings.database_url, connections)
+        ledger.open()
+        self.cfg.set("worker_exit", lambda _arbiter, _worker: ledger.close())
+        return wsgi.create_app(self._service, ledger)

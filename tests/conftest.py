@@ -1,0 +1,41 @@
+"""What all tests share: one real Postgres for the run, migrated, and accounts in it."""
+
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+
+from sepu.cli.database import connect, database
+from sepu.metering import accounts
+from sepu.metering.keys import Credential, credential
+
+
+@pytest.fixture(scope="session")
+def database_url() -> Iterator[str]:
+    """The connection string of a Postgres of this test run's own, migrated."""
+    # Not pytest's own temporary directory: its path is too long for a socket, and closed to the Postgres user.
+    with tempfile.TemporaryDirectory(prefix="sepu-test-") as directory, database(None, Path(directory)) as url:
+        yield url
+
+
+@pytest.fixture
+def connection(database_url: str) -> Iterator[psycopg.Connection]:
+    """An autocommit connection for the test to look behind the ledger with."""
+    with connect(database_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def issued(connection: psycopg.Connection) -> accounts.IssuedKey:
+    """A fresh account on the standard plan, with its key."""
+    return accounts.create_account(connection, "standard")
+
+
+@pytest.fixture
+def holder(issued: accounts.IssuedKey) -> Credential:
+    """The fresh account's credential."""
+    found = credential(issued.api_key)
+    assert found is not None
+    return found
