@@ -10,7 +10,7 @@ JSON = "application/json"
 _SOON, _MINUTE, _DAY = "1", "60", "86400"
 
 # code: status, Retry-After
-_ERRORS: dict[str, tuple[int, str | None]] = {
+ERRORS: dict[str, tuple[int, str | None]] = {
     "idempotency_key_required": (400, None),
     "idempotency_key_invalid": (400, None),
     "body_required": (400, None),
@@ -56,7 +56,7 @@ class Reply:
 
 def error(code: str, *headers: tuple[str, str]) -> Reply:
     """The reply of a code of the contract."""
-    status, retry_after = _ERRORS[code]
+    status, retry_after = ERRORS[code]
     if retry_after is not None:
         headers = (*headers, ("Retry-After", retry_after))
     if status == 401:

@@ -1,0 +1,117 @@
+"""Parsing and fingerprints; what the HTTP contract table already runs end to end is not repeated here."""
+
+import json
+import math
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sepu.operations.errors import InputError
+from sepu.operations.match import MatchInput, Matcher, parse_match
+
+channels = st.one_of(st.integers(0, 255), st.floats(0, 255))
+colors = st.lists(st.tuples(channels, channels, channels), min_size=1, max_size=5)
+
+
+def body(values: object, **rest: object) -> bytes:
+    return json.dumps({"colors": values, **rest}).encode()
+
+
+@given(colors, st.integers(1, 3))
+def test_what_is_sent_is_what_is_parsed(values: list[tuple[float, float, float]], top: int) -> None:
+    document = body([{"b": b, "r": r, "g": g} for r, g, b in values], top=top)
+    parsed = parse_match(document)
+    assert parsed == MatchInput(tuple(values), top)
+    assert [[type(c) for c in color] for color in parsed.colors] == [[type(c) for c in color] for color in values]
+    assert parsed.units == len(values)
+
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
+    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["colors", "top", "r", "g", "b"]) | st.text(), inner),
+    max_leaves=12,
+)
+
+
+@given(st.one_of(json_values.map(lambda value: json.dumps(value).encode()), st.binary()))
+def test_any_bytes_are_parsed_or_refused_by_the_contract(document: bytes) -> None:
+    try:
+        parsed = parse_match(document)
+    except InputError as refusal:
+        assert refusal.code in {
+            "body_required",
+            "invalid_json",
+            "invalid_body",
+            "unknown_parameter",
+            "invalid_colors",
+            "invalid_rgb",
+            "invalid_top",
+        }
+    else:
+        assert 1 <= parsed.units <= 5
+        assert all(0 <= channel <= 255 for color in parsed.colors for channel in color)
+
+
+@given(colors, st.integers(1, 3))
+def test_equal_input_has_equal_fingerprints(values: list[tuple[float, float, float]], top: int) -> None:
+    floats = tuple((float(r), float(g), float(b)) for r, g, b in values)
+    assert MatchInput(tuple(values), top).fingerprint() == MatchInput(floats, top).fingerprint()
+
+
+@given(colors, colors, st.integers(1, 3), st.integers(1, 3))
+def test_other_input_has_other_fingerprints(
+    one: list[tuple[float, float, float]], other: list[tuple[float, float, float]], top: int, other_top: int
+) -> None:
+    same = one == other and top == other_top
+    assert (MatchInput(tuple(one), top).fingerprint() == MatchInput(tuple(other), other_top).fingerprint()) == same
+
+
+def test_the_fingerprint_does_not_change_between_releases() -> None:
+    # Stored for 90 days: a change here would turn retries of yesterday's requests into conflicts.
+    expected = "2c7e75dbe8d3c6d0a7aa5887ce810e1f08bf7c79b63d473d6a8904e15a55903d"
+    assert MatchInput(((200, 60, 35.5),), 3).fingerprint().hex() == expected
+
+
+def test_minus_zero_is_zero() -> None:
+    assert MatchInput(((-0.0, 0, 0),), 1).fingerprint() == MatchInput(((0, 0, 0),), 1).fingerprint()
+
+
+class TwoColors:
+    """The nearest colours of a palette of two: the protocol's smallest real case."""
+
+    def nearest(self, r: float, g: float, b: float, k: int) -> list[tuple[int, float]]:
+        distances = [(0, math.dist((r, g, b), (0, 0, 0))), (1, math.dist((r, g, b), (255, 255, 255)))]
+        return sorted(distances, key=lambda pair: pair[1])[:k]
+
+
+def test_the_answer_holds_records_distances_and_the_input_as_sent() -> None:
+    matcher = Matcher(TwoColors(), [b'{"slug":"black"}', b'{"slug":"white"}'], "1.2.3")
+    answer = matcher.answer(MatchInput(((0, 0, 1.23456), (255, 255.0, 255)), 2))
+    assert msgspec.json.decode(answer) == {
+        "datasetVersion": "1.2.3",
+        "results": [
+            {
+                "input": {"r": 0, "g": 0, "b": 1.23456},
+                "matches": [
+                    {"slug": "black", "deltaE": 1.2346, "similarity": 0.9877},
+                    {"slug": "white", "deltaE": 440.9613, "similarity": 0.0},
+                ],
+            },
+            {
+                "input": {"r": 255, "g": 255.0, "b": 255},
+                "matches": [
+                    {"slug": "white", "deltaE": 0.0, "similarity": 1.0},
+                    {"slug": "black", "deltaE": 441.673, "similarity": 0.0},
+                ],
+            },
+        ],
+    }
+    assert b'"input":{"r":255,"g":255.0,"b":255}' in answer
+
+
+@pytest.mark.parametrize("depth", [500, 5_000, 16_000])
+def test_deep_nesting_is_malformed_not_fatal(depth: int) -> None:
+    with pytest.raises(InputError, match="invalid_json|invalid_body"):
+        parse_match(b"[" * depth)

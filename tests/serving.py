@@ -1,0 +1,158 @@
+"""A real `sepu serve` for tests, and a client over real sockets."""
+
+import http.client
+import json
+import os
+import platform
+import signal
+import socket
+import subprocess
+import sys
+import sysconfig
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
+WORKERS = ("asgi", "gthread", "meinheld")
+START_SECONDS = 30
+
+
+def why_not(worker: str) -> str | None:
+    """Why a worker cannot run here, or None."""
+    if worker != "meinheld":
+        return None
+    if platform.system() != "Linux" or sys.version_info >= (3, 13):
+        return "meinheld runs on Linux with CPython 3.11 and 3.12 only"
+    try:
+        import meinheld  # noqa: F401, PLC0415
+    except ImportError as error:
+        return f"meinheld cannot be imported: {error}"
+    return None
+
+
+class _UnixConnection(http.client.HTTPConnection):
+    def __init__(self, path: str, timeout: float) -> None:
+        super().__init__("localhost", timeout=timeout)
+        self._path = path
+
+    def connect(self) -> None:
+        self.sock = socket.socket(socket.AF_UNIX)
+        self.sock.settimeout(self.timeout)
+        self.sock.connect(self._path)
+
+
+@dataclass(frozen=True)
+class Response:
+    """What came back; header names in lower case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> str | None:
+        return self.json["error"] if self.status >= 400 else None
+
+
+@dataclass
+class Server:
+    """A running server; `address` is `HOST:PORT` or `unix:PATH`."""
+
+    address: str
+    process: subprocess.Popen[str]
+    log: Path
+    _kept: http.client.HTTPConnection | None = field(default=None, repr=False)
+
+    def connect(self, timeout: float = 30) -> http.client.HTTPConnection:
+        if self.address.startswith("unix:"):
+            return _UnixConnection(self.address[5:], timeout)
+        return http.client.HTTPConnection(self.address, timeout=timeout)
+
+    def socket(self) -> socket.socket:
+        """A plain socket, for requests that no client library would send."""
+        connection = self.connect()
+        connection.connect()
+        raw: socket.socket = connection.sock
+        return raw
+
+    def request(
+        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: Any = None, *, keep: bool = False
+    ) -> Response:
+        """One request, on a connection of its own or on a kept one."""
+        connection = (self._kept if keep else None) or self.connect()
+        try:
+            connection.request(method, target, body, dict(headers or {}), encode_chunked=not isinstance(body, bytes | None))
+            answer = connection.getresponse()
+            found = {name.lower(): value for name, value in answer.getheaders()}
+            response = Response(answer.status, found, answer.read())
+        finally:
+            if not keep:
+                connection.close()
+        if keep:
+            self._kept = connection
+        return response
+
+    def workers(self) -> list[int]:
+        """The process ids of the workers."""
+        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False)
+        return [int(line) for line in found.stdout.split()]
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(worker: str, database_url: str, *, workers: int = 2, ready: str = "/readyz") -> Iterator[Server]:
+    """Runs `sepu serve` until the block ends, then stops it gracefully."""
+    with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        if worker == "meinheld":
+            where, address = ["--bind", f"unix:{directory}/http"], f"unix:{directory}/http"
+        else:
+            port = free_port()
+            where, address = ["--port", str(port)], f"127.0.0.1:{port}"
+        log = Path(directory) / "log"
+        with log.open("w") as output:
+            process = subprocess.Popen(
+                [SEPU, "serve", "--worker", worker, "--workers", str(workers), *where],
+                env={**os.environ, "SEPU_DATABASE_URL": database_url},
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        server = Server(address, process, log)
+        try:
+            _await_ready(server, ready)
+            yield server
+        finally:
+            process.send_signal(signal.SIGTERM)
+            try:
+                process.wait(40)
+            finally:
+                process.kill()
+
+
+def _await_ready(server: Server, path: str) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and server.process.poll() is None:
+        try:
+            if server.request("GET", path).status == 200:
+                return
+        except OSError:
+            pass
+        time.sleep(0.05)
+    pytest.fail(f"the server did not become ready:\n{server.log.read_text()}")
