@@ -3,7 +3,7 @@
 # make lock                resolve the pinned requirements anew
 # make release             build data/release from data/facts
 
-.PHONY: build serve test lint types lock release clean
+.PHONY: build meinheld serve test lint types lock release clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -20,10 +20,30 @@ build: .venv/ready
 	$(PIP) --no-deps --no-build-isolation --editable .
 	@touch $@
 
+meinheld: .venv/meinheld-ready
+
+# Two cures by compiler flags, or a slow reader of a large response stops the worker: meinheld bundles the header
+# of greenlet 0.4, whose layout greenlet 3 has not (its own header, read first, shuts the bundled one out); and
+# its deferred epoll deletes never begin to wait for a writable socket on a kept-alive connection.
+# Setting CFLAGS drops Python's, hence the others; pip's cache does not tell flags apart, so it is not used.
+MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isolation --use-pep517
+
+.venv/meinheld-ready: requirements/meinheld.txt | .venv/ready
+	@if ! $(BIN)/python -c 'import sys; sys.exit((sys.platform, sys.implementation.name, *sys.version_info[:2]) \
+			not in {("linux", "cpython", 3, 11), ("linux", "cpython", 3, 12)})'; then \
+		echo "meinheld skipped: it works on Linux with CPython 3.11 and 3.12 only"; \
+	elif ! { sed '/^meinheld/,$$d' $< | $(MEINHELD_PIP) -r /dev/stdin && \
+		greenlet=$$($(BIN)/python -c 'import greenlet; print(*greenlet.__path__)') && \
+		CFLAGS="-O2 -DNDEBUG -fwrapv -fstack-protector-strong \
+			-DPICOEV_EPOLL_DEFER_DELETES=0 -include $$greenlet/greenlet.h" $(MEINHELD_PIP) -r $< && \
+		$(BIN)/python -c 'import meinheld.server'; } > .venv/meinheld.log 2>&1; then \
+		echo "meinheld skipped: it did not build, .venv/meinheld.log says why"; \
+	else touch $@; fi
+
 serve: build
 	@$(BIN)/sepu serve --port $(PORT)
 
-test: lint types
+test: lint types meinheld
 	$(BIN)/pytest
 
 lint: build
@@ -42,6 +62,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 lock: build
 	$(COMPILE) --upgrade --extra server --extra embedded --group dev -o requirements/dev.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --extra server -o requirements/server.txt pyproject.toml
+	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:
 	rm -rf .venv build dist src/*.egg-info src/sepu/*.so

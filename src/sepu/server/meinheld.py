@@ -1,0 +1,141 @@
+"""The meinheld worker for gunicorn: opt-in, behind a proxy, one request at a time.
+
+meinheld parses HTTP in unmaintained C which a hostile client can crash, so this worker takes unix sockets
+only: a strict proxy has to stand in front. The proxy should give up idle connections two seconds or more
+before `keepalive` is over, so that the worker never closes a connection on which a request is already under
+way, and a draining worker is not kept waiting by idle ones.
+"""
+
+import importlib
+import os
+import resource
+import signal
+import socket
+from collections.abc import Callable, Iterable
+from importlib.metadata import version
+from types import ModuleType, SimpleNamespace, TracebackType
+from typing import Any, ClassVar, NoReturn
+
+from gunicorn.config import Config
+from gunicorn.glogging import Logger
+from gunicorn.workers.base import Worker
+
+INSTALL = "`make meinheld` installs what it needs"
+UNIX_ONLY = (
+    "the meinheld worker binds to a unix socket only (--bind unix:PATH): its HTTP parser can be crashed by a "
+    "client, so nothing but a proxy may reach it"
+)
+# Above this meinheld itself answers 413, in HTML; up to it the application does. Bodies are kept in memory.
+MAX_BODY = 1024 * 1024
+# picoev allots some 50 bytes for each descriptor, and limits of a thousand million are common in containers.
+MAX_DESCRIPTORS = 65536
+# The loop beats once a second by the clock, so beats can be almost two seconds apart.
+MIN_TIMEOUT = 3
+# Signals whose handlers meinheld replaces when its loop starts.
+TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+
+class MeinheldWorker(Worker):
+    """meinheld's loop as a gunicorn worker that keeps gunicorn's promises, as meinheld's own does not."""
+
+    server: ClassVar[ModuleType]
+
+    @classmethod
+    def setup(cls) -> None:
+        """Find meinheld; gunicorn calls this when it reads the worker class, before anything is bound."""
+        try:
+            cls.server = importlib.import_module("meinheld.server")
+            greenlet = version("greenlet")
+        except ImportError as error:
+            raise RuntimeError(f"the meinheld worker is not installed ({error}): {INSTALL}") from error
+        if int(greenlet.partition(".")[0]) < 3:
+            raise RuntimeError(f"the meinheld worker leaks memory with greenlet {greenlet}: {INSTALL}")
+
+    @staticmethod
+    def check_config(cfg: Config, log: Logger) -> None:
+        """Refuse what cannot be served safely; gunicorn calls this before the first worker starts."""
+        if any(isinstance(address, tuple) for address in cfg.address):
+            raise RuntimeError(UNIX_ONLY)
+        if 0 < cfg.timeout < MIN_TIMEOUT:
+            raise RuntimeError(f"the meinheld worker needs a timeout of {MIN_TIMEOUT} seconds or more, or 0")
+        if cfg.accesslog or cfg.logconfig or cfg.logconfig_dict or cfg.logconfig_json:
+            log.warning("The meinheld worker writes no access log; the proxy in front of it can.")
+
+    def init_process(self) -> None:
+        """Check the sockets themselves, since they may be inherited or changed by a reload."""
+        if any(listener.family != socket.AF_UNIX for listener in self.sockets):
+            raise RuntimeError(UNIX_ONLY)
+        super().init_process()  # type: ignore[no-untyped-call]
+
+    def run(self) -> None:
+        """Serve until a signal, `max_requests` or the master's death, then finish what is under way."""
+        server = self.server
+        server.set_access_logger(None)  # it leaks an environ for every connection that ends idle
+        server.set_error_logger(SimpleNamespace(error=self._log_error))
+        server.set_keepalive(self.cfg.keepalive)
+        server.set_max_content_length(MAX_BODY)
+        server.set_client_body_buffer_size(MAX_BODY)
+        server.set_picoev_max_fd(_settle_descriptor_limit())
+        server.set_listen_socket([listener.fileno() for listener in self.sockets])
+        server.set_watchdog(self._beat)
+        signal.pthread_sigmask(signal.SIG_BLOCK, TAKEN_SIGNALS)
+        if self.alive:
+            server.schedule_call(0, self._take_signals_back)
+            server.run(self._serve)
+
+    def handle_exit(self, *_: object) -> None:
+        """Finish gracefully."""
+        self._drain()
+
+    def handle_quit(self, *_: object) -> None:
+        """Stop at once."""
+        self.cfg.worker_int(self)
+        self._leave(0)
+
+    def handle_abort(self, *_: object) -> None:
+        """Die at once, because the heart stood still for `timeout`."""
+        self.cfg.worker_abort(self)
+        self._leave(1)
+
+    def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        self.nr += 1
+        if self.nr == self.max_requests:
+            self.log.info("Autorestarting worker after current request.")
+            self._drain()
+        response: Iterable[bytes] = self.wsgi(environ, start_response)
+        return response
+
+    def _beat(self) -> None:
+        self.notify()
+        if self.alive and self.ppid != os.getppid():
+            self.log.info("Parent changed, shutting down: %s", self)
+            self._drain()
+
+    def _drain(self) -> None:
+        # Once only: meinheld miscounts its connections when it is stopped twice.
+        if self.alive:
+            self.alive = False
+            self.server.set_keepalive(0)  # requests on open connections are still answered, then those close
+            self.server.stop(max(1, int(self.cfg.graceful_timeout)))
+
+    def _take_signals_back(self) -> None:
+        self.init_signals()
+        signal.set_wakeup_fd(-1)  # nobody reads the pipe; the loop wakes up once a second
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, TAKEN_SIGNALS)
+
+    def _leave(self, status: int) -> NoReturn:
+        # meinheld answers a SystemExit from within a request with 500 and carries on.
+        self.cfg.worker_exit(self, self)
+        os._exit(status)
+
+    def _log_error(self, kind: type, error: BaseException, trace: TracebackType | None) -> None:
+        level = "debug" if isinstance(error, BrokenPipeError | ConnectionResetError) else "error"
+        self.log.log(level, "Error in the meinheld loop", exc_info=(kind, error, trace))
+
+
+def _settle_descriptor_limit() -> int:
+    """Set the descriptor limit to what meinheld's table holds: a number beyond it makes it deaf for ever."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+    return limit
