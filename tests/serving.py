@@ -31,7 +31,7 @@ def why_not(worker: str) -> str | None:
     if platform.system() != "Linux" or sys.version_info >= (3, 13):
         return "meinheld runs on Linux with CPython 3.11 and 3.12 only"
     try:
-        import meinheld  # noqa: F401, PLC0415
+        import meinheld  # noqa: F401
     except ImportError as error:
         return f"meinheld cannot be imported: {error}"
     return None
@@ -87,12 +87,20 @@ class Server:
         return raw
 
     def request(
-        self, method: str, target: str, headers: Mapping[str, str] | None = None, body: Any = None, *, keep: bool = False
+        self,
+        method: str,
+        target: str,
+        headers: Mapping[str, str] | None = None,
+        body: Any = None,
+        *,
+        keep: bool = False,
     ) -> Response:
         """One request, on a connection of its own or on a kept one."""
         connection = (self._kept if keep else None) or self.connect()
         try:
-            connection.request(method, target, body, dict(headers or {}), encode_chunked=not isinstance(body, bytes | None))
+            connection.request(
+                method, target, body, dict(headers or {}), encode_chunked=not isinstance(body, bytes | None)
+            )
             answer = connection.getresponse()
             found = {name.lower(): value for name, value in answer.getheaders()}
             response = Response(answer.status, found, answer.read())

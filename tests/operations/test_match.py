@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sepu.operations.errors import InputError
-from sepu.operations.match import MatchInput, Matcher, parse_match
+from sepu.operations.match import Matcher, MatchInput, parse_match
 
 channels = st.one_of(st.integers(0, 255), st.floats(0, 255))
 colors = st.lists(st.tuples(channels, channels, channels), min_size=1, max_size=5)
@@ -30,7 +30,9 @@ def test_what_is_sent_is_what_is_parsed(values: list[tuple[float, float, float]]
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(),
-    lambda inner: st.lists(inner) | st.dictionaries(st.sampled_from(["colors", "top", "r", "g", "b"]) | st.text(), inner),
+    lambda inner: (
+        st.lists(inner) | st.dictionaries(st.sampled_from(["colors", "top", "r", "g", "b"]) | st.text(), inner)
+    ),
     max_leaves=12,
 )
 

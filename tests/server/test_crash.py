@@ -78,7 +78,7 @@ def test_killed_workers_lose_no_charge_and_leave_no_key_stuck(
             done.set()
             assert killer.result() == KILLS
 
-    stored = dict(
+    stored: dict[str, bytes] = dict(
         connection.execute(
             "select idempotency_key, body from sepu.stored_result where account_id = %s", [issued.account_id]
         ).fetchall()

@@ -37,7 +37,7 @@ def test_the_last_user_stops_the_server_and_the_data_stays(state_dir: Path) -> N
 
 def test_it_is_durable_and_listens_on_a_private_socket_only(state_dir: Path) -> None:
     with embedded_postgres(state_dir) as url, psycopg.connect(url) as connection:
-        settings = dict(
+        settings: dict[str, str] = dict(
             connection.execute(
                 "select name, setting from pg_settings where name in "
                 "('fsync', 'synchronous_commit', 'full_page_writes', 'listen_addresses')"
@@ -73,8 +73,9 @@ def test_a_path_too_long_for_a_socket_is_no_obstacle(state_dir: Path) -> None:
 def test_an_unwritable_directory_is_refused_with_the_way_out(tmp_path: Path) -> None:
     in_the_way = tmp_path / "file"
     in_the_way.write_text("")
-    with pytest.raises(StartError, match="cannot write in the state directory .*--state-dir"), embedded_postgres(
-        in_the_way / "state"
+    with (
+        pytest.raises(StartError, match="cannot write in the state directory .*--state-dir"),
+        embedded_postgres(in_the_way / "state"),
     ):
         pass
 

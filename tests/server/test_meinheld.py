@@ -156,9 +156,7 @@ def test_slow_reader_of_a_large_response_holds_nobody_up() -> None:
 
 @needs_meinheld
 def test_refuses_tcp() -> None:
-    ran = subprocess.run(
-        command("127.0.0.1:0"), capture_output=True, text=True, timeout=PATIENCE, check=False
-    )
+    ran = subprocess.run(command("127.0.0.1:0"), capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert ran.returncode == 1
     assert meinheld.UNIX_ONLY in ran.stderr
 

@@ -7,6 +7,7 @@ way, and a draining worker is not kept waiting by idle ones.
 """
 
 import importlib
+import logging
 import os
 import resource
 import signal
@@ -65,7 +66,7 @@ class MeinheldWorker(Worker):
         """Check the sockets themselves, since they may be inherited or changed by a reload."""
         if any(listener.family != socket.AF_UNIX for listener in self.sockets):
             raise RuntimeError(UNIX_ONLY)
-        super().init_process()  # type: ignore[no-untyped-call]
+        super().init_process()
 
     def run(self) -> None:
         """Serve until a signal, `max_requests` or the master's death, then finish what is under way."""
@@ -129,7 +130,7 @@ class MeinheldWorker(Worker):
         os._exit(status)
 
     def _log_error(self, kind: type, error: BaseException, trace: TracebackType | None) -> None:
-        level = "debug" if isinstance(error, BrokenPipeError | ConnectionResetError) else "error"
+        level = logging.DEBUG if isinstance(error, BrokenPipeError | ConnectionResetError) else logging.ERROR
         self.log.log(level, "Error in the meinheld loop", exc_info=(kind, error, trace))
 
 
