@@ -1,0 +1,78 @@
+"""Every way to write the names of a colour, and the index that finds it by them (docs/searching.md)."""
+
+from collections.abc import Iterator, Sequence
+from itertools import product
+from unicodedata import normalize
+
+from sepu._names import NameIndex, fold
+from sepu.library.records import Name, Record
+
+__all__ = ["NameIndex", "name_index"]
+
+# What a spelling is taken from, the preferred first.
+LEVELS = ZH, PINYIN, EN, SLUG, INITIALS = range(5)
+
+TONES = {
+    "\N{COMBINING MACRON}": "1",
+    "\N{COMBINING ACUTE ACCENT}": "2",
+    "\N{COMBINING CARON}": "3",
+    "\N{COMBINING GRAVE ACCENT}": "4",
+}
+
+RETROFLEX = ("zh", "ch", "sh")
+
+# A character, syllable or word: every way to spell it, plainest first.
+Unit = tuple[str, ...]
+
+RUN_TOGETHER = ("",)
+GAP_OPTIONAL = ("", " ")
+
+
+def name_index(records: Sequence[Record]) -> NameIndex:
+    """Index the names of `records`; what a search returns are positions in `records`."""
+    names: list[tuple[str, int, int]] = []
+    parts: list[tuple[str, int, int]] = []
+    lengths = [[0] * len(records) for _ in LEVELS]
+    for position, record in enumerate(records):
+        for level, units in _readings(record).items():
+            lengths[level][position] = sum(len(unit[0]) for unit in units)
+            names += [(form, level, position) for form in _spellings(units, GAP_OPTIONAL)]
+            for start in range(len(units)):
+                for end in range(start + 1, len(units) + 1):
+                    parts += [(form, level, position) for form in _spellings(units[start:end], RUN_TOGETHER)]
+        initials = _initials(record.name)
+        lengths[INITIALS][position] = min(map(len, initials))
+        parts += [(form, INITIALS, position) for form in initials]
+    orders = [sorted(range(len(records)), key=length.__getitem__) for length in lengths]
+    return NameIndex(names, parts, orders)
+
+
+def _readings(record: Record) -> dict[int, list[Unit]]:
+    characters = zip(fold(record.name.zh), fold(record.name.zh_hant), strict=True)
+    return {
+        ZH: [tuple(dict.fromkeys(character)) for character in characters],
+        PINYIN: [_syllable(syllable) for syllable in record.name.pinyin.split()],
+        EN: [(word,) for word in fold(record.name.en).split()],
+        SLUG: [(word,) for word in fold(record.slug).split()],
+    }
+
+
+def _syllable(written: str) -> Unit:
+    decomposed = normalize("NFD", written)
+    tone = "".join(TONES.get(mark, "") for mark in decomposed)
+    letters = dict.fromkeys((fold(written), fold(decomposed.replace("u\N{COMBINING DIAERESIS}", "v"))))
+    return tuple(spelling + number for number in dict.fromkeys(("", tone)) for spelling in letters)
+
+
+def _initials(name: Name) -> list[str]:
+    syllables = [fold(syllable) for syllable in name.pinyin.split()]
+    letters = "".join(syllable[0] for syllable in syllables)
+    sounds = "".join(syllable[: 2 if syllable.startswith(RETROFLEX) else 1] for syllable in syllables)
+    return list(dict.fromkeys((letters, sounds)))
+
+
+def _spellings(units: Sequence[Unit], gaps: tuple[str, ...]) -> Iterator[str]:
+    choices: list[tuple[str, ...]] = []
+    for unit in units:
+        choices += [gaps, unit]
+    return map("".join, product(*choices[1:]))

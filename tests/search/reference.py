@@ -1,0 +1,163 @@
+"""The rules of docs/searching.md written straight down: a full scan, slow, sharing no code with the index."""
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from sepu.library.records import Record
+
+ZH, PINYIN, EN, SLUG, INITIALS = range(5)
+EQUAL, STARTS, INSIDE, BY_INITIALS, MISSPELT = range(5)
+
+# Spelt out, not computed: the vowels of pinyin with their tones.
+MARKED = {
+    marked: (plain, tone)
+    for plain, row in {"a": "āáǎà", "e": "ēéěè", "i": "īíǐì", "o": "ōóǒò", "u": "ūúǔù", "ü": "ǖǘǚǜ"}.items()
+    for tone, marked in zip("1234", row, strict=True)
+}
+
+
+def words_of(text: str) -> list[str]:
+    out = ""
+    for c in unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold()):
+        if unicodedata.category(c) in {"Mn", "Me", "Cf"}:
+            continue
+        if not c.isalnum():
+            out += " "
+        elif out and is_chinese(out[-1]) != is_chinese(c):
+            out += " " + c
+        else:
+            out += c
+    return out.split()
+
+
+def is_chinese(c: str) -> bool:
+    return unicodedata.name(c, "").startswith("CJK UNIFIED IDEOGRAPH")
+
+
+@dataclass
+class Reading:
+    """The spellings of one name: whole, with gaps or without, and of its consecutive units, run together."""
+
+    level: int
+    length: int
+    whole: set[str]
+    parts: set[str]
+
+    def __post_init__(self) -> None:
+        self.plain = {name for name in self.whole if not set(name) & set(" 1234")}
+
+
+def reading(level: int, units: Sequence[set[str]]) -> Reading:
+    parts = {
+        spelt
+        for start in range(len(units))
+        for end in range(start + 1, len(units) + 1)
+        for spelt in spellings(units[start:end], [""])
+    }
+    return Reading(level, sum(min(map(len, u)) for u in units), set(spellings(units, ["", " "])), parts)
+
+
+def spellings(units: Sequence[set[str]], gaps: list[str]) -> list[str]:
+    if len(units) == 1:
+        return list(units[0])
+    return [first + gap + rest for first in units[0] for gap in gaps for rest in spellings(units[1:], gaps)]
+
+
+def without_tone(marked: str) -> str:
+    return "".join(MARKED.get(c, (c, ""))[0] for c in marked)
+
+
+def syllable(marked: str) -> set[str]:
+    plain = without_tone(marked)
+    tone = "".join(MARKED.get(c, (c, ""))[1] for c in marked)
+    spelt = {plain.replace("ü", "u"), plain.replace("ü", "v")}
+    return spelt | {s + tone for s in spelt}
+
+
+class Colour:
+    def __init__(self, position: int, record: Record) -> None:
+        name = record.name
+        syllables = name.pinyin.split()
+        self.position = position
+        self.readings = [
+            reading(ZH, [{a, b} for a, b in zip(name.zh, name.zh_hant, strict=True)]),
+            reading(PINYIN, [syllable(s) for s in syllables]),
+            reading(EN, [{word} for word in name.en.lower().split()]),
+            reading(SLUG, [{word} for word in record.slug.split("-")]),
+        ]
+        bare = [without_tone(s) for s in syllables]
+        initials = {
+            "".join(s[0] for s in bare),
+            "".join(s[:2] if s[:2] in {"zh", "ch", "sh"} else s[0] for s in bare),
+        }
+        self.readings.append(Reading(INITIALS, len(bare), set(), initials))
+        self.letters = set("".join(p for r in self.readings for p in r.parts))
+
+    def rank(self, words: list[str]) -> tuple[int, int, int] | None:
+        if not self.letters.issuperset("".join(words)):
+            return None
+        q = " ".join(words)
+        ranks = []
+        for r in self.readings:
+            if q in r.whole:
+                ranks.append((EQUAL, r.level, r.length))
+            if any(name.startswith(q) for name in r.whole):
+                ranks.append((STARTS, r.level, r.length))
+        level = self.level_of_all(words)
+        if level is not None:
+            ranks.append((BY_INITIALS if level == INITIALS else INSIDE, level, self.readings[level].length))
+        return min(ranks, default=None)
+
+    def level_of_all(self, words: list[str]) -> int | None:
+        worst = 0
+        for number, word in enumerate(words, 1):
+            fitting = [
+                r.level
+                for r in self.readings
+                if word in r.parts or (number == len(words) and any(p.startswith(word) for p in r.parts))
+            ]
+            if not fitting:
+                return None
+            worst = max(worst, min(fitting))
+        return worst
+
+    def misspelt_rank(self, q: str) -> tuple[int, int, int] | None:
+        ranks = [
+            (MISSPELT, r.level, r.length)
+            for r in self.readings
+            for name in r.plain
+            if abs(len(name) - len(q)) <= 1 and distance(name, q) <= 1
+        ]
+        return min(ranks, default=None)
+
+
+def distance(a: str, b: str) -> int:
+    """Damerau and Levenshtein's, in the textbook's matrix."""
+    d = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
+    for i in range(1, len(a) + 1):
+        for j in range(1, len(b) + 1):
+            d[i, j] = min(
+                d[i - 1, j] + 1,
+                d[i, j - 1] + 1,
+                d[i - 1, j - 1] + (a[i - 1] != b[j - 1]),
+                d[i - 2, j - 2] + 1 if i > 1 and j > 1 and a[i - 2 : i] == b[j - 2 : j][::-1] else i + j,
+            )
+    return d[len(a), len(b)]
+
+
+class Reference:
+    def __init__(self, records: Iterable[Record]) -> None:
+        self.colours = [Colour(position, record) for position, record in enumerate(records)]
+
+    def search(self, q: str, limit: int) -> list[int]:
+        words = words_of(q)
+        if not words:
+            return []
+        ranked = [(rank, c.position) for c in self.colours if (rank := c.rank(words)) is not None]
+        joined = "".join(words)
+        if not ranked and len(joined) >= 4 and not any(c in "0123456789" for c in joined):
+            ranked = [
+                (rank, c.position) for c in self.colours if (rank := c.misspelt_rank(joined)) is not None
+            ]
+        return [position for _, position in sorted(ranked)][:limit]

@@ -1,0 +1,258 @@
+import os
+import random
+import re
+import subprocess
+import sys
+from collections.abc import Sequence
+from itertools import chain, product
+from pathlib import Path
+from types import FunctionType
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+import sepu._names
+from sepu._names import fold
+from sepu.library.names import NameIndex, name_index
+from sepu.library.records import Record
+from sepu.library.release import load_release
+
+from .reference import PINYIN, Reference, words_of
+
+ALL = 161
+SEED = 20260
+
+RULES = Path(__file__).parents[2] / "docs" / "searching.md"
+EXAMPLE = re.compile(r"^\| `(?P<q>[^`]+)` \| (?P<finds>[^|]+) \|", re.MULTILINE)
+
+EXAMPLES = EXAMPLE.findall(RULES.read_text(encoding="utf-8"))
+REFERENCE = Reference(load_release().records)
+INDEX = name_index(load_release().records)
+LETTERS = sorted(set().union(*(colour.letters for colour in REFERENCE.colours)) | {" "})
+SPELLINGS = sorted({s for c in REFERENCE.colours for r in c.readings for s in r.whole | r.parts})
+
+
+def agree(q: str, limit: int = ALL) -> None:
+    assert INDEX.search(q, limit) == REFERENCE.search(q, limit), q
+
+
+def test_the_index_is_the_compiled_one() -> None:
+    assert sepu._names.__file__.endswith(".abi3.so")
+    assert NameIndex.__module__ == "sepu._names"
+    assert not isinstance(NameIndex.search, FunctionType)
+
+
+@pytest.mark.parametrize(("q", "finds"), EXAMPLES)
+def test_examples_of_the_rules(records: Sequence[Record], q: str, finds: str) -> None:
+    found = [records[position].name.zh for position in INDEX.search(q, ALL)]
+    *expected, last = finds.split()
+    if last == "…":
+        assert found[: len(expected)] == expected
+        assert len(found) > len(expected)
+    else:
+        assert found == ([] if last == "—" else [*expected, last])
+
+
+def test_the_rules_have_examples() -> None:
+    assert len(EXAMPLES) > 40
+
+
+@pytest.mark.parametrize("length", [0, 1, 2])
+def test_every_short_query_equals_a_full_scan(length: int) -> None:
+    for letters in product(LETTERS, repeat=length):
+        agree("".join(letters))
+
+
+def test_a_sample_of_longer_queries_equals_a_full_scan() -> None:
+    chance = random.Random(SEED)
+    plain = [letter for letter in LETTERS if letter.isascii()]
+    for _ in range(3000):
+        agree("".join(chance.choices(plain, k=3)))
+        agree("".join(chance.choices(LETTERS, k=3)))
+
+
+def test_every_spelling_equals_a_full_scan() -> None:
+    for q in SPELLINGS:
+        agree(q)
+
+
+def misspelt(chance: random.Random, text: str) -> str:
+    at = chance.randrange(len(text) + 1)
+    letter = chance.choice(LETTERS)
+    return chance.choice(
+        [
+            text[:at] + letter + text[at:],
+            text[:at] + text[at + 1 :],
+            text[:at] + letter + text[at + 1 :],
+            text[:at] + text[at : at + 2][::-1] + text[at + 2 :],
+            text[:at],
+        ]
+    )
+
+
+def test_misspelt_queries_equal_a_full_scan() -> None:
+    chance = random.Random(SEED)
+    for _ in range(4000):
+        q = chance.choice(SPELLINGS)
+        for _ in range(chance.choice([1, 1, 1, 2])):
+            q = misspelt(chance, q)
+        agree(q, chance.choice([1, 3, 10, ALL]))
+
+
+def test_several_words_equal_a_full_scan() -> None:
+    chance = random.Random(SEED)
+    words = [[s for r in c.readings for s in sorted(r.parts)] for c in REFERENCE.colours]
+    for _ in range(3000):
+        chosen = chance.sample(chance.choice(words), k=chance.choice([2, 2, 2, 3]))
+        if chance.random() < 0.2:
+            chosen[0] = chance.choice(SPELLINGS)
+        chosen[-1] = chosen[-1][: chance.randint(1, len(chosen[-1]))]
+        agree(chance.choice([" ", "-", "'", " · "]).join(chosen))
+
+
+@given(st.text(max_size=64), st.integers(min_value=1, max_value=200))
+@settings(max_examples=300, deadline=None)
+def test_any_text_equals_a_full_scan(q: str, limit: int) -> None:
+    agree(q, limit)
+
+
+@given(
+    st.lists(st.sampled_from([*LETTERS, *SPELLINGS, "ü", "ǚ", "e\u0301", "Ｈ", "’", "\u200f"]), max_size=5)
+)
+@settings(max_examples=500, deadline=None)
+def test_any_mixture_equals_a_full_scan(pieces: list[str]) -> None:
+    agree("".join(pieces))
+
+
+def test_every_code_point_is_folded_as_the_rules_say() -> None:
+    for code in chain(range(0x40000), range(0xE0000, 0xE0200), (0x10FFFF,)):
+        text = f"a{chr(code)}b"
+        folded = fold(text)
+        assert folded == " ".join(words_of(text)), hex(code)
+
+
+@pytest.mark.parametrize("form", ["{}an", "l{}", "hu{}ang", "hong{}hong", "{}红", "松{}绿"])
+def test_short_queries_are_folded_like_long_ones(form: str) -> None:
+    for code in chain(range(0x400), range(0x4E00, 0xA000, 7), map(ord, LETTERS)):
+        q = form.format(chr(code))
+        assert INDEX.search(q, ALL) == INDEX.search(q + " " * 64, ALL) == INDEX.search(fold(q), ALL), hex(
+            code
+        )
+
+
+@pytest.mark.parametrize("form", ["{}", "{} ", " {}", "-{}", "\u200f{}", "{}!", "“{}”"])
+def test_every_name_finds_its_colour(form: str, records: Sequence[Record]) -> None:
+    for position, record in enumerate(records):
+        colour = REFERENCE.colours[position]
+        for q in (record.name.zh, record.name.zh_hant, record.name.en, record.name.en.upper(), record.slug):
+            assert INDEX.search(form.format(q), 1) == [position], q
+        alike = [r for r in records if fold(r.name.pinyin) == fold(record.name.pinyin)]
+        for q in (record.name.pinyin, record.name.pinyin.upper(), *colour.readings[PINYIN].whole):
+            assert position in INDEX.search(form.format(q), len(alike)), q
+
+
+def test_limit() -> None:
+    everything = INDEX.search("se", ALL)
+    assert len(everything) > 20
+    for limit in range(1, len(everything) + 2):
+        assert INDEX.search("se", limit) == everything[:limit]
+    assert INDEX.search("se", 10**30) == everything
+    assert INDEX.search("red silk", 1) == INDEX.search("red silk", 10**30)[:1]
+    for limit in (0, -1, -(10**30)):
+        with pytest.raises(ValueError, match="limit"):
+            INDEX.search("se", limit)
+
+
+HOSTILE = [
+    "",
+    "\0",
+    "\0" * 64,
+    "fen\0hong",
+    "\ud800",
+    "粉红\udfff",
+    "\udc80" * 64,
+    "\U0010ffff" * 64,
+    "😀👩‍👩‍👧‍👦🇨🇳",
+    "אדום \u202eder",
+    "أحمر",
+    "ﷺ" * 64,
+    "e" + "\u0301" * 63,
+    "ß" * 64,
+    "粉 " * 32,
+    "a b " * 16,
+    "'" * 64,
+    "%_\\\"'; DROP TABLE colours; --",
+    "hong" * 100_000,
+    "hong " * 100_000,
+    "粉" * 100_000,
+    "ü" * 65,
+]
+
+
+@pytest.mark.parametrize("q", HOSTILE, ids=range(len(HOSTILE)))
+def test_hostile_text_is_only_text(q: str) -> None:
+    found = INDEX.search(q, 10)
+    assert len(found) == len(set(found)) <= 10
+    if len(q) <= 64:
+        agree(q)
+
+
+def test_an_answer_is_the_callers_own() -> None:
+    INDEX.search("hong", 10).clear()
+    assert len(INDEX.search("hong", 10)) == 10
+
+
+def test_only_text_is_searched_for() -> None:
+    with pytest.raises(TypeError):
+        INDEX.search(b"red", 10)  # type: ignore[arg-type]
+
+
+def test_the_order_does_not_hang_on_the_hash_seed() -> None:
+    script = (
+        "from sepu.library.names import name_index; from sepu.library.release import load_release;"
+        "index = name_index(load_release().records);"
+        "print([index.search(q, 161) for q in ('hong', 'red', 'lu', 'dark red', 'blakc', 's', '青')])"
+    )
+    answers = {
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env=os.environ | {"PYTHONHASHSEED": seed},
+            capture_output=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2")
+    }
+    assert len(answers) == 1
+
+
+@pytest.mark.parametrize(
+    ("names", "parts", "orders", "error"),
+    [
+        ([], [], [], ValueError),
+        ([], [], [[0]] * 9, ValueError),
+        ([], [], [range(257)], ValueError),
+        ([], [], [[0, 0]], ValueError),
+        ([], [], [[0, 1], [0]], ValueError),
+        ([("", 0, 0)], [], [[0]], ValueError),
+        ([], [("", 0, 0)], [[0]], ValueError),
+        ([("red", 0, 1)], [], [[0]], LookupError),
+        ([("red", 1, 0)], [], [[0]], LookupError),
+        ([(b"red", 0, 0)], [], [[0]], TypeError),
+    ],
+)
+def test_an_index_refuses_what_it_cannot_hold(
+    names: list[tuple[str, int, int]],
+    parts: list[tuple[str, int, int]],
+    orders: list[list[int]],
+    error: type[Exception],
+) -> None:
+    with pytest.raises(error):
+        NameIndex(names, parts, orders)
+
+
+def test_an_index_holds_256_values() -> None:
+    forms = [(f"n{value}", 0, value) for value in range(256)]
+    full = NameIndex(forms, forms, [list(reversed(range(256)))] * 8)
+    assert full.search("n", 300) == list(reversed(range(256)))
+    assert NameIndex([], [], [[]]).search("red", 1) == []
