@@ -1,0 +1,289 @@
+"""The compiled colour core: against the published pairs, an independent reference, and a full scan."""
+
+import csv
+import random
+import threading
+from collections.abc import Callable
+from importlib.machinery import EXTENSION_SUFFIXES
+from math import atan2, degrees
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+from numpy.typing import NDArray
+from tests.core import ciede2000_reference as reference
+
+from sepu import _palette
+from sepu._palette import Palette, ciede2000, srgb_to_lab
+
+Rgb = tuple[float, float, float]
+
+with Path(__file__).with_name("sharma2005.csv").open(encoding="ascii") as file:
+    SHARMA = [[float(value) for value in row.values()] for row in csv.DictReader(file)]
+
+channels = st.one_of(st.integers(0, 255).map(float), st.floats(0, 255))
+colours: st.SearchStrategy[Rgb] = st.tuples(channels, channels, channels)
+# Few distinct channels, so that the same colour comes twice.
+palettes = st.lists(st.one_of(colours, st.tuples(*[st.sampled_from([0.0, 128.0, 255.0])] * 3)), min_size=1)
+labs = st.tuples(st.floats(0, 100), st.floats(-128, 128), st.floats(-128, 128))
+
+
+def random_rgb(count: int, seed: int = 2005) -> NDArray[np.float64]:
+    return np.random.default_rng(seed).uniform(0, 255, (count, 3))
+
+
+def full_scan(palette: Palette, rgb: NDArray[np.float64], k: int) -> list[list[tuple[int, float]]]:
+    """Sorts every distance; Python's sort is stable, so equal ones stay in palette order."""
+    return [sorted(enumerate(row), key=lambda match: match[1])[:k] for row in palette.distances(rgb).tolist()]
+
+
+def takers(palette: Palette) -> list[Callable[[NDArray[np.float64]], object]]:
+    """Whatever takes colours as (n, 3)."""
+    return [srgb_to_lab, Palette, palette.distances, lambda rgb: palette.nearest_batch(rgb, 1)]
+
+
+def test_the_compiled_module_is_loaded() -> None:
+    assert Path(str(_palette.__file__)).name.endswith(tuple(EXTENSION_SUFFIXES))
+
+
+# The formula
+
+
+def test_there_are_34_published_pairs() -> None:
+    assert len(SHARMA) == 34
+
+
+@pytest.mark.parametrize("row", SHARMA)
+def test_published_pairs(row: list[float]) -> None:
+    lab1, lab2, published = row[:3], row[3:6], row[6]
+    assert ciede2000([lab1], [lab2])[0] == pytest.approx(published, abs=5e-5)
+    assert ciede2000([lab2], [lab1])[0] == pytest.approx(published, abs=5e-5)
+
+
+def test_the_reference_gives_the_published_pairs() -> None:
+    for l1, a1, b1, l2, a2, b2, published in SHARMA:
+        assert reference.ciede2000((l1, a1, b1), (l2, a2, b2)) == pytest.approx(published, abs=5e-5)
+
+
+def test_differences_equal_the_reference() -> None:
+    rng = random.Random(34)
+    pairs = [
+        [(rng.uniform(0, 100), rng.uniform(-128, 128), rng.uniform(-128, 128)) for _ in range(5000)]
+        for _ in range(2)
+    ]
+    expected = [reference.ciede2000(one, two) for one, two in zip(*pairs, strict=True)]
+    np.testing.assert_allclose(ciede2000(*pairs), expected, rtol=0, atol=1e-9)
+
+
+def test_hues_exactly_opposite_do_not_wrap() -> None:
+    rng = random.Random(180)
+    for _ in range(2000):
+        l1, l2, a, b = (rng.uniform(0, 100), rng.uniform(0, 100), rng.uniform(-60, 60), rng.uniform(-60, 60))
+        # Twice the chroma, so that dC' is not 0 and the sign of dH' counts; doubling keeps the hue exactly.
+        one, two = (l1, a, b), (l2, -2 * a, -2 * b)
+        forth, back = ciede2000([one, two], [two, one])
+        assert forth == back
+        assert forth == pytest.approx(just_below_opposite(one, two), abs=1e-8)
+
+
+def just_below_opposite(one: Rgb, two: Rgb) -> float:
+    """The reference for hues hardly less than 180 degrees apart, with which eq. 10 and 14 count 180."""
+    lightness, a, b = two
+    turned = [(lightness, a - turn * b, b + turn * a) for turn in (-1e-11, 1e-11)]
+    hues = [degrees(atan2(lab[2], lab[1])) % 360 for lab in (one, *turned)]
+    return reference.ciede2000(one, turned[abs(hues[1] - hues[0]) > abs(hues[2] - hues[0])])
+
+
+def test_hue_crosses_360_degrees() -> None:
+    around = [(60.0, 40.0, 1e-3), (60.0, 40.0, -1e-3)]
+    assert ciede2000(around[:1], around[1:])[0] == pytest.approx(reference.ciede2000(*around), abs=1e-12)
+    assert ciede2000(around[:1], around[1:])[0] < 1e-2
+
+
+@pytest.mark.parametrize("lab", [(50.0, 0.0, 0.0), (50.0, 0.0, -0.0), (50.0, -0.0, 0.0), (0.0, 0.0, 0.0)])
+def test_a_neutral_colour_has_no_hue(lab: Rgb) -> None:
+    coloured = (50.0, -30.0, -20.0)
+    assert ciede2000([lab], [coloured])[0] == pytest.approx(reference.ciede2000(lab, coloured), abs=1e-12)
+
+
+@given(labs, labs)
+def test_symmetry_identity_and_sign(lab1: Rgb, lab2: Rgb) -> None:
+    forth, back = ciede2000([lab1, lab2], [lab2, lab1])
+    assert forth == back
+    assert forth >= 0
+    assert ciede2000([lab1], [lab1])[0] == 0
+
+
+# sRGB to L*a*b*
+
+
+def test_lab_equals_the_reference() -> None:
+    rgb = random_rgb(2000)
+    expected = [reference.srgb_to_lab((r, g, b)) for r, g, b in rgb.tolist()]
+    np.testing.assert_allclose(srgb_to_lab(rgb), expected, rtol=0, atol=1e-9)
+
+
+def test_lab_of_the_d65_primaries() -> None:
+    """Values of D65 tables; under D50 the first would be (54.29, 80.81, 69.89)."""
+    expected = [(53.24, 80.09, 67.20), (87.73, -86.18, 83.18), (32.30, 79.19, -107.86)]
+    np.testing.assert_allclose(srgb_to_lab(255 * np.eye(3)), expected, rtol=0, atol=0.01)
+
+
+@given(channels)
+def test_greys_are_exactly_neutral(channel: float) -> None:
+    lightness, a, b = srgb_to_lab([(channel,) * 3])[0]
+    assert 0 <= lightness <= 100
+    assert a == b == 0
+
+
+# Palettes
+
+
+@given(palettes, st.lists(colours, min_size=1, max_size=5), st.data())
+def test_nearest_equals_a_full_scan(members: list[Rgb], queries: list[Rgb], data: st.DataObject) -> None:
+    palette = Palette(members)
+    k = data.draw(st.integers(1, palette.size))
+    queries.append(data.draw(st.sampled_from(members)))
+    assert [palette.nearest(*query, k) for query in queries] == full_scan(palette, np.array(queries), k)
+
+
+def test_random_queries_equal_a_full_scan() -> None:
+    palette = Palette(random_rgb(161))
+    rgb = random_rgb(5000, seed=7)
+    indices, distances = palette.nearest_batch(rgb, 3)
+    found = [list(zip(*row, strict=True)) for row in zip(indices.tolist(), distances.tolist(), strict=True)]
+    assert found == full_scan(palette, rgb, 3)
+
+
+def test_distances_equal_the_reference() -> None:
+    members, rgb = random_rgb(40), random_rgb(40, seed=9)
+    labs = [[reference.srgb_to_lab((r, g, b)) for r, g, b in rows.tolist()] for rows in (rgb, members)]
+    expected = [[reference.ciede2000(one, two) for two in labs[1]] for one in labs[0]]
+    np.testing.assert_allclose(Palette(members).distances(rgb), expected, rtol=0, atol=1e-9)
+
+
+def test_equal_colours_come_in_palette_order() -> None:
+    palette = Palette([(9, 9, 9), (200, 30, 40), (9, 9, 9), (200, 30, 40), (9, 9, 9)])
+    assert [index for index, _ in palette.nearest(200, 30, 40, 5)] == [1, 3, 0, 2, 4]
+
+
+@given(palettes, st.lists(colours, max_size=5), st.data())
+def test_batch_equals_single(members: list[Rgb], queries: list[Rgb], data: st.DataObject) -> None:
+    palette = Palette(members)
+    k = data.draw(st.integers(1, palette.size))
+    indices, distances = palette.nearest_batch(np.array(queries).reshape(-1, 3), k)
+    for query, row, differences in zip(queries, indices.tolist(), distances.tolist(), strict=True):
+        assert palette.nearest(*query, k) == list(zip(row, differences, strict=True))
+
+
+@pytest.mark.parametrize("k", [-1, 0, 4])
+def test_k_out_of_range(k: int) -> None:
+    palette = Palette(random_rgb(3))
+    with pytest.raises(ValueError, match="k must be from 1 to 3"):
+        palette.nearest(1, 2, 3, k)
+    with pytest.raises(ValueError, match="k must be from 1 to 3"):
+        palette.nearest_batch(random_rgb(2), k)
+
+
+def test_empty_input_gives_empty_output() -> None:
+    empty = np.empty((0, 3))
+    indices, distances = Palette(random_rgb(3)).nearest_batch(empty, 2)
+    assert (indices.shape, indices.dtype) == ((0, 2), np.dtype(np.intp))
+    assert (distances.shape, distances.dtype) == ((0, 2), np.dtype(np.float64))
+    assert Palette(random_rgb(3)).distances(empty).shape == (0, 3)
+    assert srgb_to_lab(empty).shape == (0, 3)
+    assert ciede2000(empty, empty).shape == (0,)
+
+
+def test_an_empty_palette_is_refused() -> None:
+    with pytest.raises(ValueError, match="at least one colour"):
+        Palette(np.empty((0, 3)))
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 4), (1, 2, 3), (), (0,)])
+def test_wrong_shapes(shape: tuple[int, ...]) -> None:
+    wrong = np.zeros(shape)
+    palette = Palette(random_rgb(3))
+    for call in takers(palette):
+        with pytest.raises(ValueError, match="must have the shape"):
+            call(wrong)
+    with pytest.raises(ValueError, match="lab2 must have the shape"):
+        ciede2000(np.zeros((1, 3)), wrong)
+
+
+@pytest.mark.parametrize("channel", [float("nan"), float("inf"), float("-inf"), -1e-9, 255.0000001])
+@pytest.mark.parametrize("place", range(3))
+def test_wrong_channels(channel: float, place: int) -> None:
+    colour: list[float] = [1, 2, 3]
+    colour[place] = channel
+    palette = Palette(random_rgb(3))
+    with pytest.raises(ValueError, match="not a number from 0 to 255"):
+        palette.nearest(colour[0], colour[1], colour[2], 1)
+    for call in takers(palette):
+        with pytest.raises(ValueError, match="row 1 has a channel"):
+            call(np.array([[0, 0, 0], colour]))
+
+
+def test_wrong_lab() -> None:
+    with pytest.raises(ValueError, match="lab1 row 0 is not finite"):
+        ciede2000([(50, float("nan"), 0)], [(50, 0, 0)])
+    with pytest.raises(ValueError, match="differ in length: 1 and 2"):
+        ciede2000(np.zeros((1, 3)), np.zeros((2, 3)))
+
+
+@pytest.mark.parametrize("values", [[["1", "2", "3"]], [[1j, 2, 3]], [[True, False, True]]])
+def test_what_is_no_number(values: list[list[object]]) -> None:
+    with pytest.raises(TypeError, match="real numbers"):
+        srgb_to_lab(np.array(values))
+
+
+@given(hnp.arrays(np.uint8, (7, 6)))
+def test_dtypes_and_strides(values: NDArray[np.uint8]) -> None:
+    palette = Palette(random_rgb(20))
+    contiguous = np.ascontiguousarray(values[::2, ::2], dtype=np.float64)
+    expected = palette.distances(contiguous)
+    read_only = contiguous.copy()
+    read_only.setflags(write=False)
+    for same in (
+        values[::2, ::2],
+        values[::2, ::2].astype(np.float32),
+        np.asfortranarray(contiguous),
+        contiguous[::-1].copy()[::-1],
+        contiguous.astype(">f8"),
+        contiguous.tolist(),
+        read_only,
+    ):
+        np.testing.assert_array_equal(palette.distances(same), expected)
+
+
+def test_a_palette_does_not_follow_its_source() -> None:
+    members = random_rgb(5)
+    palette = Palette(members)
+    before = palette.nearest(1, 2, 3, 5)
+    members[:] = 0
+    assert palette.nearest(1, 2, 3, 5) == before
+    with pytest.raises(AttributeError):
+        palette.size = 9  # type: ignore[misc]
+
+
+def test_threads_share_a_palette() -> None:
+    palette = Palette(random_rgb(161))
+    rgb = random_rgb(3000, seed=3)
+    expected = palette.nearest_batch(rgb, 3)[0].tolist()
+    answers: list[list[list[int]]] = []
+    start = threading.Barrier(4)
+
+    def work() -> None:
+        start.wait()
+        answers.append(palette.nearest_batch(rgb, 3)[0].tolist())
+        answers.append([[index for index, _ in palette.nearest(r, g, b, 3)] for r, g, b in rgb.tolist()])
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == [expected] * 8
