@@ -99,6 +99,7 @@ class MeinheldWorker(Worker):
         self._leave(1)
 
     def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
+        self.notify()  # the loop may hand over a thousand requests between two beats
         self.nr += 1
         if self.nr == self.max_requests:
             self.log.info("Autorestarting worker after current request.")
