@@ -1,23 +1,39 @@
-"""The record of a colour, as the release carries it."""
+"""The record of a colour, as the release carries it, and the kinds of value that the library knows."""
 
-import msgspec
+from typing import Annotated, Literal
+
+from msgspec import Meta, Struct
+
+# \Z, as $ would let a final line break pass.
+Hex = Annotated[str, Meta(pattern=r"\A#[0-9A-F]{6}\Z")]
+Slug = Annotated[str, Meta(pattern=r"\A[a-z]+(-[a-z]+)*\Z")]
+Text = Annotated[str, Meta(min_length=1)]
+Reliability = Literal["verified", "attributed", "disputed"]
+Version = Annotated[str, Meta(pattern=r"\A\d+\.\d+\.\d+\Z")]
+Mode = Literal["commercial"]
 
 
-class Name(msgspec.Struct, frozen=True, rename="camel"):
+def rgb_of(hex_value: str) -> tuple[int, int, int]:
+    """The channels of a valid `Hex`, each 0 to 255."""
+    red, green, blue = bytes.fromhex(hex_value[1:])
+    return red, green, blue
+
+
+class Name(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """The names of one colour. `zh` is simplified, `zh_hant` the traditional form of the same name."""
 
-    zh: str
-    zh_hant: str
-    pinyin: str
-    en: str
+    zh: Text
+    zh_hant: Text
+    pinyin: Text
+    en: Text
 
 
-class Record(msgspec.Struct, frozen=True):
-    """One colour of the library; `reliability` is `verified`, `attributed` or `disputed`."""
+class Record(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """One colour of the library. `reliability` is confidence in the sourcing, not an official standard."""
 
     ordinal: int
-    group: str
-    slug: str
+    group: Text
+    slug: Slug
     name: Name
-    hex: str
-    reliability: str
+    hex: Hex
+    reliability: Reliability

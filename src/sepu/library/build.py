@@ -1,0 +1,160 @@
+"""Builds the release from the facts: the same facts give the same bytes.
+
+`python -m sepu.library.build FACTS OUT` does it by hand; `make release` for this repository.
+"""
+
+import json
+from collections import Counter
+from hashlib import sha256
+from pathlib import Path
+
+import click
+import msgspec
+
+from sepu.library.facts import Color, Facts, Reading, load_facts
+from sepu.library.records import Name, Record
+from sepu.library.release import (
+    LIBRARY,
+    MANIFEST,
+    RIGHTS,
+    SOURCE_PROJECTION,
+    Manifest,
+    Release,
+    load_release,
+)
+from sepu.library.reliability import Distance, Verdict, judge
+
+
+def build_release(facts: Path, out: Path) -> Release:
+    """Writes the release of the directory `facts` into the directory `out`, and loads it from there.
+
+    Raises FactsError for facts that do not hold together.
+    """
+    built = release_files(load_facts(facts))
+    out.mkdir(parents=True, exist_ok=True)
+    for name, content in built.items():
+        (out / name).write_bytes(content)
+    return load_release(out)
+
+
+def release_files(facts: Facts) -> dict[str, bytes]:
+    """The files of the release by name."""
+    voices = {source.id: source.voice for source in facts.sources if source.voice is not None}
+    readings: dict[str, list[Reading]] = {color.zh: [] for color in facts.colors}
+    for reading in facts.readings:
+        readings[reading.zh].append(reading)
+    verdicts = [judge(color, readings[color.zh], voices, facts.thresholds) for color in facts.colors]
+    judged = list(zip(facts.colors, verdicts, strict=True))
+
+    library = canonical([_record(color, verdict) for color, verdict in judged])
+    projection = canonical(
+        {
+            "version": facts.versions.source_projection_version,
+            "thresholds": {
+                "agree": facts.thresholds.agree,
+                "far": facts.thresholds.far,
+                "lineageConflict": facts.thresholds.lineage_conflict,
+            },
+            "records": [_projection(color, readings[color.zh], verdict) for color, verdict in judged],
+        }
+    )
+    rights = canonical(
+        [
+            {field: getattr(source, field) for field in ("id", "title", "used", "rights", "attribution")}
+            for source in facts.sources
+        ]
+    )
+    manifest = msgspec.convert(
+        {
+            "version": facts.versions.version,
+            "sourceProjectionVersion": facts.versions.source_projection_version,
+            "mode": facts.versions.mode,
+            "recordCount": len(judged),
+            "valueMismatchCount": sum(verdict.mismatches for verdict in verdicts),
+            "librarySha256": sha256(library).hexdigest(),
+            "sourceProjectionSha256": sha256(projection).hexdigest(),
+            "rightsManifestSha256": sha256(rights).hexdigest(),
+        },
+        Manifest,
+    )
+    return {
+        LIBRARY: library,
+        SOURCE_PROJECTION: projection,
+        RIGHTS: rights,
+        MANIFEST: canonical(manifest),
+    }
+
+
+def canonical(value: object) -> bytes:
+    """UTF-8 JSON with sorted keys, one value a line, ending in a line break."""
+    plain = msgspec.to_builtins(value)
+    text = json.dumps(plain, ensure_ascii=False, sort_keys=True, indent=1, separators=(",", ": "))
+    return f"{text}\n".encode()
+
+
+def summary(release: Release) -> str:
+    """What a build has made, for whoever started it."""
+    manifest = release.manifest
+    counts = Counter(record.reliability for record in release.records)
+    totals = ", ".join(f"{counts[level]} {level}" for level in ("verified", "attributed", "disputed"))
+    return "\n".join(
+        [
+            f"release {manifest.version} ({manifest.mode}): {manifest.record_count} records",
+            f"{totals}; {manifest.value_mismatch_count} with another value elsewhere",
+            f"{manifest.library_sha256}  {LIBRARY}",
+            f"{manifest.source_projection_sha256}  {SOURCE_PROJECTION}",
+            f"{manifest.rights_manifest_sha256}  {RIGHTS}",
+        ]
+    )
+
+
+def _record(color: Color, verdict: Verdict) -> Record:
+    return Record(
+        ordinal=color.ordinal,
+        group=color.group,
+        slug=color.slug,
+        name=Name(zh=color.zh, zh_hant=color.zh_hant, pinyin=color.pinyin, en=color.en),
+        hex=color.hex,
+        reliability=verdict.reliability,
+    )
+
+
+def _projection(color: Color, readings: list[Reading], verdict: Verdict) -> dict[str, object]:
+    return {
+        "slug": color.slug,
+        "lineageConflicts": color.lineage_conflicts,
+        "readings": [
+            {
+                "source": reading.source,
+                "hex": reading.hex,
+                "sourceName": reading.source_name,
+                "match": reading.match,
+                "measured": reading.measured,
+            }
+            for reading in readings
+        ],
+        "attestedBy": verdict.attested_by,
+        "nearest": _rounded(verdict.nearest),
+        "farthest": _rounded(verdict.farthest),
+        "reliability": verdict.reliability,
+        "reason": verdict.reason,
+    }
+
+
+def _rounded(distance: Distance | None) -> dict[str, object] | None:
+    if distance is None:
+        return None
+    # Two decimals are all that a printed value bears, and the same on every machine.
+    return {"source": distance.source, "deltaE": round(distance.delta_e, 2)}
+
+
+@click.command()
+@click.argument("facts", type=click.Path(exists=True, file_okay=False, path_type=Path))
+@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+def main(facts: Path, out: Path) -> None:
+    """Build the release in OUT from the directory FACTS."""
+    click.echo(summary(build_release(facts, out)))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,152 @@
+"""What the sources say: `data/facts/` read into typed rows. Its README.md describes the columns."""
+
+import csv
+import io
+from pathlib import Path
+from typing import Annotated, Literal, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sepu.library.records import Hex, Mode, Slug, Text, Version
+
+Row = TypeVar("Row")
+
+
+class FactsError(ValueError):
+    """A facts file is missing, malformed or at odds with another; the message names the file."""
+
+
+class Color(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `colors.csv`: a record before it is judged."""
+
+    ordinal: int
+    group: Text
+    zh: Text
+    zh_hant: Text
+    pinyin: Text
+    en: Text
+    slug: Slug
+    hex: Hex
+    lineage_conflicts: Annotated[int, Meta(ge=0)]
+
+
+class Reading(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `readings.csv`: what one source gives for one of our names.
+
+    An empty field is None; `hex` is where the source has only the name.
+    """
+
+    source: Text
+    zh: Text
+    hex: Hex | None
+    source_name: str | None
+    match: Literal["exact", "se", "variant", "customary"] | None
+    measured: str | None
+
+
+class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
+    """CIEDE2000 differences on which the reliability rule turns."""
+
+    agree: float
+    far: float
+    lineage_conflict: float
+
+
+class Source(Struct, frozen=True):
+    """A lineage. Sources with the same `voice` count once; the base list has none.
+
+    The file also tells where the source was read and what is known of it, for people.
+    """
+
+    id: Text
+    title: Text
+    role: Literal["base", "values", "names"]
+    used: Text
+    rights: Text
+    attribution: Text
+    voice: Text | None = None
+
+
+class Versions(Struct, frozen=True, forbid_unknown_fields=True):
+    """`release.json`: what the next release is called."""
+
+    version: Version
+    source_projection_version: Version
+    mode: Mode
+
+
+class Facts(Struct, frozen=True):
+    """All the facts, consistent with each other: every reading has its colour and its source."""
+
+    versions: Versions
+    thresholds: Thresholds
+    sources: tuple[Source, ...]
+    colors: tuple[Color, ...]
+    readings: tuple[Reading, ...]
+
+
+class _SourcesFile(Struct, frozen=True, forbid_unknown_fields=True):
+    thresholds: Thresholds
+    sources: tuple[Source, ...]
+
+
+def load_facts(directory: Path) -> Facts:
+    """Reads and cross-checks the facts in `directory`; raises FactsError."""
+    sources = _read_json(directory / "sources.json", _SourcesFile)
+    facts = Facts(
+        versions=_read_json(directory / "release.json", Versions),
+        thresholds=sources.thresholds,
+        sources=sources.sources,
+        colors=_read_csv(directory / "colors.csv", Color),
+        readings=_read_csv(directory / "readings.csv", Reading),
+    )
+    _check(facts)
+    return facts
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise FactsError(f"{path.name} cannot be read: {error}") from error
+
+
+def _read_json(path: Path, form: type[Row]) -> Row:
+    try:
+        return msgspec.json.decode(_read(path), type=form)
+    except msgspec.DecodeError as error:
+        raise FactsError(f"{path.name}: {error}") from error
+
+
+def _read_csv(path: Path, form: type[Row]) -> tuple[Row, ...]:
+    converted: list[Row] = []
+    reader = csv.DictReader(io.StringIO(_read(path)), strict=True)
+    try:
+        for row in reader:
+            filled = {field: value or None for field, value in row.items()}
+            converted.append(msgspec.convert(filled, form, strict=False))
+    except (csv.Error, msgspec.ValidationError) as error:
+        raise FactsError(f"{path.name}, line {reader.line_num}: {error}") from error
+    return tuple(converted)
+
+
+def _check(facts: Facts) -> None:
+    names = [color.zh for color in facts.colors]
+    voiced = [source.id for source in facts.sources if source.voice is not None]
+    readings = [(reading.source, reading.zh) for reading in facts.readings]
+    for file, what, values in (
+        ("colors.csv", "zh", names),
+        ("colors.csv", "slug", [color.slug for color in facts.colors]),
+        ("sources.json", "id", [source.id for source in facts.sources]),
+        ("readings.csv", "source and zh", readings),
+    ):
+        if len(set(values)) != len(values):
+            raise FactsError(f"{file}: a {what} comes twice")
+    if [color.ordinal for color in facts.colors] != list(range(1, len(names) + 1)):
+        raise FactsError("colors.csv: the ordinals do not count from 1")
+    for source, zh in readings:
+        if source not in voiced:
+            raise FactsError(f"readings.csv: {source} is no source with a voice in sources.json")
+        if zh not in names:
+            raise FactsError(f"readings.csv: {zh} is not in colors.csv")

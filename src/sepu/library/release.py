@@ -1,0 +1,95 @@
+"""The release that the server answers from: loaded whole, verified first."""
+
+from hashlib import sha256
+from importlib.resources import files
+from importlib.resources.abc import Traversable
+from typing import Annotated, TypeVar
+
+import msgspec
+from msgspec import Meta, Struct
+
+from sepu._palette import Palette
+from sepu.library.records import Mode, Record, Version, rgb_of
+
+LIBRARY = "library.json"
+SOURCE_PROJECTION = "source-projection.json"
+RIGHTS = "rights.json"
+MANIFEST = "manifest.json"
+
+Sha256 = Annotated[str, Meta(pattern=r"\A[a-f0-9]{64}\Z")]
+Form = TypeVar("Form")
+
+
+class ReleaseError(Exception):
+    """The release is incomplete, malformed or not what its manifest says; the message names the file."""
+
+
+class Manifest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+    """What the release is, with the SHA-256 of each of its files' bytes.
+
+    `value_mismatch_count` is the number of records for which at least one independent source gives the same
+    name another HEX value.
+    """
+
+    version: Version
+    source_projection_version: Version
+    mode: Mode
+    record_count: Annotated[int, Meta(ge=1)]
+    value_mismatch_count: Annotated[int, Meta(ge=0)]
+    library_sha256: Sha256
+    source_projection_sha256: Sha256
+    rights_manifest_sha256: Sha256
+
+
+class Release(Struct, frozen=True):
+    """A verified release: its manifest, and its records in library order."""
+
+    manifest: Manifest
+    records: tuple[Record, ...]
+
+    def palette(self) -> Palette:
+        """The records' colours; an index of the palette is the place of its record."""
+        return Palette([rgb_of(record.hex) for record in self.records])
+
+
+def load_release(directory: Traversable | None = None) -> Release:
+    """Reads the release in `directory`, or the one that this package carries; raises ReleaseError."""
+    if directory is None:
+        directory = files("sepu.library") / "release"
+    manifest = _decode(MANIFEST, _read(directory, MANIFEST), Manifest)
+    library = _read(directory, LIBRARY)
+    for name, content, digest in (
+        (LIBRARY, library, manifest.library_sha256),
+        (SOURCE_PROJECTION, _read(directory, SOURCE_PROJECTION), manifest.source_projection_sha256),
+        (RIGHTS, _read(directory, RIGHTS), manifest.rights_manifest_sha256),
+    ):
+        if sha256(content).hexdigest() != digest:
+            raise ReleaseError(f"{name} is not the file that {MANIFEST} names: its SHA-256 differs")
+    records = _decode(LIBRARY, library, tuple[Record, ...])
+    _check(manifest, records)
+    return Release(manifest, records)
+
+
+def _read(directory: Traversable, name: str) -> bytes:
+    try:
+        return (directory / name).read_bytes()
+    except OSError as error:
+        raise ReleaseError(f"{name} cannot be read: {error}") from error
+
+
+def _decode(name: str, content: bytes, form: type[Form]) -> Form:
+    try:
+        return msgspec.json.decode(content, type=form)
+    except msgspec.DecodeError as error:
+        raise ReleaseError(f"{name} is malformed: {error}") from error
+
+
+def _check(manifest: Manifest, records: tuple[Record, ...]) -> None:
+    if len(records) != manifest.record_count:
+        raise ReleaseError(f"{LIBRARY} has {len(records)} records, {MANIFEST} {manifest.record_count}")
+    if [record.ordinal for record in records] != list(range(1, len(records) + 1)):
+        raise ReleaseError(f"{LIBRARY}: the ordinals do not count from 1")
+    if len({record.slug for record in records}) != len(records):
+        raise ReleaseError(f"{LIBRARY}: a slug comes twice")
+    if manifest.value_mismatch_count > manifest.record_count:
+        raise ReleaseError(f"{MANIFEST}: more mismatches than records")

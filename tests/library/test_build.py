@@ -1,0 +1,245 @@
+"""The facts become the release: the rule, the totals, and the same bytes every time."""
+
+import csv
+import json
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from shutil import copytree
+
+import pytest
+from click.testing import CliRunner
+
+from sepu.library.build import build_release, main
+from sepu.library.facts import Color, FactsError, Reading, Thresholds, load_facts
+from sepu.library.release import load_release
+from sepu.library.reliability import Verdict, judge
+
+DATA = Path(__file__).parents[2] / "data"
+FACTS = DATA / "facts"
+VOICES = {"book": "author", "cards": "author", "guide": "guide", "big": "dictionary", "small": "dictionary"}
+
+# Greys, at differences from OURS of about 4, 14 and 33.
+OURS, NEAR, FURTHER, FAR = "#808080", "#8A8A8A", "#A8A8A8", "#FFFFFF"
+
+
+def verdict(*readings: tuple[str, str | None], conflicts: int = 0) -> Verdict:
+    color = Color(1, "灰白", "灰色", "灰色", "huī sè", "Grey", "hui-se", OURS, conflicts)
+    rows = [Reading(source, "灰色", value, None, None, None) for source, value in readings]
+    return judge(color, rows, VOICES, Thresholds(agree=12, far=20, lineage_conflict=5))
+
+
+@pytest.fixture
+def facts(tmp_path: Path) -> Path:
+    """A copy of the facts, to be changed."""
+    return copytree(FACTS, tmp_path / "facts")
+
+
+def change(path: Path, old: str, new: str) -> None:
+    text = path.read_text("utf-8")
+    assert text.count(old) >= 1
+    path.write_text(text.replace(old, new, 1), "utf-8")
+
+
+# The rule
+
+
+def test_verified_takes_an_agreeing_value_and_two_voices() -> None:
+    found = verdict(("guide", NEAR), ("big", None))
+    assert (found.reliability, found.reason) == ("verified", "name-and-colour-corroborated")
+    assert found.attested_by == ("dictionary", "guide")
+
+
+def test_one_voice_counts_once() -> None:
+    found = verdict(("book", NEAR), ("cards", NEAR))
+    assert (found.reliability, found.reason) == ("attributed", "single-attestation")
+    assert found.attested_by == ("author",)
+
+
+def test_two_dictionaries_are_one_voice() -> None:
+    found = verdict(("big", None), ("small", None))
+    assert (found.reliability, found.reason) == ("attributed", "name-attested-no-independent-value")
+    assert found.attested_by == ("dictionary",)
+    assert found.nearest is None
+    assert not found.mismatches
+
+
+def test_values_between_the_thresholds() -> None:
+    found = verdict(("guide", FURTHER), ("big", None))
+    assert found.nearest is not None
+    assert 12 < found.nearest.delta_e < 20
+    assert (found.reliability, found.reason) == ("attributed", "independent-values-differ")
+
+
+def test_disputed_when_every_value_is_far() -> None:
+    assert verdict(("guide", FAR), ("big", None)).reason == "all-independent-values-far"
+    assert verdict(("guide", FAR)).reliability == "disputed"
+    assert verdict(("guide", FAR), ("book", NEAR)).reliability == "verified"
+
+
+def test_disputed_when_the_copies_disagree() -> None:
+    found = verdict(("guide", NEAR), ("book", NEAR), conflicts=2)
+    assert (found.reliability, found.reason) == ("disputed", "copies-disagree")
+    assert verdict(("guide", NEAR), ("book", NEAR), conflicts=1).reliability == "verified"
+
+
+def test_a_name_that_only_the_list_has() -> None:
+    found = verdict()
+    assert (found.reliability, found.reason) == ("attributed", "classic-list-only")
+    assert found.attested_by == ()
+
+
+def test_a_voice_is_as_near_as_its_nearest_value() -> None:
+    found = verdict(("book", FAR), ("cards", NEAR), ("guide", FURTHER))
+    assert found.nearest is not None
+    assert found.farthest is not None
+    assert (found.nearest.source, found.farthest.source) == ("cards", "guide")
+
+
+def test_the_thresholds_belong_to_the_nearer_side() -> None:
+    exact = verdict(("guide", FURTHER)).nearest
+    assert exact is not None
+    color = Color(1, "灰白", "灰色", "灰色", "huī sè", "Grey", "hui-se", OURS, 0)
+    rows = [
+        Reading("guide", "灰色", FURTHER, None, None, None),
+        Reading("big", "灰色", None, None, None, None),
+    ]
+    at = exact.delta_e
+    assert judge(color, rows, VOICES, Thresholds(at, 99, 5)).reliability == "verified"
+    assert judge(color, rows, VOICES, Thresholds(0, at, 5)).reliability == "attributed"
+
+
+def test_the_same_value_is_no_mismatch() -> None:
+    assert not verdict(("guide", OURS)).mismatches
+    assert verdict(("guide", OURS), ("book", NEAR)).mismatches
+
+
+# The release
+
+
+def test_totals() -> None:
+    release = load_release(DATA / "release")
+    assert Counter(record.reliability for record in release.records) == {
+        "verified": 41,
+        "attributed": 99,
+        "disputed": 21,
+    }
+    assert release.manifest.record_count == 161
+    assert release.manifest.value_mismatch_count == 96
+    assert release.manifest.mode == "commercial"
+
+
+def test_every_reading_and_source_reaches_the_release() -> None:
+    projection = json.loads((DATA / "release" / "source-projection.json").read_bytes())
+    with (FACTS / "readings.csv").open(encoding="utf-8") as file:
+        read = Counter(row["source"] for row in csv.DictReader(file))
+    assert read == Counter(
+        reading["source"] for record in projection["records"] for reading in record["readings"]
+    )
+    rights = json.loads((DATA / "release" / "rights.json").read_bytes())
+    assert {entry["id"] for entry in rights} == {*read, "classic"}
+    assert all(entry["attribution"] and entry["rights"] and entry["used"] for entry in rights)
+
+
+def test_the_committed_release_is_what_the_facts_give(tmp_path: Path) -> None:
+    build_release(FACTS, tmp_path)
+    built = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert built == {path.name: path.read_bytes() for path in (DATA / "release").iterdir()}
+
+
+def test_the_files_are_canonical() -> None:
+    for path in (DATA / "release").iterdir():
+        text = path.read_bytes().decode("utf-8")
+        again = json.dumps(
+            json.loads(text), ensure_ascii=False, sort_keys=True, indent=1, separators=(",", ": ")
+        )
+        assert text == f"{again}\n"
+
+
+@pytest.mark.parametrize(
+    ("file", "old", "new", "changed"),
+    [
+        ("colors.csv", "Powder Pink", "Powder Rose", ["library"]),
+        ("readings.csv", "#F2B9B2", "#F2B9B3", ["source_projection"]),
+        ("colors.csv", "#FFB3A7", "#00B3A7", ["library", "source_projection"]),
+        ("sources.json", '"what": "526', '"what": "Some 526', []),
+        ("sources.json", '"attribution": "Name', '"attribution": "name', ["rights_manifest"]),
+    ],
+)
+def test_a_changed_fact_changes_its_hash(
+    facts: Path, tmp_path: Path, file: str, old: str, new: str, changed: list[str]
+) -> None:
+    change(facts / file, old, new)
+    before, after = load_release(DATA / "release").manifest, build_release(facts, tmp_path / "out").manifest
+    hashes = ("library", "source_projection", "rights_manifest")
+    assert [
+        name for name in hashes if getattr(before, f"{name}_sha256") != getattr(after, f"{name}_sha256")
+    ] == changed
+
+
+def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
+    result = CliRunner().invoke(main, [str(FACTS), str(tmp_path)])
+    assert result.exit_code == 0, result.output
+    assert "release 1.0.0 (commercial): 161 records" in result.output
+    assert "41 verified, 99 attributed, 21 disputed; 96 with another value elsewhere" in result.output
+    assert load_release(tmp_path).manifest.library_sha256 in result.output
+
+
+# The facts
+
+
+def test_the_names_are_well_formed() -> None:
+    colors = load_facts(FACTS).colors
+    assert len({color.zh for color in colors}) == len(colors) == 161
+    for color in colors:
+        assert len(color.zh_hant) == len(color.zh) == len(color.pinyin.split())
+
+
+@pytest.mark.parametrize(
+    ("simplified", "traditional"),
+    [
+        ("朱红", "朱紅"),
+        ("姜黄", "薑黃"),
+        ("葱绿", "蔥綠"),
+        ("绿沈", "綠沈"),
+        ("松花色", "松花色"),
+        ("群青", "群青"),
+        ("苍黄", "蒼黃"),
+        ("胭脂", "胭脂"),
+        ("丹", "丹"),
+        ("秋香色", "秋香色"),
+        ("蟹壳青", "蟹殼青"),
+        ("黄栌", "黃櫨"),
+    ],
+)
+def test_traditional_forms(simplified: str, traditional: str) -> None:
+    assert {color.zh: color.zh_hant for color in load_facts(FACTS).colors}[simplified] == traditional
+
+
+@pytest.mark.parametrize(
+    ("file", "spoil", "message"),
+    [
+        ("colors.csv", lambda path: path.unlink(), "colors.csv cannot be read"),
+        ("release.json", lambda path: change(path, "1.0.0", "one"), "release.json"),
+        ("sources.json", lambda path: change(path, "{", "["), "sources.json"),
+        ("colors.csv", lambda path: change(path, "#FFB3A7", "#ffb3a7"), "colors.csv, line 2"),
+        ("colors.csv", lambda path: change(path, "\n2,", "\n3,"), "ordinals"),
+        ("colors.csv", lambda path: change(path, "fei-se", "fen-hong"), "colors.csv: a slug comes twice"),
+        ("readings.csv", lambda path: change(path, "sepu1957", "sepu1958"), "sepu1958 is no source"),
+        ("readings.csv", lambda path: change(path, "sepu1957", "classic"), "classic is no source"),
+        ("readings.csv", lambda path: change(path, "粉红", "粉紅"), "粉紅 is not in colors.csv"),
+        (
+            "readings.csv",
+            lambda path: change(path, "粉红", "品红"),
+            "readings.csv: a source and zh comes twice",
+        ),
+        ("readings.csv", lambda path: change(path, "粉红,exact,", "粉红,exact,,"), "readings.csv, line 2"),
+    ],
+)
+def test_facts_that_do_not_hold_together(
+    facts: Path, tmp_path: Path, file: str, spoil: Callable[[Path], None], message: str
+) -> None:
+    spoil(facts / file)
+    with pytest.raises(FactsError, match=message):
+        build_release(facts, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

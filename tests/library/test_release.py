@@ -1,0 +1,156 @@
+"""Only an intact release loads; anything else is refused, with the file named."""
+
+import json
+from collections.abc import Callable
+from hashlib import sha256
+from pathlib import Path
+from shutil import copytree
+from typing import Any
+
+import pytest
+
+from sepu.library.release import ReleaseError, load_release
+
+RELEASE = Path(__file__).parents[2] / "data" / "release"
+HASHES = {
+    "library.json": "librarySha256",
+    "source-projection.json": "sourceProjectionSha256",
+    "rights.json": "rightsManifestSha256",
+}
+FILES = [*HASHES, "manifest.json"]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    """A copy of the release, to be spoilt."""
+    return copytree(RELEASE, tmp_path / "release")
+
+
+def rewrite(directory: Path, name: str, edit: Callable[[Any], object]) -> None:
+    """Edits a file as someone would who also mends its hash in the manifest."""
+    path = directory / name
+    content = json.loads(path.read_bytes())
+    edit(content)
+    path.write_text(json.dumps(content), "utf-8")
+    if name in HASHES:
+        digest = sha256(path.read_bytes()).hexdigest()
+        rewrite(directory, "manifest.json", lambda manifest: manifest.update({HASHES[name]: digest}))
+
+
+def refused(directory: Path, message: str) -> None:
+    with pytest.raises(ReleaseError, match=message):
+        load_release(directory)
+
+
+def test_the_packaged_release_loads() -> None:
+    release = load_release()
+    assert release == load_release(RELEASE)
+    first = release.records[0]
+    assert (first.ordinal, first.slug, first.hex, first.reliability) == (1, "fen-hong", "#FFB3A7", "verified")
+    assert (first.name.zh, first.name.zh_hant, first.name.pinyin) == ("粉红", "粉紅", "fěn hóng")
+    assert release.manifest.version == "1.0.0"
+
+
+def test_the_palette_finds_each_record() -> None:
+    release = load_release()
+    palette = release.palette()
+    assert palette.size == release.manifest.record_count
+    for place, record in enumerate(release.records):
+        r, g, b = (int(record.hex[i : i + 2], 16) for i in (1, 3, 5))
+        assert palette.nearest(r, g, b, 1) == [(place, 0.0)]
+
+
+def test_a_release_is_frozen() -> None:
+    release: Any = load_release()
+    for part, field in ((release, "records"), (release.manifest, "version"), (release.records[0], "hex")):
+        with pytest.raises(AttributeError):
+            setattr(part, field, None)
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_a_missing_file(directory: Path, name: str) -> None:
+    (directory / name).unlink()
+    refused(directory, f"{name} cannot be read")
+
+
+@pytest.mark.parametrize("name", HASHES)
+def test_one_changed_byte(directory: Path, name: str) -> None:
+    content = bytearray((directory / name).read_bytes())
+    content[-1] = ord(" ")
+    (directory / name).write_bytes(content)
+    refused(directory, f"{name} is not the file that manifest.json names")
+
+
+@pytest.mark.parametrize("field", HASHES.values())
+def test_a_changed_hash(directory: Path, field: str) -> None:
+    rewrite(directory, "manifest.json", lambda manifest: manifest.update({field: "0" * 64}))
+    refused(directory, "is not the file that manifest.json names")
+
+
+def test_a_manifest_that_is_no_json(directory: Path) -> None:
+    (directory / "manifest.json").write_bytes(b"{")
+    refused(directory, "manifest.json is malformed")
+
+
+def test_a_library_that_is_no_json(directory: Path) -> None:
+    (directory / "library.json").write_bytes(b"[")
+    digest = sha256(b"[").hexdigest()
+    rewrite(directory, "manifest.json", lambda manifest: manifest.update({"librarySha256": digest}))
+    refused(directory, "library.json is malformed")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda manifest: manifest.pop("version"),
+        lambda manifest: manifest.update(version="1.0"),
+        lambda manifest: manifest.update(mode="free"),
+        lambda manifest: manifest.update(recordCount="161"),
+        lambda manifest: manifest.update(recordCount=0),
+        lambda manifest: manifest.update(valueMismatchCount=-1),
+        lambda manifest: manifest.update(librarySha256="A" * 64),
+        lambda manifest: manifest.update(more=1),
+    ],
+)
+def test_a_malformed_manifest(directory: Path, edit: Callable[[Any], object]) -> None:
+    rewrite(directory, "manifest.json", edit)
+    refused(directory, "manifest.json is malformed")
+
+
+@pytest.mark.parametrize(
+    "edit",
+    [
+        lambda records: records[3].update(hex="#F4798"),
+        lambda records: records[3].update(hex="#f47983"),
+        lambda records: records[3].update(hex="#F47983\n"),
+        lambda records: records[3].update(slug="Tao Hong"),
+        lambda records: records[3].update(reliability="certain"),
+        lambda records: records[3].update(ordinal="4"),
+        lambda records: records[3]["name"].update(zh=""),
+        lambda records: records[3]["name"].pop("zhHant"),
+        lambda records: records[3].update(more=1),
+    ],
+)
+def test_a_malformed_record(directory: Path, edit: Callable[[Any], object]) -> None:
+    rewrite(directory, "library.json", edit)
+    refused(directory, r"library.json is malformed: .*\$\[")
+
+
+def test_records_that_are_not_counted(directory: Path) -> None:
+    rewrite(directory, "library.json", lambda records: records.pop())
+    refused(directory, "library.json has 160 records, manifest.json 161")
+
+
+def test_records_out_of_order(directory: Path) -> None:
+    rewrite(directory, "library.json", lambda records: records.reverse())
+    refused(directory, "library.json: the ordinals")
+
+
+def test_a_slug_that_comes_twice(directory: Path) -> None:
+    rewrite(directory, "library.json", lambda records: records[1].update(slug=records[0]["slug"]))
+    refused(directory, "library.json: a slug comes twice")
+
+
+def test_more_mismatches_than_records(directory: Path) -> None:
+    rewrite(directory, "manifest.json", lambda manifest: manifest.update(valueMismatchCount=162))
+    refused(directory, "manifest.json: more mismatches than records")
