@@ -30,8 +30,7 @@ def shares() -> list[list[Fraction]]:
     white = tristimulus(WHITE)
     whole = determinant(primaries)
     scales = [
-        determinant([white if i == k else primary for i, primary in enumerate(primaries)]) / whole
-        for k in range(3)
+        determinant([white if i == k else primary for i, primary in enumerate(primaries)]) / whole for k in range(3)
     ]
     return [[scales[k] * primaries[k][row] / white[row] for k in range(3)] for row in range(3)]
 
@@ -99,6 +98,4 @@ def ciede2000(lab1: Triple, lab2: Triple) -> float:
     s_c = 1 + 0.045 * c_mean  # (19)
     s_h = 1 + 0.015 * c_mean * t  # (20)
     r_t = -sin(radians(2 * d_theta)) * r_c  # (21)
-    return sqrt(
-        (d_l / s_l) ** 2 + (d_c / s_c) ** 2 + (d_h / s_h) ** 2 + r_t * (d_c / s_c) * (d_h / s_h)
-    )  # (22)
+    return sqrt((d_l / s_l) ** 2 + (d_c / s_c) ** 2 + (d_h / s_h) ** 2 + r_t * (d_c / s_c) * (d_h / s_h))  # (22)

@@ -71,8 +71,7 @@ def test_the_reference_gives_the_published_pairs() -> None:
 def test_differences_equal_the_reference() -> None:
     rng = random.Random(34)
     pairs = [
-        [(rng.uniform(0, 100), rng.uniform(-128, 128), rng.uniform(-128, 128)) for _ in range(5000)]
-        for _ in range(2)
+        [(rng.uniform(0, 100), rng.uniform(-128, 128), rng.uniform(-128, 128)) for _ in range(5000)] for _ in range(2)
     ]
     expected = [reference.ciede2000(one, two) for one, two in zip(*pairs, strict=True)]
     np.testing.assert_allclose(ciede2000(*pairs), expected, rtol=0, atol=1e-9)

@@ -3,8 +3,7 @@
 from collections.abc import Iterator
 
 import pytest
-
-from serving import WORKERS, Server, serving, why_not
+from tests.serving import WORKERS, Server, serving, why_not
 
 
 @pytest.fixture(scope="session", params=WORKERS)

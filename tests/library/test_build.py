@@ -133,9 +133,7 @@ def test_every_reading_and_source_reaches_the_release() -> None:
     projection = json.loads((DATA / "release" / "source-projection.json").read_bytes())
     with (FACTS / "readings.csv").open(encoding="utf-8") as file:
         read = Counter(row["source"] for row in csv.DictReader(file))
-    assert read == Counter(
-        reading["source"] for record in projection["records"] for reading in record["readings"]
-    )
+    assert read == Counter(reading["source"] for record in projection["records"] for reading in record["readings"])
     rights = json.loads((DATA / "release" / "rights.json").read_bytes())
     assert {entry["id"] for entry in rights} == {*read, "classic"}
     assert all(entry["attribution"] and entry["rights"] and entry["used"] for entry in rights)
@@ -150,9 +148,7 @@ def test_the_committed_release_is_what_the_facts_give(tmp_path: Path) -> None:
 def test_the_files_are_canonical() -> None:
     for path in (DATA / "release").iterdir():
         text = path.read_bytes().decode("utf-8")
-        again = json.dumps(
-            json.loads(text), ensure_ascii=False, sort_keys=True, indent=1, separators=(",", ": ")
-        )
+        again = json.dumps(json.loads(text), ensure_ascii=False, sort_keys=True, indent=1, separators=(",", ": "))
         assert text == f"{again}\n"
 
 
@@ -172,9 +168,7 @@ def test_a_changed_fact_changes_its_hash(
     change(facts / file, old, new)
     before, after = load_release(DATA / "release").manifest, build_release(facts, tmp_path / "out").manifest
     hashes = ("library", "source_projection", "rights_manifest")
-    assert [
-        name for name in hashes if getattr(before, f"{name}_sha256") != getattr(after, f"{name}_sha256")
-    ] == changed
+    assert [name for name in hashes if getattr(before, f"{name}_sha256") != getattr(after, f"{name}_sha256")] == changed
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:

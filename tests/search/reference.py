@@ -157,7 +157,5 @@ class Reference:
         ranked = [(rank, c.position) for c in self.colours if (rank := c.rank(words)) is not None]
         joined = "".join(words)
         if not ranked and len(joined) >= 4 and not any(c in "0123456789" for c in joined):
-            ranked = [
-                (rank, c.position) for c in self.colours if (rank := c.misspelt_rank(joined)) is not None
-            ]
+            ranked = [(rank, c.position) for c in self.colours if (rank := c.misspelt_rank(joined)) is not None]
         return [position for _, position in sorted(ranked)][:limit]

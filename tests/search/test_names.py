@@ -117,9 +117,7 @@ def test_any_text_equals_a_full_scan(q: str, limit: int) -> None:
     agree(q, limit)
 
 
-@given(
-    st.lists(st.sampled_from([*LETTERS, *SPELLINGS, "ü", "ǚ", "e\u0301", "Ｈ", "’", "\u200f"]), max_size=5)
-)
+@given(st.lists(st.sampled_from([*LETTERS, *SPELLINGS, "ü", "ǚ", "e\u0301", "Ｈ", "’", "\u200f"]), max_size=5))
 @settings(max_examples=500, deadline=None)
 def test_any_mixture_equals_a_full_scan(pieces: list[str]) -> None:
     agree("".join(pieces))
@@ -136,9 +134,7 @@ def test_every_code_point_is_folded_as_the_rules_say() -> None:
 def test_short_queries_are_folded_like_long_ones(form: str) -> None:
     for code in chain(range(0x400), range(0x4E00, 0xA000, 7), map(ord, LETTERS)):
         q = form.format(chr(code))
-        assert INDEX.search(q, ALL) == INDEX.search(q + " " * 64, ALL) == INDEX.search(fold(q), ALL), hex(
-            code
-        )
+        assert INDEX.search(q, ALL) == INDEX.search(q + " " * 64, ALL) == INDEX.search(fold(q), ALL), hex(code)
 
 
 @pytest.mark.parametrize("form", ["{}", "{} ", " {}", "-{}", "\u200f{}", "{}!", "“{}”"])

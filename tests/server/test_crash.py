@@ -10,9 +10,9 @@ from http.client import HTTPException
 
 import psycopg
 import pytest
+from tests.serving import WORKERS, Response, Server, serving, why_not
 
 from sepu.metering import accounts
-from serving import WORKERS, Response, Server, serving, why_not
 
 CLIENTS = 6
 REQUESTS = 25  # of each client

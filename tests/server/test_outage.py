@@ -8,11 +8,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from tests.serving import WORKERS, Server, serving, why_not
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
 from sepu.server.embedded import embedded_postgres
-from serving import WORKERS, Server, serving, why_not
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 

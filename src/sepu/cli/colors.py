@@ -3,13 +3,16 @@
 import re
 
 import click
+from rich.box import SIMPLE
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from sepu.cli.output import echo_json, json_option
-from sepu.library.records import Record
+from sepu.library.names import name_index
+from sepu.library.records import Record, rgb_of
 from sepu.library.release import load_release
+from sepu.operations.color import color
 
 _HEX = re.compile(r"#?([0-9A-Fa-f]{6})", re.ASCII)
 
@@ -28,7 +31,15 @@ class HexColor(click.ParamType[str]):
 
 
 def _swatch(hex_color: str) -> Text:
-    return Text("      ", style=f"on {hex_color}")
+    return Text("    ", style=f"on {hex_color}")
+
+
+def _table(*columns: str) -> Table:
+    """Narrow enough for 80 columns: only the English name may wrap."""
+    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+    for column in columns:
+        table.add_column(column, no_wrap=column != "en")
+    return table
 
 
 def _names(record: Record) -> tuple[str, str, str, str]:
@@ -43,25 +54,25 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
     """Show the nearest colours by CIEDE2000. Offline: nothing is metered."""
     release = load_release()
     palette = release.palette()
-    found = [(color, palette.nearest(*bytes.fromhex(color[1:]), top)) for color in colors]
+    found = [(given, palette.nearest(*rgb_of(given), top)) for given in colors]
     if as_json:
         results = [
             {
-                "input": color,
+                "input": given,
                 "matches": [
-                    {**release.records[position].color(), "deltaE": round(delta_e, 4)} for position, delta_e in nearest
+                    {**color(release.records[position]), "deltaE": round(delta_e, 4)} for position, delta_e in nearest
                 ],
             }
-            for color, nearest in found
+            for given, nearest in found
         ]
         echo_json({"datasetVersion": release.manifest.version, "results": results})
         return
-    table = Table("", "input", "", "hex", "deltaE", "zh", "pinyin", "en", "reliability")
-    for color, nearest in found:
+    table = _table("", "input", "", "hex", "deltaE", "zh", "pinyin", "en", "reliability")
+    for given, nearest in found:
         for rank, (position, delta_e) in enumerate(nearest):
             record = release.records[position]
-            given = (_swatch(color), color) if rank == 0 else ("", "")
-            table.add_row(*given, _swatch(record.hex), record.hex, f"{delta_e:.4f}", *_names(record))
+            left = (_swatch(given), given) if rank == 0 else ("", "")
+            table.add_row(*left, _swatch(record.hex), record.hex, f"{delta_e:.4f}", *_names(record))
         table.add_section()
     Console().print(table)
 
@@ -73,12 +84,12 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
 def search(text: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Find colours by Chinese name, pinyin, English name or slug. Offline: nothing is metered."""
     release = load_release()
-    found = [release.records[position] for position in release.names().search(" ".join(text), limit)]
+    found = [release.records[position] for position in name_index(release.records).search(" ".join(text), limit)]
     if as_json:
-        results = [record.color() for record in found]
+        results = [color(record) for record in found]
         echo_json({"datasetVersion": release.manifest.version, "count": len(results), "results": results})
         return
-    table = Table("", "hex", "zh", "pinyin", "en", "reliability")
+    table = _table("", "hex", "zh", "pinyin", "en", "reliability")
     for record in found:
         table.add_row(_swatch(record.hex), record.hex, *_names(record))
     Console().print(table)

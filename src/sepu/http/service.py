@@ -7,7 +7,9 @@ import msgspec
 
 from sepu.http.endpoints import LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.http.replies import Reply, error
+from sepu.library.names import name_index
 from sepu.library.release import Release
+from sepu.operations.color import color
 from sepu.operations.match import Matcher
 from sepu.operations.search import Searcher
 
@@ -28,10 +30,10 @@ class Service:
     def of(cls, release: Release) -> Self:
         """Encodes what never changes once, here."""
         manifest = release.manifest
-        colors = [record.color() for record in release.records]
+        colors = [msgspec.json.encode(color(record)) for record in release.records]
         return cls(
             library=LibraryEndpoint(msgspec.json.encode(manifest)),
             usage=UsageEndpoint(),
             match=MatchEndpoint(Matcher(release.palette(), colors, manifest.version)),
-            search=SearchEndpoint(Searcher(release.names(), colors, manifest.version)),
+            search=SearchEndpoint(Searcher(name_index(release.records), colors, manifest.version)),
         )

@@ -32,9 +32,7 @@ class Verdict(Struct, frozen=True):
     mismatches: bool
 
 
-def judge(
-    color: Color, readings: Sequence[Reading], voices: dict[str, str], thresholds: Thresholds
-) -> Verdict:
+def judge(color: Color, readings: Sequence[Reading], voices: dict[str, str], thresholds: Thresholds) -> Verdict:
     """Judges `color` by its own readings; `voices` has the voice of each source."""
     attested_by = tuple(sorted({voices[reading.source] for reading in readings}))
     distances = _per_voice(color, readings, voices)
@@ -51,9 +49,7 @@ def judge(
     )
 
 
-def _rule(
-    color: Color, nearest: Distance | None, attestations: int, thresholds: Thresholds
-) -> tuple[Reliability, str]:
+def _rule(color: Color, nearest: Distance | None, attestations: int, thresholds: Thresholds) -> tuple[Reliability, str]:
     """The first case that fits."""
     if color.lineage_conflicts >= 2:
         return "disputed", "copies-disagree"

@@ -1,0 +1,206 @@
+"""The commands as others call them: processes, their output, their exit status."""
+
+import json
+import os
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from tests.serving import SEPU
+
+from sepu.metering import commands, keys
+from sepu.metering.ledger import Ledger
+
+Run = Callable[..., subprocess.CompletedProcess[str]]
+
+
+@pytest.fixture
+def run(database_url: str) -> Run:
+    """Runs `sepu` against the run's database."""
+
+    def sepu(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [SEPU, *arguments],
+            env={**os.environ, "SEPU_DATABASE_URL": database_url, "COLUMNS": "200", **environment},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+
+    return sepu
+
+
+def printed(done: subprocess.CompletedProcess[str]) -> Any:
+    assert (done.returncode, done.stderr) == (0, "")
+    return json.loads(done.stdout)
+
+
+def fields(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+
+
+def failed(done: subprocess.CompletedProcess[str], *reasons: str) -> None:
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("sepu: ")
+    assert done.stderr.count("\n") == 1
+    for reason in reasons:
+        assert reason in done.stderr
+
+
+def admitted(database_url: str, api_key: str) -> str:
+    holder = keys.credential(api_key)
+    assert holder is not None
+    ledger = Ledger(database_url, 1)
+    ledger.open()
+    try:
+        return ledger.run(commands.admit(holder))
+    finally:
+        ledger.close()
+
+
+def test_an_account_from_its_plan_to_its_suspension(run: Run, database_url: str) -> None:
+    limits = ("--match-limit", "7", "--search-limit", "0", "--requests-per-minute", "30")
+    plan = printed(run("plan", "set", "tiny", *limits, "--json"))
+    assert plan == {"planId": "tiny", "matchLimit": 7, "searchLimit": 0, "requestsPerMinute": 30}
+
+    account = printed(run("account", "create", "--plan", "tiny", "--json"))
+    assert list(account) == ["accountId", "planId", "keyId", "apiKey"]
+    assert admitted(database_url, account["apiKey"]) == "ok"
+
+    usage = printed(run("usage", account["accountId"], "--json"))
+    assert (usage["accountId"], usage["planId"], usage["status"]) == (account["accountId"], "tiny", "active")
+    assert [(meter["meter"], meter["limit"], meter["remaining"]) for meter in usage["usage"]] == [
+        ("color_match", 7, 7),
+        ("color_search", 0, 0),
+    ]
+
+    assert printed(run("account", "suspend", account["accountId"], "--json"))["status"] == "suspended"
+    assert admitted(database_url, account["apiKey"]) == "account_unavailable"
+    assert printed(run("usage", account["accountId"], "--json"))["status"] == "suspended"
+    assert printed(run("account", "reactivate", account["accountId"], "--json"))["status"] == "active"
+    assert admitted(database_url, account["apiKey"]) == "ok"
+
+
+def test_a_second_key_and_the_revocation_of_the_first(run: Run, database_url: str) -> None:
+    account = fields(run("account", "create"))
+    assert account["planId"] == "standard"
+    second = printed(run("key", "issue", account["accountId"], "--expires-at", "2999-01-31T12:00:00+08:00", "--json"))
+    assert second["expiresAt"].startswith("2999-01-31T")
+    past = printed(run("key", "issue", account["accountId"], "--expires-at", "2000-01-01T00:00:00Z", "--json"))
+
+    for _ in range(2):  # revoking twice is revoking once
+        assert fields(run("key", "revoke", account["keyId"])) == {"keyId": account["keyId"], "status": "revoked"}
+    assert admitted(database_url, account["apiKey"]) == "unauthorized"
+    assert admitted(database_url, second["apiKey"]) == "ok"
+    assert admitted(database_url, past["apiKey"]) == "unauthorized"
+
+
+def test_usage_for_a_person(run: Run) -> None:
+    account = printed(run("account", "create", "--json"))
+    shown = run("usage", account["accountId"])
+    assert shown.returncode == 0
+    for text in (account["accountId"], "active", "standard", "color_match", "color_search", "2000", "1000"):
+        assert text in shown.stdout
+
+
+def test_what_does_not_exist_is_named(run: Run) -> None:
+    failed(run("usage", "a" * 16), "there is no account 'aaaaaaaaaaaaaaaa'")
+    failed(run("usage", "nonsense"), "there is no account 'nonsense'")
+    failed(run("account", "suspend", "a" * 16), "there is no account")
+    failed(run("account", "reactivate", "a" * 16), "there is no account")
+    failed(run("account", "create", "--plan", "golden"), "there is no plan 'golden'", "sepu plan set")
+    failed(run("key", "issue", "a" * 16), "there is no account")
+    failed(run("key", "issue", "nonsense"), "there is no account")
+    failed(run("key", "revoke", f"{'a' * 16}-{'b' * 8}"), "there is no key")
+    failed(run("key", "revoke", "nonsense"), "there is no key")
+    limits = ("--match-limit", "7", "--search-limit", "0", "--requests-per-minute", "30")
+    failed(run("plan", "set", "No Good", *limits), "plan 'No Good'")
+    failed(run("plan", "set", "tiny", *limits, "--match-limit", str(2**31)), "2147483647")
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("plan", "set", "tiny", "--match-limit", "-1", "--search-limit", "0", "--requests-per-minute", "1"),
+        ("plan", "set", "tiny", "--match-limit", "1", "--search-limit", "0", "--requests-per-minute", "0"),
+        ("key", "issue", "a" * 16, "--expires-at", "2027-01-31T12:00:00"),
+        ("key", "issue", "a" * 16, "--expires-at", "tomorrow"),
+        ("serve", "--port", "0"),
+        ("serve", "--workers", "0"),
+        ("serve", "--worker", "sync"),
+        ("match", "red"),
+        ("match", "#12345"),
+        ("match",),
+        ("search",),
+    ],
+)
+def test_arguments_that_make_no_sense(run: Run, arguments: tuple[str, ...]) -> None:
+    done = run(*arguments)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "Usage:" in done.stderr
+
+
+def test_settings_come_from_the_environment_too(run: Run) -> None:
+    refused = run("serve", SEPU_WORKER="meinheld")
+    failed(refused, "--bind unix:PATH")
+    assert run("serve", SEPU_WORKERS="many").returncode == 2
+    assert run("serve", SEPU_PORT="http").returncode == 2
+    failed(run("serve", SEPU_BIND="0.0.0.0:80"), "--bind takes unix:PATH")
+
+
+def test_a_database_that_cannot_be_had(run: Run) -> None:
+    failed(run("usage", "a" * 16, SEPU_DATABASE_URL="postgresql://127.0.0.1:1/none"), "cannot be reached")
+    failed(run("serve", SEPU_DATABASE_URL="postgresql://127.0.0.1:1/none"), "cannot be reached")
+    secret = run("serve", SEPU_DATABASE_URL="hunter2 is my password")
+    failed(secret, "no connection string")
+    assert "hunter2" not in secret.stderr
+
+
+def test_an_external_database_is_migrated_only_when_told(
+    run: Run, connection: psycopg.Connection, database_url: str
+) -> None:
+    connection.execute("create database foreign_land")
+    url = psycopg.conninfo.make_conninfo(database_url, dbname="foreign_land")
+    try:
+        failed(run("serve", SEPU_DATABASE_URL=url), "lacks 0001_ledger.sql", "sepu db migrate")
+        failed(run("account", "create", SEPU_DATABASE_URL=url), "lacks 0001_ledger.sql")
+        migrated = printed(run("db", "migrate", "--json", SEPU_DATABASE_URL=url))
+        assert migrated["applied"][0] == "0001_ledger.sql"
+        assert printed(run("db", "migrate", "--json", SEPU_DATABASE_URL=url)) == {"applied": []}
+        assert fields(run("account", "create", SEPU_DATABASE_URL=url))["planId"] == "standard"
+    finally:
+        connection.execute("drop database foreign_land")
+
+
+def test_matching_offline(run: Run, tmp_path: Path) -> None:
+    nowhere = str(tmp_path / "no-database")
+    found = printed(run("match", "#C83C23", "ffffff", "--top", "2", "--json", SEPU_STATE_DIR=nowhere))
+    first, second = found["results"]
+    assert (first["input"], first["matches"][0]["slug"], first["matches"][0]["deltaE"]) == ("#C83C23", "fei-hong", 0)
+    assert (second["input"], second["matches"][0]["slug"]) == ("#FFFFFF", "jing-bai")
+    assert [len(result["matches"]) for result in found["results"]] == [2, 2]
+    table = run("match", "#C83C23")
+    assert table.returncode == 0
+    for text in ("绯红", "fēi hóng", "Scarlet Silk", "#C83C23", "0.0000"):
+        assert text in table.stdout
+    assert not Path(nowhere).exists()
+
+
+def test_searching_offline(run: Run) -> None:
+    found = printed(run("search", "tao", "hong", "--limit", "1", "--json"))
+    assert (found["count"], found["results"][0]["slug"]) == (1, "tao-hong")
+    table = run("search", "桃红")
+    assert (table.returncode, "Peach Blossom Pink" in table.stdout) == (0, True)
+    assert printed(run("search", "qqqqqq", "--json"))["count"] == 0
+
+
+def test_help_names_every_command(run: Run) -> None:
+    done = run("--help")
+    assert done.returncode == 0
+    for name in ("serve", "db", "plan", "account", "key", "usage", "match", "search"):
+        assert f"\n  {name} " in done.stdout

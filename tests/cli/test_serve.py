@@ -1,0 +1,137 @@
+"""`sepu serve` on the embedded database, as a newcomer meets it."""
+
+import json
+import os
+import re
+import shlex
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from tests.serving import SEPU, START_SECONDS, free_port
+
+
+@pytest.fixture
+def state_dir() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        yield Path(directory) / "state"
+
+
+@contextmanager
+def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
+    """Runs it until it serves, yields what it printed, and stops it as a person would."""
+    log = state_dir.with_suffix(".log")
+    environment = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            [SEPU, "serve", "--state-dir", str(state_dir), *arguments],
+            env=environment,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+    try:
+        deadline = time.monotonic() + START_SECONDS
+        while "listening on" not in log.read_text().lower():
+            assert time.monotonic() < deadline, log.read_text()
+            assert process.poll() is None, log.read_text()
+            time.sleep(0.05)
+        yield log.read_text()
+    finally:
+        os.killpg(process.pid, stop)  # Ctrl-C reaches the whole foreground group
+        status = process.wait(40)
+    assert status == 0, log.read_text()
+    assert not (state_dir / "postgres" / "postmaster.pid").exists()
+
+
+def curls(printed: str) -> list[str]:
+    return re.findall(r"^ +(curl .*)$", printed, re.MULTILINE)
+
+
+def answer(curl: str) -> tuple[int, dict[str, object]]:
+    done = subprocess.run(
+        [*shlex.split(curl), "-s", "-w", "\n%{http_code}"], capture_output=True, text=True, check=True, timeout=30
+    )
+    body, status = done.stdout.rsplit("\n", 1)
+    return int(status), json.loads(body)
+
+
+@pytest.mark.parametrize("where", ["tcp", "unix"])
+def test_the_first_start_prints_a_key_and_curls_that_work_as_pasted(state_dir: Path, where: str) -> None:
+    arguments = (
+        ("--port", str(free_port()))
+        if where == "tcp"
+        else ("--bind", f"unix:{state_dir.parent}/http", "--worker", "gthread")
+    )
+    with serve(state_dir, *arguments) as printed:
+        assert len(curls(printed)) == 4
+        library, usage, match, search = map(answer, curls(printed))
+        assert [status for status, _ in (library, usage, match, search)] == [200, 200, 200, 200]
+        assert library[1]["recordCount"] == 161
+        assert usage[1]["outcome"] == "ok"
+        assert match[1]["results"][0]["matches"][0]["slug"] == "fei-hong"  # type: ignore[index]
+        assert search[1]["results"][0]["slug"] == "tao-hong"  # type: ignore[index]
+        (api_key,) = set(re.findall(r"sepu_[a-z2-7_]+", printed))
+
+        # The operator's commands work beside it.
+        account_id = str(usage[1]["accountId"])
+        beside = subprocess.run(
+            [SEPU, "usage", account_id, "--json", "--state-dir", str(state_dir)],
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=60,
+        )
+        assert [meter["committed"] for meter in json.loads(beside.stdout)["usage"]] == [1, 1]
+
+    with serve(state_dir, *arguments, stop=signal.SIGTERM) as printed_again:
+        assert api_key not in printed_again
+        assert curls(printed_again) == []
+        assert answer(curls(printed)[1])[1]["usage"][0]["committed"] == 1  # type: ignore[index]
+
+
+def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> None:
+    import socket
+
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        done = subprocess.run(
+            [SEPU, "serve", "--port", str(taken.getsockname()[1]), "--state-dir", str(state_dir)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert "is taken" in done.stderr
+    assert not state_dir.exists()
+
+
+def test_killed_hard_it_starts_again_with_everything_charged(state_dir: Path) -> None:
+    port = str(free_port())
+    process = subprocess.Popen(
+        [SEPU, "serve", "--port", port, "--state-dir", str(state_dir)],
+        stdout=(state_dir.parent / "first.log").open("w"),
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    log = state_dir.parent / "first.log"
+    deadline = time.monotonic() + START_SECONDS
+    while "listening on" not in log.read_text().lower():
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    _, usage, match, _ = curls(log.read_text())
+    assert answer(match)[0] == 200
+    os.killpg(process.pid, signal.SIGKILL)  # the server and its workers; Postgres lives in a session of its own
+    process.wait()
+
+    with serve(state_dir, "--port", port):
+        assert answer(usage)[1]["usage"][0]["committed"] == 1  # type: ignore[index]
+        assert answer(match)[0] == 200
+        assert answer(usage)[1]["usage"][0]["committed"] == 1  # type: ignore[index]
