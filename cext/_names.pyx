@@ -100,7 +100,6 @@ cdef class _Draft:
 
     cdef dict children
     cdef list hits
-    cdef Py_ssize_t heads
     cdef object seen, equal, whole, starts
 
     def __cinit__(self):
@@ -129,8 +128,6 @@ cdef list grown(list names, list parts):
     for path, (_, _, value) in zip(paths, names):
         for node in path:
             node.hit(value)
-    for node in drafts:
-        node.heads = len(node.hits)
     for form, level, value in parts:
         bit = 1 << (level * VALUES + value)
         for node in laid(root, form, drafts):
@@ -158,8 +155,7 @@ cdef list laid(_Draft root, str form, list drafts):
 cdef struct Node:
     uint32_t first  # its children are the nodes first … first + children - 1, by ascending letter
     uint32_t children
-    uint32_t hits  # the number of its list of values, best first, that answers a query of one word
-    uint32_t heads  # how many of them have a name that is, or starts with, the path to here
+    uint32_t hits  # the number of the list of values, best first, that the path finds
     # Rows of sets, one set a level; each holds the sets of the levels before it too.
     uint32_t equal  # a name is the path
     uint32_t whole  # a part is the path
@@ -200,7 +196,7 @@ cdef class NameIndex:
         PyMem_Free(self.letters)
 
     cdef freeze(self, list drafts):
-        """Lay the nodes out breadth first, so that a node's children lie together, and share equal rows and lists."""
+        """Lay the nodes out breadth first, so that children lie together, and share equal rows and lists."""
         cdef _Draft draft
         cdef Node* node
         cdef Py_ssize_t number, end = 1
@@ -220,7 +216,6 @@ cdef class NameIndex:
                 line.append(draft.children[letter])
                 end += 1
             node.hits = lists.setdefault(tuple(draft.hits), len(lists))
-            node.heads = draft.heads
             node.equal = rows.setdefault(draft.equal, len(rows))
             node.whole = rows.setdefault(draft.whole, len(rows))
             node.starts = rows.setdefault(draft.starts, len(rows))
@@ -285,7 +280,7 @@ cdef class NameIndex:
         return self.find_misspelt(text, letters, most)
 
     cdef list find_words(self, uint32_t node, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t most):
-        """Find names that are or start with `text`, which leads to `node`, then those that have all its words."""
+        """Find names that start with `text`, which leads to `node`, then values that have all its words."""
         cdef unsigned char sets[LEVELS * SET]
         cdef const unsigned char* row
         cdef Py_ssize_t i, k, start = 0, used = self.levels * SET
@@ -303,13 +298,14 @@ cdef class NameIndex:
                 start = i + 1
         found = []
         if node != NONE:
-            found = PyList_GetSlice(self.hits[self.nodes[node].hits], 0, self.nodes[node].heads)
+            # Spaces are spelt in names only, so all that is hit here starts with the words.
+            found = PyList_GetSlice(self.hits[self.nodes[node].hits], 0, most)
         return self.listed(sets, found, most)
 
     cdef list find_misspelt(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t most):
         """Find names one letter too many, too few, wrong or swapped away from `text`; with none, too."""
-        # NOTE: the trie also holds spellings with spaces and tone numbers. They add nothing here: as they are optional,
-        # whatever an error turns into one of them is as near to the spelling without.
+        # NOTE: the trie holds spellings with spaces and tone numbers too. They add nothing here, for both are
+        # optional: what an error turns into one of them is as near to the spelling without.
         cdef unsigned char sets[LEVELS * SET]
         cdef uint32_t child, node = 0
         cdef Py_ssize_t i
@@ -335,7 +331,7 @@ cdef class NameIndex:
         return self.listed(sets, [], most)
 
     cdef list listed(self, const unsigned char* sets, list found, Py_ssize_t most):
-        """Append the values of the sets to `found`, level by level, each in the level's order; cut to `most`."""
+        """Append the values of the sets to `found`, level by level, in the level's order, up to `most`."""
         cdef unsigned char seen[SET]
         cdef unsigned char fresh[SET]
         cdef unsigned char some

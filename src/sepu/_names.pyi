@@ -12,9 +12,9 @@ class NameIndex:
     """Finds values by the spellings of their names. Immutable: any number of threads may search.
 
     A spelling is (folded text, level, value). A level is a kind of spelling; the lower is preferred. `names`
-    are whole names. `parts` are what a word of a query may be: the whole of one as any word, the beginning of
-    one as the last word. `orders[level]` holds every value, 0 to n - 1, in the order preferred on that level;
-    n is at most 256, and there are at most 8 levels.
+    are whole names, with or without spaces. `parts` are what a word of a query may be, so without spaces: the
+    whole of one as any word, the beginning of one as the last word. `orders[level]` holds every value, 0 to
+    n - 1, in the order preferred on that level; n is at most 256, and there are at most 8 levels.
     """
 
     def __init__(
