@@ -99,19 +99,13 @@ cdef class _Draft:
     """A node while the trie grows. A set is an int: bit `level * VALUES + value`."""
 
     cdef dict children
-    cdef list hits
-    cdef object seen, equal, whole, starts
+    cdef dict hits  # its keys, in the order of their arrival
+    cdef object equal, whole, starts
 
     def __cinit__(self):
         self.children = {}
-        self.hits = []
-        self.seen = self.equal = self.whole = self.starts = 0
-
-    cdef hit(self, value):
-        bit = 1 << value
-        if not self.seen & bit:
-            self.seen |= bit
-            self.hits.append(value)
+        self.hits = {}
+        self.equal = self.whole = self.starts = 0
 
 
 cdef list grown(list names, list parts):
@@ -124,28 +118,29 @@ cdef list grown(list names, list parts):
         paths.append(path)
         node = path[-1]
         node.equal |= 1 << (level * VALUES + value)
-        node.hit(value)
+        node.hits[value] = None
     for path, (_, _, value) in zip(paths, names):
         for node in path:
-            node.hit(value)
+            node.hits[value] = None
     for form, level, value in parts:
         bit = 1 << (level * VALUES + value)
         for node in laid(root, form, drafts):
             node.starts |= bit
-            node.hit(value)
+            node.hits[value] = None
         node.whole |= bit
     return drafts
 
 
 cdef list laid(_Draft root, str form, list drafts):
     """Return the nodes below the root along `form`, made where they are missing."""
-    cdef _Draft node = root
+    cdef _Draft child, node = root
     cdef list path = []
     for letter in form:
-        if letter not in node.children:
-            node.children[letter] = _Draft()
-            drafts.append(node.children[letter])
-        node = node.children[letter]
+        child = node.children.get(letter)
+        if child is None:
+            child = node.children[letter] = _Draft()
+            drafts.append(child)
+        node = child
         path.append(node)
     if not path:
         raise ValueError("an empty spelling")
