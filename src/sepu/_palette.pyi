@@ -1,3 +1,5 @@
+"""Shapes are in the docstrings of the compiled module, cext/_palette.pyx."""
+
 from typing import final
 
 import numpy as np
