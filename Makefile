@@ -54,7 +54,7 @@ types: build
 	$(BIN)/mypy
 
 release: build
-	$(BIN)/python -m sepu.library.build
+	$(BIN)/python -m sepu.library.build data/facts data/release
 
 # Built on the oldest Python that we support; the server's lock holds what was tested there.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate

@@ -5,6 +5,7 @@ import os
 import re
 import shlex
 import signal
+import socket
 import subprocess
 import tempfile
 import time
@@ -22,9 +23,8 @@ def state_dir() -> Iterator[Path]:
         yield Path(directory) / "state"
 
 
-@contextmanager
-def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
-    """Runs it until it serves, yields what it printed, and stops it as a person would."""
+def start(state_dir: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
+    """Starts it in a process group of its own, as a shell would, and waits until it listens."""
     log = state_dir.with_suffix(".log")
     environment = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
     with log.open("w") as output:
@@ -35,17 +35,24 @@ def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT
             stderr=subprocess.STDOUT,
             start_new_session=True,
         )
+    deadline = time.monotonic() + START_SECONDS
+    while "Listening at" not in log.read_text():
+        assert time.monotonic() < deadline, log.read_text()
+        assert process.poll() is None, log.read_text()
+        time.sleep(0.05)
+    return process, log.read_text()
+
+
+@contextmanager
+def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
+    """Runs it, yields what it printed, and stops it as a person would."""
+    process, printed = start(state_dir, *arguments)
     try:
-        deadline = time.monotonic() + START_SECONDS
-        while "listening on" not in log.read_text().lower():
-            assert time.monotonic() < deadline, log.read_text()
-            assert process.poll() is None, log.read_text()
-            time.sleep(0.05)
-        yield log.read_text()
+        yield printed
     finally:
         os.killpg(process.pid, stop)  # Ctrl-C reaches the whole foreground group
         status = process.wait(40)
-    assert status == 0, log.read_text()
+    assert status == 0, state_dir.with_suffix(".log").read_text()
     assert not (state_dir / "postgres" / "postmaster.pid").exists()
 
 
@@ -96,8 +103,6 @@ def test_the_first_start_prints_a_key_and_curls_that_work_as_pasted(state_dir: P
 
 
 def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> None:
-    import socket
-
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -115,18 +120,8 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
 
 def test_killed_hard_it_starts_again_with_everything_charged(state_dir: Path) -> None:
     port = str(free_port())
-    process = subprocess.Popen(
-        [SEPU, "serve", "--port", port, "--state-dir", str(state_dir)],
-        stdout=(state_dir.parent / "first.log").open("w"),
-        stderr=subprocess.STDOUT,
-        start_new_session=True,
-    )
-    log = state_dir.parent / "first.log"
-    deadline = time.monotonic() + START_SECONDS
-    while "listening on" not in log.read_text().lower():
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-    _, usage, match, _ = curls(log.read_text())
+    process, printed = start(state_dir, "--port", port)
+    _, usage, match, _ = curls(printed)
     assert answer(match)[0] == 200
     os.killpg(process.pid, signal.SIGKILL)  # the server and its workers; Postgres lives in a session of its own
     process.wait()

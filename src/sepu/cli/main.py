@@ -38,6 +38,6 @@ def main() -> None:
         # Of a connection string that it cannot parse, libpq quotes what may be the password.
         reason = "the database refused a statement" if error.sqlstate else "SEPU_DATABASE_URL is no connection string"
     except psycopg.OperationalError as error:
-        reason = f"the database cannot be reached: {str(error).strip()}"
+        reason = f"the database cannot be reached: {' '.join(str(error).split())}"
     click.echo(f"sepu: {reason}", err=True)
     sys.exit(1)
