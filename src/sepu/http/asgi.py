@@ -1,6 +1,6 @@
 """The ASGI application: the default, for gunicorn's own `asgi` worker."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import falcon.asgi
@@ -8,25 +8,11 @@ from falcon.asgi import Request, Response
 
 from sepu.http import routes
 from sepu.http.endpoints import Endpoint, MatchEndpoint, Verdict
-from sepu.http.exchange import RequestIds, ascii_query, new_request_id, reply_to, send
+from sepu.http.exchange import RequestIds, new_request_id, reply_to, send
 from sepu.http.replies import Reply
 from sepu.http.service import HEALTHY, NOT_READY, Service
 from sepu.metering.ledger import AsyncLedger, LedgerUnavailable
 from sepu.operations.match import MAX_BODY_BYTES
-
-
-class _App(falcon.asgi.App[Request, Response]):
-    """Falcon, but for raw bytes in a query, which it would not survive."""
-
-    async def __call__(  # type: ignore[override]  # as Falcon's own
-        self,
-        scope: dict[str, Any],
-        receive: Callable[[], Awaitable[Any]],
-        send: Callable[[Any], Awaitable[None]],
-    ) -> None:
-        if "query_string" in scope:
-            scope["query_string"] = ascii_query(scope["query_string"])
-        await super().__call__(scope, receive, send)
 
 
 class _Resource:
@@ -100,7 +86,7 @@ def create_app(
     service: Service, ledger: AsyncLedger, request_ids: RequestIds = new_request_id
 ) -> falcon.asgi.App[Request, Response]:
     """Wires the service to Falcon. The application opens and closes the ledger with its lifespan."""
-    app = _App(middleware=[_Lifespan(ledger)])
+    app = falcon.asgi.App(middleware=[_Lifespan(ledger)])
 
     async def on_error(req: Request, resp: Response | None, raised: Exception, params: dict[str, Any]) -> None:  # noqa: ARG001
         if resp is not None:  # a WebSocket has none, and Falcon then refuses the handshake

@@ -4,7 +4,6 @@ import logging
 import traceback
 import uuid
 from collections.abc import Callable
-from urllib.parse import quote
 
 import falcon
 
@@ -43,8 +42,3 @@ def reply_to(raised: BaseException, route: str | None, request_id: str) -> Reply
     frames = "".join(traceback.format_tb(raised.__traceback__))
     log.error("%s: %s\n%s", request_id, type(raised).__name__, frames.rstrip())
     return error("internal_error")
-
-
-def ascii_query(query: bytes) -> bytes:
-    """A query string with raw bytes percent-encoded, as they should have come (RFC 3986, section 2.1)."""
-    return query if query.isascii() else quote(query, safe="".join(map(chr, range(0x21, 0x7F)))).encode()

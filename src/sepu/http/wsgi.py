@@ -1,6 +1,5 @@
 """The WSGI application: for gunicorn's `gthread` worker, and for meinheld."""
 
-from collections.abc import Iterable
 from typing import Any
 
 import falcon
@@ -8,19 +7,11 @@ from falcon import Request, Response
 
 from sepu.http import routes
 from sepu.http.endpoints import Endpoint, MatchEndpoint, Verdict
-from sepu.http.exchange import RequestIds, ascii_query, new_request_id, reply_to, send
+from sepu.http.exchange import RequestIds, new_request_id, reply_to, send
 from sepu.http.replies import Reply
 from sepu.http.service import HEALTHY, NOT_READY, Service
 from sepu.metering.ledger import Ledger, LedgerUnavailable
 from sepu.operations.match import MAX_BODY_BYTES
-
-
-class _App(falcon.App[Request, Response]):
-    """Falcon, but for raw bytes in a query, which WSGI carries as Latin-1 (PEP 3333)."""
-
-    def __call__(self, env: dict[str, Any], start_response: Any) -> Iterable[bytes]:  # noqa: ANN401
-        env["QUERY_STRING"] = ascii_query(env.get("QUERY_STRING", "").encode("latin-1")).decode()
-        return super().__call__(env, start_response)
 
 
 class _Resource:
@@ -82,7 +73,7 @@ def create_app(
     service: Service, ledger: Ledger, request_ids: RequestIds = new_request_id
 ) -> falcon.App[Request, Response]:
     """Wires the service to Falcon, over an opened ledger."""
-    app = _App()
+    app = falcon.App()
 
     def on_error(req: Request, resp: Response, raised: Exception, params: dict[str, Any]) -> None:  # noqa: ARG001
         send(reply_to(raised, req.uri_template, request_id := request_ids()), resp, request_id)

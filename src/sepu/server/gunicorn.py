@@ -52,6 +52,7 @@ class Server(BaseApplication):
             "threads": _THREADS if self._settings.worker == "gthread" else 1,
             "asgi_lifespan": "on",
             "keepalive": 75,
+            "limit_request_line": 8190,  # the most that gunicorn takes: a long q is refused by us, not by it
             "timeout": 30,
             "graceful_timeout": 30,
             "control_socket_disable": True,
