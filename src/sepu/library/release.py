@@ -32,13 +32,13 @@ class Manifest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     """
 
     version: Version
-    source_projection_version: Version
-    mode: Mode
     record_count: Annotated[int, Meta(ge=1)]
     value_mismatch_count: Annotated[int, Meta(ge=0)]
-    library_sha256: Sha256
+    source_projection_version: Version
     source_projection_sha256: Sha256
     rights_manifest_sha256: Sha256
+    library_sha256: Sha256
+    mode: Mode
 
 
 class Release(Struct, frozen=True):
