@@ -1,0 +1,64 @@
+"""What `make` says when something is missing."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+
+
+def check(python: str, path: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        ["/bin/sh", str(ROOT / "requirements" / "check"), python],
+        env={"PATH": path, **environment},
+        cwd=cwd,
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=30,
+    )
+
+
+def test_a_complete_machine_passes() -> None:
+    done = check(sys.executable, os.environ["PATH"])
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("python", "path", "reason"),
+    [
+        ("python9.9", os.environ["PATH"], "there is no python9.9"),
+        (sys.executable, "/nowhere", "there is no C compiler"),
+    ],
+)
+def test_what_is_missing_is_named_with_the_way_out(python: str, path: str, reason: str) -> None:
+    done = check(python, path)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("sepu: ")
+    assert reason in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def fake_python(directory: Path, failing: str) -> str:
+    """An interpreter that fails the one question that mentions `failing`."""
+    script = directory / "python"
+    script.write_text(f'#!/bin/sh\ncase "$2" in *{failing}*) exit 1;; esac\n')
+    script.chmod(0o755)
+    return str(script)
+
+
+@pytest.mark.parametrize(
+    ("failing", "reason"),
+    [
+        ("version_info", "is older than 3.11"),
+        ("ensurepip", "python3-venv"),
+        ("Python.h", "python3-dev"),
+    ],
+)
+def test_a_python_that_lacks_something(tmp_path: Path, failing: str, reason: str) -> None:
+    done = check(fake_python(tmp_path, failing), os.environ["PATH"])
+    assert done.returncode == 1
+    assert reason in done.stderr
