@@ -1,0 +1,153 @@
+"""Customers to meter, and database sessions to meter them in."""
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from hashlib import sha256
+from time import monotonic, sleep
+from typing import NamedTuple
+
+import psycopg
+import pytest
+
+from sepu.cli.database import connect
+from sepu.metering import accounts
+from sepu.metering.commands import Charge, Command, Meter, Metered, meter_request
+from sepu.metering.keys import Credential, credential, new_key_id
+
+NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
+
+
+class Answer(NamedTuple):
+    """A row of sepu.meter_request."""
+
+    outcome: str
+    period: str | None
+    limit: int | None
+    committed: int | None
+    reserved: int | None
+    body: bytes | None
+
+
+@dataclass(frozen=True)
+class Customer:
+    """An account on a plan of its own."""
+
+    account_id: str
+    plan_id: str
+    key_id: str
+    credential: Credential
+
+    def meter(
+        self,
+        session: psycopg.Connection,
+        key: str = "key-0001",
+        *,
+        what: str = "red",
+        meter: Meter = "color_match",
+        units: int = 1,
+        at: datetime = NOON,
+        body: bytes = b"{}",
+        holder: Credential | None = None,
+    ) -> Answer:
+        """Calls the function itself, at an instant of the test's choice."""
+        asking = holder or self.credential
+        row = session.execute(
+            "select * from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s)",
+            (asking.account_id, asking.key_hash, key, sha256(what.encode()).digest(), meter, units, body, at),
+        ).fetchone()
+        assert row is not None
+        return Answer(*row)
+
+    def admit(self, session: psycopg.Connection, *, at: datetime = NOON, holder: Credential | None = None) -> str:
+        asking = holder or self.credential
+        row = session.execute(
+            "select outcome from sepu.admit(%s, %s, %s)", (asking.account_id, asking.key_hash, at)
+        ).fetchone()
+        assert row is not None
+        return str(row[0])
+
+    def request(
+        self, key: str = "key-0001", *, what: str = "red", meter: Meter = "color_match", units: int = 1
+    ) -> Command[Metered]:
+        """The same as a command for a ledger, by the database's clock."""
+        charge = Charge(meter, units, sha256(what.encode()).digest(), f'{{"for":"{what}"}}'.encode())
+        return meter_request(self.credential, key, charge)
+
+    def committed(self, session: psycopg.Connection) -> dict[tuple[str, str], int]:
+        """What was charged, by period and meter."""
+        rows = session.execute(
+            "select period, meter, committed from sepu.usage where account_id = %s", (self.account_id,)
+        ).fetchall()
+        return {(period, meter): units for period, meter, units in rows}
+
+    def stored(self, session: psycopg.Connection) -> dict[tuple[str, str], int]:
+        """What the stored results say was charged, by period and meter."""
+        rows = session.execute(
+            "select period, meter, sum(units) from sepu.stored_result where account_id = %s group by period, meter",
+            (self.account_id,),
+        ).fetchall()
+        return {(period, meter): int(units) for period, meter, units in rows}
+
+
+MakeCustomer = Callable[..., Customer]
+
+
+@pytest.fixture
+def make_customer(connection: psycopg.Connection) -> MakeCustomer:
+    """Makes customers, by default on a plan that is in nobody's way."""
+
+    def make(match_limit: int = 2000, search_limit: int = 1000, requests_per_minute: int = 100_000) -> Customer:
+        plan_id = "test-" + new_key_id("plan")
+        accounts.set_plan(
+            connection,
+            plan_id,
+            match_limit=match_limit,
+            search_limit=search_limit,
+            requests_per_minute=requests_per_minute,
+        )
+        issued = accounts.create_account(connection, plan_id)
+        found = credential(issued.api_key)
+        assert found is not None
+        return Customer(issued.account_id, plan_id, issued.key_id, found)
+
+    return make
+
+
+@pytest.fixture
+def customer(make_customer: MakeCustomer) -> Customer:
+    """A customer within all limits."""
+    return make_customer()
+
+
+@pytest.fixture
+def session(database_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
+    """Opens sessions: each statement its own transaction, unless the test says `begin`."""
+    with ExitStack() as opened:
+
+        def open_one() -> psycopg.Connection:
+            one = connect(database_url)
+            opened.callback(one.close)
+            return one
+
+        yield open_one
+
+
+@pytest.fixture
+def until_blocked(connection: psycopg.Connection) -> Callable[[], None]:
+    """Waits until some session waits for another's lock."""
+
+    def wait() -> None:
+        deadline = monotonic() + 30
+        while monotonic() < deadline:
+            row = connection.execute(
+                "select count(*) from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0"
+            ).fetchone()
+            assert row is not None
+            if row[0]:
+                return
+            sleep(0.002)
+        raise AssertionError("nobody is blocked")
+
+    return wait

@@ -1,0 +1,172 @@
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from psycopg import sql
+
+from sepu.metering import accounts, keys
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer, MakeCustomer
+
+NOBODY = "aaaaaaaaaaaaaaaa"
+
+
+def limits(connection: psycopg.Connection, plan_id: str) -> list[tuple[int, ...]]:
+    return connection.execute(
+        "select match_limit, search_limit, requests_per_minute from sepu.plan where plan_id = %s", (plan_id,)
+    ).fetchall()
+
+
+def test_set_plan_makes_and_changes(connection: psycopg.Connection) -> None:
+    plan_id = keys.new_account_id()
+    accounts.set_plan(connection, plan_id, match_limit=10, search_limit=0, requests_per_minute=1)
+    assert limits(connection, plan_id) == [(10, 0, 1)]
+    accounts.set_plan(connection, plan_id, match_limit=2**31 - 1, search_limit=7, requests_per_minute=2**31 - 1)
+    assert limits(connection, plan_id) == [(2**31 - 1, 7, 2**31 - 1)]
+
+
+@pytest.mark.parametrize("plan_id", ["", "Big", "-a", "a b", "a\n", "é", "a" * 65])
+def test_set_plan_refuses_a_name(connection: psycopg.Connection, plan_id: str) -> None:
+    with pytest.raises(accounts.AccountError, match="plan"):
+        accounts.set_plan(connection, plan_id, match_limit=1, search_limit=1, requests_per_minute=1)
+    assert limits(connection, plan_id) == []
+
+
+@pytest.mark.parametrize(
+    ("match_limit", "search_limit", "requests_per_minute"),
+    [(-1, 1, 1), (1, -1, 1), (1, 1, 0), (2**31, 1, 1), (1, 2**63, 1), (1, 1, 10**30)],
+)
+def test_set_plan_refuses_a_limit(
+    connection: psycopg.Connection, match_limit: int, search_limit: int, requests_per_minute: int
+) -> None:
+    plan_id = keys.new_account_id()
+    with pytest.raises(accounts.AccountError, match="limit"):
+        accounts.set_plan(
+            connection,
+            plan_id,
+            match_limit=match_limit,
+            search_limit=search_limit,
+            requests_per_minute=requests_per_minute,
+        )
+    assert limits(connection, plan_id) == []
+
+
+def test_create_account(connection: psycopg.Connection) -> None:
+    issued = accounts.create_account(connection, "standard")
+    found = keys.credential(issued.api_key)
+    assert found is not None
+    assert found.account_id == issued.account_id == keys.account_of(issued.key_id)
+    assert issued.expires_at is None
+    assert accounts.has_accounts(connection)
+    shown = accounts.show_usage(connection, issued.account_id)
+    assert (shown.account_id, shown.status, shown.plan_id) == (issued.account_id, "active", "standard")
+
+
+def test_create_account_needs_a_plan(connection: psycopg.Connection) -> None:
+    count = "select count(*) from sepu.account"
+    before = connection.execute(count).fetchone()
+    with pytest.raises(accounts.AccountError, match="'nope'"):
+        accounts.create_account(connection, "nope")
+    assert connection.execute(count).fetchone() == before
+
+
+def test_has_accounts_of_an_empty_database(connection: psycopg.Connection) -> None:
+    with connection.transaction(force_rollback=True):
+        connection.execute("truncate sepu.api_key, sepu.usage, sepu.account")
+        assert not accounts.has_accounts(connection)
+    assert isinstance(accounts.has_accounts(connection), bool)
+
+
+def test_suspension_and_reactivation(connection: psycopg.Connection, customer: "Customer") -> None:
+    accounts.set_status(connection, customer.account_id, "suspended")
+    assert accounts.show_usage(connection, customer.account_id).status == "suspended"
+    assert customer.admit(connection) == "account_unavailable"
+    accounts.set_status(connection, customer.account_id, "active")
+    assert customer.admit(connection) == "ok"
+
+
+def test_an_unknown_status_is_refused(connection: psycopg.Connection, customer: "Customer") -> None:
+    with pytest.raises(psycopg.errors.CheckViolation):
+        accounts.set_status(connection, customer.account_id, "closed")
+
+
+def test_no_such_account(connection: psycopg.Connection) -> None:
+    for act in (
+        lambda: accounts.set_status(connection, NOBODY, "suspended"),
+        lambda: accounts.issue_key(connection, NOBODY),
+        lambda: accounts.issue_key(connection, "Not an id"),
+        lambda: accounts.issue_key(connection, ""),
+        lambda: accounts.show_usage(connection, NOBODY),
+    ):
+        with pytest.raises(accounts.AccountError, match="no account"):
+            act()
+
+
+def test_issue_key_leaves_the_others(connection: psycopg.Connection, customer: "Customer") -> None:
+    expires_at = datetime(2031, 3, 10, 12, 0, 0, 123456, UTC)
+    issued = accounts.issue_key(connection, customer.account_id, expires_at)
+    second = keys.credential(issued.api_key)
+    assert (issued.account_id, issued.expires_at) == (customer.account_id, expires_at)
+    assert issued.key_id != customer.key_id
+    assert second is not None
+    instant = expires_at - timedelta(microseconds=1)
+    assert customer.admit(connection, at=instant) == "ok"
+    assert customer.admit(connection, at=instant, holder=second) == "ok"
+    assert customer.admit(connection, at=expires_at, holder=second) == "unauthorized"
+
+
+def test_revoke_key(connection: psycopg.Connection, customer: "Customer") -> None:
+    other = keys.credential(accounts.issue_key(connection, customer.account_id).api_key)
+    revoked_at = "select revoked_at from sepu.api_key where account_id = %s and key_id = %s"
+    accounts.revoke_key(connection, customer.key_id)
+    first = connection.execute(revoked_at, (customer.account_id, customer.key_id)).fetchone()
+    assert customer.admit(connection) == "unauthorized"
+    assert customer.admit(connection, holder=other) == "ok"
+    accounts.revoke_key(connection, customer.key_id)
+    assert connection.execute(revoked_at, (customer.account_id, customer.key_id)).fetchone() == first
+
+
+@pytest.mark.parametrize("key_id", [f"{NOBODY}-aaaaaaaa", "nonsense", "", NOBODY])
+def test_no_such_key(connection: psycopg.Connection, key_id: str) -> None:
+    with pytest.raises(accounts.AccountError, match="no key"):
+        accounts.revoke_key(connection, key_id)
+
+
+def test_show_usage(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(match_limit=10, search_limit=4)
+    now = datetime.now(UTC)
+    customer.meter(connection, "key-0001", units=5, at=now)
+    customer.meter(connection, "key-0002", meter="color_search", at=now)
+    customer.meter(connection, "key-0003", units=5, at=now - timedelta(days=40))
+    match, search = accounts.show_usage(connection, customer.account_id).usage
+    assert (match.meter, match.limit, match.committed, match.reserved, match.remaining) == ("color_match", 10, 5, 0, 5)
+    assert (search.meter, search.limit, search.committed, search.remaining) == ("color_search", 4, 1, 3)
+    assert match.period == search.period
+    accounts.set_plan(connection, customer.plan_id, match_limit=3, search_limit=0, requests_per_minute=1)
+    match, search = accounts.show_usage(connection, customer.account_id).usage
+    assert (match.limit, match.remaining, search.limit, search.remaining) == (3, 0, 0, 0)
+
+
+def test_the_plain_key_is_stored_nowhere(connection: psycopg.Connection) -> None:
+    issued = accounts.create_account(connection, "standard")
+    second = accounts.issue_key(connection, issued.account_id)
+    needles = [part for key in (issued, second) for part in (key.api_key, key.api_key[22:74])]
+    columns = connection.execute(
+        "select table_schema, table_name, column_name from information_schema.columns "
+        "where table_schema not in ('pg_catalog', 'information_schema') and data_type in ('text', 'bytea')"
+    ).fetchall()
+    assert ("sepu", "api_key", "key_hash") in columns
+    for schema, table, column in columns:
+        values = connection.execute(
+            sql.SQL("select {} from {}").format(sql.Identifier(column), sql.Identifier(schema, table))
+        )
+        for (value,) in values:
+            text = value.decode("latin-1") if isinstance(value, bytes) else str(value)
+            assert not any(needle in text for needle in needles), f"{schema}.{table}.{column}"
+
+
+def test_an_issued_key_shows_no_secret(issued: accounts.IssuedKey) -> None:
+    assert issued.api_key not in f"{issued!r} {issued}"
+    assert issued.account_id in repr(issued)

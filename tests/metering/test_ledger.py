@@ -1,0 +1,583 @@
+import asyncio
+import logging
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from time import monotonic
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+import psycopg
+import pytest
+
+from sepu.cli.database import connect
+from sepu.metering import accounts
+from sepu.metering.commands import Command, Metered, Usage, admit, read_usage
+from sepu.metering.keys import Credential, credential, new_account_id
+from sepu.metering.ledger import AsyncLedger, Ledger, LedgerUnavailable
+from sepu.metering.migrate import migrate
+from sepu.server.embedded import embedded_postgres
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer, MakeCustomer
+
+T = TypeVar("T")
+
+NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
+SECOND = timedelta(seconds=1)
+TICK = timedelta(microseconds=1)
+
+# Longer than the two seconds that the ledger allows itself, for slow machines; far shorter than a hang.
+PATIENCE = 4.0
+
+
+class Gateway(Protocol):
+    """Either ledger, called the same way."""
+
+    def run(self, command: Command[T]) -> T: ...
+
+    def run_all(self, commands: Sequence[Command[T]]) -> list[T | BaseException]:
+        """All of them at the same time."""
+
+    def ready(self) -> bool: ...
+
+
+class Threads:
+    def __init__(self, ledger: Ledger) -> None:
+        self.run = ledger.run
+        self.ready = ledger.ready
+
+    def run_all(self, commands: Sequence[Command[T]]) -> list[T | BaseException]:
+        with ThreadPoolExecutor(len(commands)) as pool:
+            futures = [pool.submit(self.run, command) for command in commands]
+            return [future.exception() or future.result() for future in futures]
+
+
+class EventLoop:
+    def __init__(self, ledger: AsyncLedger, runner: asyncio.Runner) -> None:
+        self._ledger = ledger
+        self._runner = runner
+
+    def run(self, command: Command[T]) -> T:
+        return self._runner.run(self._ledger.run(command))
+
+    def run_all(self, commands: Sequence[Command[T]]) -> list[T | BaseException]:
+        async def together() -> list[T | BaseException]:
+            return await asyncio.gather(*map(self._ledger.run, commands), return_exceptions=True)
+
+        return self._runner.run(together())
+
+    def ready(self) -> bool:
+        return self._runner.run(self._ledger.ready())
+
+
+@contextmanager
+def threads(url: str, connections: int) -> Iterator[Gateway]:
+    ledger = Ledger(url, connections)
+    ledger.open()
+    try:
+        yield Threads(ledger)
+    finally:
+        ledger.close()
+
+
+@contextmanager
+def event_loop(url: str, connections: int) -> Iterator[Gateway]:
+    ledger = AsyncLedger(url, connections)
+    with asyncio.Runner() as runner:
+        runner.run(ledger.open())
+        try:
+            yield EventLoop(ledger, runner)
+        finally:
+            runner.run(ledger.close())
+
+
+OpenGateway = Callable[[str, int], AbstractContextManager[Gateway]]
+
+
+@pytest.fixture(params=[threads, event_loop])
+def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
+    """Opens one of the two ledgers."""
+    opened: OpenGateway = request.param
+    return opened
+
+
+@pytest.fixture
+def gateway(open_gateway: OpenGateway, database_url: str) -> Iterator[Gateway]:
+    with open_gateway(database_url, 4) as opened:
+        yield opened
+
+
+def outcomes(customer: "Customer", session: psycopg.Connection, at: datetime, holder: Credential) -> set[str]:
+    """What the three functions say, which must agree about who may ask."""
+    usage = session.execute(
+        "select outcome from sepu.read_usage(%s, %s, %s)", (holder.account_id, holder.key_hash, at)
+    ).fetchone()
+    assert usage is not None
+    return {
+        customer.meter(session, at=at, holder=holder).outcome,
+        customer.admit(session, at=at, holder=holder),
+        usage[0],
+    }
+
+
+def nothing_happened(customer: "Customer", session: psycopg.Connection) -> bool:
+    return customer.committed(session) == {} and customer.stored(session) == {}
+
+
+def reserve(session: psycopg.Connection, customer: "Customer", units: int, period: str = "2031-03") -> None:
+    session.execute(
+        "insert into sepu.usage (account_id, period, meter, committed, reserved) values (%s, %s, 'color_match', 0, %s) "
+        "on conflict (account_id, period, meter) do update set reserved = excluded.reserved",
+        (customer.account_id, period, units),
+    )
+
+
+def change_plan(session: psycopg.Connection, customer: "Customer", match_limit: int, per_minute: int = 100_000) -> None:
+    accounts.set_plan(
+        session, customer.plan_id, match_limit=match_limit, search_limit=match_limit, requests_per_minute=per_minute
+    )
+
+
+# Who may ask
+
+
+def test_unknown_account(connection: psycopg.Connection, customer: "Customer") -> None:
+    stranger = Credential(new_account_id(), customer.credential.key_hash)
+    assert outcomes(customer, connection, NOON, stranger) == {"unauthorized"}
+    assert nothing_happened(customer, connection)
+
+
+def test_wrong_key(connection: psycopg.Connection, customer: "Customer", issued: accounts.IssuedKey) -> None:
+    assert outcomes(customer, connection, NOON, Credential(customer.account_id, bytes(32))) == {"unauthorized"}
+    others = credential(issued.api_key)
+    assert others is not None
+    mixed = Credential(customer.account_id, others.key_hash)
+    assert outcomes(customer, connection, NOON, mixed) == {"unauthorized"}
+    assert nothing_happened(customer, connection)
+
+
+def test_revoked_key(connection: psycopg.Connection, customer: "Customer") -> None:
+    accounts.revoke_key(connection, customer.key_id)
+    assert outcomes(customer, connection, NOON, customer.credential) == {"unauthorized"}
+    assert nothing_happened(customer, connection)
+
+
+def test_a_key_expires_at_the_instant(connection: psycopg.Connection, customer: "Customer") -> None:
+    short = credential(accounts.issue_key(connection, customer.account_id, NOON).api_key)
+    assert short is not None
+    assert outcomes(customer, connection, NOON - TICK, short) == {"charged", "ok"}
+    assert outcomes(customer, connection, NOON, short) == {"unauthorized"}
+    assert outcomes(customer, connection, NOON + SECOND, short) == {"unauthorized"}
+
+
+def test_suspended_account(connection: psycopg.Connection, customer: "Customer") -> None:
+    accounts.set_status(connection, customer.account_id, "suspended")
+    assert outcomes(customer, connection, NOON, customer.credential) == {"account_unavailable"}
+    assert nothing_happened(customer, connection)
+
+
+def test_the_key_is_judged_before_the_account_and_the_rate(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customer = make_customer(requests_per_minute=1)
+    assert customer.admit(connection) == "ok"
+    assert outcomes(customer, connection, NOON, customer.credential) == {"rate_limited"}
+    accounts.set_status(connection, customer.account_id, "suspended")
+    assert outcomes(customer, connection, NOON, customer.credential) == {"account_unavailable"}
+    accounts.revoke_key(connection, customer.key_id)
+    assert outcomes(customer, connection, NOON, customer.credential) == {"unauthorized"}
+
+
+def test_refused_requests_do_not_count(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(requests_per_minute=1)
+    accounts.set_status(connection, customer.account_id, "suspended")
+    for _ in range(3):
+        assert customer.admit(connection) == "account_unavailable"
+        assert customer.admit(connection, holder=Credential(customer.account_id, bytes(32))) == "unauthorized"
+    accounts.set_status(connection, customer.account_id, "active")
+    assert customer.admit(connection) == "ok"
+
+
+# The abuse limit
+
+
+def test_all_requests_share_one_limit(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(requests_per_minute=4)
+    assert customer.meter(connection).outcome == "charged"
+    assert customer.meter(connection).outcome == "replayed"
+    assert outcomes(customer, connection, NOON, customer.credential) == {"replayed", "ok", "rate_limited"}
+    assert customer.meter(connection, "key-0002").outcome == "rate_limited"
+    assert customer.stored(connection) == customer.committed(connection) == {("2031-03", "color_match"): 1}
+
+
+def test_the_window_starts_with_its_first_request(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customer = make_customer(requests_per_minute=2)
+    assert customer.admit(connection, at=NOON) == "ok"
+    assert customer.admit(connection, at=NOON + 59 * SECOND) == "ok"
+    assert customer.admit(connection, at=NOON + 59 * SECOND) == "rate_limited"
+    assert customer.admit(connection, at=NOON + 60 * SECOND - TICK) == "rate_limited"
+    assert customer.admit(connection, at=NOON + 60 * SECOND) == "ok"
+    assert customer.admit(connection, at=NOON + 119 * SECOND) == "ok"
+    assert customer.admit(connection, at=NOON + 119 * SECOND) == "rate_limited"
+
+
+def test_refused_requests_do_not_prolong_the_window(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customer = make_customer(requests_per_minute=1)
+    assert customer.admit(connection, at=NOON) == "ok"
+    for seconds in range(1, 60):
+        assert customer.admit(connection, at=NOON + seconds * SECOND) == "rate_limited"
+    assert customer.admit(connection, at=NOON + 60 * SECOND) == "ok"
+
+
+def test_a_clock_set_back_does_not_lock_out(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(requests_per_minute=1)
+    assert customer.admit(connection, at=NOON) == "ok"
+    assert customer.admit(connection, at=NOON - 59 * SECOND) == "rate_limited"
+    assert customer.admit(connection, at=NOON - timedelta(hours=1)) == "ok"
+    assert customer.admit(connection, at=NOON - timedelta(hours=1)) == "rate_limited"
+
+
+def test_a_changed_limit_holds_at_once(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(requests_per_minute=3)
+    for _ in range(3):
+        assert customer.admit(connection) == "ok"
+    change_plan(connection, customer, 10, per_minute=4)
+    assert customer.admit(connection) == "ok"
+    change_plan(connection, customer, 10, per_minute=2)
+    assert customer.admit(connection) == "rate_limited"
+
+
+def test_accounts_do_not_share_a_limit(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    first, second = make_customer(requests_per_minute=1), make_customer(requests_per_minute=1)
+    assert [first.admit(connection), first.admit(connection), second.admit(connection)] == ["ok", "rate_limited", "ok"]
+
+
+# Charging
+
+
+def test_charged(connection: psycopg.Connection, customer: "Customer") -> None:
+    answer = customer.meter(connection, units=5, body=b'{"\xc3\xa9":1}')
+    assert answer == ("charged", "2031-03", 2000, 5, 0, b'{"\xc3\xa9":1}')
+    assert customer.meter(connection, "key-0002", meter="color_search") == (
+        "charged", "2031-03", 1000, 1, 0, b"{}",
+    )  # fmt: skip
+    assert customer.committed(connection) == customer.stored(connection)
+
+
+@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_the_period_is_the_month_in_utc(connection: psycopg.Connection, customer: "Customer", zone: str) -> None:
+    connection.execute("select set_config('timezone', %s, false)", (zone,))
+    midnight = datetime(2032, 3, 1, tzinfo=UTC)
+    assert customer.meter(connection, "key-0001", at=midnight - TICK).period == "2032-02"
+    assert customer.meter(connection, "key-0002", at=midnight).period == "2032-03"
+    new_year = datetime(2033, 1, 1, tzinfo=UTC)
+    assert customer.meter(connection, "key-0003", at=new_year - TICK).period == "2032-12"
+    assert customer.meter(connection, "key-0004", at=new_year).period == "2033-01"
+    assert set(customer.committed(connection).values()) == {1}
+
+
+def test_a_new_month_has_a_new_quota(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(match_limit=5)
+    assert customer.meter(connection, "key-0001", units=5).outcome == "charged"
+    assert customer.meter(connection, "key-0002").outcome == "quota_exceeded"
+    april = datetime(2031, 4, 1, tzinfo=UTC)
+    assert customer.meter(connection, "key-0002", units=5, at=april)[:4] == ("charged", "2031-04", 5, 5)
+
+
+def test_the_quota_is_a_hard_stop(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(match_limit=8)
+    assert customer.meter(connection, "key-0001", units=5).committed == 5
+    assert customer.meter(connection, "key-0002", units=5) == ("quota_exceeded", "2031-03", 8, 5, 0, None)
+    assert customer.committed(connection) == {("2031-03", "color_match"): 5}, "3 were left, and 3 are left"
+    assert customer.meter(connection, "key-0002", what="blue", units=3).outcome == "charged", "the key was unused"
+    assert customer.meter(connection, "key-0003") == ("quota_exceeded", "2031-03", 8, 8, 0, None)
+    assert customer.meter(connection, "key-0003", meter="color_search").outcome == "charged", "each meter has its own"
+    assert customer.committed(connection) == customer.stored(connection)
+
+
+@pytest.mark.parametrize("limit", [0, 4])
+def test_a_quota_smaller_than_the_request(
+    connection: psycopg.Connection, make_customer: "MakeCustomer", limit: int
+) -> None:
+    customer = make_customer(match_limit=limit)
+    assert customer.meter(connection, units=5) == ("quota_exceeded", "2031-03", limit, 0, 0, None)
+    assert nothing_happened(customer, connection)
+
+
+def test_reserved_units_are_taken(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(match_limit=10)
+    reserve(connection, customer, 6)
+    assert customer.meter(connection, "key-0001", units=5) == ("quota_exceeded", "2031-03", 10, 0, 6, None)
+    assert customer.meter(connection, "key-0001", units=4) == ("charged", "2031-03", 10, 4, 6, b"{}")
+    assert customer.meter(connection, "key-0002") == ("quota_exceeded", "2031-03", 10, 4, 6, None)
+    reserve(connection, customer, 5)
+    assert customer.meter(connection, "key-0002").outcome == "charged"
+
+
+def test_a_changed_plan_holds_at_once(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(match_limit=5)
+    assert customer.meter(connection, "key-0001", units=5).outcome == "charged"
+    change_plan(connection, customer, 6)
+    assert customer.meter(connection, "key-0002") == ("charged", "2031-03", 6, 6, 0, b"{}")
+    change_plan(connection, customer, 2)
+    assert customer.meter(connection, "key-0003") == ("quota_exceeded", "2031-03", 2, 6, 0, None)
+
+
+def test_moving_to_another_plan(
+    connection: psycopg.Connection, make_customer: "MakeCustomer", customer: "Customer"
+) -> None:
+    small = make_customer(match_limit=1)
+    connection.execute(
+        "update sepu.account set plan_id = %s where account_id = %s", (small.plan_id, customer.account_id)
+    )
+    assert customer.meter(connection, units=2).outcome == "quota_exceeded"
+
+
+# Replaying
+
+
+def test_replayed_byte_for_byte(connection: psycopg.Connection, customer: "Customer") -> None:
+    body = bytes(range(256))
+    assert customer.meter(connection, body=body).outcome == "charged"
+    assert customer.meter(connection, body=b"another") == ("replayed", "2031-03", 2000, 1, 0, body)
+    assert customer.committed(connection) == {("2031-03", "color_match"): 1}
+
+
+def test_a_replay_shows_the_current_usage_of_the_month_that_was_charged(
+    connection: psycopg.Connection, customer: "Customer"
+) -> None:
+    may = datetime(2031, 5, 1, tzinfo=UTC)
+    customer.meter(connection, "key-0001", units=2)
+    customer.meter(connection, "key-0002", units=3)
+    customer.meter(connection, "key-0003", at=may)
+    change_plan(connection, customer, 9)
+    assert customer.meter(connection, "key-0001", units=2, at=may) == ("replayed", "2031-03", 9, 5, 0, b"{}")
+
+
+def test_a_replay_needs_no_quota(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(match_limit=1)
+    customer.meter(connection, "key-0001")
+    assert customer.meter(connection, "key-0002").outcome == "quota_exceeded"
+    assert customer.meter(connection, "key-0001").outcome == "replayed"
+    change_plan(connection, customer, 0)
+    assert customer.meter(connection, "key-0001") == ("replayed", "2031-03", 0, 1, 0, b"{}")
+
+
+def test_conflict(connection: psycopg.Connection, customer: "Customer") -> None:
+    customer.meter(connection, what="red")
+    conflict = ("idempotency_conflict", None, None, None, None, None)
+    assert customer.meter(connection, what="blue") == conflict
+    assert customer.meter(connection, what="blue", meter="color_search") == conflict
+    assert customer.meter(connection, what="red").outcome == "replayed"
+    assert customer.committed(connection) == {("2031-03", "color_match"): 1}
+
+
+def test_the_scope_of_an_idempotency_key_is_the_account(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    first, second = make_customer(), make_customer()
+    assert first.meter(connection, what="red").outcome == "charged"
+    assert second.meter(connection, what="blue").outcome == "charged"
+    assert first.meter(connection, "KEY-0001").outcome == "charged", "case matters"
+
+
+def test_in_progress(
+    connection: psycopg.Connection, customer: "Customer", session: Callable[[], psycopg.Connection]
+) -> None:
+    running = session()
+    running.execute("begin")
+    assert customer.meter(running).outcome == "charged"
+    assert customer.meter(connection) == ("request_in_progress", None, None, None, None, None)
+
+
+# Both gateways
+
+BACKEND: Command[int] = Command("select pg_backend_pid() from pg_sleep(0.02)", (), lambda row: int(row[0]))
+
+
+def test_a_ledger_meters(connection: psycopg.Connection, gateway: Gateway, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(match_limit=8)
+    period = f"{datetime.now(UTC):%Y-%m}"
+    request = customer.request(units=5)
+    body = request.parameters[-1]
+    usage = Usage(period, "color_match", 8, 5, 0)
+    assert gateway.run(request) == Metered("charged", usage, body)
+    assert usage.remaining == 3
+    assert gateway.run(request) == Metered("replayed", usage, body)
+    assert gateway.run(customer.request("key-0002", units=5)) == Metered("quota_exceeded", usage)
+    assert gateway.run(customer.request(what="blue")) == Metered("idempotency_conflict")
+    change_plan(connection, customer, 2)
+    replay = gateway.run(request)
+    assert replay.usage is not None
+    assert (replay.outcome, replay.usage.remaining) == ("replayed", 0)
+
+
+def test_a_ledger_refuses(connection: psycopg.Connection, gateway: Gateway, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(requests_per_minute=1)
+
+    def answers() -> set[str]:
+        metered = gateway.run(customer.request())
+        report = gateway.run(read_usage(customer.credential))
+        assert metered == Metered(metered.outcome)
+        assert (report.plan_id, report.usage) == ("", ())
+        return {metered.outcome, report.outcome, gateway.run(admit(customer.credential))}
+
+    assert gateway.run(admit(customer.credential)) == "ok"
+    assert answers() == {"rate_limited"}
+    accounts.set_status(connection, customer.account_id, "suspended")
+    assert answers() == {"account_unavailable"}
+    accounts.revoke_key(connection, customer.key_id)
+    assert answers() == {"unauthorized"}
+
+
+def test_a_ledger_reads_usage(gateway: Gateway, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(match_limit=8, search_limit=4)
+    empty = gateway.run(read_usage(customer.credential))
+    assert [meter.committed for meter in empty.usage] == [0, 0]
+    gateway.run(customer.request(units=5))
+    report = gateway.run(read_usage(customer.credential))
+    period = f"{datetime.now(UTC):%Y-%m}"
+    assert (report.outcome, report.plan_id) == ("ok", customer.plan_id)
+    assert report.usage == (Usage(period, "color_match", 8, 5, 0), Usage(period, "color_search", 4, 0, 0))
+    assert report.usage[0].as_dict() == {
+        "period": period, "meter": "color_match", "limit": 8, "committed": 5, "reserved": 0, "remaining": 3,
+    }  # fmt: skip
+
+
+def test_somebody_else_just_stored_it(
+    connection: psycopg.Connection,
+    gateway: Gateway,
+    customer: "Customer",
+    session: Callable[[], psycopg.Connection],
+    until_blocked: Callable[[], None],
+) -> None:
+    """What two nodes without a common lock manager would do: the primary key decides."""
+    request = customer.request()
+    other = session()
+    other.execute("begin")
+    other.execute(
+        "insert into sepu.stored_result values (%s, 'key-0001', %s, 'color_match', 1, '2031-03', '{}', now())",
+        (customer.account_id, request.parameters[3]),
+    )
+    with ThreadPoolExecutor() as pool:
+        waiting = pool.submit(gateway.run, request)
+        until_blocked()
+        other.execute("commit")
+        assert waiting.result() == Metered("request_in_progress")
+    assert customer.committed(connection) == {}, "its charge was undone"
+    assert gateway.run(customer.request("key-0002")).outcome == "charged"
+
+
+def test_a_duplicate_without_an_answer_is_a_failure(gateway: Gateway, customer: "Customer") -> None:
+    twice: Command[None] = Command(
+        "insert into sepu.account values (%s, %s)", (customer.account_id, customer.plan_id), lambda _row: None
+    )
+    with pytest.raises(LedgerUnavailable):
+        gateway.run(twice)
+
+
+def test_a_row_that_stays_locked(
+    gateway: Gateway, customer: "Customer", session: Callable[[], psycopg.Connection]
+) -> None:
+    other = session()
+    assert gateway.run(admit(customer.credential)) == "ok"
+    backend = gateway.run(BACKEND)
+    other.execute("begin")
+    other.execute("select from sepu.request_rate where account_id = %s for update", (customer.account_id,))
+    started = monotonic()
+    with pytest.raises(LedgerUnavailable):
+        gateway.run(customer.request())
+    assert monotonic() - started < PATIENCE
+    other.execute("rollback")
+    assert gateway.run(customer.request()).outcome == "charged"
+    assert gateway.run(BACKEND) == backend, "the connection was fit for use"
+
+
+def test_all_connections_are_taken(
+    open_gateway: OpenGateway, database_url: str, customer: "Customer", session: Callable[[], psycopg.Connection]
+) -> None:
+    other = session()
+    other.execute("begin")
+    other.execute("lock table sepu.api_key in access exclusive mode")
+
+    with open_gateway(database_url, 2) as ledger:
+        started = monotonic()
+        results = ledger.run_all([customer.request(f"key-{number:04}") for number in range(12)])
+        assert monotonic() - started < PATIENCE
+    assert {type(result) for result in results} == {LedgerUnavailable}
+
+
+def test_outage(open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture) -> None:
+    with tempfile.TemporaryDirectory(prefix="sepu-test-") as directory:
+        state_dir = Path(directory)
+        with embedded_postgres(state_dir) as url, connect(url) as session:
+            migrate(session)
+            issued = accounts.create_account(session, "standard")
+        found = credential(issued.api_key)
+        assert found is not None
+        caplog.set_level(logging.DEBUG)
+        with open_gateway(url, 2) as ledger:
+            for _ in range(2):
+                started = monotonic()
+                with pytest.raises(LedgerUnavailable):
+                    ledger.run(admit(found))
+                assert monotonic() - started < PATIENCE
+                with embedded_postgres(state_dir):
+                    assert ledger.run(admit(found)) == "ok"
+                    assert ledger.ready()
+            assert not ledger.ready()
+    assert issued.api_key not in caplog.text
+    assert found.key_hash.hex() not in caplog.text
+
+
+def test_a_cancelled_request_gives_its_connection_back(
+    database_url: str, connection: psycopg.Connection, customer: "Customer", session: Callable[[], psycopg.Connection]
+) -> None:
+    """As when the client hangs up."""
+    other = session()
+    other.execute("begin")
+    other.execute("lock table sepu.api_key in access exclusive mode")
+
+    async def cancel_then_retry() -> Metered:
+        ledger = AsyncLedger(database_url, 1)
+        await ledger.open()
+        try:
+            for _ in range(3):
+                running = asyncio.create_task(ledger.run(customer.request()))
+                while not connection.execute("select from pg_locks where not granted").fetchall():
+                    await asyncio.sleep(0.005)
+                running.cancel()
+                with pytest.raises(asyncio.CancelledError):
+                    await running
+            other.execute("rollback")
+            return await ledger.run(customer.request())
+        finally:
+            await ledger.close()
+
+    assert asyncio.run(cancel_then_retry()).outcome == "charged"
+
+
+def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -> None:
+    assert gateway.ready()
+    with open_gateway(database_url.replace("/postgres?", "/template1?"), 1) as ledger:
+        assert not ledger.ready(), "a database without the schema"
+
+
+def test_failures_are_logged_without_what_was_sent(
+    gateway: Gateway, customer: "Customer", caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    bad = customer.request("short", what="telltale")
+    with pytest.raises(LedgerUnavailable) as raised:
+        gateway.run(bad)
+    assert "23514" in caplog.text, "the check on the key's length"
+    for secret in (customer.credential.key_hash.hex(), "telltale", "short"):
+        assert secret not in caplog.text + repr(raised.value) + str(raised.value)
+    assert gateway.run(customer.request()).outcome == "charged"

@@ -1,0 +1,154 @@
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from sepu.cli.database import connect
+from sepu.metering import accounts, scripts
+from sepu.metering.keys import new_account_id
+from sepu.metering.migrate import MigrationError, holds_migrations, migrate, pending
+
+NAMES = [*(script.name for script in scripts.migrations()), "functions.sql"]
+
+Session = Callable[[], psycopg.Connection]
+
+
+@pytest.fixture
+def session(database_url: str) -> Iterator[Session]:
+    """Opens sessions on an empty database."""
+    name = f"empty_{new_account_id()}"
+    with connect(database_url) as root:
+        root.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        try:
+            with ExitStack() as opened:
+                yield lambda: opened.enter_context(connect(make_conninfo(database_url, dbname=name)))
+        finally:
+            root.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def empty(session: Session) -> psycopg.Connection:
+    return session()
+
+
+def applied(connection: psycopg.Connection) -> list[tuple[str, str]]:
+    return connection.execute(scripts.statement("read_migrations")).fetchall()
+
+
+def the_functions(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(scripts, "functions", lambda: scripts.Script("functions.sql", text))
+
+
+def the_migrations(monkeypatch: pytest.MonkeyPatch, *found: scripts.Script) -> None:
+    monkeypatch.setattr(scripts, "migrations", lambda: found)
+
+
+def test_everything_is_pending_on_an_empty_database(empty: psycopg.Connection) -> None:
+    assert [script.name for script in pending(empty)] == NAMES
+    row = empty.execute("select to_regnamespace('sepu')").fetchone()
+    assert row == (None,), "looking changes nothing"
+
+
+def test_everything_is_pending_on_somebody_elses_database(empty: psycopg.Connection) -> None:
+    empty.execute("create table public.migration (id integer)")
+    assert [script.name for script in pending(empty)] == NAMES
+    assert migrate(empty) == NAMES
+    assert empty.execute("select * from public.migration").fetchall() == []
+
+
+def test_applies_once(empty: psycopg.Connection) -> None:
+    assert migrate(empty) == NAMES
+    before = applied(empty)
+    assert pending(empty) == []
+    assert migrate(empty) == []
+    assert applied(empty) == before
+
+
+def test_the_standard_plan_is_there(empty: psycopg.Connection) -> None:
+    migrate(empty)
+    issued = accounts.create_account(empty, "standard")
+    usage = accounts.show_usage(empty, issued.account_id)
+    assert [meter.limit for meter in usage.usage] == [2000, 1000]
+    assert empty.execute("select requests_per_minute from sepu.plan").fetchall() == [(120,)]
+
+
+def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:
+    first, second = session(), session()
+    first.execute("begin")
+    first.execute(scripts.statement("lock_migrations"))
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(migrate, second)
+        while not session().execute("select from pg_locks where locktype = 'advisory' and not granted").fetchall():
+            assert not waiting.done()
+        assert migrate(first) == NAMES
+        first.execute("commit")
+        assert waiting.result() == []
+
+
+def test_migrators_at_the_same_time(session: Session) -> None:
+    with ThreadPoolExecutor(6) as threads:
+        results = list(threads.map(migrate, [session() for _ in range(6)]))
+    assert sorted(results) == [*[[]] * 5, NAMES]
+
+
+def test_all_or_nothing(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    the_functions(monkeypatch, "create table sepu.half (id integer); select 1 / 0")
+    with pytest.raises(psycopg.errors.DivisionByZero):
+        migrate(empty)
+    assert empty.execute("select to_regnamespace('sepu')").fetchone() == (None,)
+    monkeypatch.undo()
+    assert migrate(empty) == NAMES
+
+
+def test_an_edited_migration_is_refused(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    migrate(empty)
+    before = applied(empty)
+    first, *others = scripts.migrations()
+    the_migrations(monkeypatch, scripts.Script(first.name, first.text + "\n"), *others)
+    for look in (pending, migrate):
+        with pytest.raises(MigrationError, match=first.name):
+            look(empty)
+    assert applied(empty) == before
+
+
+def test_a_new_migration_is_applied_before_the_functions(
+    empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(empty)
+    new = scripts.Script("9999_new.sql", "create table sepu.new (id integer)")
+    the_migrations(monkeypatch, *scripts.migrations(), new)
+    the_functions(
+        monkeypatch,
+        "create or replace function sepu.newest() returns integer language sql return (select max(id) from sepu.new)",
+    )
+    assert migrate(empty) == ["9999_new.sql", "functions.sql"]
+    assert migrate(empty) == []
+
+
+def test_functions_are_applied_again_when_their_text_changes(
+    empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    migrate(empty)
+    changed = scripts.functions().text + "-- changed\n"
+    the_functions(monkeypatch, changed)
+    assert [script.name for script in pending(empty)] == ["functions.sql"]
+    assert migrate(empty) == ["functions.sql"]
+    assert migrate(empty) == []
+    monkeypatch.undo()
+    assert migrate(empty) == ["functions.sql"], "back to the packaged text"
+
+
+def test_holds_migrations(empty: psycopg.Connection) -> None:
+    migrate(empty)
+    rows = applied(empty)
+    assert holds_migrations(rows)
+    assert holds_migrations([*rows, ("9999_later.sql", "0" * 64)]), "a later release has been here"
+    assert holds_migrations([row for row in rows if row[0] != "functions.sql"])
+    assert holds_migrations([(name, "0" * 64 if name == "functions.sql" else digest) for name, digest in rows])
+    assert not holds_migrations([])
+    assert not holds_migrations([row for row in rows if row[0] == "functions.sql"])
+    assert not holds_migrations([(name, "0" * 64) for name, _digest in rows])

@@ -1,0 +1,164 @@
+"""The rules that keep the SQL fast, deadlock-free and ready for PgBouncer and a distributed Postgres."""
+
+import re
+from importlib.resources import files
+from pathlib import Path
+from typing import LiteralString
+
+import psycopg
+import pytest
+
+from sepu.metering import scripts
+
+SQL = Path(str(files("sepu.metering"))) / "sql"
+FILES = sorted(SQL.rglob("*.sql"))
+
+FORBIDDEN = {
+    "(f(...)).* calls f once a column": r"\(\s*[\w.]+\s*\(.*\)\s*\)\s*\.\s*\*",
+    "dropping loses what depends on it": r"\bdrop\s+(function|procedure|routine)\b",
+    "session advisory locks outlive the transaction": r"\bpg_(try_)?advisory_(lock|unlock)\w*",
+    "temporary tables are session state": r"\b(temp|temporary)\b",
+    "listening is session state": r"\b(listen|unlisten|notify|pg_notify)\b",
+    "settings belong to a function": r"(^|;)\s*(set|reset|discard)\b",
+    "prepared statements are session state": r"(^|;)\s*(prepare|deallocate)\b",
+    "statuses are returned": r"\braise\b",
+    "Postgres has a charge of its own, for \"char\"": r"\bfunction\s+([\w]+\.)?charge\b",
+    "a volatile instant differs from node to node": r"\b(clock_timestamp|statement_timestamp|timeofday)\b",
+    "randomness differs from node to node": r"\b(random|gen_random_uuid|uuidv4|uuidv7|nextval)\s*\(",
+    "exception blocks are subtransactions": r"\bexception\s+when\b",
+}  # fmt: skip
+
+
+def code(path: Path) -> str:
+    """Without comments, in lower case."""
+    return re.sub(r"--[^\n]*", "", path.read_text("utf-8")).lower()
+
+
+def functions() -> dict[str, str]:
+    """The text of each function, by name."""
+    found = re.findall(
+        r"create or replace function sepu\.(\w+)\s*(\(.*?\$\$.*?\$\$)", code(SQL / "functions.sql"), re.DOTALL
+    )
+    return dict(found)
+
+
+def rows(connection: psycopg.Connection, query: LiteralString) -> list[tuple[str, ...]]:
+    return connection.execute(query).fetchall()
+
+
+def test_there_is_something_to_look_at() -> None:
+    assert {"functions.sql", "0001_ledger.sql", "meter_request.sql"} <= {path.name for path in FILES}
+    assert {"authenticate", "admit", "read_usage", "meter_request"} <= set(functions())
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
+def test_forbidden_forms(path: Path) -> None:
+    assert [why for why, form in FORBIDDEN.items() if re.search(form, code(path))] == []
+
+
+@pytest.mark.parametrize(
+    ("why", "example"),
+    [
+        ("(f(...)).*", "select (sepu.admit(%s, %s)).*"),
+        ("dropping", "drop  function sepu.admit"),
+        ("session advisory", "select pg_advisory_lock(1)"),
+        ("session advisory", "select pg_try_advisory_lock_shared(1)"),
+        ("temporary", "create temp table t ()"),
+        ("listening", "listen charged"),
+        ("settings", "select 1; set lock_timeout = 1"),
+        ("statuses", "raise exception 'no'"),
+        ("Postgres has a charge", "create or replace function sepu.charge("),
+        ("a volatile instant", "update t set at = clock_timestamp()"),
+        ("randomness", "select sepu.admit(random())"),
+    ],
+)
+def test_the_forms_are_recognised(why: str, example: str) -> None:
+    assert [found for found, form in FORBIDDEN.items() if re.search(form, example) and found.startswith(why)]
+
+
+def test_lawful_forms_pass() -> None:
+    lawful = "select * from sepu.admit(%s, %s); select pg_try_advisory_xact_lock(1); update t set a = 1"
+    assert not [why for why, form in FORBIDDEN.items() if re.search(form, lawful)]
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_functions_read_one_table_a_statement(name: str) -> None:
+    for statement in functions()[name].split(";"):
+        assert not re.search(r"\bjoin\b", statement)
+        for clause in re.findall(r"\bfrom\s+(.*?)(?:\bwhere\b|$)", statement, re.DOTALL):
+            outside = re.sub(r"\([^()]*\)", "", clause)
+            assert "," not in outside, clause
+
+
+@pytest.mark.parametrize("name", sorted(functions()))
+def test_an_instant_is_an_argument(name: str) -> None:
+    arguments, _, body = functions()[name].partition("$$")
+    assert not re.search(r"\b(now\s*\(|current_timestamp|localtimestamp|current_date|current_time)\b", body)
+    assert "p_now timestamptz" in arguments
+
+
+def test_what_a_request_calls_is_one_statement() -> None:
+    for name in ("admit", "read_usage", "meter_request"):
+        text = scripts.statement(name)
+        assert re.fullmatch(rf"select \* from sepu\.{name}\((%s(, )?)+\)\n", text)
+
+
+def test_functions_that_wait_for_locks_bound_the_wait(connection: psycopg.Connection) -> None:
+    for name in ("admit", "read_usage", "meter_request"):
+        found = connection.execute(
+            "select unnest(proconfig) from pg_proc where oid = %s::regproc", (f"sepu.{name}",)
+        ).fetchall()
+        assert any(setting.startswith("lock_timeout=") for (setting,) in found)
+
+
+def test_every_function_is_created_or_replaced(connection: psycopg.Connection) -> None:
+    stored = rows(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace")
+    assert sorted(name for (name,) in stored) == sorted(functions()), "and none has two signatures"
+    assert len(re.findall(r"\bcreate\b", code(SQL / "functions.sql"))) == len(functions())
+
+
+def test_every_constraint_is_led_by_the_account(connection: psycopg.Connection) -> None:
+    """But those of plan and migration, which a distributed store keeps on every node, and references to plan."""
+    led = rows(
+        connection,
+        """
+        select c.conrelid::regclass::text, c.conname, a.attname
+          from pg_constraint c
+          join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
+         where c.connamespace = 'sepu'::regnamespace and c.contype in ('p', 'u', 'f')
+           and c.conrelid not in ('sepu.plan'::regclass, 'sepu.migration'::regclass)
+           and (c.contype <> 'f' or c.confrelid <> 'sepu.plan'::regclass)
+        """,
+    )
+    assert len(led) >= 8
+    assert [row for row in led if row[2] != "account_id"] == []
+
+
+def test_every_table_has_a_primary_key_and_every_index_is_led_by_the_account(connection: psycopg.Connection) -> None:
+    tables = rows(
+        connection, "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind = 'r'"
+    )
+    keyed = rows(
+        connection,
+        "select c.relname from pg_index i join pg_class c on c.oid = i.indrelid "
+        "where c.relnamespace = 'sepu'::regnamespace and i.indisprimary",
+    )
+    assert sorted(tables) == sorted(keyed)
+    strays = rows(
+        connection,
+        "select i.indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid "
+        "join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0] "
+        "where c.relnamespace = 'sepu'::regnamespace and c.relname not in ('plan', 'migration') "
+        "and a.attname <> 'account_id'",
+    )
+    assert strays == []
+
+
+def test_every_check_has_a_name_that_says_what_it_is_for(connection: psycopg.Connection) -> None:
+    """Not one of those that Postgres makes up: <table>_<column>_check."""
+    checks = rows(
+        connection,
+        "select conname from pg_constraint where connamespace = 'sepu'::regnamespace and contype = 'c'",
+    )
+    assert checks
+    assert [name for (name,) in checks if re.search(r"_check\d*$", name)] == []
