@@ -161,6 +161,20 @@ def test_a_prober_does_not_keep_the_next_from_executing_for_good(session: Sessio
     assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
 
 
+def test_an_idempotency_key_that_looks_like_another_with_its_input(
+    session: Session, customer: "Customer", until_blocked: Callable[[], None]
+) -> None:
+    a, b = session(), session()
+    a.execute("begin")
+    assert customer.meter(a, "key-0001", what="red").outcome == "charged"
+    digest = customer.request(what="red").parameters[3].hex()
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(customer.meter, b, f"key-0001:{digest}", what="blue")
+        until_blocked()  # as any other key of the account: for its counters
+        a.execute("commit")
+        assert waiting.result().outcome == "charged"
+
+
 def test_the_month_rolls_over_between_charge_and_replay(session: Session, customer: "Customer") -> None:
     a, b = session(), session()
     midnight = datetime(2031, 4, 1, tzinfo=UTC)

@@ -145,7 +145,8 @@ begin
         return;
     end if;
 
-    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key || ':' || encode(p_fingerprint, 'hex'), 0));
+    -- The seeds keep the two kinds apart: an idempotency key may look like another one with its input.
+    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key || ':' || encode(p_fingerprint, 'hex'), 1));
     if v_input_free then
         v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
     end if;
