@@ -321,6 +321,15 @@ def test_reserved_units_are_taken(connection: psycopg.Connection, make_customer:
     assert customer.meter(connection, "key-0002").outcome == "charged"
 
 
+def test_the_largest_limit_is_a_limit_like_any_other(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customer = make_customer(match_limit=2**31 - 1)
+    reserve(connection, customer, 2**31 - 4)
+    assert customer.meter(connection, "key-0001", units=5).outcome == "quota_exceeded"
+    assert customer.meter(connection, "key-0001", units=3).outcome == "charged"
+
+
 def test_a_changed_plan_holds_at_once(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
     customer = make_customer(match_limit=5)
     assert customer.meter(connection, "key-0001", units=5).outcome == "charged"

@@ -189,7 +189,7 @@ begin
     select p_account_id, meter_request.period, p_meter, p_units where p_units <= unit_limit
     on conflict (account_id, period, meter) do update
        set committed = u.committed + excluded.committed
-     where u.committed + u.reserved + excluded.committed <= unit_limit
+     where u.committed::bigint + u.reserved + excluded.committed <= unit_limit
     returning u.committed, u.reserved into committed, reserved;
     if not found then
         outcome := 'quota_exceeded';
