@@ -1,12 +1,14 @@
 import asyncio
 import logging
+import os
+import signal
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import TYPE_CHECKING, Protocol, TypeVar
 
 import psycopg
@@ -544,6 +546,60 @@ def test_outage(open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture) -> 
             assert not ledger.ready()
     assert issued.api_key not in caplog.text
     assert found.key_hash.hex() not in caplog.text
+
+
+@pytest.mark.parametrize("connections", [1, 3])
+def test_connections_that_the_server_closed_cost_no_request(
+    open_gateway: OpenGateway,
+    connections: int,
+    database_url: str,
+    connection: psycopg.Connection,
+    customer: "Customer",
+) -> None:
+    """As after a restart or a failover, when the pool is full of dead connections."""
+    with open_gateway(database_url, connections) as ledger:
+        opened: set[int | BaseException] = set()
+        while len(opened) < connections:
+            answers: list[int | BaseException] = ledger.run_all([BACKEND] * connections)
+            opened.update(answers)
+        for pid in opened:
+            connection.execute("select pg_terminate_backend(%s, 10000)", (pid,))
+        for number in range(connections + 1):
+            assert ledger.run(customer.request(f"key-{number:04}")).outcome == "charged"
+
+
+def test_what_a_server_says_unasked_is_no_farewell(
+    open_gateway: OpenGateway, database_url: str, connection: psycopg.Connection
+) -> None:
+    with open_gateway(database_url, 1) as ledger:
+        backend = ledger.run(BACKEND)
+        try:
+            connection.execute("alter system set timezone = 'Asia/Shanghai'")
+            connection.execute("select pg_reload_conf()")
+            zone: Command[str] = Command("show timezone", (), lambda row: str(row[0]))
+            while connection.execute("show timezone").fetchone() != ("Asia/Shanghai",):
+                sleep(0.01)
+            sleep(0.1)
+            assert ledger.run(zone) == "Asia/Shanghai"
+            assert ledger.run(BACKEND) == backend
+        finally:
+            connection.execute("alter system reset timezone")
+            connection.execute("select pg_reload_conf()")
+
+
+def test_a_server_that_hangs(open_gateway: OpenGateway, database_url: str, customer: "Customer") -> None:
+    """As on a stalled disk: the connection is alive, and nobody answers, not even to a cancellation."""
+    with open_gateway(database_url, 1) as ledger:
+        backend = ledger.run(BACKEND)
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            started = monotonic()
+            with pytest.raises(LedgerUnavailable):
+                ledger.run(customer.request())
+            assert monotonic() - started < PATIENCE
+            assert ledger.run(customer.request("key-0002")).outcome == "charged", "another connection was made"
+        finally:
+            os.kill(backend, signal.SIGCONT)
 
 
 def test_a_cancelled_request_gives_its_connection_back(

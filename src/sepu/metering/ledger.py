@@ -4,12 +4,14 @@ Both classes raise `LedgerUnavailable` when the outcome is unknown or the databa
 cannot tell whether anything was committed, and a retry with the same idempotency key finds out.
 """
 
-import asyncio
 import logging
-from typing import TypeVar
+import select
+from typing import Any, TypeVar
 
 import psycopg
+from psycopg.abc import PQGen
 from psycopg.conninfo import make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
 from sepu.metering import migrate, scripts
@@ -34,9 +36,50 @@ def _bounded(database_url: str) -> str:
         database_url,
         application_name="sepu",
         connect_timeout=2,
-        options=f"-c statement_timeout={int(STATEMENT_SECONDS * 1000)}",
         tcp_user_timeout=2000,
     )
+
+
+class _Connection(psycopg.Connection[Any]):
+    """Gives up on a late answer, and on itself: it may still be busy.
+
+    The server's own statement_timeout would not do: a server on a stalled disk does not keep it, and PgBouncer does
+    not take it. What the server may still be doing is short: functions bound their waits for locks.
+    """
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = STATEMENT_SECONDS) -> T:
+        try:
+            return super().wait(gen, interval, timeout)
+        except BaseException:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()
+            raise
+
+
+class _AsyncConnection(psycopg.AsyncConnection[Any]):
+    """The same for an event loop."""
+
+    async def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = STATEMENT_SECONDS) -> T:
+        try:
+            return await super().wait(gen, interval, timeout)
+        except BaseException:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()
+            raise
+
+
+def _hung_up(connection: psycopg.BaseConnection[Any]) -> bool:
+    """Whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
+    readable = select.poll()
+    readable.register(connection.pgconn.socket, select.POLLIN)
+    for _ in range(2):  # the server's farewell, then the end of the stream
+        if not readable.poll(0):
+            return False
+        try:
+            connection.pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+    return False
 
 
 def _unavailable(error: Exception) -> LedgerUnavailable:
@@ -58,6 +101,8 @@ class Ledger:
         # min_size=0: connections are made on demand, so after an outage the next request reconnects at once.
         self._pool = ConnectionPool(
             _bounded(database_url),
+            connection_class=_Connection,
+            check=self._check,
             min_size=0,
             max_size=connections,
             timeout=CONNECTION_SECONDS,
@@ -65,6 +110,11 @@ class Ledger:
             kwargs={"autocommit": True},
             open=False,
         )
+
+    def _check(self, connection: _Connection) -> None:
+        if _hung_up(connection):
+            self._pool.drain()  # the others are most likely dead too
+            raise psycopg.OperationalError
 
     def open(self) -> None:
         """Lets connections be made; after a fork, not before."""
@@ -105,6 +155,8 @@ class AsyncLedger:
     def __init__(self, database_url: str, connections: int) -> None:
         self._pool = AsyncConnectionPool(
             _bounded(database_url),
+            connection_class=_AsyncConnection,
+            check=self._check,
             min_size=0,
             max_size=connections,
             timeout=CONNECTION_SECONDS,
@@ -112,6 +164,11 @@ class AsyncLedger:
             kwargs={"autocommit": True},
             open=False,
         )
+
+    async def _check(self, connection: _AsyncConnection) -> None:
+        if _hung_up(connection):
+            await self._pool.drain()
+            raise psycopg.OperationalError
 
     async def open(self) -> None:
         """Lets connections be made; in the event loop that will use them."""
@@ -128,25 +185,21 @@ class AsyncLedger:
             LedgerUnavailable: no answer, or not in time.
         """
         try:
-            async with asyncio.timeout(CONNECTION_SECONDS + STATEMENT_SECONDS):
-                async with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
-                    await cursor.execute(command.statement, command.parameters)
-                    (row,) = await cursor.fetchall()
+            async with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
+                await cursor.execute(command.statement, command.parameters)
+                (row,) = await cursor.fetchall()
         except psycopg.errors.UniqueViolation as error:
             return _answer(command, error)
-        except (psycopg.Error, PoolTimeout, TimeoutError) as error:
+        except (psycopg.Error, PoolTimeout) as error:
             raise _unavailable(error) from None
         return command.read(row)
 
     async def ready(self) -> bool:
         """Whether the database answers and holds this release's migrations."""
         try:
-            async with (
-                asyncio.timeout(CONNECTION_SECONDS + STATEMENT_SECONDS),
-                self._pool.connection() as connection,
-            ):
+            async with self._pool.connection() as connection:
                 cursor = await connection.execute(scripts.statement("read_migrations"))
                 rows = await cursor.fetchall()
-        except (psycopg.Error, PoolTimeout, TimeoutError):
+        except (psycopg.Error, PoolTimeout):
             return False
         return migrate.holds_migrations(rows)

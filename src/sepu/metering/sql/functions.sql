@@ -3,6 +3,7 @@
 --
 -- Time is an argument whose default is the database's clock, so that a test can cross a month.
 -- Every statement reads or writes one table by its primary key.
+-- Waits for locks end before the gateway's patience does, so that it learns that nothing happened.
 
 -- Who asks, and what the plan allows: unauthorized, account_unavailable or ok.
 create or replace function sepu.authenticate(
@@ -68,7 +69,7 @@ end $$;
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(),
     out outcome text
-) language plpgsql volatile set lock_timeout = '1s' as $$
+) language plpgsql volatile set lock_timeout = '800ms' as $$
 declare
     v_auth record;
 begin
@@ -88,7 +89,7 @@ create or replace function sepu.read_usage(
     out outcome text, out plan_id text, out period text,
     out match_limit integer, out match_committed integer, out match_reserved integer,
     out search_limit integer, out search_committed integer, out search_reserved integer
-) language plpgsql volatile set lock_timeout = '1s' as $$
+) language plpgsql volatile set lock_timeout = '800ms' as $$
 declare
     v_auth record;
 begin
@@ -129,7 +130,7 @@ create or replace function sepu.meter_request(
     p_meter text, p_units integer, p_body bytea, p_now timestamptz default now(),
     out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
     out body bytea
-) language plpgsql volatile set lock_timeout = '1s' as $$
+) language plpgsql volatile set lock_timeout = '800ms' as $$
 #variable_conflict use_column
 declare
     v_auth       record;
