@@ -222,6 +222,20 @@ def test_the_last_request_of_a_minute(
         assert waiting.result() == "rate_limited"
 
 
+def test_requests_refused_for_a_running_one_count_too(session: Session, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(requests_per_minute=4)
+    a, b = session(), session()
+    assert customer.admit(b) == "ok"
+    a.execute("begin")
+    assert customer.meter(a).outcome == "charged"
+    outcomes = [customer.meter(b).outcome for _ in range(4)]
+    # What is running is not counted for the others before it commits.
+    assert outcomes == ["request_in_progress"] * 3 + ["rate_limited"]
+    a.execute("commit")
+    assert customer.admit(b) == "rate_limited"
+    assert customer.admit(b, at=NOON + timedelta(minutes=1)) == "ok"
+
+
 def test_a_plan_changes_between_two_calls(session: Session, make_customer: "MakeCustomer") -> None:
     customer = make_customer(match_limit=5)
     a, b, operator = session(), session(), session()

@@ -587,6 +587,25 @@ def test_what_a_server_says_unasked_is_no_farewell(
             connection.execute("select pg_reload_conf()")
 
 
+def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, customer: "Customer") -> None:
+    """So that PgBouncer may give each request another one."""
+    state = """
+        select (select count(*) from pg_prepared_statements),
+               (select count(*) from pg_locks where pid = pg_backend_pid() and locktype = 'advisory'),
+               (select array_agg(name) from pg_settings where source in ('client', 'session'))
+    """
+    look: Command[tuple[int, int, list[str]]] = Command(state, (), lambda row: (row[0], row[1], row[2]))
+    with open_gateway(database_url, 1) as ledger:
+        for number in range(10):
+            ledger.run(customer.request(f"key-{number:04}"))
+            ledger.run(admit(customer.credential))
+            ledger.run(read_usage(customer.credential))
+            prepared, locks, settings = ledger.run(look)
+    assert (prepared, locks) == (0, 0)
+    # Those that PgBouncer carries from session to session.
+    assert set(settings) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
+
+
 def test_a_server_that_hangs(open_gateway: OpenGateway, database_url: str, customer: "Customer") -> None:
     """As on a stalled disk: the connection is alive, and nobody answers, not even to a cancellation."""
     with open_gateway(database_url, 1) as ledger:

@@ -40,6 +40,11 @@ def _bounded(database_url: str) -> str:
     )
 
 
+# One autocommit statement a request, and no prepared ones: they are session state, and PgBouncer in transaction mode
+# may run another session's. PERF: a charge takes 0.35 ms instead of 0.31.
+_SESSION = {"autocommit": True, "prepare_threshold": None}
+
+
 class _Connection(psycopg.Connection[Any]):
     """Gives up on a late answer, and on itself: it may still be busy.
 
@@ -107,7 +112,7 @@ class Ledger:
             max_size=connections,
             timeout=CONNECTION_SECONDS,
             reconnect_timeout=CONNECTION_SECONDS,
-            kwargs={"autocommit": True},
+            kwargs=_SESSION,
             open=False,
         )
 
@@ -161,7 +166,7 @@ class AsyncLedger:
             max_size=connections,
             timeout=CONNECTION_SECONDS,
             reconnect_timeout=CONNECTION_SECONDS,
-            kwargs={"autocommit": True},
+            kwargs=_SESSION,
             open=False,
         )
 
