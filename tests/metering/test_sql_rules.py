@@ -3,12 +3,16 @@
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import LiteralString
+from typing import TYPE_CHECKING, LiteralString
 
 import psycopg
 import pytest
 
-from sepu.metering import scripts
+from sepu.metering import accounts, scripts
+from sepu.metering.migrate import migrate
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import MakeCustomer
 
 SQL = Path(str(files("sepu.metering"))) / "sql"
 FILES = sorted(SQL.rglob("*.sql"))
@@ -109,6 +113,38 @@ def test_functions_that_wait_for_locks_bound_the_wait(connection: psycopg.Connec
             "select unnest(proconfig) from pg_proc where oid = %s::regproc", (f"sepu.{name}",)
         ).fetchall()
         assert any(setting.startswith("lock_timeout=") for (setting,) in found)
+
+
+def test_names_are_qualified(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    """No search path is relied on: the embedded database's user is named like the schema, an operator's is not."""
+    connection.execute("set search_path = ''")
+    customer = make_customer(match_limit=1)
+    assert customer.meter(connection, "key-0001").outcome == "charged"
+    assert customer.meter(connection, "key-0001").outcome == "replayed"
+    assert customer.meter(connection, "key-0002").outcome == "quota_exceeded"
+    assert customer.admit(connection) == "ok"
+    usage = connection.execute(
+        "select outcome from sepu.read_usage(%s, %s)", (customer.account_id, customer.credential.key_hash)
+    ).fetchone()
+    assert usage == ("ok",)
+    accounts.set_status(connection, customer.account_id, "suspended")
+    accounts.revoke_key(connection, customer.key_id)
+    assert accounts.show_usage(connection, customer.account_id).status == "suspended"
+    assert accounts.has_accounts(connection)
+    assert migrate(connection) == []
+
+
+def test_no_index_holds_a_counter(connection: psycopg.Connection) -> None:
+    """Or their updates would be no longer HOT."""
+    indexed = rows(
+        connection,
+        """
+        select a.attname from pg_index i
+          join pg_attribute a on a.attrelid = i.indrelid and a.attnum = any (i.indkey)
+         where i.indrelid in ('sepu.usage'::regclass, 'sepu.request_rate'::regclass)
+        """,
+    )
+    assert {name for (name,) in indexed} == {"account_id", "period", "meter", "lane"}
 
 
 def test_every_function_is_created_or_replaced(connection: psycopg.Connection) -> None:
