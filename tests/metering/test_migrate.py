@@ -152,3 +152,17 @@ def test_holds_migrations(empty: psycopg.Connection) -> None:
     assert not holds_migrations([])
     assert not holds_migrations([row for row in rows if row[0] == "functions.sql"])
     assert not holds_migrations([(name, "0" * 64) for name, _digest in rows])
+
+
+def test_an_older_server_leaves_a_newer_database_alone(
+    empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    new = scripts.Script("9999_new.sql", "create table sepu.new (id integer)")
+    the_migrations(monkeypatch, *scripts.migrations(), new)
+    the_functions(monkeypatch, scripts.functions().text + "-- of a later release\n")
+    migrate(empty)
+    newer = applied(empty)
+    monkeypatch.undo()
+    assert pending(empty) == []
+    assert migrate(empty) == []
+    assert applied(empty) == newer

@@ -20,13 +20,16 @@ def pending(connection: psycopg.Connection) -> list[scripts.Script]:
     if row is not None and row[0]:
         applied = dict(connection.execute(scripts.statement("read_migrations")).fetchall())
     due = []
-    for script in scripts.migrations():
+    migrations = scripts.migrations()
+    functions = scripts.functions()
+    for script in migrations:
         if script.name not in applied:
             due.append(script)
         elif applied[script.name] != script.sha256:
             raise MigrationError(f"migration {script.name} is not the one that was applied to this database")
-    functions = scripts.functions()
-    if applied.get(functions.name) != functions.sha256:
+    # A database with migrations of a later release has its functions too: an older server must not put its own back.
+    newer = applied.keys() - {functions.name, *(script.name for script in migrations)}
+    if not newer and applied.get(functions.name) != functions.sha256:
         due.append(functions)
     return due
 
