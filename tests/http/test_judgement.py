@@ -1,0 +1,96 @@
+"""The order in which a request is judged: of any set of faults, the first step that fails answers."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import falcon.testing
+import psycopg
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from sepu.http import wsgi
+from sepu.http.service import Service
+from sepu.library.release import load_release
+from sepu.metering import accounts
+from sepu.metering.ledger import Ledger
+
+# Each step's faults in the order of judgement, with what answers.
+STEPS = (
+    ("no such path", "not_found"),
+    ("other method", "method_not_allowed"),
+    ("revoked key", "unauthorized"),
+    ("suspended", "account_unavailable"),
+    ("too many requests", "rate_limited"),
+    ("no idempotency key", "idempotency_key_required"),
+    ("bad idempotency key", "idempotency_key_invalid"),
+    ("plain text", "unsupported_media_type"),
+    ("large body", "payload_too_large"),
+    ("empty body", "body_required"),
+    ("half a body", "invalid_json"),
+    ("six colours", "invalid_colors"),
+    ("key used for something else", "idempotency_conflict"),
+    ("quota spent", "quota_exceeded"),
+)
+GOOD = '{"colors":[{"r":200,"g":60,"b":35}]}'
+SIX = '{"colors":[' + ",".join(['{"r":200,"g":60,"b":35}'] * 6) + "]}"
+
+
+@pytest.fixture(scope="module")
+def client(database_url: str) -> Iterator[falcon.testing.TestClient]:
+    ledger = Ledger(database_url, 1)
+    ledger.open()
+    yield falcon.testing.TestClient(wsgi.create_app(Service.of(load_release()), ledger))
+    ledger.close()
+
+
+def ask(client: falcon.testing.TestClient, api_key: str, faults: frozenset[str] = frozenset()) -> Any:
+    headers = {
+        "Authorization": f"Bearer {api_key}",
+        "Idempotency-Key": "short" if "bad idempotency key" in faults else "judgement-1",
+        "Content-Type": "text/plain" if "plain text" in faults else "application/json",
+    }
+    if "no idempotency key" in faults:
+        del headers["Idempotency-Key"]
+    body = SIX if "six colours" in faults else GOOD
+    if "another colour" in faults:
+        body = body.replace("200", "201")
+    if "half a body" in faults:
+        body = body[:-1]
+    if "empty body" in faults:
+        body = ""
+    if "large body" in faults:
+        body = body.ljust(16 * 1024 + 1)
+    method = "PUT" if "other method" in faults else "POST"
+    path = "/v1/mismatch" if "no such path" in faults else "/v1/match"
+    return client.simulate_request(method, path, headers=headers, body=body)
+
+
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.sets(st.sampled_from([fault for fault, _ in STEPS])))
+def test_the_first_failing_step_answers(
+    client: falcon.testing.TestClient, connection: psycopg.Connection, faults: set[str]
+) -> None:
+    issued = accounts.create_account(connection, "standard")
+    if "key used for something else" in faults:
+        assert ask(client, issued.api_key, frozenset({"another colour"})).status_code == 200
+    plan = {"match_limit": 2000, "search_limit": 1000, "requests_per_minute": 120}
+    if "quota spent" in faults:
+        plan["match_limit"] = 0
+    if "too many requests" in faults:
+        plan["requests_per_minute"] = 1
+        connection.execute("select sepu.count_request(%s, 0::smallint, 120, now())", [issued.account_id])
+    accounts.set_plan(connection, issued.account_id, **plan)
+    connection.execute("update sepu.account set plan_id = account_id where account_id = %s", [issued.account_id])
+    if "suspended" in faults:
+        accounts.set_status(connection, issued.account_id, "suspended")
+    if "revoked key" in faults:
+        accounts.revoke_key(connection, issued.key_id)
+
+    before = accounts.show_usage(connection, issued.account_id).usage[0].committed
+    response = ask(client, issued.api_key, frozenset(faults))
+
+    expected = next((code for fault, code in STEPS if fault in faults), None)
+    assert (response.json.get("error"), response.status_code == 200) == (expected, expected is None)
+    charged = accounts.show_usage(connection, issued.account_id).usage[0].committed - before
+    assert charged == (1 if expected is None else 0)
