@@ -21,8 +21,6 @@ extensions = [
 
 ROOMS = ["cli", "http", "library", "metering", "operations", "server"]
 
-ROOMS = ["cli", "http", "library", "metering", "operations", "server"]
-
 setup(
     package_dir={"": "src"},
     packages=["sepu", *(f"sepu.{room}" for room in ROOMS)],

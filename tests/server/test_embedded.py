@@ -8,7 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 
-from sepu.server.embedded import embedded_postgres
+from sepu.server.embedded import _socket_directory, embedded_postgres
 from sepu.server.errors import StartError
 
 
@@ -68,6 +68,18 @@ def test_a_path_too_long_for_a_socket_is_no_obstacle(state_dir: Path) -> None:
     deep = state_dir / ("d" * 60) / ("e" * 60)
     with embedded_postgres(deep) as url, psycopg.connect(url) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_a_socket_directory_that_somebody_else_made_is_refused(state_dir: Path) -> None:
+    deep = state_dir / ("d" * 60) / ("e" * 60)
+    sockets = _socket_directory(deep)
+    assert sockets.parent == Path(tempfile.gettempdir())
+    sockets.symlink_to(state_dir)
+    try:
+        with pytest.raises(StartError, match="belongs to somebody else"), embedded_postgres(deep):
+            pass
+    finally:
+        sockets.unlink()
 
 
 def test_an_unwritable_directory_is_refused_with_the_way_out(tmp_path: Path) -> None:

@@ -89,6 +89,10 @@ class _Server:
             self._user = _system_user()
             _let_pass(self._programs, self._data.parent)
         self._sockets.mkdir(mode=0o700, exist_ok=True)
+        owners = {os.geteuid(), self._user.pw_uid if self._user else os.geteuid()}
+        if self._sockets.is_symlink() or self._sockets.stat().st_uid not in owners:
+            # In the temporary directory anybody could have made it first, and would then be our database.
+            raise StartError(f"{self._sockets} belongs to somebody else; choose a shorter --state-dir")
         self._give(self._sockets)
         if not self._data.exists():
             self._initialise()
