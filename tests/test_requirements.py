@@ -32,10 +32,11 @@ def test_a_complete_machine_passes() -> None:
     [
         ("python9.9", os.environ["PATH"], "there is no python9.9"),
         (sys.executable, "/nowhere", "there is no C compiler"),
+        (sys.executable, "CC=/nowhere/gcc", "CC names a compiler that is not there: /nowhere/gcc"),
     ],
 )
 def test_what_is_missing_is_named_with_the_way_out(python: str, path: str, reason: str) -> None:
-    done = check(python, path)
+    done = check(python, os.environ["PATH"], CC=path[3:]) if path.startswith("CC=") else check(python, path)
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("sepu: ")
     assert reason in done.stderr

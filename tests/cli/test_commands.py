@@ -3,6 +3,7 @@
 import json
 import os
 import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -204,3 +205,28 @@ def test_help_names_every_command(run: Run) -> None:
     assert done.returncode == 0
     for name in ("serve", "db", "plan", "account", "key", "usage", "match", "search"):
         assert f"\n  {name} " in done.stdout
+
+
+WITHOUT_THE_SERVER = """
+import sys
+for absent in ("falcon", "gunicorn", "psycopg", "psycopg_pool"):
+    sys.modules[absent] = None
+from sepu.cli.main import main
+sys.argv[0] = "sepu"
+main()
+"""
+
+
+def without_the_server(*arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs `sepu` as if only the package's own dependencies were installed."""
+    return subprocess.run(
+        [sys.executable, "-c", WITHOUT_THE_SERVER, *arguments], capture_output=True, text=True, check=False, timeout=60
+    )
+
+
+def test_the_offline_commands_need_nothing_of_the_server() -> None:
+    assert printed(without_the_server("search", "taohong", "--json"))["count"] == 1
+    assert printed(without_the_server("match", "#C83C23", "--json"))["results"][0]["input"] == "#C83C23"
+    assert "serve" in without_the_server("--help").stdout
+    for command in (("serve", "--port", "8000"), ("account", "create", "--json"), ("usage", "a" * 16)):
+        failed(without_the_server(*command), "is not installed", "pip install 'sepu[server]'")

@@ -102,6 +102,28 @@ def test_the_first_start_prints_a_key_and_curls_that_work_as_pasted(state_dir: P
         assert answer(curls(printed)[1])[1]["usage"][0]["committed"] == 1  # type: ignore[index]
 
 
+def booted(log: Path, count: int) -> list[int]:
+    """The process ids of the first `count` workers, once there have been so many."""
+    deadline = time.monotonic() + START_SECONDS
+    while len(found := re.findall(r"\[(\d+)\] \[INFO\] Booting worker", log.read_text())) < count:
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+    return [int(pid) for pid in found]
+
+
+@pytest.mark.parametrize("worker", ["asgi", "gthread"])
+def test_a_worker_that_ends_leaves_the_database_running(state_dir: Path, worker: str) -> None:
+    with serve(state_dir, "--port", str(free_port()), "--worker", worker, "--workers", "1") as printed:
+        log, pid_file = state_dir.with_suffix(".log"), state_dir / "postgres" / "postmaster.pid"
+        postgres = pid_file.read_text()
+        (pid,) = booted(log, 1)
+        assert answer(curls(printed)[0])[0] == 200
+        os.kill(pid, signal.SIGTERM)
+        booted(log, 2)
+        assert answer(curls(printed)[2])[0] == 200
+        assert pid_file.read_text() == postgres
+
+
 def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -2,13 +2,14 @@ import os
 import signal
 import stat
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import psycopg
 import pytest
 
-from sepu.server.embedded import _socket_directory, embedded_postgres
+from sepu.server.embedded import _socket_directory, embedded_postgres, kept_running
 from sepu.server.errors import StartError
 
 
@@ -90,6 +91,41 @@ def test_an_unwritable_directory_is_refused_with_the_way_out(tmp_path: Path) -> 
         embedded_postgres(in_the_way / "state"),
     ):
         pass
+
+
+@pytest.mark.parametrize("name", ["a,b", "it's", "$HOME", "back`tick", 'quo"te', "line\nbreak"])
+def test_a_path_that_pg_ctl_would_not_take_literally_is_refused(state_dir: Path, name: str) -> None:
+    with pytest.raises(StartError, match="choose another"), embedded_postgres(state_dir / name):
+        pass
+    assert list(state_dir.iterdir()) == []
+
+
+def test_a_cluster_of_another_user_is_refused(state_dir: Path) -> None:
+    if os.geteuid() != 0:
+        pytest.skip("only root can make another user's cluster")
+    with embedded_postgres(state_dir):
+        pass
+    os.chown(state_dir / "postgres", 12345, 12345)
+    with pytest.raises(StartError, match="belongs to user id 12345"), embedded_postgres(state_dir):
+        pass
+
+
+def test_while_kept_running_it_comes_back_from_a_crash(state_dir: Path) -> None:
+    with embedded_postgres(state_dir) as url, kept_running(state_dir):
+        with psycopg.connect(url) as connection:
+            connection.execute("create table kept as select 42 as answer")
+        pid = int((state_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+        os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + 60
+        while True:
+            try:
+                with psycopg.connect(url) as connection:
+                    assert connection.execute("select answer from kept").fetchone() == (42,)
+                break
+            except psycopg.OperationalError:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+    assert not running(state_dir)
 
 
 def test_a_damaged_cluster_is_refused_with_the_end_of_the_log(state_dir: Path) -> None:

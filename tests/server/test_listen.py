@@ -1,15 +1,26 @@
 import socket
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from tests.serving import free_port
 
 from sepu.server.errors import StartError
-from sepu.server.listen import address, require_free
+from sepu.server.listen import address
 
 
-def test_addresses(tmp_path: object) -> None:
-    assert address("127.0.0.1", 8000, None, "asgi") == "127.0.0.1:8000"
-    assert address("::1", 8000, None, "gthread") == "[::1]:8000"
-    assert address("127.0.0.1", 8000, f"unix:{tmp_path}/http", "meinheld") == f"unix:{tmp_path}/http"
+@pytest.fixture
+def short_dir() -> Iterator[Path]:
+    with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        yield Path(directory)
+
+
+def test_addresses(short_dir: Path) -> None:
+    port = free_port()
+    assert address("127.0.0.1", port, None, "asgi") == f"127.0.0.1:{port}"
+    assert address("::1", port, None, "gthread") == f"[::1]:{port}"
+    assert address("127.0.0.1", port, f"unix:{short_dir}/http", "meinheld") == f"unix:{short_dir}/http"
 
 
 @pytest.mark.parametrize("bind", ["127.0.0.1:8000", "unix:", "/run/sepu", "fd://3", ""])
@@ -34,10 +45,29 @@ def test_a_taken_port_is_named_with_the_way_out() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(StartError, match=f"port {port} is taken.*make serve PORT="):
-            require_free("127.0.0.1", port)
-    require_free("127.0.0.1", port)
+            address("127.0.0.1", port, None, "asgi")
+    assert address("127.0.0.1", port, None, "asgi") == f"127.0.0.1:{port}"
 
 
 def test_a_foreign_address_is_refused() -> None:
     with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1:8000"):
-        require_free("192.0.2.1", 8000)
+        address("192.0.2.1", 8000, None, "asgi")
+
+
+def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(short_dir: Path) -> None:
+    path = short_dir / "http"
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+        server.listen()
+        with pytest.raises(StartError, match="a server is listening"):
+            address("127.0.0.1", 8000, f"unix:{path}", "asgi")
+    assert path.is_socket()
+    assert address("127.0.0.1", 8000, f"unix:{path}", "asgi") == f"unix:{path}"
+
+
+def test_a_file_in_the_way_and_a_path_too_long(short_dir: Path) -> None:
+    (short_dir / "http").write_text("")
+    with pytest.raises(StartError, match="is no socket"):
+        address("127.0.0.1", 8000, f"unix:{short_dir}/http", "asgi")
+    with pytest.raises(StartError, match="at most 103 bytes"):
+        address("127.0.0.1", 8000, f"unix:{short_dir}/{'x' * 104}", "asgi")

@@ -8,12 +8,17 @@ from typing import Any, TypeVar
 import click
 import psycopg
 
+from sepu.errors import SepuError
 from sepu.metering.migrate import MigrationError, migrate, pending
 from sepu.server.embedded import embedded_postgres
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CONNECT_SECONDS = 5
+
+
+class DatabaseError(SepuError):
+    """The database cannot be reached, or refuses what was asked of it."""
 
 
 def database_options(command: F) -> F:
@@ -40,6 +45,7 @@ def database(database_url: str | None, state_dir: Path) -> Iterator[str]:
     The embedded database is migrated here; an external one belongs to its operator and is only checked.
 
     Raises:
+        DatabaseError: an external database cannot be reached.
         MigrationError: an external database lacks a migration.
         StartError: the embedded database does not start.
     """
@@ -58,11 +64,38 @@ def database(database_url: str | None, state_dir: Path) -> Iterator[str]:
 
 @contextmanager
 def database_connection(database_url: str | None, state_dir: Path) -> Iterator[psycopg.Connection]:
-    """One connection to that database."""
-    with database(database_url, state_dir) as url, connect(url) as connection:
+    """One connection to that database.
+
+    Raises:
+        DatabaseError: whatever the database refuses in the block.
+    """
+    with database(database_url, state_dir) as url, told_clearly(), connect(url) as connection:
         yield connection
 
 
 def connect(url: str) -> psycopg.Connection:
-    """A connection that gives up on an absent server in seconds."""
-    return psycopg.connect(url, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="sepu")
+    """A connection that gives up on an absent server in seconds.
+
+    Raises:
+        DatabaseError: there is no such server, or it refuses.
+    """
+    with told_clearly():
+        return psycopg.connect(url, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="sepu")
+
+
+@contextmanager
+def told_clearly() -> Iterator[None]:
+    """Turns what Postgres or the way to it refuses into a DatabaseError."""
+    try:
+        yield
+    except psycopg.Error as error:
+        raise DatabaseError(_reason(error)) from error
+
+
+def _reason(error: psycopg.Error) -> str:
+    if error.sqlstate is not None:
+        return f"the database refused: {error.diag.message_primary}"
+    if isinstance(error, psycopg.ProgrammingError):
+        # Of a connection string that it cannot parse, libpq quotes what may be the password.
+        return "SEPU_DATABASE_URL or --database-url is no connection string"
+    return f"the database cannot be reached: {' '.join(str(error).split())}"

@@ -1,43 +1,60 @@
-"""The commands of `sepu`, and what they share in failing."""
+"""The commands of `sepu`, and how they fail."""
 
+import importlib
 import sys
 
 import click
-import psycopg
 
-from sepu.cli import accounts, colors, serve
-from sepu.library.release import ReleaseError
-from sepu.metering.accounts import AccountError
-from sepu.metering.migrate import MigrationError
-from sepu.server.errors import StartError
+from sepu.errors import SepuError
+
+_MODULES = {
+    "account": "sepu.cli.accounts",
+    "db": "sepu.cli.serve",
+    "key": "sepu.cli.accounts",
+    "match": "sepu.cli.colors",
+    "plan": "sepu.cli.accounts",
+    "search": "sepu.cli.colors",
+    "serve": "sepu.cli.serve",
+    "usage": "sepu.cli.accounts",
+}
 
 
-@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class _Commands(click.Group):
+    """Imports a command when it is asked for: the offline ones need nothing of the server."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
+        return list(_MODULES)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:  # noqa: ARG002
+        if cmd_name not in _MODULES:
+            return None
+        try:
+            command: click.Command = getattr(importlib.import_module(_MODULES[cmd_name]), cmd_name)
+        except ModuleNotFoundError as error:
+            return _needs_the_server(cmd_name, error)
+        return command
+
+
+def _needs_the_server(name: str, error: ModuleNotFoundError) -> click.Command:
+    reason = f"{error.name} is not installed; this command needs: pip install 'sepu[server]'"
+
+    def refuse() -> None:
+        raise SepuError(reason)
+
+    anything = {"ignore_unknown_options": True, "allow_extra_args": True}
+    return click.Command(name, anything, refuse, help="Needs: pip install 'sepu[server]'", add_help_option=False)
+
+
+@click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="sepu")
 def commands() -> None:
     """sepu (色谱): matches RGB values against 161 traditional Chinese colours, and finds those colours by name."""
 
 
-commands.add_command(serve.serve)
-commands.add_command(serve.db)
-commands.add_command(accounts.plan)
-commands.add_command(accounts.account)
-commands.add_command(accounts.key)
-commands.add_command(accounts.usage)
-commands.add_command(colors.match)
-commands.add_command(colors.search)
-
-
 def main() -> None:
-    """Runs the command line; a foreseeable failure is one line on standard error, and exit status 1."""
+    """Runs the command line; a foreseeable failure is told on standard error, with exit status 1."""
     try:
         commands.main()
-    except (AccountError, MigrationError, ReleaseError, StartError) as error:
-        reason = str(error)
-    except psycopg.errors.ProgrammingError as error:
-        # Of a connection string that it cannot parse, libpq quotes what may be the password.
-        reason = "the database refused a statement" if error.sqlstate else "SEPU_DATABASE_URL is no connection string"
-    except psycopg.OperationalError as error:
-        reason = f"the database cannot be reached: {' '.join(str(error).split())}"
-    click.echo(f"sepu: {reason}", err=True)
-    sys.exit(1)
+    except SepuError as error:
+        click.echo(f"sepu: {error}", err=True)
+        sys.exit(1)

@@ -1,20 +1,20 @@
 """`sepu serve` and `sepu db`."""
 
 import logging
+from contextlib import ExitStack
 from pathlib import Path
 from typing import get_args
 
 import click
 
-from sepu.cli.database import connect, database, database_options
+from sepu.cli.database import connect, database, database_options, told_clearly
 from sepu.cli.output import echo_fields, json_option
-from sepu.http import routes
-from sepu.http.service import Service
+from sepu.http.examples import curls
 from sepu.library.release import load_release
 from sepu.metering import accounts
 from sepu.metering.migrate import migrate
 from sepu.server import listen
-from sepu.server.embedded import embedded_postgres
+from sepu.server.embedded import embedded_postgres, kept_running
 from sepu.server.gunicorn import Server, Settings, Worker
 
 _DEMO = """\
@@ -70,36 +70,23 @@ def serve(
     """Serve the HTTP interface in the foreground, until Ctrl-C or SIGTERM."""
     logging.basicConfig(level=logging.WARNING, format="%(asctime)s [%(process)d] [%(levelname)s] %(name)s: %(message)s")
     address = listen.address(host, port, bind, worker)
-    if bind is None:
-        listen.require_free(host, port)
-    service = Service.of(load_release())
+    release = load_release()
     with database(database_url, state_dir) as url:
-        if database_url is None:
-            _greet(url, address)
-        click.echo(f"sepu: serving on {address}; Ctrl-C stops it")
-        Server(Settings(address, workers, worker, url), service).run()
+        if database_url is not None:
+            Server(Settings(address, workers, worker, url), release).run()
+            return
+        _greet(url, address)
+        with kept_running(state_dir):
+            Server(Settings(address, workers, worker, url), release).run()
 
 
 def _greet(url: str, address: str) -> None:
     """On an embedded database without accounts: makes one and shows how to use it."""
-    with connect(url) as connection:
+    with told_clearly(), connect(url) as connection:
         if accounts.has_accounts(connection):
             return
         issued = accounts.create_account(connection, "standard")
-    curl = (
-        f"curl --unix-socket {address[5:]} http://localhost"
-        if address.startswith("unix:")
-        else f"curl http://{address}"
-    )
-    bearer = f"-H 'Authorization: Bearer {issued.api_key}'"
-    curls = [
-        f"{curl}{routes.LIBRARY} {bearer}",
-        f"{curl}{routes.USAGE} {bearer}",
-        f"{curl}{routes.MATCH} {bearer} -H 'Idempotency-Key: demo-match-1' "
-        """-H 'Content-Type: application/json' -d '{"colors":[{"r":200,"g":60,"b":35}],"top":3}'""",
-        f"{curl}{routes.SEARCH} {bearer} -H 'Idempotency-Key: demo-search-1' -G --data-urlencode 'q=桃红'",
-    ]
-    lines = "\n\n".join(f"  {line}" for line in curls)
+    lines = "\n\n".join(f"  {curl}" for curl in curls(address, issued.api_key))
     click.echo(_DEMO.format(account_id=issued.account_id, api_key=issued.api_key, curls=lines))
 
 
@@ -113,10 +100,8 @@ def db() -> None:
 @database_options
 def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -> None:
     """Apply this release's migrations; applying them again changes nothing."""
-    if database_url is None:
-        with embedded_postgres(state_dir) as url, connect(url) as connection:
-            applied = migrate(connection)
-    else:
-        with connect(database_url) as connection:
-            applied = migrate(connection)
+    with ExitStack() as stack:
+        url = database_url or stack.enter_context(embedded_postgres(state_dir))
+        stack.enter_context(told_clearly())
+        applied = migrate(stack.enter_context(connect(url)))
     echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)

@@ -22,6 +22,7 @@ from sepu.operations.search import Searcher, parse_search
 T = TypeVar("T")
 
 _BEARER = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
+_LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
 _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 
@@ -151,10 +152,17 @@ def _match_input(head: Head, body: bytes) -> MatchInput:
         raise InputError("unsupported_media_type")
     if len(body) > MAX_BODY_BYTES:
         raise InputError("payload_too_large")
+    if len(body) < _declared_length(head):  # cut off: what arrived may look whole, but nobody is there for the answer
+        raise InputError("invalid_json")
     request = parse_match(body)
     if head.query_string:
         raise InputError("unknown_parameter")
     return request
+
+
+def _declared_length(head: Head) -> int:
+    length = head.get_header("Content-Length") or ""
+    return int(length) if _LENGTH.fullmatch(length) else 0
 
 
 class SearchEndpoint:

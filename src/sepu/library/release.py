@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from sepu._palette import Palette
+from sepu.errors import SepuError
 from sepu.library.records import Mode, Record, Version, rgb_of
 
 LIBRARY = "library.json"
@@ -20,7 +21,7 @@ Sha256 = Annotated[str, Meta(pattern=r"\A[a-f0-9]{64}\Z")]
 Form = TypeVar("Form")
 
 
-class ReleaseError(Exception):
+class ReleaseError(SepuError):
     """The release is incomplete, malformed or not what its manifest says; the message names the file."""
 
 

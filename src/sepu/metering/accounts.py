@@ -5,11 +5,12 @@ from datetime import datetime
 
 import psycopg
 
+from sepu.errors import SepuError
 from sepu.metering import keys, scripts
 from sepu.metering.commands import METERS, Usage
 
 
-class AccountError(Exception):
+class AccountError(SepuError):
     """The request names something that does not exist or is not allowed; the message says what."""
 
 

@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
-from psycopg.conninfo import make_conninfo
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq import TransactionStatus
 from psycopg_pool import AsyncConnectionPool, ConnectionPool, PoolTimeout
 
@@ -31,13 +31,10 @@ class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the 
 
 
 def _bounded(database_url: str) -> str:
-    """The connection string with a limit on everything that can be waited for."""
-    return make_conninfo(
-        database_url,
-        application_name="sepu",
-        connect_timeout=2,
-        tcp_user_timeout=2000,
-    )
+    """The connection string, with limits on waiting for the network where it sets none itself."""
+    defaults = {"application_name": "sepu", "connect_timeout": "2", "tcp_user_timeout": "2000"}
+    given = conninfo_to_dict(database_url)
+    return make_conninfo(database_url, **{name: value for name, value in defaults.items() if name not in given})
 
 
 # One autocommit statement a request, and no prepared ones: they are session state, and PgBouncer in transaction mode

@@ -2,10 +2,11 @@
 
 import psycopg
 
+from sepu.errors import SepuError
 from sepu.metering import scripts
 
 
-class MigrationError(Exception):
+class MigrationError(SepuError):
     """The database's schema and this release do not fit; the message says what to do."""
 
 

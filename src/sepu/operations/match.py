@@ -81,9 +81,11 @@ def _decode(body: bytes) -> object:
 def _decode_huge_numbers(body: bytes) -> object:
     """JSON knows no largest number: 1e400 is well-formed, and outside every bound of ours."""
     try:
-        return json.loads(body, parse_int=float, parse_constant=_refuse_constant)
+        document = json.loads(body.decode(), parse_int=float, parse_constant=_refuse_constant)
+        json.dumps(document, ensure_ascii=False).encode()  # a lone surrogate has no UTF-8
     except (ValueError, RecursionError):
         raise InputError("invalid_json") from None
+    return document
 
 
 def _refuse_constant(name: str) -> NoReturn:

@@ -10,6 +10,8 @@ import hashlib
 import importlib.util
 import os
 import pwd
+import re
+import select
 import shutil
 import stat
 import subprocess
@@ -29,6 +31,9 @@ SYSTEM_USER = "sepu-postgres"
 _START_SECONDS = 60
 _MAX_SOCKET_PATH = 100  # sockaddr_un holds 104 bytes on macOS, 108 on Linux
 _SOCKET = ".s.PGSQL.5432"
+# What the shell behind pg_ctl or a list of Postgres's would not take literally.
+_UNSAFE = re.compile(r"""[,'"`$\\\x00-\x1f]""")
+_WATCH_SECONDS = 1.0
 
 
 @contextmanager
@@ -38,7 +43,9 @@ def embedded_postgres(state_dir: Path) -> Iterator[str]:
     Raises:
         StartError: the directory cannot be written, or Postgres is not installed or does not start.
     """
-    state_dir = state_dir.absolute()
+    state_dir = state_dir.resolve()
+    if _UNSAFE.search(str(state_dir)):
+        raise StartError(f"pg_ctl cannot take the path of the state directory {state_dir}; choose another, --state-dir")
     server = _Server(state_dir)
     with _open_lock(state_dir / "lock") as lock, _open_lock(state_dir / "users") as users:
         fcntl.flock(lock, fcntl.LOCK_EX)
@@ -51,6 +58,35 @@ def embedded_postgres(state_dir: Path) -> Iterator[str]:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if _is_last(users):
                 server.stop()
+
+
+@contextmanager
+def kept_running(state_dir: Path) -> Iterator[None]:
+    """Starts the Postgres of `embedded_postgres` again whenever it dies, for the duration.
+
+    A process of its own watches it: gunicorn forks, and a thread of ours would be in its way. It ends with us, even if
+    we are killed: that closes its input.
+    """
+    watcher = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "sepu.server.embedded", str(state_dir)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    try:
+        yield
+    finally:
+        watcher.terminate()
+        watcher.communicate()
+
+
+def _watch(state_dir: Path) -> None:
+    server = _Server(state_dir.resolve())
+    while not select.select([sys.stdin], [], [], _WATCH_SECONDS)[0]:
+        if not server.is_alive():
+            with _open_lock(state_dir / "lock") as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                try:
+                    server.start()
+                except StartError as error:
+                    print(f"sepu: {error}", file=sys.stderr)  # noqa: T201
 
 
 def _open_lock(path: Path) -> IO[bytes]:
@@ -84,22 +120,27 @@ class _Server:
     def url(self) -> str:
         return f"postgresql://sepu@/postgres?host={quote(str(self._sockets), safe='')}"
 
+    def is_alive(self) -> bool:
+        """Whether the server's process is there; cheap enough to ask every second."""
+        try:
+            os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), 0)
+        except PermissionError:
+            return True
+        except (OSError, ValueError, IndexError):
+            return False
+        return True
+
     def start(self) -> None:
+        """Starts the server unless it runs; makes the cluster first if there is none."""
         if os.geteuid() == 0:
             self._user = _system_user()
             _let_pass(self._programs, self._data.parent)
-        self._sockets.mkdir(mode=0o700, exist_ok=True)
-        owners = {os.geteuid(), self._user.pw_uid if self._user else os.geteuid()}
-        if self._sockets.is_symlink() or self._sockets.stat().st_uid not in owners:
-            # In the temporary directory anybody could have made it first, and would then be our database.
-            raise StartError(f"{self._sockets} belongs to somebody else; choose a shorter --state-dir")
-        self._give(self._sockets)
-        if not self._data.exists():
-            self._initialise()
+        try:
+            self._prepare()
+        except OSError as error:
+            raise StartError(f"cannot prepare the state directory: {error}") from error
         if self._run("pg_ctl", "-D", str(self._data), "status").returncode == 0:
             return
-        self._log.touch()
-        self._give(self._log)
         options = f"-c listen_addresses= -c unix_socket_directories='{self._sockets}' -c unix_socket_permissions=0700"
         started = self._run(
             "pg_ctl",
@@ -116,10 +157,29 @@ class _Server:
         )
         if started.returncode != 0:
             tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-5:])
-            raise StartError(f"the embedded Postgres did not start; the end of {self._log}:\n{tail}")
+            said = started.stdout.strip()
+            raise StartError(f"the embedded Postgres did not start: {said}\nThe end of {self._log}:\n{tail}")
 
     def stop(self) -> None:
         self._run("pg_ctl", "-D", str(self._data), "-w", "-m", "fast", "stop")
+
+    def _prepare(self) -> None:
+        owner = self._user.pw_uid if self._user else os.geteuid()
+        self._sockets.mkdir(mode=0o700, exist_ok=True)
+        found = self._sockets.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {os.geteuid(), owner} or found.st_mode & 0o077:
+            # In the temporary directory anybody could have made it first, and would then be our database.
+            raise StartError(f"{self._sockets} belongs to somebody else; choose a shorter --state-dir")
+        self._give(self._sockets)
+        if not self._data.exists():
+            self._initialise()
+        elif self._data.stat().st_uid != owner:
+            raise StartError(
+                f"{self._data} belongs to user id {self._data.stat().st_uid}, and Postgres would run as {owner}; "
+                "use the user who made it, or another --state-dir"
+            )
+        self._log.touch()
+        self._give(self._log)
 
     def _initialise(self) -> None:
         """Makes the cluster aside and moves it into place, so that a half-made one is never taken for whole."""
@@ -144,7 +204,7 @@ class _Server:
 
     def _give(self, path: Path) -> None:
         if self._user is not None:
-            os.chown(path, self._user.pw_uid, self._user.pw_gid)
+            os.chown(path, self._user.pw_uid, self._user.pw_gid, follow_symlinks=False)
 
     def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
         user, group = (self._user.pw_uid, self._user.pw_gid) if self._user else (None, None)
@@ -215,3 +275,7 @@ def _let_pass(*paths: Path) -> None:
             if not mode & stat.S_IXOTH:
                 print(f"sepu: chmod o+x {directory}, so that {SYSTEM_USER} can pass", file=sys.stderr)  # noqa: T201
                 directory.chmod(mode | stat.S_IXOTH)
+
+
+if __name__ == "__main__":
+    _watch(Path(sys.argv[1]))

@@ -1,6 +1,7 @@
 """gunicorn, configured and run in this process."""
 
 import os
+import signal
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from gunicorn.app.base import BaseApplication
 
 from sepu.http import asgi, wsgi
 from sepu.http.service import Service
+from sepu.library.release import Release
 from sepu.metering.ledger import AsyncLedger, Ledger
 
 Worker = Literal["asgi", "gthread", "meinheld"]
@@ -36,12 +38,23 @@ class Settings:
 
 
 class Server(BaseApplication):
-    """gunicorn over one service, which is made before the workers are forked, so that they share its memory."""
+    """gunicorn over one release, made ready before the workers are forked, so that they share its memory."""
 
-    def __init__(self, settings: Settings, service: Service) -> None:
+    def __init__(self, settings: Settings, release: Release) -> None:
         self._settings = settings
-        self._service = service
+        self._service = Service.of(release)
         super().__init__()
+
+    def run(self) -> None:
+        """Serves until stopped; ends by SystemExit, as gunicorn does."""
+        master = os.getpid()
+        try:
+            super().run()
+        except SystemExit as ended:
+            if os.getpid() != master:
+                # A forked worker ends by unwinding the master's stack; what is cleaned up there is not the worker's.
+                os._exit(ended.code if isinstance(ended.code, int) else 0)
+            raise
 
     def load_config(self) -> None:
         """Called by gunicorn."""
@@ -60,6 +73,10 @@ class Server(BaseApplication):
         }
         if os.access(_RAM_DISK, os.W_OK):
             options["worker_tmp_dir"] = str(_RAM_DISK)
+        if self._settings.worker == "gthread":
+            # Ctrl-C reaches the workers too, and then the master's SIGQUIT: gthread's handler, interrupted by itself,
+            # locks up for graceful_timeout. The master's signal is enough.
+            options["post_worker_init"] = lambda _worker: signal.signal(signal.SIGINT, signal.SIG_IGN)
         for name, value in options.items():
             self.cfg.set(name, value)
 

@@ -1,40 +1,38 @@
-"""Where to listen: checked before anything is started."""
+"""Where to listen: checked before anything is started, where gunicorn would retry for seconds or step on others."""
 
 import errno
+import os
 import socket
 from pathlib import Path
 
 from sepu.server.errors import StartError
 from sepu.server.gunicorn import Worker
 
+_MAX_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, 108 on Linux, with the closing NUL
+
 
 def address(host: str, port: int, bind: str | None, worker: Worker) -> str:
-    """The gunicorn bind of the settings.
+    """The gunicorn bind of the settings; it is free at this moment.
 
     Raises:
-        StartError: `bind` is no unix socket, or the worker needs one.
+        StartError: `bind` is no unix socket, the worker needs one, or the address cannot be had.
     """
     if bind is None:
         if worker == "meinheld":
             raise StartError(
-                "meinheld does not survive hostile requests, so it listens only on a unix socket behind a proxy "
+                "meinheld does not survive hostile requests, so it listens only on a unix socket, behind a proxy "
                 "that parses strictly: --bind unix:PATH"
             )
+        _require_free_port(host, port)
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     path = bind.removeprefix("unix:")
     if path == bind or not path:
         raise StartError("--bind takes unix:PATH; a TCP address is given by --host and --port")
-    if not Path(path).absolute().parent.is_dir():
-        raise StartError(f"there is no directory for the socket {path}")
+    _require_free_path(path)
     return bind
 
 
-def require_free(host: str, port: int) -> None:
-    """Fails early and clearly where gunicorn would retry for seconds.
-
-    Raises:
-        StartError: the address is taken or not this machine's.
-    """
+def _require_free_port(host: str, port: int) -> None:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -46,3 +44,20 @@ def require_free(host: str, port: int) -> None:
             else:
                 reason = f"cannot listen on {host}:{port} ({error.strerror})"
             raise StartError(reason) from error
+
+
+def _require_free_path(path: str) -> None:
+    if len(os.fsencode(path)) > _MAX_SOCKET_PATH:
+        raise StartError(f"the path of a socket has at most {_MAX_SOCKET_PATH} bytes: {path}")
+    if not Path(path).absolute().parent.is_dir():
+        raise StartError(f"there is no directory for the socket {path}")
+    if not Path(path).exists():
+        return
+    if not Path(path).is_socket():
+        raise StartError(f"{path} exists and is no socket")
+    with socket.socket(socket.AF_UNIX) as probe:
+        try:
+            probe.connect(path)
+        except OSError:
+            return  # left behind by a server that is gone; gunicorn replaces it
+    raise StartError(f"a server is listening on {path} already")
