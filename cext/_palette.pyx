@@ -6,16 +6,36 @@ Sources:
 - CIE 15:2004, L*a*b* with the constants as exact rationals;
 - Sharma, Wu and Dalal, "The CIEDE2000 color-difference formula: implementation notes, supplementary test
   data, and mathematical observations", Color Research and Application 30 (2005), 21-30. Equation numbers
-  below are this paper's.
+  below are this paper's. The formula itself is in ciede2000_block.h.
 
 The white point is D65 for the 2 degree observer throughout.
 """
 
 cimport cython
-from libc.math cimport INFINITY, M_PI, atan2, cbrt, cos, exp, fabs, isfinite, pow, sin, sqrt
+from libc.math cimport INFINITY, cbrt, fabs, isfinite, pow, sqrt
 from libc.stdlib cimport free, malloc
 
 import numpy as np
+
+
+cdef extern from "ciede2000.h":
+    enum:
+        LANES
+        MOST_PATHS
+    ctypedef struct LabBlock:
+        double lightness[LANES]
+        double a[LANES]
+        double b[LANES]
+        double chroma[LANES]
+    ctypedef void (*Differences)(const LabBlock* one, const LabBlock* two, double* out) noexcept nogil
+    ctypedef struct Path:
+        const char* name
+        Differences differences
+    int paths_here(Path* paths) noexcept nogil
+
+
+cdef extern from "stdlib.h":
+    int posix_memalign(void** memory, size_t alignment, size_t size) noexcept nogil
 
 
 cdef struct Lab:
@@ -23,11 +43,6 @@ cdef struct Lab:
     double a
     double b
     double chroma  # C*ab, which depends on one colour only (eq. 2)
-
-
-cdef struct Swatch:
-    Lab lab
-    Py_ssize_t index  # the place in the palette as it was given
 
 
 cdef struct Match:
@@ -52,10 +67,21 @@ cdef double EPSILON = 216.0 / 24389.0
 cdef double KAPPA = 24389.0 / 27.0
 
 
-cdef inline double linear(double channel) noexcept nogil:
+cdef double transfer(double channel) noexcept nogil:
     """The IEC 61966-2-1 transfer function, from 0..255 to 0..1."""
     cdef double value = channel / 255.0
     return value / 12.92 if value <= 0.04045 else pow((value + 0.055) / 1.055, 2.4)
+
+
+cdef double[256] TRANSFERRED
+for _channel in range(256):
+    TRANSFERRED[_channel] = transfer(_channel)
+
+
+cdef inline double linear(double channel) noexcept nogil:
+    """`transfer`, looked up where the channel has 8 bits, as most have: the same bits sooner."""
+    cdef int whole = <int> channel
+    return TRANSFERRED[whole] if whole == channel else transfer(channel)
 
 
 cdef inline double lab_f(double t) noexcept nogil:
@@ -83,22 +109,38 @@ cdef Lab lab_of_srgb(double red, double green, double blue) noexcept nogil:
 
 # CIEDE2000
 
-cdef double DEGREE = M_PI / 180.0
-cdef double TURN = 2.0 * M_PI
-cdef double POW_25_7 = 6103515625.0  # 25 ** 7
+cdef Path[MOST_PATHS] PATHS
+cdef int path_count = paths_here(PATHS)
 
 
-cdef inline double seventh_share(double chroma) noexcept nogil:
-    """sqrt(C^7 / (C^7 + 25^7)), which eq. 4 and eq. 17 share."""
-    cdef double cubed = chroma * chroma * chroma
-    cdef double seventh = cubed * cubed * chroma
-    return sqrt(seventh / (seventh + POW_25_7))
+def paths():
+    """The names of the instruction sets that the formula can use here, the fastest first; it uses that one.
+
+    They give the same bits. The `path` of `ciede2000` and of `Palette` names another one, for tests.
+    """
+    return tuple([PATHS[i].name.decode("ascii") for i in range(path_count)])
 
 
-cdef inline double hue(double a, double b) noexcept nogil:
-    """The angle from 0 to 360 degrees, in radians (eq. 7)."""
-    cdef double angle = atan2(b, a)
-    return angle + TURN if angle < 0.0 else angle
+cdef Differences differences_on(path) except NULL:
+    if path is None:
+        return PATHS[0].differences
+    names = paths()
+    if path not in names:
+        raise ValueError(f"path must be one of {', '.join(names)}, not {path}")
+    return PATHS[<int> names.index(path)].differences
+
+
+cdef inline void put(LabBlock* block, Py_ssize_t lane, const Lab* lab) noexcept nogil:
+    block.lightness[lane] = lab.lightness
+    block.a[lane] = lab.a
+    block.b[lane] = lab.b
+    block.chroma[lane] = lab.chroma
+
+
+cdef inline void fill(LabBlock* block, const Lab* lab) noexcept nogil:
+    cdef Py_ssize_t lane
+    for lane in range(LANES):
+        put(block, lane, lab)
 
 
 cdef inline double lightness_term(double lightness1, double lightness2) noexcept nogil:
@@ -108,56 +150,11 @@ cdef inline double lightness_term(double lightness1, double lightness2) noexcept
     return fabs(lightness2 - lightness1) / (1.0 + 0.015 * squared / sqrt(20.0 + squared))  # (8) (18)
 
 
-cdef double delta_e(const Lab* one, const Lab* two) noexcept nogil:
-    """CIEDE2000 with kL = kC = kH = 1."""
-    cdef double g = 0.5 * (1.0 - seventh_share((one.chroma + two.chroma) / 2.0))  # (3) (4)
-    cdef double a1 = (1.0 + g) * one.a  # (5)
-    cdef double a2 = (1.0 + g) * two.a
-    cdef double c1 = sqrt(a1 * a1 + one.b * one.b)  # (6)
-    cdef double c2 = sqrt(a2 * a2 + two.b * two.b)
-    cdef double h1 = hue(a1, one.b)  # (7)
-    cdef double h2 = hue(a2, two.b)
-
-    # A neutral colour, C' = 0, needs no case of its own: dH' is then 0 whatever the hues (eq. 11), and the
-    # mean hue bears on dH' alone (SH is positive, as T >= 0.07).
-    #
-    # NOTE: hues that lie exactly 180 degrees apart do not wrap. Two rounded angles cannot tell; the cross
-    # product of opposite vectors is exactly 0, as long as no fused multiply-add rounds one product less.
-    cdef bint wraps = fabs(h2 - h1) > M_PI and a1 * two.b - a2 * one.b != 0.0
-
-    cdef double dh = h2 - h1  # (10)
-    if wraps:
-        dh += TURN if dh < 0.0 else -TURN
-
-    cdef double sum_h = h1 + h2
-    if wraps:
-        sum_h += TURN if sum_h < TURN else -TURN
-    cdef double mean_h = sum_h / 2.0  # (14)
-
-    cdef double mean_c = (c1 + c2) / 2.0  # (13)
-    cdef double t = (
-        1.0
-        - 0.17 * cos(mean_h - 30.0 * DEGREE)
-        + 0.24 * cos(2.0 * mean_h)
-        + 0.32 * cos(3.0 * mean_h + 6.0 * DEGREE)
-        - 0.20 * cos(4.0 * mean_h - 63.0 * DEGREE)
-    )  # (15)
-    cdef double from_blue = (mean_h / DEGREE - 275.0) / 25.0
-    cdef double turned = 30.0 * DEGREE * exp(-from_blue * from_blue)  # (16)
-    cdef double rotation = -sin(2.0 * turned) * 2.0 * seventh_share(mean_c)  # (17) (21)
-
-    cdef double light = lightness_term(one.lightness, two.lightness)
-    cdef double chroma = (c2 - c1) / (1.0 + 0.045 * mean_c)  # (9) (19)
-    cdef double hued = 2.0 * sqrt(c1 * c2) * sin(dh / 2.0) / (1.0 + 0.015 * mean_c * t)  # (11) (20)
-    cdef double squared = light * light + chroma * chroma + hued * hued + rotation * chroma * hued  # (22)
-    return sqrt(squared) if squared > 0.0 else 0.0
-
-
 # The nearest of a palette
 #
-# Swatches lie in order of lightness. From the query's own lightness the search walks outwards, always to the
-# side whose next swatch has the smaller lightness term, and stops when that term exceeds the k-th best
-# difference. The answer still equals a full scan:
+# Swatches lie in order of lightness, in blocks. From the query's own lightness the search walks outwards, always
+# to the side whose next block begins with the smaller lightness term, and stops when that term exceeds the k-th
+# best difference. The answer still equals a full scan:
 #
 # 1. The term is a lower bound of the difference. With x = dC'/SC and y = dH'/SH the rest of the square is
 #    x^2 + y^2 + RT x y. RT = -sin(2 dtheta) RC, and RC = 2 sqrt(C^7 / (C^7 + 25^7)) < 2, so |RT| < 2 and the
@@ -167,8 +164,8 @@ cdef double delta_e(const Lab* one, const Lab* two) noexcept nogil:
 #    derivative of d / S has the sign of S - d/2 |S'| or more, where
 #    |S'| = 0.015 |u| (40 + u^2) / (20 + u^2)^1.5 is greatest at u^2 = 40, with 0.015 sqrt(32/27) < 0.0164.
 #    As d <= 100 and S >= 1 this is at least 1 - 0.82 > 0.
-# 3. Rounding: the terms of an sRGB pair are below 300, their squares below 1e5, so the six operations of
-#    eq. 22 err by less than 1e-10 in the square. SLACK leaves ten times that.
+# 3. Rounding: the terms of an sRGB pair are below 300, their squares below 1e5, and a square comes out of less
+#    than 20 operations, so it errs by less than 1e5 * 20 * 2^-53 < 3e-10. SLACK leaves three times that.
 
 cdef double SLACK = 1e-9
 
@@ -196,51 +193,69 @@ cdef inline Py_ssize_t keep(
     return count
 
 
-cdef Py_ssize_t first_not_darker(const Swatch* swatches, Py_ssize_t size, double lightness) noexcept nogil:
-    cdef Py_ssize_t low = 0, high = size, middle
+cdef struct Swatches:
+    Py_ssize_t size
+    LabBlock* blocks  # in order of lightness; the last is filled up with copies of the last swatch
+    Py_ssize_t* indices  # of each lane, the place in the palette as it was given
+
+
+cdef inline Py_ssize_t block_count(Py_ssize_t size) noexcept nogil:
+    return (size + LANES - 1) // LANES
+
+
+cdef inline Py_ssize_t first_not_darker(const Swatches* swatches, double lightness) noexcept nogil:
+    """The first block that has a swatch as light as that, or the number of blocks."""
+    cdef Py_ssize_t low = 0, high = block_count(swatches.size), middle
     while low < high:
         middle = (low + high) // 2
-        if swatches[middle].lab.lightness < lightness:
+        if swatches.blocks[middle].lightness[LANES - 1] < lightness:
             low = middle + 1
         else:
             high = middle
     return low
 
 
+cdef inline double bound_above(const Swatches* swatches, Py_ssize_t block, double lightness) noexcept nogil:
+    if block == block_count(swatches.size):
+        return INFINITY
+    cdef double darkest = swatches.blocks[block].lightness[0]
+    return lightness_term(lightness, darkest) if darkest > lightness else 0.0
+
+
+cdef inline double bound_below(const Swatches* swatches, Py_ssize_t block, double lightness) noexcept nogil:
+    if block < 0:
+        return INFINITY
+    return lightness_term(lightness, swatches.blocks[block].lightness[LANES - 1])
+
+
 cdef void find_nearest(
-    const Swatch* swatches, Py_ssize_t size, const Lab* query, Py_ssize_t k, Match* best
+    const Swatches* swatches, Differences differences, const Lab* query, Py_ssize_t k, Match* best
 ) noexcept nogil:
     """Fills `best` with the k nearest swatches, nearest first, equal ones in palette order; 1 <= k <= size."""
-    cdef Py_ssize_t above = first_not_darker(swatches, size, query.lightness)
+    cdef Py_ssize_t above = first_not_darker(swatches, query.lightness)
     cdef Py_ssize_t below = above - 1
-    cdef Py_ssize_t count = 0
-    cdef const Swatch* swatch
-    cdef double bound, worst
-    cdef double bound_above = bound_at(swatches, size, above, query)
-    cdef double bound_below = bound_at(swatches, size, below, query)
-    while below >= 0 or above < size:
-        bound = bound_above if bound_above < bound_below else bound_below
-        if count == k:
-            worst = best[k - 1].distance
-            if bound * bound > worst * worst + SLACK:
-                return
-        if bound_above < bound_below:
-            swatch = &swatches[above]
+    cdef double over = bound_above(swatches, above, query.lightness)
+    cdef double under = bound_below(swatches, below, query.lightness)
+    cdef Py_ssize_t count = 0, block, lane
+    cdef double bound
+    cdef double[LANES] found
+    cdef LabBlock queries
+    fill(&queries, query)
+    while True:
+        bound = over if over < under else under
+        if bound == INFINITY or (count == k and bound * bound > best[k - 1].distance * best[k - 1].distance + SLACK):
+            return
+        if over < under:
+            block = above
             above += 1
-            bound_above = bound_at(swatches, size, above, query)
+            over = bound_above(swatches, above, query.lightness)
         else:
-            swatch = &swatches[below]
+            block = below
             below -= 1
-            bound_below = bound_at(swatches, size, below, query)
-        count = keep(best, count, k, delta_e(query, &swatch.lab), swatch.index)
-
-
-cdef inline double bound_at(
-    const Swatch* swatches, Py_ssize_t size, Py_ssize_t place, const Lab* query
-) noexcept nogil:
-    if place < 0 or place >= size:
-        return INFINITY
-    return lightness_term(query.lightness, swatches[place].lab.lightness)
+            under = bound_below(swatches, below, query.lightness)
+        differences(&queries, &swatches.blocks[block], found)
+        for lane in range(min(LANES, swatches.size - block * LANES)):
+            count = keep(best, count, k, found[lane], swatches.indices[block * LANES + lane])
 
 
 # Python's side
@@ -298,25 +313,36 @@ def srgb_to_lab(rgb):
     return result
 
 
-def ciede2000(lab1, lab2):
+def ciede2000(lab1, lab2, *, path=None):
     """The CIEDE2000 difference of each row of `lab1` to the same row of `lab2`, with kL = kC = kH = 1.
 
     Both: shape (n, 3), L*a*b*. Returns float64 (n,). Raises ValueError for another shape, for different
-    lengths and for values that are not finite. Source: Sharma, Wu and Dalal 2005.
+    lengths and for values that are not finite. Source: Sharma, Wu and Dalal 2005. `path`: see `paths`.
     """
+    cdef Differences differences = differences_on(path)
     cdef const double[:, ::1] ones = lab_rows(lab1, "lab1")
     cdef const double[:, ::1] twos = lab_rows(lab2, "lab2")
     if ones.shape[0] != twos.shape[0]:
         raise ValueError(f"lab1 and lab2 differ in length: {ones.shape[0]} and {twos.shape[0]}")
     result = np.empty(ones.shape[0])
     cdef double[::1] out = result
-    cdef Py_ssize_t i
-    cdef Lab one, two
+    cdef Py_ssize_t i, block, lane
+    cdef LabBlock one, two
+    cdef Lab lab = make_lab(0.0, 0.0, 0.0)
+    cdef double[LANES] found
     with nogil:
-        for i in range(ones.shape[0]):
-            one = make_lab(ones[i, 0], ones[i, 1], ones[i, 2])
-            two = make_lab(twos[i, 0], twos[i, 1], twos[i, 2])
-            out[i] = delta_e(&one, &two)
+        fill(&one, &lab)
+        fill(&two, &lab)
+        for block in range(block_count(ones.shape[0])):
+            for lane in range(min(LANES, ones.shape[0] - block * LANES)):
+                i = block * LANES + lane
+                lab = make_lab(ones[i, 0], ones[i, 1], ones[i, 2])
+                put(&one, lane, &lab)
+                lab = make_lab(twos[i, 0], twos[i, 1], twos[i, 2])
+                put(&two, lane, &lab)
+            differences(&one, &two, found)
+            for lane in range(min(LANES, ones.shape[0] - block * LANES)):
+                out[block * LANES + lane] = found[lane]
     return result
 
 
@@ -325,30 +351,39 @@ cdef class Palette:
     """A fixed set of sRGB colours, and the exact CIEDE2000 nearest of them to any sRGB colour.
 
     `rgb`: shape (n, 3), n at least 1, real numbers from 0 to 255; ValueError otherwise. A palette never
-    changes and holds no scratch space: threads may share one. `size` is the number of its colours.
+    changes and holds no scratch space: threads may share one. `size` is the number of its colours. `path`:
+    see `paths`.
     """
 
-    cdef Swatch* swatches
+    cdef Swatches swatches
+    cdef Differences differences
     cdef readonly Py_ssize_t size
 
-    def __cinit__(self, rgb):
+    def __cinit__(self, rgb, *, path=None):
         cdef const double[:, ::1] rows = rgb_rows(rgb)
-        cdef Py_ssize_t i, source
+        cdef Py_ssize_t place, source, lanes = block_count(rows.shape[0]) * LANES
+        cdef Lab lab
         if rows.shape[0] == 0:
             raise ValueError("a palette needs at least one colour")
+        self.differences = differences_on(path)
         cdef const double[:, ::1] labs = srgb_to_lab(rows)
         cdef const Py_ssize_t[::1] by_lightness = np.argsort(labs[:, 0], kind="stable").astype(np.intp)
-        self.swatches = <Swatch*> malloc(rows.shape[0] * sizeof(Swatch))
-        if self.swatches == NULL:
+        self.size = self.swatches.size = rows.shape[0]
+        if posix_memalign(<void**> &self.swatches.blocks, 64, lanes // LANES * sizeof(LabBlock)) != 0:
+            self.swatches.blocks = NULL
             raise MemoryError
-        self.size = rows.shape[0]
-        for i in range(self.size):
-            source = by_lightness[i]
-            self.swatches[i].lab = make_lab(labs[source, 0], labs[source, 1], labs[source, 2])
-            self.swatches[i].index = source
+        self.swatches.indices = <Py_ssize_t*> malloc(lanes * sizeof(Py_ssize_t))
+        if self.swatches.indices == NULL:
+            raise MemoryError
+        for place in range(lanes):
+            source = by_lightness[min(place, self.size - 1)]
+            lab = make_lab(labs[source, 0], labs[source, 1], labs[source, 2])
+            put(&self.swatches.blocks[place // LANES], place % LANES, &lab)
+            self.swatches.indices[place] = source
 
     def __dealloc__(self):
-        free(self.swatches)
+        free(self.swatches.blocks)
+        free(self.swatches.indices)
 
     def nearest(self, double r, double g, double b, Py_ssize_t k):
         """The `k` colours nearest to one sRGB colour, as a list of (index, difference), nearest first.
@@ -365,7 +400,7 @@ cdef class Palette:
         cdef Py_ssize_t i
         cdef Lab query = lab_of_srgb(r, g, b)
         try:
-            find_nearest(self.swatches, self.size, &query, k, best)
+            find_nearest(&self.swatches, self.differences, &query, k, best)
             return [(best[i].index, best[i].distance) for i in range(k)]
         finally:
             free(best)
@@ -390,7 +425,7 @@ cdef class Palette:
         with nogil:
             for i in range(rows.shape[0]):
                 query = lab_of_srgb(rows[i, 0], rows[i, 1], rows[i, 2])
-                find_nearest(self.swatches, self.size, &query, k, best)
+                find_nearest(&self.swatches, self.differences, &query, k, best)
                 for j in range(k):
                     out_index[i, j] = best[j].index
                     out_difference[i, j] = best[j].distance
@@ -405,13 +440,18 @@ cdef class Palette:
         cdef const double[:, ::1] rows = rgb_rows(rgb)
         result = np.empty((rows.shape[0], self.size))
         cdef double[:, ::1] out = result
-        cdef Py_ssize_t i, j
+        cdef Py_ssize_t i, block, lane
         cdef Lab query
+        cdef LabBlock queries
+        cdef double[LANES] found
         with nogil:
             for i in range(rows.shape[0]):
                 query = lab_of_srgb(rows[i, 0], rows[i, 1], rows[i, 2])
-                for j in range(self.size):
-                    out[i, self.swatches[j].index] = delta_e(&query, &self.swatches[j].lab)
+                fill(&queries, &query)
+                for block in range(block_count(self.size)):
+                    self.differences(&queries, &self.swatches.blocks[block], found)
+                    for lane in range(min(LANES, self.size - block * LANES)):
+                        out[i, self.swatches.indices[block * LANES + lane]] = found[lane]
         return result
 
     cdef int check_k(self, Py_ssize_t k) except -1:

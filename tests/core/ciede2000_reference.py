@@ -7,6 +7,9 @@ IEC 61966-2-1 for sRGB, CIE 15 for L*a*b*; white D65 for the 2 degree observer, 
 from fractions import Fraction
 from math import atan2, cos, degrees, exp, radians, sin, sqrt
 
+import numpy as np
+from numpy.typing import NDArray
+
 Triple = tuple[float, float, float]
 
 RED, GREEN, BLUE = ((Fraction(x, 100), Fraction(y, 100)) for x, y in ((64, 33), (30, 60), (15, 6)))
@@ -99,3 +102,32 @@ def ciede2000(lab1: Triple, lab2: Triple) -> float:
     s_h = 1 + 0.015 * c_mean * t  # (20)
     r_t = -sin(radians(2 * d_theta)) * r_c  # (21)
     return sqrt((d_l / s_l) ** 2 + (d_c / s_c) ** 2 + (d_h / s_h) ** 2 + r_t * (d_c / s_c) * (d_h / s_h))  # (22)
+
+
+def ciede2000_of_rows(lab1: NDArray[np.float64], lab2: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The same for millions of pairs, shape (n, 3); for hues exactly 180 degrees apart take the other."""
+    (l1, a1, b1), (l2, a2, b2) = lab1.T, lab2.T
+    c_star_mean = (np.hypot(a1, b1) + np.hypot(a2, b2)) / 2
+    g = 0.5 * (1 - np.sqrt(c_star_mean**7 / (c_star_mean**7 + 25**7)))
+    a_prime1, a_prime2 = (1 + g) * a1, (1 + g) * a2
+    c1, c2 = np.hypot(a_prime1, b1), np.hypot(a_prime2, b2)
+    h1, h2 = np.degrees(np.arctan2(b1, a_prime1)) % 360, np.degrees(np.arctan2(b2, a_prime2)) % 360
+    wraps = abs(h2 - h1) > 180
+    d_h_angle = h2 - h1 - np.where(wraps, np.copysign(360, h2 - h1), 0)
+    d_h = 2 * np.sqrt(c1 * c2) * np.sin(np.radians(d_h_angle / 2))
+    l_mean, c_mean = (l1 + l2) / 2, (c1 + c2) / 2
+    h_mean = (h1 + h2 + np.where(wraps, np.where(h1 + h2 < 360, 360, -360), 0)) / 2
+    t = (
+        1
+        - 0.17 * np.cos(np.radians(h_mean - 30))
+        + 0.24 * np.cos(np.radians(2 * h_mean))
+        + 0.32 * np.cos(np.radians(3 * h_mean + 6))
+        - 0.20 * np.cos(np.radians(4 * h_mean - 63))
+    )
+    d_theta = 30 * np.exp(-(((h_mean - 275) / 25) ** 2))
+    r_t = -np.sin(np.radians(2 * d_theta)) * 2 * np.sqrt(c_mean**7 / (c_mean**7 + 25**7))
+    light = (l2 - l1) / (1 + 0.015 * (l_mean - 50) ** 2 / np.sqrt(20 + (l_mean - 50) ** 2))
+    chroma = (c2 - c1) / (1 + 0.045 * c_mean)
+    hue = d_h / (1 + 0.015 * c_mean * t)
+    distances: NDArray[np.float64] = np.sqrt(light**2 + chroma**2 + hue**2 + r_t * chroma * hue)
+    return distances

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tests.core import ciede2000_reference as reference
 
 from sepu import _palette
-from sepu._palette import Palette, ciede2000, srgb_to_lab
+from sepu._palette import Palette, ciede2000, paths, srgb_to_lab
 
 Rgb = tuple[float, float, float]
 
@@ -56,11 +56,12 @@ def test_there_are_34_published_pairs() -> None:
     assert len(SHARMA) == 34
 
 
+@pytest.mark.parametrize("path", [None, *paths()])
 @pytest.mark.parametrize("row", SHARMA)
-def test_published_pairs(row: list[float]) -> None:
+def test_published_pairs(row: list[float], path: str | None) -> None:
     lab1, lab2, published = row[:3], row[3:6], row[6]
-    assert ciede2000([lab1], [lab2])[0] == pytest.approx(published, abs=5e-5)
-    assert ciede2000([lab2], [lab1])[0] == pytest.approx(published, abs=5e-5)
+    assert ciede2000([lab1], [lab2], path=path)[0] == pytest.approx(published, abs=5e-5)
+    assert ciede2000([lab2], [lab1], path=path)[0] == pytest.approx(published, abs=5e-5)
 
 
 def test_the_reference_gives_the_published_pairs() -> None:
@@ -77,15 +78,70 @@ def test_differences_equal_the_reference() -> None:
     np.testing.assert_allclose(ciede2000(*pairs), expected, rtol=0, atol=1e-9)
 
 
-def test_hues_exactly_opposite_do_not_wrap() -> None:
+def test_the_reference_for_many_rows_equals_the_reference() -> None:
+    one, two = many_pairs(2000)
+    expected = [reference.ciede2000((*lab1,), (*lab2,)) for lab1, lab2 in zip(one.tolist(), two.tolist(), strict=True)]
+    np.testing.assert_allclose(reference.ciede2000_of_rows(one, two), expected, rtol=0, atol=1e-12)
+
+
+def many_pairs(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Pairs in which every scale of lightness, chroma and their differences comes up, down to near-grey."""
+    rng = np.random.default_rng(2005)
+
+    def scattered() -> NDArray[np.float64]:
+        lab = rng.uniform((0, -128, -128), (100, 128, 128), (count, 3))
+        lab[::2, 1:] *= 10.0 ** rng.uniform(-9, 0, (len(lab[::2]), 1))
+        return lab
+
+    one, two = scattered(), scattered()
+    two[::3] = one[::3] + (two[::3] - one[::3]) * 10.0 ** rng.uniform(-9, 0, (len(two[::3]), 1))
+    return one, two
+
+
+def test_millions_of_pairs_equal_the_reference_on_every_path() -> None:
+    one, two = many_pairs(2_000_000)
+    found = ciede2000(one, two, path="baseline")
+    assert abs(found - reference.ciede2000_of_rows(one, two)).max() < 1e-10
+    for path in (None, *paths()):
+        np.testing.assert_array_equal(ciede2000(one, two, path=path), found)
+
+
+def test_the_paths() -> None:
+    assert paths()[-1] == "baseline"
+    assert len(set(paths())) == len(paths())
+    for call in (
+        lambda path: ciede2000([(1, 2, 3)], [(1, 2, 3)], path=path),
+        lambda path: Palette([(1, 2, 3)], path=path),
+    ):
+        with pytest.raises(ValueError, match="path must be one of .*baseline, not abacus"):
+            call("abacus")
+
+
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 15, 16, 17])
+@pytest.mark.parametrize("path", paths())
+def test_blocks_that_are_not_full(count: int, path: str) -> None:
+    one, two = (pairs[:count] for pairs in many_pairs(30))
+    expected = reference.ciede2000_of_rows(one, two)
+    np.testing.assert_allclose(ciede2000(one, two, path=path), expected, rtol=0, atol=1e-10)
+
+
+@pytest.mark.parametrize("path", paths())
+def test_hues_exactly_opposite_do_not_wrap(path: str) -> None:
     rng = random.Random(180)
     for _ in range(2000):
         l1, l2, a, b = (rng.uniform(0, 100), rng.uniform(0, 100), rng.uniform(-60, 60), rng.uniform(-60, 60))
         # Twice the chroma, so that dC' is not 0 and the sign of dH' counts; doubling keeps the hue exactly.
         one, two = (l1, a, b), (l2, -2 * a, -2 * b)
-        forth, back = ciede2000([one, two], [two, one])
+        forth, back = ciede2000([one, two], [two, one], path=path)
         assert forth == back
         assert forth == pytest.approx(just_below_opposite(one, two), abs=1e-8)
+
+
+@pytest.mark.parametrize("path", paths())
+@pytest.mark.parametrize(("a", "b"), [(40.0, 0.0), (40.0, -0.0), (-40.0, 0.0), (0.0, 40.0), (0.0, -40.0)])
+def test_opposite_hues_on_the_axes(a: float, b: float, path: str) -> None:
+    one, two = (50.0, a, b), (60.0, -2 * a, -2 * b)
+    assert ciede2000([one], [two], path=path)[0] == pytest.approx(reference.ciede2000(one, two), abs=1e-10)
 
 
 def just_below_opposite(one: Rgb, two: Rgb) -> float:
@@ -102,18 +158,41 @@ def test_hue_crosses_360_degrees() -> None:
     assert ciede2000(around[:1], around[1:])[0] < 1e-2
 
 
+@pytest.mark.parametrize("path", paths())
+@pytest.mark.parametrize("turn", [1e-9, -1e-9])
+def test_the_gaussian_does_not_cross_360_degrees(turn: float, path: str) -> None:
+    """Eq. 16 measures from 275 degrees without going around, so it jumps where the mean hue is 0."""
+    one, two = (50.0, 60.0, 60.0 + turn), (50.0, 30.0, -30.0 + turn)
+    expected = reference.ciede2000(one, two)
+    assert ciede2000([one], [two], path=path)[0] == pytest.approx(expected, abs=1e-10)
+    other = reference.ciede2000((50.0, 60.0, 60.0 - turn), (50.0, 30.0, -30.0 - turn))
+    assert abs(expected - other) > 1e-7  # the jump is there to be seen
+
+
+@pytest.mark.parametrize("path", paths())
 @pytest.mark.parametrize("lab", [(50.0, 0.0, 0.0), (50.0, 0.0, -0.0), (50.0, -0.0, 0.0), (0.0, 0.0, 0.0)])
-def test_a_neutral_colour_has_no_hue(lab: Rgb) -> None:
+def test_a_neutral_colour_has_no_hue(lab: Rgb, path: str) -> None:
     coloured = (50.0, -30.0, -20.0)
-    assert ciede2000([lab], [coloured])[0] == pytest.approx(reference.ciede2000(lab, coloured), abs=1e-12)
+    assert ciede2000([lab], [coloured], path=path)[0] == pytest.approx(reference.ciede2000(lab, coloured), abs=1e-12)
+    assert ciede2000([lab], [lab], path=path)[0] == 0
+
+
+@pytest.mark.parametrize("chroma", [1e-20, 1e-80, 1e-160, 5e-324])
+def test_chroma_next_to_nothing(chroma: float) -> None:
+    for a, b in ((chroma, 0.0), (-chroma, chroma), (0.0, -chroma)):
+        for other in ((50.0, 30.0, 40.0), (50.0, chroma, chroma), (50.0, -2 * a, -2 * b)):
+            neutral = (50.0, 0.0, 0.0)
+            expected = reference.ciede2000(neutral, other)
+            assert ciede2000([(50.0, a, b)], [other])[0] == pytest.approx(expected, abs=1e-12)
 
 
 @given(labs, labs)
 def test_symmetry_identity_and_sign(lab1: Rgb, lab2: Rgb) -> None:
-    forth, back = ciede2000([lab1, lab2], [lab2, lab1])
-    assert forth == back
-    assert forth >= 0
-    assert ciede2000([lab1], [lab1])[0] == 0
+    for path in paths():
+        forth, back, same = ciede2000([lab1, lab2, lab1], [lab2, lab1, lab1], path=path)
+        assert forth == back
+        assert forth >= 0
+        assert same == 0
 
 
 # sRGB to L*a*b*
@@ -129,6 +208,12 @@ def test_lab_of_the_d65_primaries() -> None:
     """Values of D65 tables; under D50 the first would be (54.29, 80.81, 69.89)."""
     expected = [(53.24, 80.09, 67.20), (87.73, -86.18, 83.18), (32.30, 79.19, -107.86)]
     np.testing.assert_allclose(srgb_to_lab(255 * np.eye(3)), expected, rtol=0, atol=0.01)
+
+
+def test_the_table_of_whole_channels_equals_the_formula() -> None:
+    whole = np.repeat(np.arange(1.0, 255.0)[:, None], 3, axis=1)
+    for end in (0, 255):
+        np.testing.assert_allclose(srgb_to_lab(np.nextafter(whole, end)), srgb_to_lab(whole), rtol=0, atol=1e-12)
 
 
 @given(channels)
@@ -149,8 +234,9 @@ def test_nearest_equals_a_full_scan(members: list[Rgb], queries: list[Rgb], data
     assert [palette.nearest(*query, k) for query in queries] == full_scan(palette, np.array(queries), k)
 
 
-def test_random_queries_equal_a_full_scan() -> None:
-    palette = Palette(random_rgb(161))
+@pytest.mark.parametrize("path", paths())
+def test_random_queries_equal_a_full_scan(path: str) -> None:
+    palette = Palette(random_rgb(161), path=path)
     rgb = random_rgb(5000, seed=7)
     indices, distances = palette.nearest_batch(rgb, 3)
     found = [list(zip(*row, strict=True)) for row in zip(indices.tolist(), distances.tolist(), strict=True)]

@@ -1,0 +1,113 @@
+/* The body of one `Differences` function, named by the macro DIFFERENCES: included once per instruction set.
+ *
+ * Short loops over one block each, so that the compiler turns each into vector instructions, and so that one loop's
+ * divisions overlap with the next one's arithmetic. Equation numbers are those of Sharma, Wu and Dalal 2005; steps
+ * marked "algebra" are derived in docs/matching.md.
+ */
+
+#define EACH_LANE for (int i = 0; i < LANES; i++)
+
+static void DIFFERENCES(const LabBlock *one, const LabBlock *two, double *restrict out)
+{
+    double a1[LANES], a2[LANES], c1[LANES], c2[LANES];
+    double light[LANES], light_weight[LANES];
+    double product[LANES], wide[LANES], cosine[LANES], sine[LANES], dh[LANES];
+    double sc[LANES], sh[LANES], rotation[LANES];
+
+    EACH_LANE { /* dL' / SL, as light / light_weight */
+        double centred = (one->lightness[i] + two->lightness[i]) * 0.5 - 50.0; /* (12) */
+        double squared = centred * centred;
+        double root = sqrt(20.0 + squared);
+        light[i] = (two->lightness[i] - one->lightness[i]) * root; /* (8) */
+        light_weight[i] = root + 0.015 * squared;                  /* (18) */
+    }
+
+    EACH_LANE {
+        double mean = (one->chroma[i] + two->chroma[i]) * 0.5; /* (3) */
+        double cubed = mean * mean * mean;
+        double seventh = cubed * cubed * mean;
+        double stretch = 1.5 - 0.5 * sqrt(seventh / (seventh + 6103515625.0)); /* 1 + G (4), 25^7 */
+        a1[i] = stretch * one->a[i];                                           /* (5) */
+        a2[i] = stretch * two->a[i];
+    }
+
+    EACH_LANE {
+        c1[i] = sqrt(a1[i] * a1[i] + one->b[i] * one->b[i]); /* (6) */
+        c2[i] = sqrt(a2[i] * a2[i] + two->b[i] * two->b[i]);
+    }
+
+    /* The hues (7) and their mean (14) as vectors, the latter not yet of unit length. Algebra: colours whose hues are
+     * less than 90 degrees apart have the mean hue of the sum of their unit vectors; others that of the difference,
+     * turned by 90 degrees to the side of `cross`. Neither sum nor difference then ever cancels.
+     *
+     * NOTE: hues exactly 180 degrees apart do not wrap: the second counts as ahead if the first is below 180 degrees,
+     * b > 0 or b = 0 < a. The cross product of opposite vectors is exactly 0, as long as no fused multiply-add rounds
+     * one product less. */
+    EACH_LANE {
+        double b1 = one->b[i], b2 = two->b[i];
+        double cross = a1[i] * b2 - a2[i] * b1;
+        double dot = a1[i] * a2[i] + b1 * b2;
+        double below_180 = b1 != 0.0 ? b1 : a1[i];
+        double ahead = copysign(1.0, cross != 0.0 ? cross : below_180);
+        double xs = c2[i] * a1[i], ys = c2[i] * b1, xo = c1[i] * a2[i], yo = c1[i] * b2;
+        int near = dot >= 0.0;
+        product[i] = c1[i] * c2[i];
+        wide[i] = 2.0 * (product[i] + fabs(dot));
+        cosine[i] = near ? xs + xo : ahead * (yo - ys);
+        sine[i] = near ? ys + yo : ahead * (xs - xo);
+        dh[i] = near ? 2.0 * cross : ahead * wide[i];
+    }
+
+    EACH_LANE {
+        /* A neutral colour has no hue: the length is 0, and so is dH'; the mean hue bears on dH' alone. The floor keeps
+         * 0 / 0 away. */
+        double length = sqrt(product[i] * wide[i]);
+        double inverse = 1.0 / (length > 1e-150 ? length : 1e-150);
+        cosine[i] *= inverse;
+        sine[i] *= inverse;
+        dh[i] *= sqrt(product[i]) * inverse; /* (11), algebra */
+    }
+
+    EACH_LANE {
+        double cos1 = cosine[i], sin1 = sine[i];
+        double cos2 = cos1 * cos1 - sin1 * sin1, sin2 = 2.0 * cos1 * sin1;
+        double cos3 = cos1 * cos2 - sin1 * sin2, sin3 = sin1 * cos2 + cos1 * sin2;
+        double cos4 = cos2 * cos2 - sin2 * sin2, sin4 = 2.0 * cos2 * sin2;
+        double t = 1.0 - 0.17 * (COS_30 * cos1 + SIN_30 * sin1) + 0.24 * cos2 + 0.32 * (COS_6 * cos3 - SIN_6 * sin3)
+                 - 0.20 * (COS_63 * cos4 + SIN_63 * sin4); /* (15) */
+        double mean = (c1[i] + c2[i]) * 0.5;               /* (13) */
+        sc[i] = 1.0 + 0.045 * mean;                        /* (19) */
+        sh[i] = 1.0 + 0.015 * mean * t;                    /* (20) */
+    }
+
+    EACH_LANE {
+        /* algebra: the fourth root of exp(-((h - 275) / 25)^2), as a polynomial in 1 - cos(h - 275) */
+        double x = 1.0 - (COS_275 * cosine[i] + SIN_275 * sine[i]);
+        double root = 1.0 + x * (GAUSS_1 + x * (GAUSS_2 + x * (GAUSS_3 + x * (GAUSS_4 + x * (GAUSS_5
+                    + x * (GAUSS_6 + x * (GAUSS_7 + x * (GAUSS_8 + x * (GAUSS_9 + x * GAUSS_10)))))))));
+        /* NOTE: eq. 16 does not go around the circle: 10 degrees are 265 away from 275, not 95, and the Gaussian is 0
+         * there. At 0 degrees it jumps from 1e-5 to 1e-53. */
+        double first_quadrant = sine[i] >= 0.0 ? cosine[i] : -1.0;
+        double gauss = first_quadrant > 0.0 ? 0.0 : (root * root) * (root * root);
+        /* algebra: sin(2 dtheta), where dtheta is 30 degrees times the Gaussian (16) */
+        double g = gauss * gauss;
+        double sin_2_theta =
+            gauss * (SINE_1 + g * (SINE_3 + g * (SINE_5 + g * (SINE_7 + g * (SINE_9 + g * SINE_11)))));
+        double mean = (c1[i] + c2[i]) * 0.5;
+        double cubed = mean * mean * mean;
+        double seventh = cubed * cubed * mean;
+        rotation[i] = sin_2_theta * 2.0 * sqrt(seventh / (seventh + 6103515625.0)); /* -RT (17) (21) */
+    }
+
+    EACH_LANE { /* (22), with one division for its three: each term over the product of all three weights */
+        double l = light[i] * (sc[i] * sh[i]);
+        double c = (c2[i] - c1[i]) * (light_weight[i] * sh[i]); /* (9) */
+        double h = dh[i] * (light_weight[i] * sc[i]);
+        double form = l * l + (c * c + h * h - rotation[i] * c * h);
+        double weights = light_weight[i] * (sc[i] * sh[i]);
+        out[i] = sqrt(form > 0.0 ? form : 0.0) / weights;
+    }
+}
+
+#undef EACH_LANE
+#undef DIFFERENCES
