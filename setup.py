@@ -7,7 +7,7 @@ from setuptools import Extension, setup
 LIMITED_API = "0x030B0000"
 
 CORE = ["palette", "names"]
-HEADERS = ["cext/ciede2000.h", "cext/ciede2000_block.h"]
+HEADERS = ["cext/ciede2000.h", "cext/ciede2000_block.h", "cext/grid.pxi"]
 
 # Every operation rounds on its own, or the paths of ciede2000.h differ. Nothing reads errno or the floating-point
 # flags, and minding them keeps square roots and conditions out of vector instructions.
@@ -33,7 +33,8 @@ setup(
     packages=["sepu", *(f"sepu.{room}" for room in ROOMS)],
     package_data={
         "sepu": ["py.typed", "*.pyi"],
-        "sepu.library": ["release/*.json"],  # a link to data/release: installed, the release lies beside its reader
+        # a link to data/release: installed, the release lies beside its reader
+        "sepu.library": ["release/*.json", "release/*.bin"],
         "sepu.metering": ["sql/*.sql", "sql/migrations/*.sql", "sql/statements/*.sql"],
     },
     ext_modules=cythonize(extensions, language_level=3, build_dir="build"),

@@ -12,8 +12,11 @@ The white point is D65 for the 2 degree observer throughout.
 """
 
 cimport cython
-from libc.math cimport INFINITY, cbrt, fabs, isfinite, pow, sqrt
+from libc.math cimport INFINITY, M_PI, atan2, cbrt, cos, exp, fabs, isfinite, pow, sin, sqrt
 from libc.stdlib cimport free, malloc
+
+import struct
+from hashlib import sha256
 
 import numpy as np
 
@@ -97,14 +100,26 @@ cdef inline Lab make_lab(double lightness, double a, double b) noexcept nogil:
     return lab
 
 
-cdef Lab lab_of_srgb(double red, double green, double blue) noexcept nogil:
-    cdef double r = linear(red), g = linear(green), b = linear(blue)
+cdef struct Stimulus:  # lab_f of X/Xn, Y/Yn and Z/Zn
+    double x
+    double y
+    double z
+
+
+cdef inline Stimulus stimulus(double r, double g, double b) noexcept nogil:
+    """Of linear light."""
     # NOTE: measured from green, so that a grey comes out exactly neutral: a residue of 1e-15 in a* and b*
     # would have a hue, and a hue counts.
-    cdef double fx = lab_f(g + X_RED * (r - g) + X_BLUE * (b - g))
-    cdef double fy = lab_f(g + Y_RED * (r - g) + Y_BLUE * (b - g))
-    cdef double fz = lab_f(g + Z_RED * (r - g) + Z_BLUE * (b - g))
-    return make_lab(116.0 * fy - 16.0, 500.0 * (fx - fy), 200.0 * (fy - fz))
+    cdef Stimulus f
+    f.x = lab_f(g + X_RED * (r - g) + X_BLUE * (b - g))
+    f.y = lab_f(g + Y_RED * (r - g) + Y_BLUE * (b - g))
+    f.z = lab_f(g + Z_RED * (r - g) + Z_BLUE * (b - g))
+    return f
+
+
+cdef Lab lab_of_srgb(double red, double green, double blue) noexcept nogil:
+    cdef Stimulus f = stimulus(linear(red), linear(green), linear(blue))
+    return make_lab(116.0 * f.y - 16.0, 500.0 * (f.x - f.y), 200.0 * (f.y - f.z))
 
 
 # CIEDE2000
@@ -258,6 +273,29 @@ cdef void find_nearest(
             count = keep(best, count, k, found[lane], swatches.indices[block * LANES + lane])
 
 
+cdef void find_among(
+    const Lab* labs, Differences differences, const Lab* query, const unsigned short* candidates, Py_ssize_t size,
+    Py_ssize_t k, Match* best
+) noexcept nogil:
+    """`find_nearest` of those candidates only; `labs` lie in palette order; 1 <= k <= size."""
+    cdef Py_ssize_t count = 0, block, lane, lanes
+    cdef double[LANES] found
+    cdef LabBlock queries, block_of_candidates
+    fill(&queries, query)
+    fill(&block_of_candidates, query)
+    for block in range(block_count(size)):
+        lanes = min(LANES, size - block * LANES)
+        for lane in range(lanes):
+            put(&block_of_candidates, lane, &labs[candidates[lane]])
+        differences(&queries, &block_of_candidates, found)
+        for lane in range(lanes):
+            count = keep(best, count, k, found[lane], candidates[lane])
+        candidates += lanes
+
+
+include "grid.pxi"
+
+
 # Python's side
 
 def _triples(values, str what):
@@ -351,15 +389,21 @@ cdef class Palette:
     """A fixed set of sRGB colours, and the exact CIEDE2000 nearest of them to any sRGB colour.
 
     `rgb`: shape (n, 3), n at least 1, real numbers from 0 to 255; ValueError otherwise. A palette never
-    changes and holds no scratch space: threads may share one. `size` is the number of its colours. `path`:
-    see `paths`.
+    changes and holds no scratch space: threads may share one. `size` is the number of its colours.
+
+    `grid`: bytes that `candidate_grid` made of the same palette, or None; ValueError for anything else. The answers
+    are the same, for k up to 3 they come sooner. `path`: see `paths`.
     """
 
     cdef Swatches swatches
+    cdef Lab* labs  # in palette order
     cdef Differences differences
     cdef readonly Py_ssize_t size
+    cdef readonly bint has_grid
+    cdef const unsigned int[::1] cells
+    cdef const unsigned short[::1] lists
 
-    def __cinit__(self, rgb, *, path=None):
+    def __cinit__(self, rgb, grid=None, *, path=None):
         cdef const double[:, ::1] rows = rgb_rows(rgb)
         cdef Py_ssize_t place, source, lanes = block_count(rows.shape[0]) * LANES
         cdef Lab lab
@@ -373,17 +417,32 @@ cdef class Palette:
             self.swatches.blocks = NULL
             raise MemoryError
         self.swatches.indices = <Py_ssize_t*> malloc(lanes * sizeof(Py_ssize_t))
-        if self.swatches.indices == NULL:
+        self.labs = <Lab*> malloc(self.size * sizeof(Lab))
+        if self.swatches.indices == NULL or self.labs == NULL:
             raise MemoryError
         for place in range(lanes):
             source = by_lightness[min(place, self.size - 1)]
             lab = make_lab(labs[source, 0], labs[source, 1], labs[source, 2])
             put(&self.swatches.blocks[place // LANES], place % LANES, &lab)
             self.swatches.indices[place] = source
+            self.labs[source] = lab
+        if grid is not None:
+            self.cells, self.lists = read_grid(grid, rows)
+            self.has_grid = True
 
     def __dealloc__(self):
         free(self.swatches.blocks)
         free(self.swatches.indices)
+        free(self.labs)
+
+    cdef void find(self, double r, double g, double b, Py_ssize_t k, Match* best) noexcept nogil:
+        cdef Lab query = lab_of_srgb(r, g, b)
+        cdef const unsigned short* candidates
+        if self.has_grid and k <= GRID_K:
+            candidates = &self.lists[self.cells[cell_of(r, g, b)]]
+            find_among(self.labs, self.differences, &query, candidates + 1, candidates[0], k, best)
+        else:
+            find_nearest(&self.swatches, self.differences, &query, k, best)
 
     def nearest(self, double r, double g, double b, Py_ssize_t k):
         """The `k` colours nearest to one sRGB colour, as a list of (index, difference), nearest first.
@@ -398,9 +457,8 @@ cdef class Palette:
         if best == NULL:
             raise MemoryError
         cdef Py_ssize_t i
-        cdef Lab query = lab_of_srgb(r, g, b)
         try:
-            find_nearest(&self.swatches, self.differences, &query, k, best)
+            self.find(r, g, b, k, best)
             return [(best[i].index, best[i].distance) for i in range(k)]
         finally:
             free(best)
@@ -421,11 +479,9 @@ cdef class Palette:
         if best == NULL:
             raise MemoryError
         cdef Py_ssize_t i, j
-        cdef Lab query
         with nogil:
             for i in range(rows.shape[0]):
-                query = lab_of_srgb(rows[i, 0], rows[i, 1], rows[i, 2])
-                find_nearest(&self.swatches, self.differences, &query, k, best)
+                self.find(rows[i, 0], rows[i, 1], rows[i, 2], k, best)
                 for j in range(k):
                     out_index[i, j] = best[j].index
                     out_difference[i, j] = best[j].distance
