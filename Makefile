@@ -2,8 +2,9 @@
 # make test                lint, types and the whole test suite
 # make lock                resolve the pinned requirements anew
 # make release             build data/release from data/facts
+# make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
-.PHONY: build meinheld serve test lint types lock release clean
+.PHONY: build meinheld serve test lint types lock release prove-grid clean
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -55,6 +56,9 @@ types: build
 
 release: build
 	$(BIN)/python -m sepu.library.build data/facts data/release
+
+prove-grid: build
+	$(BIN)/python -m tests.core.prove_grid
 
 # Built on the oldest Python that we support; the server's lock holds what was tested there.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate

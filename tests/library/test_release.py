@@ -7,8 +7,12 @@ from pathlib import Path
 from shutil import copytree
 from typing import Any
 
+import numpy as np
 import pytest
+from tests.core.test_grid import queries, same_answers
 
+from sepu._palette import candidate_grid
+from sepu.library.records import rgb_of
 from sepu.library.release import ReleaseError, load_release
 
 RELEASE = Path(__file__).parents[2] / "data" / "release"
@@ -16,8 +20,9 @@ HASHES = {
     "library.json": "librarySha256",
     "source-projection.json": "sourceProjectionSha256",
     "rights.json": "rightsManifestSha256",
+    "grid.bin": "gridSha256",
 }
-FILES = [*HASHES, "manifest.json"]
+FILES = ["library.json", "source-projection.json", "rights.json", "manifest.json"]
 
 
 @pytest.fixture
@@ -58,6 +63,36 @@ def test_the_palette_finds_each_record() -> None:
     for place, record in enumerate(release.records):
         r, g, b = (int(record.hex[i : i + 2], 16) for i in (1, 3, 5))
         assert palette.nearest(r, g, b, 1) == [(place, 0.0)]
+
+
+def test_the_palette_has_the_grid() -> None:
+    release = load_release()
+    assert release.palette().has_grid
+    members = np.array([rgb_of(record.hex) for record in release.records], dtype=float)
+    assert release.grid is not None
+    same_answers(members, release.grid, queries(members, 200_000))
+
+
+def test_without_the_grid_the_answers_are_the_same(directory: Path) -> None:
+    (directory / "grid.bin").unlink()
+    without, palette = load_release(directory).palette(), load_release(RELEASE).palette()
+    assert not without.has_grid
+    rgb = np.random.default_rng(3).uniform(0, 255, (500, 3))
+    for k in (1, 2, 3, 4):
+        for found, expected in zip(without.nearest_batch(rgb, k), palette.nearest_batch(rgb, k), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_grid_of_another_palette(directory: Path) -> None:
+    grid = candidate_grid([(1, 2, 3)])
+    (directory / "grid.bin").write_bytes(grid)
+    rewrite(directory, "manifest.json", lambda manifest: manifest.update(gridSha256=sha256(grid).hexdigest()))
+    with pytest.raises(ReleaseError, match="grid.bin: grid belongs to another palette"):
+        load_release(directory).palette()
+
+
+def test_a_release_says_its_version_not_its_bytes() -> None:
+    assert repr(load_release()) == "<Release 1.0.0>"
 
 
 def test_a_release_is_frozen() -> None:

@@ -8,6 +8,7 @@ import msgspec
 from sepu.http.endpoints import LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.http.replies import Reply, error
 from sepu.library.names import name_index
+from sepu.library.records import Mode
 from sepu.library.release import Release
 from sepu.operations.color import color
 from sepu.operations.match import Matcher
@@ -15,6 +16,19 @@ from sepu.operations.search import Searcher
 
 HEALTHY = Reply(200, body=b'{"status":"ok"}')
 NOT_READY = error("not_ready")
+
+
+class Library(msgspec.Struct, frozen=True, rename="camel"):
+    """What `GET /v1/library` tells: the manifest, less what concerns this server alone."""
+
+    version: str
+    record_count: int
+    value_mismatch_count: int
+    source_projection_version: str
+    source_projection_sha256: str
+    rights_manifest_sha256: str
+    library_sha256: str
+    mode: Mode
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +46,7 @@ class Service:
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]
         return cls(
-            library=LibraryEndpoint(msgspec.json.encode(manifest)),
+            library=LibraryEndpoint(msgspec.json.encode(msgspec.convert(manifest, Library, from_attributes=True))),
             usage=UsageEndpoint(),
             match=MatchEndpoint(Matcher(release.palette(), colors, manifest.version)),
             search=SearchEndpoint(Searcher(name_index(release.records), colors, manifest.version)),

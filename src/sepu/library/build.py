@@ -5,15 +5,18 @@
 
 import json
 from collections import Counter
+from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import click
 import msgspec
 
+from sepu._palette import candidate_grid
 from sepu.library.facts import Color, Facts, Reading, load_facts
-from sepu.library.records import Name, Record
+from sepu.library.records import Name, Record, rgb_of
 from sepu.library.release import (
+    GRID,
     LIBRARY,
     MANIFEST,
     RIGHTS,
@@ -24,20 +27,22 @@ from sepu.library.release import (
 )
 from sepu.library.reliability import Distance, Verdict, judge
 
+GridOf = Callable[[Sequence[tuple[int, int, int]]], bytes]
 
-def build_release(facts: Path, out: Path) -> Release:
+
+def build_release(facts: Path, out: Path, grid_of: GridOf = candidate_grid) -> Release:
     """Writes the release of the directory `facts` into the directory `out`, and loads it from there.
 
-    Raises FactsError for facts that do not hold together.
+    Takes some ten seconds, nearly all of them for the grid. Raises FactsError for facts that do not hold together.
     """
-    built = release_files(load_facts(facts))
+    built = release_files(load_facts(facts), grid_of)
     out.mkdir(parents=True, exist_ok=True)
     for name, content in built.items():
         (out / name).write_bytes(content)
     return load_release(out)
 
 
-def release_files(facts: Facts) -> dict[str, bytes]:
+def release_files(facts: Facts, grid_of: GridOf) -> dict[str, bytes]:
     """The files of the release by name."""
     voices = {source.id: source.voice for source in facts.sources if source.voice is not None}
     readings: dict[str, list[Reading]] = {color.zh: [] for color in facts.colors}
@@ -64,6 +69,7 @@ def release_files(facts: Facts) -> dict[str, bytes]:
             for source in facts.sources
         ]
     )
+    grid = grid_of([rgb_of(color.hex) for color in facts.colors])
     manifest = msgspec.convert(
         {
             "version": facts.versions.version,
@@ -74,6 +80,7 @@ def release_files(facts: Facts) -> dict[str, bytes]:
             "librarySha256": sha256(library).hexdigest(),
             "sourceProjectionSha256": sha256(projection).hexdigest(),
             "rightsManifestSha256": sha256(rights).hexdigest(),
+            "gridSha256": sha256(grid).hexdigest(),
         },
         Manifest,
     )
@@ -82,6 +89,7 @@ def release_files(facts: Facts) -> dict[str, bytes]:
         SOURCE_PROJECTION: projection,
         RIGHTS: rights,
         MANIFEST: canonical(manifest),
+        GRID: grid,
     }
 
 
@@ -104,6 +112,7 @@ def summary(release: Release) -> str:
             f"{manifest.library_sha256}  {LIBRARY}",
             f"{manifest.source_projection_sha256}  {SOURCE_PROJECTION}",
             f"{manifest.rights_manifest_sha256}  {RIGHTS}",
+            f"{manifest.grid_sha256}  {GRID}",
         ]
     )
 
