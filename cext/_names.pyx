@@ -158,7 +158,13 @@ cdef struct Node:
 
 
 cdef class NameIndex:
-    """Finds values by the spellings of their names."""
+    """Finds values by the spellings of their names. Immutable: any number of threads may search.
+
+    A spelling is (folded text, level, value). A level is a kind of spelling; the lower is preferred. `names`
+    are whole names, with or without spaces. `parts` are what a word of a query may be, so without spaces: the
+    whole of one as any word, the beginning of one as the last word. `orders[level]` holds every value, 0 to
+    n - 1, in the order preferred on that level; n is at most 256, and there are at most 8 levels.
+    """
 
     cdef Node* nodes
     cdef Py_UCS4* letters  # letters[node] leads to it from its parent
@@ -227,7 +233,12 @@ cdef class NameIndex:
         return b"".join(sets)
 
     def search(self, q, limit):
-        """Return at most `limit` values whose names match `q`, best first."""
+        """Return at most `limit` values whose names match `q`, best first.
+
+        First names that are `q`, then names that start with `q`, then values that have every word of `q` as a
+        part; if there are none of these, names within one typing error. No str makes it raise; a `limit`
+        below 1 is a ValueError.
+        """
         cdef Py_UCS4 text[SHORT]
         cdef Py_UCS4 short_folded[2 * SHORT]
         cdef Py_UCS4* folded

@@ -2,7 +2,7 @@ from collections.abc import Iterable, Sequence
 from typing import final
 
 def fold(text: str) -> str:
-    """Return `text` as words of plain letters, one space between: no case, width, accents or punctuation.
+    """Return `text` as words of plain letters with one space between: no case, width, accents or punctuation.
 
     A change between Chinese characters and other letters separates words too.
     """

@@ -3,7 +3,9 @@ import random
 import re
 import subprocess
 import sys
+import threading
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from itertools import chain, product
 from pathlib import Path
 from types import FunctionType
@@ -197,6 +199,20 @@ def test_hostile_text_is_only_text(q: str) -> None:
 def test_an_answer_is_the_callers_own() -> None:
     INDEX.search("hong", 10).clear()
     assert len(INDEX.search("hong", 10)) == 10
+
+
+def test_threads_share_an_index() -> None:
+    queries = SPELLINGS[::5] + [f"{spelling}x" for spelling in SPELLINGS[::20]]
+    expected = [INDEX.search(q, 10) for q in queries]
+    start = threading.Barrier(4)
+
+    def work() -> list[list[int]]:
+        start.wait()
+        return [INDEX.search(q, 10) for _ in range(5) for q in queries]
+
+    with ThreadPoolExecutor(4) as pool:
+        for answers in [pool.submit(work) for _ in range(4)]:
+            assert answers.result() == expected * 5
 
 
 def test_only_text_is_searched_for() -> None:

@@ -9,7 +9,6 @@ from rich.table import Table
 from rich.text import Text
 
 from sepu.cli.output import echo_json, json_option
-from sepu.library.names import name_index
 from sepu.library.records import Record, rgb_of
 from sepu.library.release import load_release
 from sepu.operations.color import color
@@ -84,7 +83,7 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
 def search(text: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Find colours by Chinese name, pinyin, English name or slug. Offline: nothing is metered."""
     release = load_release()
-    found = [release.records[position] for position in name_index(release.records).search(" ".join(text), limit)]
+    found = [release.records[position] for position in release.names().search(" ".join(text), limit)]
     if as_json:
         results = [color(record) for record in found]
         echo_json({"datasetVersion": release.manifest.version, "count": len(results), "results": results})

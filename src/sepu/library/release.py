@@ -10,6 +10,7 @@ from msgspec import Meta, Struct
 
 from sepu._palette import Palette
 from sepu.errors import SepuError
+from sepu.library.names import NameIndex, name_index
 from sepu.library.records import Mode, Record, Version, rgb_of
 
 LIBRARY = "library.json"
@@ -67,6 +68,10 @@ class Release(Struct, frozen=True):
             return Palette([rgb_of(record.hex) for record in self.records], self.grid)
         except ValueError as error:
             raise ReleaseError(f"{GRID}: {error}") from error
+
+    def names(self) -> NameIndex:
+        """The records' names; what a search returns are the places of their records."""
+        return name_index(self.records)
 
 
 def load_release(directory: Traversable | None = None) -> Release:
