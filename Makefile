@@ -1,10 +1,11 @@
 # make serve [PORT=8000]   the service on this machine, with its own Postgres
 # make test                lint, types and the whole test suite
+# make prove-search        the name index against the slow reference, for millions of queries
 # make lock                resolve the pinned requirements anew
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
-.PHONY: build meinheld serve test lint types lock release prove-grid clean
+.PHONY: build meinheld serve test lint types lock release prove-grid clean prove-search
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -53,6 +54,11 @@ lint: build
 
 types: build
 	$(BIN)/mypy
+
+SEED ?= 1
+
+prove-search: build
+	@$(BIN)/python -m tests.search.prove $(SEED)
 
 release: build
 	$(BIN)/python -m sepu.library.build data/facts data/release

@@ -188,7 +188,7 @@ cdef class NameIndex:
             places.append({value: place for place, value in enumerate(order)})
 
         def rank(entry):
-            return entry[1], places[entry[1]][entry[2]]
+            return entry[1] * VALUES + places[entry[1]][entry[2]]
 
         self.freeze(grown(sorted(names, key=rank), sorted(parts, key=rank)))
 

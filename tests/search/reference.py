@@ -1,8 +1,17 @@
-"""The rules of docs/searching.md written straight down: a full scan, slow, sharing no code with the index."""
+"""The rules of docs/searching.md written straight down: a full scan, slow, sharing no code with the index.
+
+Two things are skipped, so that millions of queries can be asked; neither can change an answer:
+
+- Colours that lack a letter of the query. What the query is compared with for rules 1 to 4 is made of the parts'
+  letters and spaces, and an equality or a beginning needs every letter of the query.
+- Names that one typing error cannot reach. It adds a letter, takes one away or does both (a wrong letter), so the two
+  sets of letters differ by two at most.
+"""
 
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 from sepu.library.records import Record
 
@@ -31,6 +40,7 @@ def words_of(text: str) -> list[str]:
     return out.split()
 
 
+@cache
 def is_chinese(c: str) -> bool:
     return unicodedata.name(c, "").startswith("CJK UNIFIED IDEOGRAPH")
 
@@ -45,7 +55,13 @@ class Reading:
     parts: set[str]
 
     def __post_init__(self) -> None:
-        self.plain = {name for name in self.whole if not set(name) & set(" 1234")}
+        self.plain = [(name, set(name)) for name in self.whole if not set(name) & set(" 1234")]
+        self.whole_begins = beginnings(self.whole)
+        self.part_begins = beginnings(self.parts)
+
+
+def beginnings(texts: Iterable[str]) -> set[str]:
+    return {text[:end] for text in texts for end in range(1, len(text) + 1)}
 
 
 def reading(level: int, units: Sequence[set[str]]) -> Reading:
@@ -95,14 +111,12 @@ class Colour:
         self.letters = set("".join(p for r in self.readings for p in r.parts))
 
     def rank(self, words: list[str]) -> tuple[int, int, int] | None:
-        if not self.letters.issuperset("".join(words)):
-            return None
         q = " ".join(words)
         ranks = []
         for r in self.readings:
             if q in r.whole:
                 ranks.append((EQUAL, r.level, r.length))
-            if any(name.startswith(q) for name in r.whole):
+            if q in r.whole_begins:
                 ranks.append((STARTS, r.level, r.length))
         level = self.level_of_all(words)
         if level is not None:
@@ -113,9 +127,7 @@ class Colour:
         worst = 0
         for number, word in enumerate(words, 1):
             fitting = [
-                r.level
-                for r in self.readings
-                if word in r.parts or (number == len(words) and any(p.startswith(word) for p in r.parts))
+                r.level for r in self.readings if word in r.parts or (number == len(words) and word in r.part_begins)
             ]
             if not fitting:
                 return None
@@ -123,11 +135,12 @@ class Colour:
         return worst
 
     def misspelt_rank(self, q: str) -> tuple[int, int, int] | None:
+        letters = set(q)
         ranks = [
             (MISSPELT, r.level, r.length)
             for r in self.readings
-            for name in r.plain
-            if abs(len(name) - len(q)) <= 1 and distance(name, q) <= 1
+            for name, its_letters in r.plain
+            if len(its_letters ^ letters) <= 2 and distance(name, q) <= 1
         ]
         return min(ranks, default=None)
 
@@ -149,13 +162,18 @@ def distance(a: str, b: str) -> int:
 class Reference:
     def __init__(self, records: Iterable[Record]) -> None:
         self.colours = [Colour(position, record) for position, record in enumerate(records)]
+        self.having: dict[str, set[int]] = {}
+        for colour in self.colours:
+            for letter in colour.letters:
+                self.having.setdefault(letter, set()).add(colour.position)
 
     def search(self, q: str, limit: int) -> list[int]:
         words = words_of(q)
         if not words:
             return []
-        ranked = [(rank, c.position) for c in self.colours if (rank := c.rank(words)) is not None]
         joined = "".join(words)
+        having_all = set.intersection(*(self.having.get(letter, set()) for letter in joined))
+        ranked = [(rank, at) for at in having_all if (rank := self.colours[at].rank(words)) is not None]
         if not ranked and len(joined) >= 4 and not any(c in "0123456789" for c in joined):
             ranked = [(rank, c.position) for c in self.colours if (rank := c.misspelt_rank(joined)) is not None]
         return [position for _, position in sorted(ranked)][:limit]

@@ -4,9 +4,9 @@ import re
 import subprocess
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from itertools import chain, product
+from itertools import chain
 from pathlib import Path
 from types import FunctionType
 
@@ -16,23 +16,18 @@ from hypothesis import strategies as st
 
 import sepu._names
 from sepu._names import fold
-from sepu.library.names import NameIndex, name_index
+from sepu.library.names import NameIndex
 from sepu.library.records import Record
-from sepu.library.release import load_release
 
-from .reference import PINYIN, Reference, words_of
+from .queries import ALL, INDEX, LETTERS, REFERENCE, SPELLINGS, misspelt, noise, several_words, short
+from .reference import PINYIN, words_of
 
-ALL = 161
 SEED = 20260
 
 RULES = Path(__file__).parents[2] / "docs" / "searching.md"
 EXAMPLE = re.compile(r"^\| `(?P<q>[^`]+)` \| (?P<finds>[^|]+) \|", re.MULTILINE)
 
 EXAMPLES = EXAMPLE.findall(RULES.read_text(encoding="utf-8"))
-REFERENCE = Reference(load_release().records)
-INDEX = name_index(load_release().records)
-LETTERS = sorted(set().union(*(colour.letters for colour in REFERENCE.colours)) | {" "})
-SPELLINGS = sorted({s for c in REFERENCE.colours for r in c.readings for s in r.whole | r.parts})
 
 
 def agree(q: str, limit: int = ALL) -> None:
@@ -62,8 +57,8 @@ def test_the_rules_have_examples() -> None:
 
 @pytest.mark.parametrize("length", [0, 1, 2])
 def test_every_short_query_equals_a_full_scan(length: int) -> None:
-    for letters in product(LETTERS, repeat=length):
-        agree("".join(letters))
+    for q in short(length):
+        agree(q)
 
 
 def test_a_sample_of_longer_queries_equals_a_full_scan() -> None:
@@ -79,38 +74,11 @@ def test_every_spelling_equals_a_full_scan() -> None:
         agree(q)
 
 
-def misspelt(chance: random.Random, text: str) -> str:
-    at = chance.randrange(len(text) + 1)
-    letter = chance.choice(LETTERS)
-    return chance.choice(
-        [
-            text[:at] + letter + text[at:],
-            text[:at] + text[at + 1 :],
-            text[:at] + letter + text[at + 1 :],
-            text[:at] + text[at : at + 2][::-1] + text[at + 2 :],
-            text[:at],
-        ]
-    )
-
-
-def test_misspelt_queries_equal_a_full_scan() -> None:
+@pytest.mark.parametrize("draw", [misspelt, several_words, noise])
+def test_random_queries_equal_a_full_scan(draw: Callable[[random.Random], str]) -> None:
     chance = random.Random(SEED)
     for _ in range(4000):
-        q = chance.choice(SPELLINGS)
-        for _ in range(chance.choice([1, 1, 1, 2])):
-            q = misspelt(chance, q)
-        agree(q, chance.choice([1, 3, 10, ALL]))
-
-
-def test_several_words_equal_a_full_scan() -> None:
-    chance = random.Random(SEED)
-    words = [[s for r in c.readings for s in sorted(r.parts)] for c in REFERENCE.colours]
-    for _ in range(3000):
-        chosen = chance.sample(chance.choice(words), k=chance.choice([2, 2, 2, 3]))
-        if chance.random() < 0.2:
-            chosen[0] = chance.choice(SPELLINGS)
-        chosen[-1] = chosen[-1][: chance.randint(1, len(chosen[-1]))]
-        agree(chance.choice([" ", "-", "'", " · "]).join(chosen))
+        agree(draw(chance), chance.choice([1, 3, 10, ALL]))
 
 
 @given(st.text(max_size=64), st.integers(min_value=1, max_value=200))

@@ -1,6 +1,7 @@
 """Every way to write the names of a colour, and the index that finds it by them (docs/searching.md)."""
 
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import product
 from unicodedata import normalize
 
@@ -57,6 +58,7 @@ def _readings(record: Record) -> dict[int, list[Unit]]:
     }
 
 
+@cache
 def _syllable(written: str) -> Unit:
     decomposed = normalize("NFD", written)
     tone = "".join(TONES.get(mark, "") for mark in decomposed)

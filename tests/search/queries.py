@@ -1,0 +1,55 @@
+"""Queries to compare the index and the reference by; `prove.py` takes all of them, the tests take a sample."""
+
+from collections.abc import Iterator
+from itertools import product
+from random import Random
+
+from sepu.library.names import name_index
+from sepu.library.release import load_release
+
+from .reference import Reference
+
+ALL = 161
+REFERENCE = Reference(load_release().records)
+INDEX = name_index(load_release().records)
+
+LETTERS = sorted(set().union(*(colour.letters for colour in REFERENCE.colours)) | {" "})
+SPELLINGS = sorted({s for c in REFERENCE.colours for r in c.readings for s in r.whole | r.parts})
+_WORDS = [[s for r in c.readings for s in sorted(r.parts)] for c in REFERENCE.colours]
+
+
+def short(length: int, start: str = "") -> Iterator[str]:
+    """Every query of `length` letters more than `start`."""
+    for letters in product(LETTERS, repeat=length):
+        yield start + "".join(letters)
+
+
+def noise(chance: Random) -> str:
+    return "".join(chance.choices(LETTERS, k=chance.randint(3, 12)))
+
+
+def misspelt(chance: Random) -> str:
+    """A spelling with one typing error or cut short; with two sometimes."""
+    text = chance.choice(SPELLINGS)
+    for _ in range(chance.choice([1, 1, 1, 2])):
+        at = chance.randrange(len(text) + 1)
+        letter = chance.choice(LETTERS)
+        text = chance.choice(
+            [
+                text[:at] + letter + text[at:],
+                text[:at] + text[at + 1 :],
+                text[:at] + letter + text[at + 1 :],
+                text[:at] + text[at : at + 2][::-1] + text[at + 2 :],
+                text[:at],
+            ]
+        )
+    return text
+
+
+def several_words(chance: Random) -> str:
+    """Parts of one colour's names, sometimes one of another's, the last cut short."""
+    chosen = chance.sample(chance.choice(_WORDS), k=chance.choice([2, 2, 2, 3]))
+    if chance.random() < 0.2:
+        chosen[0] = chance.choice(SPELLINGS)
+    chosen[-1] = chosen[-1][: chance.randint(1, len(chosen[-1]))]
+    return chance.choice([" ", "-", "'", " · "]).join(chosen)
