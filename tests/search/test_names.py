@@ -146,6 +146,7 @@ HOSTILE = [
     "e" + "\u0301" * 63,
     "ß" * 64,
     "粉 " * 32,
+    "粉a" * 32,  # twice as long when it is folded
     "a b " * 16,
     "'" * 64,
     "%_\\\"'; DROP TABLE colours; --",
