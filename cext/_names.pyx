@@ -5,7 +5,7 @@ which; docs/searching.md says what it is all for.
 """
 
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
-from libc.stdint cimport uint16_t, uint32_t
+from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
 
 from unicodedata import category, normalize
@@ -21,8 +21,9 @@ cdef enum:
     LEVELS = 8  # the most levels
     SET = 32  # bytes of a set of values; bytes, because they have no byte order
     SHORT = 64  # code points of a query that is folded without a Python object
-    TABLE = 0x300  # Latin letters, with every precomposed tone mark of pinyin
-    SLOW = 0xFFFF  # in the table: not one letter, ask `fold`
+    TABLE = 0x10000  # the code points of almost all that is typed
+    SLOW = 0xFFFF  # in the table: ask `fold`
+    NOTHING = 0xFFFE  # in the table: does not count
     NONE = 0  # no node: the root is nobody's child
     CORRECTABLE = 4  # letters of the shortest query in which a typing error is looked for
 
@@ -58,13 +59,21 @@ def fold(text):
 
 
 # PERF: folding is context-free, so almost every query is folded by looking each code point up.
-cdef uint16_t folded_latin[TABLE]
+cdef uint16_t folded_letters[TABLE]
 
 
 def _fill_table():
+    cdef Py_ssize_t code
     for code in range(TABLE):
+        folded_letters[code] = code if 0x4E00 <= code <= 0x9FFF else SLOW
+    # Latin letters with every mark of pinyin, and loose marks; what is typed around and between Chinese characters:
+    # general punctuation, that of Chinese, and wide forms.
+    for code in [*range(0x370), *range(0x2000, 0x2070), *range(0x3000, 0x3020), *range(0xFF00, 0xFFF0)]:
         spelt = _unfolded(chr(code))
-        folded_latin[code] = ord(spelt) if len(spelt) == 1 and ord(spelt) < SLOW else SLOW
+        if not spelt:
+            folded_letters[code] = NOTHING
+        elif len(spelt) == 1 and ord(spelt) < NOTHING:
+            folded_letters[code] = ord(spelt)
 
 
 _fill_table()
@@ -76,16 +85,14 @@ cdef Py_ssize_t fold_short(const Py_UCS4* text, Py_ssize_t length, Py_UCS4* fold
     cdef Py_UCS4 letter
     cdef bint gap = False
     for i in range(length):
-        letter = text[i]
-        if letter < TABLE:
-            letter = folded_latin[letter]
-            if letter == SLOW:
-                return -1
-            if letter == u" ":
-                gap = True
-                continue
-        elif not 0x4E00 <= letter <= 0x9FFF:
+        letter = folded_letters[text[i]] if text[i] < TABLE else SLOW
+        if letter == SLOW:
             return -1
+        if letter == NOTHING:
+            continue
+        if letter == u" ":
+            gap = True
+            continue
         if n and (gap or is_han(letter) != is_han(folded[n - 1])):
             folded[n] = u" "
             n += 1
@@ -155,6 +162,12 @@ cdef struct Node:
     uint32_t equal  # a name is the path
     uint32_t whole  # a part is the path
     uint32_t starts  # a part starts with the path
+    uint64_t leads  # the bits of its children's letters
+
+
+cdef inline uint64_t bit_of(uint32_t letter) noexcept nogil:
+    """One of 64: different letters may share a bit."""
+    return (<uint64_t> 1) << (letter & 63)
 
 
 cdef class NameIndex:
@@ -212,8 +225,10 @@ cdef class NameIndex:
             node = &self.nodes[number]
             node.first = end
             node.children = len(draft.children)
+            node.leads = 0
             for letter in sorted(draft.children):
                 self.letters[end] = ord(letter)
+                node.leads |= bit_of(self.letters[end])
                 line.append(draft.children[letter])
                 end += 1
             node.hits = lists.setdefault(tuple(draft.hits), len(lists))
@@ -314,10 +329,16 @@ cdef class NameIndex:
         # optional: what an error turns into one of them is as near to the spelling without.
         cdef unsigned char sets[LEVELS * SET]
         cdef uint32_t child, node = 0
+        cdef uint64_t next_two = 0
         cdef Py_ssize_t i
         memset(sets, 0, self.levels * SET)
         for i in range(n + 1):
+            # PERF: hardly any of the root's many children leads on with one of the next two letters of the text.
+            if i + 1 < n:
+                next_two = bit_of(text[i]) | bit_of(text[i + 1])
             for child in range(self.nodes[node].first, self.nodes[node].first + self.nodes[node].children):
+                if i + 1 < n and not self.nodes[child].leads & next_two:
+                    continue
                 self.collect(sets, self.walk(child, text + i, n - i))
                 if i < n:
                     self.collect(sets, self.walk(child, text + i + 1, n - i - 1))

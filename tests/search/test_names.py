@@ -102,7 +102,8 @@ def test_every_code_point_is_folded_as_the_rules_say() -> None:
 
 @pytest.mark.parametrize("form", ["{}an", "l{}", "hu{}ang", "hong{}hong", "{}红", "松{}绿"])
 def test_short_queries_are_folded_like_long_ones(form: str) -> None:
-    for code in chain(range(0x400), range(0x4E00, 0xA000, 7), map(ord, LETTERS)):
+    wide = (range(0x2000, 0x2100), range(0x3000, 0x3100), range(0xFF00, 0x10010))
+    for code in chain(range(0x400), range(0x4E00, 0xA000, 7), map(ord, LETTERS), *wide):
         q = form.format(chr(code))
         assert INDEX.search(q, ALL) == INDEX.search(q + " " * 64, ALL) == INDEX.search(fold(q), ALL), hex(code)
 
