@@ -2,11 +2,13 @@
 # make test                lint, types and the whole test suite
 # make prove-search        the name index against the slow reference, for millions of queries
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
+# make bench               the core's own benchmarks
+# make bench-peers         the compiled core beside what its users would take instead
 # make lock                resolve the pinned requirements anew
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
-.PHONY: build meinheld serve test lint types lock release prove-grid clean prove-search sanitize
+.PHONY: build meinheld serve test lint types lock release prove-grid clean prove-search sanitize bench bench-peers
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -74,6 +76,18 @@ SEED ?= 1
 prove-search: build
 	@$(BIN)/python -m tests.search.prove $(SEED)
 
+bench: build
+	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds bench
+
+# Beside .venv, which stays as it was tested.
+build/peers/ready: requirements/bench.txt | .venv/ready
+	rm -rf build/peers
+	$(PIP) --require-hashes --no-warn-script-location --target build/peers -r $<
+	@touch $@
+
+bench-peers: build build/peers/ready
+	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers
+
 release: build
 	$(BIN)/python -m sepu.library.build data/facts data/release
 
@@ -86,6 +100,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --gen
 lock: build
 	$(COMPILE) --upgrade --extra server --extra embedded --group dev -o requirements/dev.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --extra server -o requirements/server.txt pyproject.toml
+	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:

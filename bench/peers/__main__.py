@@ -1,0 +1,139 @@
+"""`make bench-peers`: sepu beside what its users would take instead, in one run, each tested before it is timed."""
+
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+from operator import eq
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+from bench.peers import colours, names
+from bench.peers.timing import ROUNDS, Call, seconds
+from bench.queries import QUERIES
+from tests.core import ciede2000_reference as reference
+
+import sepu
+from sepu.library.records import rgb_of
+
+RECORDS = sepu.load().records
+PALETTE = np.array([rgb_of(record.hex) for record in RECORDS], dtype=np.float64)
+TESTED = 1_000  # colours and pairs that each peer has to get right
+SINGLES = 50
+PAIRS = 100_000
+EXACT = 1e-6  # of a difference: 4 decimals are printed
+
+Row = tuple[str, ...]
+
+
+def main() -> None:
+    python, numpy = platform.python_version(), version("numpy")
+    print(f"{cpu()}; Python {python}, numpy {numpy}, {compiler()}, sepu {version('sepu')}")
+    print(f"medians of {ROUNDS} rounds taken in turns; x is the ratio to sepu")
+    pairs, single, batch = colour_tables()
+    print_table(f"one CIEDE2000 difference, in arrays of up to {PAIRS:,}", pairs)
+    print_table(f"the nearest of {len(PALETTE)} colours to one: median of {SINGLES} (slowest)", single)
+    print_table("the same for arrays of up to 10,000 colours: each colour", batch)
+    print_table(f"a search: median of {len(QUERIES)} (slowest); how often it finds what sepu finds", search())
+
+
+def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
+    rng = np.random.default_rng(2000)
+    rgb = np.vstack([rng.integers(0, 256, (5_000, 3)), rng.uniform(0, 255, (5_000, 3))])
+    rng.shuffle(rgb)
+    lab1, lab2 = (np.column_stack([rng.uniform(0, 100, PAIRS), rng.uniform(-128, 128, (PAIRS, 2))]) for _ in range(2))
+    some = rgb[:TESTED]
+    differences = list(map(reference.ciede2000, triples(lab1[:TESTED]), triples(lab2[:TESTED])))
+    members = [reference.srgb_to_lab(row) for row in triples(PALETTE)]
+    nearest = [closest(reference.srgb_to_lab(row), members) for row in triples(some)]
+
+    pairs: list[Call] = []
+    single: list[list[Call]] = []
+    batch: list[Call] = []
+    for peer in colours.PEERS:
+        try:
+            made = peer(PALETTE)
+            off = np.abs(made.differences(lab1[:TESTED], lab2[:TESTED]) - differences).max()
+            wrong = sum(made.nearest(*row) != place for row, place in zip(triples(some), nearest, strict=True))
+            wrong_in_bulk = int((made.nearest_batch(some) != nearest).sum())
+        except (ImportError, AttributeError) as error:
+            broken = Call(peer.name, fault=f"fails: {error}")
+            pairs.append(broken)
+            single.append([broken])
+            batch.append(broken)
+            continue
+        count = made.rows * 10
+        fault = f"off by up to {off:.2g}" if off > EXACT else ""
+        pairs.append(Call(peer.name, made.differences, (lab1[:count], lab2[:count]), count, fault))
+        fault = f"{wrong} of {TESTED:,} wrong" if wrong else ""
+        single.append([Call(peer.name, made.nearest, row, 1, fault) for row in triples(rgb[:SINGLES])])
+        fault = f"{wrong_in_bulk} of {TESTED:,} wrong" if wrong_in_bulk else ""
+        batch.append(Call(peer.name, made.nearest_batch, (rgb[: made.rows],), made.rows, fault))
+    return timed([[call] for call in pairs]), timed(single), timed([[call] for call in batch])
+
+
+def search() -> list[Row]:
+    """None but sepu follows docs/searching.md, so all are timed, and it is said how often they find the same."""
+    made = [peer(RECORDS) for peer in names.PEERS]
+    answers = [[set(peer.search(q, len(RECORDS))) for q in QUERIES] for peer in made]
+    same = [sum(map(eq, found, answers[0])) for found in answers]
+    rows = timed([[Call(peer.name, peer.search, (q, names.LIMIT)) for q in QUERIES] for peer in made])
+    return [(*row, f"{count} of {len(QUERIES)}") for row, count in zip(rows, same, strict=True)]
+
+
+def triples(rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[tuple[float, float, float]]:
+    return [(x, y, z) for x, y, z in rows.tolist()]
+
+
+def closest(lab: reference.Triple, members: Sequence[reference.Triple]) -> int:
+    distances = [reference.ciede2000(lab, member) for member in members]
+    return distances.index(min(distances))
+
+
+def timed(peers: Sequence[Sequence[Call]]) -> list[Row]:
+    """A row for each peer, sepu first, from its calls, which are the same questions in the same order."""
+    if peers[0][0].fault:
+        sys.exit(f"{peers[0][0].who}: {peers[0][0].fault}")
+    sound = [calls for calls in peers if not calls[0].fault]
+    by_question = [seconds(calls) for calls in zip(*sound, strict=True)]
+    times = dict(zip([calls[0].who for calls in sound], zip(*by_question, strict=True), strict=True))
+    ours = median(times["sepu"])
+    rows: list[Row] = []
+    for who, fault in [(calls[0].who, calls[0].fault) for calls in peers]:
+        if fault:
+            rows.append((who, "", fault))
+        else:
+            slowest = f" ({in_words(max(times[who]))})" if len(by_question) > 1 else ""
+            rows.append((who, in_words(median(times[who])) + slowest, f"x {median(times[who]) / ours:,.1f}"))
+    return rows
+
+
+def in_words(time: float) -> str:
+    for unit, size in (("ms", 1e-3), ("µs", 1e-6)):
+        if time >= size:
+            return f"{time / size:,.3g} {unit}"
+    return f"{time / 1e-9:.3g} ns"
+
+
+def print_table(title: str, rows: Sequence[Row]) -> None:
+    print(f"\n{title}")
+    for who, time, *notes in rows:
+        print(f"  {who:<24}{time:>20}  {''.join(f'{note:<12}' for note in notes)}".rstrip())
+
+
+def cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines() if sys.platform == "linux" else []:
+        if line.startswith("model name"):
+            return line.partition(": ")[2]
+    return platform.processor() or platform.machine()
+
+
+def compiler() -> str:
+    done = subprocess.run(["cc", "--version"], capture_output=True, check=True, text=True)
+    return done.stdout.splitlines()[0]
+
+
+if __name__ == "__main__":
+    main()

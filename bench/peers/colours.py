@@ -1,0 +1,192 @@
+"""Ways to a CIEDE2000 difference and to the nearest of a palette, as their users would write them."""
+
+import ctypes
+import subprocess
+import tempfile
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+import sepu
+
+Floats = NDArray[np.float64]
+Places = NDArray[np.intp]
+
+
+class Colours(Protocol):
+    """Made from a palette, (n, 3) from 0 to 255. `rows` are as many colours as suit it at once."""
+
+    name: str
+    rows: int
+
+    def __init__(self, palette: Floats) -> None: ...
+    def differences(self, lab1: Floats, lab2: Floats) -> Floats: ...
+    def nearest(self, r: float, g: float, b: float) -> int: ...
+    def nearest_batch(self, rgb: Floats) -> Places: ...
+
+
+class Sepu:
+    name = "sepu"
+    rows = 10_000
+
+    def __init__(self, palette: Floats) -> None:
+        self.palette = sepu.load().palette()  # as a user gets it
+        assert self.palette.size == len(palette)
+
+    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+        return sepu.ciede2000(lab1, lab2)
+
+    def nearest(self, r: float, g: float, b: float) -> int:
+        return self.palette.nearest(r, g, b, 1)[0][0]
+
+    def nearest_batch(self, rgb: Floats) -> Places:
+        return self.palette.nearest_batch(rgb, 1)[0][:, 0]
+
+
+class C:
+    name = "C with libm, by ctypes"
+    rows = 10_000
+
+    def __init__(self, palette: Floats) -> None:
+        source = Path(__file__).with_name("ciede2000.c")
+        with tempfile.TemporaryDirectory() as directory:
+            built = Path(directory) / "ciede2000.so"
+            subprocess.run(
+                ["cc", "-std=gnu11", "-O3", "-march=native", "-shared", "-fPIC", "-o", built, source, "-lm"], check=True
+            )
+            self.library = ctypes.CDLL(str(built))
+        self.size = len(palette)
+        self.palette = np.empty_like(palette)
+        self.library.to_lab(self.at(palette), self.at(self.palette), ctypes.c_size_t(self.size))
+        self.one = (ctypes.c_double * 3)()
+        self.place = ctypes.c_ssize_t()
+        self.nearest_of = self.library.nearest
+        self.rest = (ctypes.c_size_t(1), self.at(self.palette), ctypes.c_size_t(self.size), ctypes.byref(self.place))
+
+    @staticmethod
+    def at(array: NDArray[Any]) -> ctypes.c_void_p:
+        return array.ctypes.data_as(ctypes.c_void_p)
+
+    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+        out = np.empty(len(lab1))
+        self.library.differences(self.at(lab1), self.at(lab2), self.at(out), ctypes.c_size_t(len(lab1)))
+        return out
+
+    def nearest(self, r: float, g: float, b: float) -> int:
+        self.one[0], self.one[1], self.one[2] = r, g, b
+        self.nearest_of(self.one, *self.rest)
+        return self.place.value
+
+    def nearest_batch(self, rgb: Floats) -> Places:
+        out = np.empty(len(rgb), dtype=np.intp)
+        n, size = ctypes.c_size_t(len(rgb)), ctypes.c_size_t(self.size)
+        self.library.nearest(self.at(rgb), n, self.at(self.palette), size, self.at(out))
+        return out
+
+
+class ColourScience:
+    name = f"colour-science {version('colour-science')}"
+    rows = 1_000
+
+    def __init__(self, palette: Floats) -> None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # that it could draw, too
+            import colour
+        self.colour = colour
+        self.palette = self.lab(palette)
+
+    def lab(self, rgb: Floats) -> Floats:
+        return np.asarray(self.colour.XYZ_to_Lab(self.colour.sRGB_to_XYZ(rgb / 255)))
+
+    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+        return np.asarray(self.colour.delta_E(lab1, lab2, method="CIE 2000"))
+
+    def nearest(self, r: float, g: float, b: float) -> int:
+        return int(np.argmin(self.differences(self.lab(np.array([r, g, b])), self.palette)))
+
+    def nearest_batch(self, rgb: Floats) -> Places:
+        differences = self.differences(self.lab(rgb)[:, np.newaxis], self.palette)
+        return np.asarray(np.argmin(differences, axis=1))
+
+
+class ScikitImage:
+    name = f"scikit-image {version('scikit-image')}"
+    rows = 1_000
+
+    def __init__(self, palette: Floats) -> None:
+        from skimage import color
+
+        self.color = color
+        self.palette = color.rgb2lab(palette / 255)
+
+    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+        return np.asarray(self.color.deltaE_ciede2000(lab1, lab2))
+
+    def nearest(self, r: float, g: float, b: float) -> int:
+        lab = self.color.rgb2lab(np.array([[r, g, b]]) / 255)
+        return int(np.argmin(self.differences(lab, self.palette)))
+
+    def nearest_batch(self, rgb: Floats) -> Places:
+        lab = self.color.rgb2lab(rgb / 255)
+        differences = self.differences(lab[:, np.newaxis], self.palette[np.newaxis])
+        return np.asarray(np.argmin(differences, axis=1))
+
+
+class Coloraide:
+    name = f"coloraide {version('coloraide')}"
+    rows = 30
+
+    def __init__(self, palette: Floats) -> None:
+        from coloraide import Color
+
+        self.color = Color
+        self.palette = [Color("srgb", channels) for channels in (palette / 255).tolist()]
+
+    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+        pairs = zip(lab1.tolist(), lab2.tolist(), strict=True)
+        return np.array(
+            [self.color("lab-d65", one).delta_e(self.color("lab-d65", two), method="2000") for one, two in pairs]
+        )
+
+    def nearest(self, r: float, g: float, b: float) -> int:
+        colour = self.color("srgb", [r / 255, g / 255, b / 255])
+        distances = [colour.delta_e(other, method="2000") for other in self.palette]
+        return distances.index(min(distances))
+
+    def nearest_batch(self, rgb: Floats) -> Places:
+        return np.array([self.nearest(*row) for row in rgb.tolist()])
+
+
+class Colormath:
+    name = f"colormath {version('colormath')}"
+    rows = 30
+
+    def __init__(self, palette: Floats) -> None:
+        from colormath.color_conversions import convert_color
+        from colormath.color_diff import delta_e_cie2000
+        from colormath.color_objects import LabColor, sRGBColor
+
+        self.rgb, self.lab, self.converted, self.delta_e = sRGBColor, LabColor, convert_color, delta_e_cie2000
+        self.palette = [self.convert(*row) for row in palette.tolist()]
+
+    def convert(self, r: float, g: float, b: float) -> object:
+        return self.converted(self.rgb(r, g, b, is_upscaled=True), self.lab, target_illuminant="d65")
+
+    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+        pairs = zip(lab1.tolist(), lab2.tolist(), strict=True)
+        return np.array([self.delta_e(self.lab(*one), self.lab(*two)) for one, two in pairs])
+
+    def nearest(self, r: float, g: float, b: float) -> int:
+        query = self.convert(r, g, b)
+        distances = [self.delta_e(query, other) for other in self.palette]
+        return distances.index(min(distances))
+
+    def nearest_batch(self, rgb: Floats) -> Places:
+        return np.array([self.nearest(*row) for row in rgb.tolist()])
+
+
+PEERS: list[type[Colours]] = [Sepu, C, ScikitImage, ColourScience, Coloraide, Colormath]

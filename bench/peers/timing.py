@@ -1,0 +1,36 @@
+"""Times of calls that answer the same question, taken in turns."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from statistics import median
+from timeit import Timer
+from typing import Any
+
+ROUNDS = 7
+BLOCK = 0.01  # seconds
+
+
+@dataclass(frozen=True)
+class Call:
+    """A call and the number of things that it does; `fault` says why there is no use in timing it."""
+
+    who: str
+    run: Callable[..., object] = print
+    arguments: tuple[Any, ...] = ()
+    things: int = 1
+    fault: str = ""
+
+    def timer(self) -> Timer:
+        # Spelt out, as a lambda or an unpacking would be timed too.
+        names = {f"a{number}": argument for number, argument in enumerate(self.arguments)}
+        return Timer(f"run({', '.join(names)})", globals={"run": self.run, **names})
+
+
+def seconds(calls: Sequence[Call]) -> list[float]:
+    """The median for one thing, of each call."""
+    timers = [call.timer() for call in calls]
+    numbers = [max(1, round(BLOCK / min(timer.repeat(3, 1)))) for timer in timers]
+    rounds = [
+        [timer.timeit(number) / number for timer, number in zip(timers, numbers, strict=True)] for _ in range(ROUNDS)
+    ]
+    return [median(times) / call.things for call, times in zip(calls, zip(*rounds, strict=True), strict=True)]
