@@ -7,7 +7,6 @@ import msgspec
 
 from sepu.http.endpoints import LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.http.replies import Reply, error
-from sepu.library.names import name_index
 from sepu.library.records import Mode
 from sepu.library.release import Release
 from sepu.operations.color import color
@@ -49,5 +48,5 @@ class Service:
             library=LibraryEndpoint(msgspec.json.encode(msgspec.convert(manifest, Library, from_attributes=True))),
             usage=UsageEndpoint(),
             match=MatchEndpoint(Matcher(release.palette(), colors, manifest.version)),
-            search=SearchEndpoint(Searcher(name_index(release.records), colors, manifest.version)),
+            search=SearchEndpoint(Searcher(release.names(), colors, manifest.version)),
         )
