@@ -180,7 +180,8 @@ cdef inline double lightness_term(double lightness1, double lightness2) noexcept
 #    |S'| = 0.015 |u| (40 + u^2) / (20 + u^2)^1.5 is greatest at u^2 = 40, with 0.015 sqrt(32/27) < 0.0164.
 #    As d <= 100 and S >= 1 this is at least 1 - 0.82 > 0.
 # 3. Rounding: the terms of an sRGB pair are below 300, their squares below 1e5, and a square comes out of less
-#    than 20 operations, so it errs by less than 1e5 * 20 * 2^-53 < 3e-10. SLACK leaves three times that.
+#    than 40 roundings (those of SC and SH, which the sum is multiplied and divided by, cancel), so it errs by less
+#    than 1e5 * 40 * 2^-53 < 5e-10. SLACK leaves twice that.
 
 cdef double SLACK = 1e-9
 

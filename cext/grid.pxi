@@ -326,9 +326,10 @@ cdef void refine(
 
 
 def candidate_grid(rgb):
-    """The grid of a palette as bytes, for `Palette`: the same palette gives the same bytes. Takes some seconds.
+    """The grid of a palette as bytes, for `Palette`: the same palette gives the same bytes.
 
-    `rgb`: as of `Palette`, at most 65535 colours; ValueError otherwise.
+    Takes ten seconds for the 161 colours of the release, a minute for two thousand. `rgb`: as of `Palette`, at most
+    65535 colours; ValueError otherwise.
     """
     cdef const double[:, ::1] rows = rgb_rows(rgb)
     cdef Palette palette = Palette(rows)
@@ -386,7 +387,7 @@ def read_grid(bytes grid not None, const double[:, ::1] rows):
         raise ValueError("grid is truncated")
     cells, lengths, members = np.split(numbers, [GRID_CELLS, GRID_CELLS + count])
     ends = np.cumsum(lengths, dtype=np.int64)
-    if len(members) != (ends[-1] if count else 0):
+    if len(members) != lengths.sum(dtype=np.int64):
         raise ValueError("grid is truncated, or longer than its lists")
     begins = ends - lengths
     ascends = np.diff(members.astype(np.int64), prepend=-1) > 0
