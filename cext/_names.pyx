@@ -24,6 +24,8 @@ cdef enum:
     TABLE = 0x10000  # the code points of almost all that is typed
     SLOW = 0xFFFF  # in the table: ask `fold`
     NOTHING = 0xFFFE  # in the table: does not count
+    PAIR = 0xD800  # in the table, from here on: two letters; these numbers are surrogates, never letters themselves
+    PAIRS = 0x400
     NONE = 0  # no node: the root is nobody's child
     CORRECTABLE = 4  # letters of the shortest query in which a typing error is looked for
 
@@ -60,29 +62,37 @@ def fold(text):
 
 # PERF: folding is context-free, so almost every query is folded by looking each code point up.
 cdef uint16_t folded_letters[TABLE]
+cdef Py_UCS4 folded_pairs[PAIRS][2]
 
 
 def _fill_table():
-    cdef Py_ssize_t code
+    cdef Py_ssize_t code, pairs = 0
     for code in range(TABLE):
         folded_letters[code] = code if 0x4E00 <= code <= 0x9FFF else SLOW
     # Latin letters with every mark of pinyin, and loose marks; what is typed around and between Chinese characters:
-    # general punctuation, that of Chinese, and wide forms.
-    for code in [*range(0x370), *range(0x2000, 0x2070), *range(0x3000, 0x3020), *range(0xFF00, 0xFFF0)]:
+    # general punctuation, that of Chinese, and wide forms; signs, numerals and ligatures.
+    for code in [*range(0x370), *range(0x2000, 0x2800), *range(0x3000, 0x3020), *range(0xFB00, 0xFB07),
+                 *range(0xFF00, 0xFFF0)]:
         spelt = _unfolded(chr(code))
         if not spelt:
             folded_letters[code] = NOTHING
         elif len(spelt) == 1 and ord(spelt) < NOTHING:
             folded_letters[code] = ord(spelt)
+        elif len(spelt) == 2 and spelt.isascii() and spelt.isalnum() and pairs < PAIRS:
+            folded_letters[code] = PAIR + pairs
+            folded_pairs[pairs][0] = ord(spelt[0])
+            folded_pairs[pairs][1] = ord(spelt[1])
+            pairs += 1
 
 
 _fill_table()
 
 
 cdef Py_ssize_t fold_short(const Py_UCS4* text, Py_ssize_t length, Py_UCS4* folded) noexcept nogil:
-    """Fold as `fold` does into `folded`, which has room for twice `length`; -1 if only `fold` can."""
+    """Fold as `fold` does into `folded`, which has room for three times `length`; -1 if only `fold` can."""
     cdef Py_ssize_t i, n = 0
-    cdef Py_UCS4 letter
+    cdef Py_UCS4 letter, second
+    cdef uint32_t pair
     cdef bint gap = False
     for i in range(length):
         letter = folded_letters[text[i]] if text[i] < TABLE else SLOW
@@ -93,12 +103,19 @@ cdef Py_ssize_t fold_short(const Py_UCS4* text, Py_ssize_t length, Py_UCS4* fold
         if letter == u" ":
             gap = True
             continue
+        second = 0
+        if PAIR <= letter < PAIR + PAIRS:
+            pair = <uint32_t> letter - PAIR
+            letter, second = folded_pairs[pair][0], folded_pairs[pair][1]
         if n and (gap or is_han(letter) != is_han(folded[n - 1])):
             folded[n] = u" "
             n += 1
         gap = False
         folded[n] = letter
         n += 1
+        if second:
+            folded[n] = second
+            n += 1
     return n
 
 
@@ -255,7 +272,7 @@ cdef class NameIndex:
         below 1 is a ValueError.
         """
         cdef Py_UCS4 text[SHORT]
-        cdef Py_UCS4 short_folded[2 * SHORT]
+        cdef Py_UCS4 short_folded[3 * SHORT]
         cdef Py_UCS4* folded
         cdef Py_ssize_t n, length = PyUnicode_GetLength(q)
         if limit < 1:

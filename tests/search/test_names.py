@@ -148,6 +148,7 @@ HOSTILE = [
     "ß" * 64,
     "粉 " * 32,
     "粉a" * 32,  # twice as long when it is folded
+    "Ⅳ粉" * 32,  # longer still
     "a b " * 16,
     "'" * 64,
     "%_\\\"'; DROP TABLE colours; --",
