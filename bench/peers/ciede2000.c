@@ -58,13 +58,17 @@ void to_lab(const double *rgb, lab *out, size_t n) {
     for (size_t i = 0; i < n; i++) out[i] = lab_of(rgb + 3 * i);
 }
 
+/* The nearest three, nearest first. */
 void nearest(const double *rgb, size_t n, const lab *palette, size_t size, ptrdiff_t *out) {
-    for (size_t i = 0; i < n; i++) {
+    for (size_t i = 0; i < n; i++, out += 3) {
         lab query = lab_of(rgb + 3 * i);
-        double best = INFINITY;
+        double best[3] = {INFINITY, INFINITY, INFINITY};
         for (size_t j = 0; j < size; j++) {
             double difference = ciede2000(query, palette[j]);
-            if (difference < best) { best = difference; out[i] = (ptrdiff_t)j; }
+            int k = 3;
+            for (; k > 0 && difference < best[k - 1]; k--)
+                if (k < 3) { best[k] = best[k - 1]; out[k] = out[k - 1]; }
+            if (k < 3) { best[k] = difference; out[k] = (ptrdiff_t)j; }
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Ways to a CIEDE2000 difference and to the nearest of a palette, as their users would write them."""
+"""Ways to a CIEDE2000 difference and to the nearest three of a palette, as their users would write them."""
 
 import ctypes
 import subprocess
@@ -12,9 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sepu
+from sepu._palette import paths
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
+
+TOP = 3
 
 
 class Colours(Protocol):
@@ -25,7 +28,7 @@ class Colours(Protocol):
 
     def __init__(self, palette: Floats) -> None: ...
     def differences(self, lab1: Floats, lab2: Floats) -> Floats: ...
-    def nearest(self, r: float, g: float, b: float) -> int: ...
+    def nearest(self, r: float, g: float, b: float) -> list[int]: ...
     def nearest_batch(self, rgb: Floats) -> Places: ...
 
 
@@ -40,11 +43,38 @@ class Sepu:
     def differences(self, lab1: Floats, lab2: Floats) -> Floats:
         return sepu.ciede2000(lab1, lab2)
 
-    def nearest(self, r: float, g: float, b: float) -> int:
-        return self.palette.nearest(r, g, b, 1)[0][0]
+    def nearest(self, r: float, g: float, b: float) -> list[int]:
+        return [place for place, _ in self.palette.nearest(r, g, b, TOP)]
 
     def nearest_batch(self, rgb: Floats) -> Places:
-        return self.palette.nearest_batch(rgb, 1)[0][:, 0]
+        return self.palette.nearest_batch(rgb, TOP)[0]
+
+
+class SepuWithoutGrid(Sepu):
+    name = "without its grid"
+
+    def __init__(self, palette: Floats) -> None:
+        self.palette = sepu.Palette(palette)
+
+
+class SepuOnAvx2(Sepu):
+    name = "as on AVX2"
+
+    def __init__(self, palette: Floats) -> None:
+        if "avx2" not in paths():
+            raise ImportError("not an x86-64 with AVX2")
+        self.palette = sepu.Palette(palette, sepu.load().grid, path="avx2")
+
+    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+        return sepu.ciede2000(lab1, lab2, path="avx2")
+
+
+class SepuOnAvx2WithoutGrid(SepuOnAvx2):
+    name = "the same, without grid"
+
+    def __init__(self, palette: Floats) -> None:
+        super().__init__(palette)
+        self.palette = sepu.Palette(palette, path="avx2")
 
 
 class C:
@@ -63,9 +93,9 @@ class C:
         self.palette = np.empty_like(palette)
         self.library.to_lab(self.at(palette), self.at(self.palette), ctypes.c_size_t(self.size))
         self.one = (ctypes.c_double * 3)()
-        self.place = ctypes.c_ssize_t()
+        self.places = (ctypes.c_ssize_t * TOP)()
         self.nearest_of = self.library.nearest
-        self.rest = (ctypes.c_size_t(1), self.at(self.palette), ctypes.c_size_t(self.size), ctypes.byref(self.place))
+        self.rest = (ctypes.c_size_t(1), self.at(self.palette), ctypes.c_size_t(self.size), self.places)
 
     @staticmethod
     def at(array: NDArray[Any]) -> ctypes.c_void_p:
@@ -76,13 +106,13 @@ class C:
         self.library.differences(self.at(lab1), self.at(lab2), self.at(out), ctypes.c_size_t(len(lab1)))
         return out
 
-    def nearest(self, r: float, g: float, b: float) -> int:
+    def nearest(self, r: float, g: float, b: float) -> list[int]:
         self.one[0], self.one[1], self.one[2] = r, g, b
         self.nearest_of(self.one, *self.rest)
-        return self.place.value
+        return list(self.places)
 
     def nearest_batch(self, rgb: Floats) -> Places:
-        out = np.empty(len(rgb), dtype=np.intp)
+        out = np.empty((len(rgb), TOP), dtype=np.intp)
         n, size = ctypes.c_size_t(len(rgb)), ctypes.c_size_t(self.size)
         self.library.nearest(self.at(rgb), n, self.at(self.palette), size, self.at(out))
         return out
@@ -105,12 +135,15 @@ class ColourScience:
     def differences(self, lab1: Floats, lab2: Floats) -> Floats:
         return np.asarray(self.colour.delta_E(lab1, lab2, method="CIE 2000"))
 
-    def nearest(self, r: float, g: float, b: float) -> int:
-        return int(np.argmin(self.differences(self.lab(np.array([r, g, b])), self.palette)))
+    def nearest(self, r: float, g: float, b: float) -> list[int]:
+        places: list[int] = np.argsort(self.differences(self.lab(np.array([r, g, b])), self.palette), kind="stable")[
+            :TOP
+        ].tolist()
+        return places
 
     def nearest_batch(self, rgb: Floats) -> Places:
         differences = self.differences(self.lab(rgb)[:, np.newaxis], self.palette)
-        return np.asarray(np.argmin(differences, axis=1))
+        return np.argsort(differences, axis=1, kind="stable")[:, :TOP]
 
 
 class ScikitImage:
@@ -126,14 +159,15 @@ class ScikitImage:
     def differences(self, lab1: Floats, lab2: Floats) -> Floats:
         return np.asarray(self.color.deltaE_ciede2000(lab1, lab2))
 
-    def nearest(self, r: float, g: float, b: float) -> int:
+    def nearest(self, r: float, g: float, b: float) -> list[int]:
         lab = self.color.rgb2lab(np.array([[r, g, b]]) / 255)
-        return int(np.argmin(self.differences(lab, self.palette)))
+        places: list[int] = np.argsort(self.differences(lab, self.palette), kind="stable")[:TOP].tolist()
+        return places
 
     def nearest_batch(self, rgb: Floats) -> Places:
         lab = self.color.rgb2lab(rgb / 255)
         differences = self.differences(lab[:, np.newaxis], self.palette[np.newaxis])
-        return np.asarray(np.argmin(differences, axis=1))
+        return np.argsort(differences, axis=1, kind="stable")[:, :TOP]
 
 
 class Coloraide:
@@ -152,10 +186,10 @@ class Coloraide:
             [self.color("lab-d65", one).delta_e(self.color("lab-d65", two), method="2000") for one, two in pairs]
         )
 
-    def nearest(self, r: float, g: float, b: float) -> int:
+    def nearest(self, r: float, g: float, b: float) -> list[int]:
         colour = self.color("srgb", [r / 255, g / 255, b / 255])
         distances = [colour.delta_e(other, method="2000") for other in self.palette]
-        return distances.index(min(distances))
+        return sorted(range(len(distances)), key=distances.__getitem__)[:TOP]
 
     def nearest_batch(self, rgb: Floats) -> Places:
         return np.array([self.nearest(*row) for row in rgb.tolist()])
@@ -180,13 +214,23 @@ class Colormath:
         pairs = zip(lab1.tolist(), lab2.tolist(), strict=True)
         return np.array([self.delta_e(self.lab(*one), self.lab(*two)) for one, two in pairs])
 
-    def nearest(self, r: float, g: float, b: float) -> int:
+    def nearest(self, r: float, g: float, b: float) -> list[int]:
         query = self.convert(r, g, b)
         distances = [self.delta_e(query, other) for other in self.palette]
-        return distances.index(min(distances))
+        return sorted(range(len(distances)), key=distances.__getitem__)[:TOP]
 
     def nearest_batch(self, rgb: Floats) -> Places:
         return np.array([self.nearest(*row) for row in rgb.tolist()])
 
 
-PEERS: list[type[Colours]] = [Sepu, C, ScikitImage, ColourScience, Coloraide, Colormath]
+PEERS: list[type[Colours]] = [
+    Sepu,
+    SepuWithoutGrid,
+    SepuOnAvx2,
+    SepuOnAvx2WithoutGrid,
+    C,
+    ScikitImage,
+    ColourScience,
+    Coloraide,
+    Colormath,
+]
