@@ -128,6 +128,15 @@ def test_while_kept_running_it_comes_back_from_a_crash(state_dir: Path) -> None:
     assert not running(state_dir)
 
 
+def test_a_cluster_that_was_removed_is_not_made_anew_while_kept_running(state_dir: Path) -> None:
+    with embedded_postgres(state_dir), kept_running(state_dir):
+        pid = int((state_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+        (state_dir / "postgres").rename(state_dir / "removed")
+        os.kill(pid, signal.SIGKILL)
+        time.sleep(3)  # three looks of the watcher
+        assert not (state_dir / "postgres").exists()
+
+
 def test_a_damaged_cluster_is_refused_with_the_end_of_the_log(state_dir: Path) -> None:
     with embedded_postgres(state_dir):
         pass

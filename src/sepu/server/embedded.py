@@ -80,13 +80,14 @@ def kept_running(state_dir: Path) -> Iterator[None]:
 def _watch(state_dir: Path) -> None:
     server = _Server(state_dir.resolve())
     while not select.select([sys.stdin], [], [], _WATCH_SECONDS)[0]:
-        if not server.is_alive():
-            with _open_lock(state_dir / "lock") as lock:
-                fcntl.flock(lock, fcntl.LOCK_EX)
-                try:
+        # A cluster that somebody removed is not made anew behind their back.
+        if server.is_made() and not server.is_alive():
+            try:
+                with _open_lock(state_dir / "lock") as lock:
+                    fcntl.flock(lock, fcntl.LOCK_EX)
                     server.start()
-                except StartError as error:
-                    print(f"sepu: {error}", file=sys.stderr)  # noqa: T201
+            except StartError as error:
+                print(f"sepu: {error}", file=sys.stderr)  # noqa: T201
 
 
 def _open_lock(path: Path) -> IO[bytes]:
@@ -119,6 +120,10 @@ class _Server:
     @property
     def url(self) -> str:
         return f"postgresql://sepu@/postgres?host={quote(str(self._sockets), safe='')}"
+
+    def is_made(self) -> bool:
+        """Whether there is a cluster to run."""
+        return self._data.exists()
 
     def is_alive(self) -> bool:
         """Whether the server's process is there; cheap enough to ask every second."""
@@ -171,7 +176,7 @@ class _Server:
             # In the temporary directory anybody could have made it first, and would then be our database.
             raise StartError(f"{self._sockets} belongs to somebody else; choose a shorter --state-dir")
         self._give(self._sockets)
-        if not self._data.exists():
+        if not self.is_made():
             self._initialise()
         elif self._data.stat().st_uid != owner:
             raise StartError(
