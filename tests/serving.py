@@ -111,6 +111,12 @@ class Server:
             self._kept = connection
         return response
 
+    def hang_up(self) -> None:
+        """Closes the kept connection."""
+        if self._kept is not None:
+            self._kept.close()
+            self._kept = None
+
     def workers(self) -> list[int]:
         """The process ids of the workers."""
         found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False)
@@ -147,6 +153,7 @@ def serving(worker: str, database_url: str, *, workers: int = 2, ready: str = "/
             _await_ready(server, ready)
             yield server
         finally:
+            server.hang_up()
             process.send_signal(signal.SIGTERM)
             try:
                 process.wait(40)

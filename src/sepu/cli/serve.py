@@ -2,6 +2,7 @@
 
 import logging
 from contextlib import ExitStack
+from ipaddress import ip_network
 from pathlib import Path
 from typing import get_args
 
@@ -10,6 +11,7 @@ import click
 from sepu.cli.database import connect, database, database_options, told_clearly
 from sepu.cli.output import echo_fields, json_option
 from sepu.http.examples import curls
+from sepu.http.strangers import Network
 from sepu.library.release import load_release
 from sepu.metering import accounts
 from sepu.metering.migrate import migrate
@@ -26,6 +28,23 @@ Try it, in another terminal:
 
 {curls}
 """
+
+
+class Networks(click.ParamType[tuple[Network, ...]]):
+    """Addresses and networks, such as 10.0.0.7,10.1.0.0/16,fd00::/8."""
+
+    name = "networks"
+
+    def convert(
+        self, value: str | tuple[Network, ...], param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Network, ...]:
+        """Parses them."""
+        if isinstance(value, tuple):
+            return value
+        try:
+            return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
 @click.command()
@@ -57,6 +76,14 @@ Try it, in another terminal:
     show_default=True,
     help="Their kind; meinheld only behind a proxy.  [env: SEPU_WORKER]",
 )
+@click.option(
+    "--trusted-proxies",
+    envvar="SEPU_TRUSTED_PROXIES",
+    type=Networks(),
+    default="",
+    metavar="NETWORK,...",
+    help="Proxies on other machines, whose X-Forwarded-For is believed.  [env: SEPU_TRUSTED_PROXIES]",
+)
 @database_options
 def serve(
     host: str,
@@ -64,6 +91,7 @@ def serve(
     bind: str | None,
     workers: int,
     worker: Worker,
+    trusted_proxies: tuple[Network, ...],
     database_url: str | None,
     state_dir: Path,
 ) -> None:
@@ -72,12 +100,13 @@ def serve(
     address = listen.address(host, port, bind, worker)
     release = load_release()
     with database(database_url, state_dir) as url:
+        server = Server(Settings(address, workers, worker, url, trusted_proxies), release)
         if database_url is not None:
-            Server(Settings(address, workers, worker, url), release).run()
+            server.run()
             return
         _greet(url, address)
         with kept_running(state_dir):
-            Server(Settings(address, workers, worker, url), release).run()
+            server.run()
 
 
 def _greet(url: str, address: str) -> None:

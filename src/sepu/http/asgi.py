@@ -7,7 +7,7 @@ import falcon.asgi
 from falcon.asgi import Request, Response
 
 from sepu.http import routes
-from sepu.http.endpoints import Endpoint, MatchEndpoint, Verdict
+from sepu.http.endpoints import Endpoint, Verdict
 from sepu.http.exchange import RequestIds, new_request_id, reply_to, send
 from sepu.http.replies import Reply
 from sepu.http.service import HEALTHY, NOT_READY, Service
@@ -50,7 +50,7 @@ class _Get(_Resource):
 
 
 class _Match(_Resource):
-    def __init__(self, endpoint: MatchEndpoint, ledger: AsyncLedger, request_ids: RequestIds) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: AsyncLedger, request_ids: RequestIds) -> None:
         super().__init__(ledger, request_ids)
         self._endpoint = endpoint
 

@@ -6,6 +6,7 @@ missing right and the abuse limit come first.
 """
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
@@ -13,6 +14,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from sepu.http.replies import JSON, Reply, error, usage_headers
+from sepu.http.strangers import Peer, Strangers
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.keys import Credential, credential
 from sepu.operations.errors import InputError
@@ -26,22 +28,12 @@ _LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
 _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 
-class Head(Protocol):
+class Head(Peer, Protocol):
     """The head of a request; Falcon's requests are such."""
 
     @property
     def query_string(self) -> str:
         """Still percent-encoded."""
-
-    def get_header(self, name: str) -> str | None:
-        """The value; several of one name are joined by commas."""
-
-
-class Endpoint(Protocol):
-    """An endpoint that reads no body."""
-
-    def judge(self, head: Head) -> "Verdict":
-        """The reply, or what to ask the ledger first."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,6 +49,7 @@ class Pending(Generic[T]):
 Verdict = Reply | Pending[Any]
 
 _UNAUTHORIZED = error("unauthorized")
+_RATE_LIMITED = error("rate_limited")
 _LEDGER_DOWN = error("internal_error")
 _COMMIT_FAILED = error("usage_commit_failed")
 
@@ -89,26 +82,53 @@ def _conclude_metered(metered: Metered) -> Reply:
     return Reply(200, usage, metered.body)
 
 
-class LibraryEndpoint:
-    """GET /v1/library."""
+class Endpoint(ABC):
+    """An endpoint, after the API key's form and the limit on unknown keys, which come first everywhere."""
 
-    def __init__(self, metadata: bytes) -> None:
-        self._reply = Reply(200, body=metadata)
+    def __init__(self, strangers: Strangers) -> None:
+        self._strangers = strangers
 
-    def judge(self, head: Head) -> Verdict:
-        """Admits, then answers the same to everyone."""
-        holder = _credential(head)
-        return _UNAUTHORIZED if holder is None else _admitted(holder, self._reply, _LEDGER_DOWN)
-
-
-class UsageEndpoint:
-    """GET /v1/usage."""
-
-    def judge(self, head: Head) -> Verdict:
-        """Admits and reads both meters."""
+    def judge(self, head: Head, body: bytes = b"") -> Verdict:
+        """The reply, or what to ask the ledger first. Of a body beyond the limit one byte more is enough."""
         holder = _credential(head)
         if holder is None:
             return _UNAUTHORIZED
+        if self._strangers.held_back(holder, head):
+            return _RATE_LIMITED
+        pending = self.decide(holder, head, body)
+
+        def conclude(answer: object) -> Reply:
+            reply = pending.conclude(answer)
+            if reply.status == _UNAUTHORIZED.status:
+                self._strangers.refuse(holder, head)
+            else:
+                self._strangers.accept(holder)
+            return reply
+
+        return Pending(pending.command, conclude, pending.unavailable)
+
+    @abstractmethod
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
+        """What to ask the ledger for a request with a well-formed key."""
+
+
+class LibraryEndpoint(Endpoint):
+    """GET /v1/library."""
+
+    def __init__(self, strangers: Strangers, metadata: bytes) -> None:
+        super().__init__(strangers)
+        self._reply = Reply(200, body=metadata)
+
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[str]:  # noqa: ARG002
+        """Admits, then answers the same to everyone."""
+        return _admitted(holder, self._reply, _LEDGER_DOWN)
+
+
+class UsageEndpoint(Endpoint):
+    """GET /v1/usage."""
+
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[UsageReport]:  # noqa: ARG002
+        """Admits and reads both meters."""
 
         def conclude(report: UsageReport) -> Reply:
             if report.outcome != "ok":
@@ -126,17 +146,15 @@ class UsageEndpoint:
         return Pending(read_usage(holder), conclude, _LEDGER_DOWN)
 
 
-class MatchEndpoint:
+class MatchEndpoint(Endpoint):
     """POST /v1/match."""
 
-    def __init__(self, matcher: Matcher) -> None:
+    def __init__(self, strangers: Strangers, matcher: Matcher) -> None:
+        super().__init__(strangers)
         self._matcher = matcher
 
-    def judge(self, head: Head, body: bytes) -> Verdict:
-        """Computes the response, then charges for it. Of a body beyond the limit one byte more is enough."""
-        holder = _credential(head)
-        if holder is None:
-            return _UNAUTHORIZED
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
+        """Computes the response, then charges for it."""
         try:
             key = _idempotency_key(head)
             request = _match_input(head, body)
@@ -165,17 +183,15 @@ def _declared_length(head: Head) -> int:
     return int(length) if _LENGTH.fullmatch(length) else 0
 
 
-class SearchEndpoint:
+class SearchEndpoint(Endpoint):
     """GET /v1/search."""
 
-    def __init__(self, searcher: Searcher) -> None:
+    def __init__(self, strangers: Strangers, searcher: Searcher) -> None:
+        super().__init__(strangers)
         self._searcher = searcher
 
-    def judge(self, head: Head) -> Verdict:
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:  # noqa: ARG002
         """Computes the response, then charges for it."""
-        holder = _credential(head)
-        if holder is None:
-            return _UNAUTHORIZED
         try:
             key = _idempotency_key(head)
             request = parse_search(head.query_string)

@@ -1,5 +1,6 @@
 """The endpoints over one release of the library."""
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Self
 
@@ -7,6 +8,7 @@ import msgspec
 
 from sepu.http.endpoints import LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.http.replies import Reply, error
+from sepu.http.strangers import Network, Strangers
 from sepu.library.records import Mode
 from sepu.library.release import Release
 from sepu.operations.color import color
@@ -40,13 +42,16 @@ class Service:
     search: SearchEndpoint
 
     @classmethod
-    def of(cls, release: Release) -> Self:
+    def of(cls, release: Release, trusted_proxies: Iterable[Network] = ()) -> Self:
         """Encodes what never changes once, here."""
+        strangers = Strangers(trusted_proxies)
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]
         return cls(
-            library=LibraryEndpoint(msgspec.json.encode(msgspec.convert(manifest, Library, from_attributes=True))),
-            usage=UsageEndpoint(),
-            match=MatchEndpoint(Matcher(release.palette(), colors, manifest.version)),
-            search=SearchEndpoint(Searcher(release.names(), colors, manifest.version)),
+            library=LibraryEndpoint(
+                strangers, msgspec.json.encode(msgspec.convert(manifest, Library, from_attributes=True))
+            ),
+            usage=UsageEndpoint(strangers),
+            match=MatchEndpoint(strangers, Matcher(release.palette(), colors, manifest.version)),
+            search=SearchEndpoint(strangers, Searcher(release.names(), colors, manifest.version)),
         )

@@ -6,7 +6,7 @@ import falcon
 from falcon import Request, Response
 
 from sepu.http import routes
-from sepu.http.endpoints import Endpoint, MatchEndpoint, Verdict
+from sepu.http.endpoints import Endpoint, Verdict
 from sepu.http.exchange import RequestIds, new_request_id, reply_to, send
 from sepu.http.replies import Reply
 from sepu.http.service import HEALTHY, NOT_READY, Service
@@ -49,7 +49,7 @@ class _Get(_Resource):
 
 
 class _Match(_Resource):
-    def __init__(self, endpoint: MatchEndpoint, ledger: Ledger, request_ids: RequestIds) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: Ledger, request_ids: RequestIds) -> None:
         super().__init__(ledger, request_ids)
         self._endpoint = endpoint
 

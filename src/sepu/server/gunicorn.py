@@ -11,6 +11,7 @@ from gunicorn.app.base import BaseApplication
 
 from sepu.http import asgi, wsgi
 from sepu.http.service import Service
+from sepu.http.strangers import Network
 from sepu.library.release import Release
 from sepu.metering.ledger import AsyncLedger, Ledger
 
@@ -35,6 +36,7 @@ class Settings:
     workers: int
     worker: Worker
     database_url: str
+    trusted_proxies: tuple[Network, ...] = ()
 
 
 class Server(BaseApplication):
@@ -42,7 +44,7 @@ class Server(BaseApplication):
 
     def __init__(self, settings: Settings, release: Release) -> None:
         self._settings = settings
-        self._service = Service.of(release)
+        self._service = Service.of(release, settings.trusted_proxies)
         super().__init__()
 
     def run(self) -> None:

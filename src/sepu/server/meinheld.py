@@ -104,6 +104,7 @@ class MeinheldWorker(Worker):
         if self.nr == self.max_requests:
             self.log.info("Autorestarting worker after current request.")
             self._drain()
+        environ["REMOTE_ADDR"] = ""  # as gunicorn has it for a Unix socket; meinheld makes one up
         response: Iterable[bytes] = self.wsgi(environ, start_response)
         return response
 
