@@ -4,11 +4,12 @@
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
 # make bench               the core's own benchmarks
 # make bench-peers         the compiled core beside what its users would take instead
+# make advisories          known vulnerabilities of the pinned requirements; asks PyPI
 # make lock                resolve the pinned requirements anew
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
-.PHONY: build meinheld serve test lint types lock release prove-grid clean prove-search sanitize bench bench-peers
+.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean prove-search sanitize bench bench-peers
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -88,6 +89,16 @@ build/peers/ready: requirements/bench.txt | .venv/ready
 bench-peers: build build/peers/ready
 	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers
 
+build/advisories/ready: requirements/advisories.txt
+	rm -rf build/advisories
+	$(PYTHON) -m venv build/advisories
+	build/advisories/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+advisories: build/advisories/ready
+	build/advisories/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
+		-r requirements/server.txt -r requirements/meinheld.txt -r requirements/dev.txt
+
 release: build
 	$(BIN)/python -m sepu.library.build data/facts data/release
 
@@ -101,6 +112,7 @@ lock: build
 	$(COMPILE) --upgrade --extra server --extra embedded --group dev -o requirements/dev.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --extra server -o requirements/server.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
+	$(COMPILE) --group advisories -o requirements/advisories.txt
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:
