@@ -6,10 +6,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
-from sepu.metering.keys import Credential, credential
+from sepu.metering.keys import Credential, credential, new_account_id
+from sepu.metering.migrate import migrate
 
 
 @pytest.fixture(scope="session")
@@ -18,6 +21,26 @@ def database_url() -> Iterator[str]:
     # Not pytest's own temporary directory: its path is too long for a socket, and closed to the Postgres user.
     with tempfile.TemporaryDirectory(prefix="sepu-test-") as directory, database(None, Path(directory)) as url:
         yield url
+
+
+@pytest.fixture
+def empty_url(database_url: str) -> Iterator[str]:
+    """The connection string of an empty database of the test's own, on the same server."""
+    name = f"empty_{new_account_id()}"
+    with connect(database_url) as root:
+        root.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        try:
+            yield make_conninfo(database_url, dbname=name)
+        finally:
+            root.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+
+
+@pytest.fixture
+def own_url(empty_url: str) -> str:
+    """The same, migrated: for what looks at all accounts."""
+    with connect(empty_url) as opened:
+        migrate(opened)
+    return empty_url
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ import psycopg
 import pytest
 from tests.serving import SEPU
 
+from sepu.cli.database import connect
 from sepu.metering import commands, keys
 from sepu.metering.ledger import Ledger
 
@@ -178,6 +179,37 @@ def test_an_external_database_is_migrated_only_when_told(
         connection.execute("drop database foreign_land")
 
 
+def test_an_audit(run: Run, own_url: str) -> None:
+    account_id = printed(run("account", "create", "--json", SEPU_DATABASE_URL=own_url))["accountId"]
+    clean = printed(run("audit", "--json", SEPU_DATABASE_URL=own_url))
+    assert clean == {"counters": 0, "results": 0, "differences": []}
+    assert run("audit", SEPU_DATABASE_URL=own_url).stdout == "0 counters, 0 stored results: it adds up\n"
+
+    with connect(own_url) as connection:
+        connection.execute(
+            "insert into sepu.usage (account_id, period, meter, committed) values (%s, '2031-03', 'color_match', 77)",
+            (account_id,),
+        )
+    wrong = run("audit", "--json", SEPU_DATABASE_URL=own_url)
+    assert (wrong.returncode, wrong.stderr) == (1, "")
+    difference = {"accountId": account_id, "period": "2031-03", "meter": "color_match"}
+    numbers = {"committed": 77, "pruned": 0, "stored": None}
+    assert json.loads(wrong.stdout) == {"counters": 1, "results": 0, "differences": [{**difference, **numbers}]}
+    shown = run("audit", SEPU_DATABASE_URL=own_url)
+    assert (shown.returncode, shown.stderr) == (1, "")
+    for text in (account_id, "2031-03", "color_match", "77", "1 differences"):
+        assert text in shown.stdout
+
+
+def test_an_audit_that_cannot_check_says_so(run: Run, empty_url: str) -> None:
+    absent = run("audit", SEPU_DATABASE_URL="postgresql://127.0.0.1:1/none")
+    unmigrated = run("audit", "--json", SEPU_DATABASE_URL=empty_url)
+    for done, reason in ((absent, "cannot be reached"), (unmigrated, "sepu db migrate")):
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("sepu: ")
+        assert reason in done.stderr
+
+
 def test_matching_offline(run: Run, tmp_path: Path) -> None:
     nowhere = str(tmp_path / "no-database")
     found = printed(run("match", "#C83C23", "ffffff", "--top", "2", "--json", SEPU_STATE_DIR=nowhere))
@@ -203,7 +235,7 @@ def test_searching_offline(run: Run) -> None:
 def test_help_names_every_command(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
-    for name in ("serve", "db", "plan", "account", "key", "usage", "match", "search"):
+    for name in ("serve", "db", "plan", "account", "audit", "key", "usage", "match", "search"):
         assert f"\n  {name} " in done.stdout
 
 

@@ -4,12 +4,9 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
 
 from sepu.cli.database import connect
 from sepu.metering import accounts, scripts
-from sepu.metering.keys import new_account_id
 from sepu.metering.migrate import MigrationError, holds_migrations, migrate, pending
 
 NAMES = [*(script.name for script in scripts.migrations()), "functions.sql"]
@@ -18,16 +15,10 @@ Session = Callable[[], psycopg.Connection]
 
 
 @pytest.fixture
-def session(database_url: str) -> Iterator[Session]:
+def session(empty_url: str) -> Iterator[Session]:
     """Opens sessions on an empty database."""
-    name = f"empty_{new_account_id()}"
-    with connect(database_url) as root:
-        root.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-        try:
-            with ExitStack() as opened:
-                yield lambda: opened.enter_context(connect(make_conninfo(database_url, dbname=name)))
-        finally:
-            root.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    with ExitStack() as opened:
+        yield lambda: opened.enter_context(connect(empty_url))
 
 
 @pytest.fixture

@@ -1,14 +1,15 @@
 """The commands of `sepu`, and how they fail."""
 
 import importlib
-import sys
 
 import click
 
+from sepu.cli.output import fail
 from sepu.errors import SepuError
 
 _MODULES = {
     "account": "sepu.cli.accounts",
+    "audit": "sepu.cli.audit",
     "db": "sepu.cli.serve",
     "key": "sepu.cli.accounts",
     "match": "sepu.cli.colors",
@@ -56,5 +57,4 @@ def main() -> None:
     try:
         commands.main()
     except SepuError as error:
-        click.echo(f"sepu: {error}", err=True)
-        sys.exit(1)
+        fail(error)

@@ -1,10 +1,13 @@
 """What a command prints: one JSON object for a program, or aligned lines for a person."""
 
+import sys
 from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from typing import Any, NoReturn, TypeVar
 
 import click
 import msgspec
+
+from sepu.errors import SepuError
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -27,3 +30,9 @@ def echo_fields(fields: Mapping[str, object], as_json: bool) -> None:
     width = max(map(len, fields))
     for name, value in fields.items():
         click.echo(f"{name:<{width}}  {'-' if value is None else value}")
+
+
+def fail(error: SepuError, status: int = 1) -> NoReturn:
+    """Tells why, on standard error, and exits."""
+    click.echo(f"sepu: {error}", err=True)
+    sys.exit(status)

@@ -1,0 +1,77 @@
+"""`sepu audit`."""
+
+import sys
+from pathlib import Path
+
+import click
+from rich.console import Console
+from rich.table import Table
+
+from sepu.cli.database import database_connection, database_options
+from sepu.cli.output import echo_json, fail, json_option
+from sepu.errors import SepuError
+from sepu.metering.audit import Audit
+from sepu.metering.audit import audit as audited
+
+_DIFFERENT = 1
+_UNCHECKED = 2  # as of diff and grep; click's own for wrong arguments is the same
+
+
+@click.command()
+@json_option
+@database_options
+def audit(as_json: bool, database_url: str | None, state_dir: Path) -> None:
+    """Check that every unit charged has its stored result, and the reverse.
+
+    For every account, period and meter, committed = pruned + the units of the stored results. Works beside traffic.
+    Exit status: 0, it adds up; 1, there are differences; 2, it could not be checked.
+    """
+    try:
+        with (
+            Console(stderr=True).status("Adding up every stored result ..."),
+            database_connection(database_url, state_dir) as connection,
+        ):
+            found = audited(connection)
+    except SepuError as error:
+        fail(error, _UNCHECKED)
+    if as_json:
+        echo_json(_document(found))
+    else:
+        _show(found)
+    if found.differences:
+        sys.exit(_DIFFERENT)
+
+
+def _document(found: Audit) -> dict[str, object]:
+    return {
+        "counters": found.counters,
+        "results": found.results,
+        "differences": [
+            {
+                "accountId": wrong.account_id,
+                "period": wrong.period,
+                "meter": wrong.meter,
+                "committed": wrong.committed,
+                "pruned": wrong.pruned,
+                "stored": wrong.stored,
+            }
+            for wrong in found.differences
+        ],
+    }
+
+
+def _show(found: Audit) -> None:
+    if found.differences:
+        table = Table("account", "period", "meter")
+        for column in ("committed", "pruned", "stored"):
+            table.add_column(column, justify="right")
+        for wrong in found.differences:
+            numbers = (wrong.committed, wrong.pruned, wrong.stored)
+            table.add_row(
+                wrong.account_id, wrong.period, wrong.meter, *("-" if each is None else str(each) for each in numbers)
+            )
+        Console().print(table)
+    click.echo(
+        f"{found.counters} counters, {found.results} stored results: "
+        + (f"{len(found.differences)} differences" if found.differences else "it adds up")
+    )

@@ -1,0 +1,13 @@
+-- One statement, so one snapshot: a charge writes its counter and its result together, and is seen whole or not at all.
+-- Both sides are read once and joined as aggregates; a result without a counter, or the reverse, is a difference too.
+select count(*) as counters,
+       coalesce(sum(s.results), 0)::bigint as results,
+       coalesce(
+           json_agg(json_build_array(account_id, period, meter, u.committed, u.pruned, s.units)
+                    order by account_id, period, meter)
+               filter (where u.committed is null or u.committed <> u.pruned + coalesce(s.units, 0)),
+           '[]') as differences
+  from sepu.usage u
+  full join (select account_id, period, meter, count(*) as results, sum(units) as units
+               from sepu.stored_result group by account_id, period, meter) s
+ using (account_id, period, meter)

@@ -1,0 +1,153 @@
+"""What the audit must find: every way in which counters and stored results can disagree."""
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from threading import Event
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from sepu.cli.database import connect
+from sepu.metering.audit import Audit, Difference, audit
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer, MakeCustomer
+
+
+@pytest.fixture
+def connection(own_url: str) -> Iterator[psycopg.Connection]:
+    """To a database of the test's own: an audit looks at everybody's accounts."""
+    with connect(own_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def charged(connection: psycopg.Connection, make_customer: "MakeCustomer") -> "Customer":
+    """A customer with 3 + 2 colours in 2 results, and a search; another one is there too."""
+    for customer in (make_customer(), make_customer()):
+        customer.meter(connection, "match-0001", units=3)
+        customer.meter(connection, "match-0002", units=2)
+        customer.meter(connection, "match-0002", units=2)
+        customer.meter(connection, "search-0001", meter="color_search")
+    return customer
+
+
+def test_nothing_adds_up(connection: psycopg.Connection) -> None:
+    assert audit(connection) == Audit(0, 0, ())
+
+
+def test_charges_add_up(connection: psycopg.Connection, charged: "Customer") -> None:
+    assert charged.committed(connection) == {("2031-03", "color_match"): 5, ("2031-03", "color_search"): 1}
+    assert audit(connection) == Audit(4, 6, ())
+
+
+TAMPERED: dict[str, tuple[str, tuple[str, int | None, int | None, int | None]]] = {
+    "a unit more was counted": (
+        "update sepu.usage set committed = committed + 1 where account_id = %s and meter = 'color_match'",
+        ("color_match", 6, 0, 5),
+    ),
+    "a unit less was counted": (
+        "update sepu.usage set committed = committed - 1 where account_id = %s and meter = 'color_match'",
+        ("color_match", 4, 0, 5),
+    ),
+    "a counter was lost": (
+        "delete from sepu.usage where account_id = %s and meter = 'color_match'",
+        ("color_match", None, None, 5),
+    ),
+    "a unit was declared pruned": (
+        "update sepu.usage set pruned = 1 where account_id = %s and meter = 'color_match'",
+        ("color_match", 5, 1, 5),
+    ),
+    "a result was lost": (
+        "delete from sepu.stored_result where account_id = %s and idempotency_key = 'match-0002'",
+        ("color_match", 5, 0, 3),
+    ),
+    "a counter's only result was lost": (
+        "delete from sepu.stored_result where account_id = %s and meter = 'color_search'",
+        ("color_search", 1, 0, None),
+    ),
+    "a result was changed": (
+        "update sepu.stored_result set units = 4 where account_id = %s and idempotency_key = 'match-0002'",
+        ("color_match", 5, 0, 7),
+    ),
+    "a result was stored without a charge": (
+        "insert into sepu.stored_result select account_id, 'match-0003', fingerprint, meter, 4, period, body, "
+        "created_at from sepu.stored_result where account_id = %s and idempotency_key = 'match-0002'",
+        ("color_match", 5, 0, 9),
+    ),
+}
+
+
+@pytest.mark.parametrize("how", TAMPERED)
+def test_a_difference_is_named(connection: psycopg.Connection, charged: "Customer", how: str) -> None:
+    statement, (meter, *numbers) = TAMPERED[how]
+    assert connection.execute(statement.encode(), (charged.account_id,)).rowcount == 1
+    assert audit(connection).differences == (Difference(charged.account_id, "2031-03", meter, *numbers),)
+
+
+def test_a_result_that_changed_its_counter_is_two_differences(
+    connection: psycopg.Connection, charged: "Customer"
+) -> None:
+    for column, value, wrong in (
+        ("period", "2031-04", ("2031-04", "color_match")),
+        ("meter", "color_search", ("2031-03", "color_search")),
+    ):
+        connection.execute("begin")
+        connection.execute(
+            f"update sepu.stored_result set {column} = %s where account_id = %s and units = 3".encode(),
+            (value, charged.account_id),
+        )
+        found = {(each.period, each.meter) for each in audit(connection).differences}
+        assert found == {("2031-03", "color_match"), wrong}
+        connection.execute("rollback")
+    assert audit(connection).differences == ()
+
+
+def test_what_was_pruned_is_accounted_for(connection: psycopg.Connection, charged: "Customer") -> None:
+    connection.execute(
+        "delete from sepu.stored_result where account_id = %s and idempotency_key = 'match-0002'",
+        (charged.account_id,),
+    )
+    connection.execute(
+        "update sepu.usage set pruned = 2 where account_id = %s and meter = 'color_match'", (charged.account_id,)
+    )
+    assert audit(connection) == Audit(4, 5, ())
+
+
+@pytest.mark.parametrize("pruned", [-1, 6])
+def test_no_more_is_pruned_than_was_charged(connection: psycopg.Connection, charged: "Customer", pruned: int) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation, match="usage_pruned_"):
+        connection.execute(
+            "update sepu.usage set pruned = %s where account_id = %s and meter = 'color_match'",
+            (pruned, charged.account_id),
+        )
+
+
+def test_it_is_exact_beside_traffic(
+    connection: psycopg.Connection, own_url: str, make_customer: "MakeCustomer"
+) -> None:
+    customers = [make_customer(match_limit=10**9, requests_per_minute=10**9) for _ in range(2)]
+    enough = Event()
+
+    def traffic(customer: "Customer") -> int:
+        charges = 0
+        with connect(own_url) as session:
+            while not enough.is_set():
+                assert customer.meter(session, f"key-{charges:06}", units=1 + charges % 3).outcome == "charged"
+                charges += 1
+        return charges
+
+    with ThreadPoolExecutor(2) as threads:
+        clients = [threads.submit(traffic, customer) for customer in customers]
+        seen: list[Audit] = []
+        try:
+            while len(seen) < 30 or seen[-1].results < 20:
+                seen.append(audit(connection))
+                assert not any(client.done() for client in clients)
+        finally:
+            enough.set()
+        charges = sum(client.result() for client in clients)
+    assert [found.differences for found in seen if found.differences] == []
+    assert seen[0].results < seen[-1].results, "there was traffic in between"
+    assert audit(connection) == Audit(2, charges, ())
