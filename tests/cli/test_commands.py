@@ -210,6 +210,24 @@ def test_an_audit_that_cannot_check_says_so(run: Run, empty_url: str) -> None:
         assert reason in done.stderr
 
 
+def test_a_prune(run: Run, own_url: str) -> None:
+    api_key = printed(run("account", "create", "--json", SEPU_DATABASE_URL=own_url))["apiKey"]
+    holder = keys.credential(api_key)
+    assert holder is not None
+    with connect(own_url) as connection:
+        for days in (10, 40, 80, 100):
+            connection.execute(
+                "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', 3, '{}', "
+                "now() - make_interval(days => %s))",
+                (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), days),
+            )
+    assert printed(run("prune", "--json", SEPU_DATABASE_URL=own_url)) == {"olderThanDays": 90, "results": 1, "units": 3}
+    again = fields(run("prune", "--older-than-days", "31", SEPU_DATABASE_URL=own_url))
+    assert again == {"olderThanDays": "31", "results": "2", "units": "6"}
+    assert printed(run("audit", "--json", SEPU_DATABASE_URL=own_url))["results"] == 1
+    assert run("prune", "--older-than-days", "30", SEPU_DATABASE_URL=own_url).returncode == 2
+
+
 def test_matching_offline(run: Run, tmp_path: Path) -> None:
     nowhere = str(tmp_path / "no-database")
     found = printed(run("match", "#C83C23", "ffffff", "--top", "2", "--json", SEPU_STATE_DIR=nowhere))
@@ -235,7 +253,7 @@ def test_searching_offline(run: Run) -> None:
 def test_help_names_every_command(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
-    for name in ("serve", "db", "plan", "account", "audit", "key", "usage", "match", "search"):
+    for name in ("serve", "db", "plan", "account", "audit", "key", "prune", "usage", "match", "search"):
         assert f"\n  {name} " in done.stdout
 
 

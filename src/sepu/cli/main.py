@@ -14,6 +14,7 @@ _MODULES = {
     "key": "sepu.cli.accounts",
     "match": "sepu.cli.colors",
     "plan": "sepu.cli.accounts",
+    "prune": "sepu.cli.prune",
     "search": "sepu.cli.colors",
     "serve": "sepu.cli.serve",
     "usage": "sepu.cli.accounts",

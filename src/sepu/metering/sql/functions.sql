@@ -209,3 +209,31 @@ begin
     outcome := 'charged';
     body := p_body;
 end $$;
+
+-- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned.
+--
+-- The counter is locked first, as by a charge, and leads to the results: what no counter has charged is never deleted.
+-- An account's results are found by their primary key. An index on created_at would cost each charge a write, to save
+-- a reading of the account's few thousand rows once in three months.
+create or replace function sepu.prune_results(
+    p_account_id text, p_period text, p_meter text, p_days integer, p_limit integer, p_now timestamptz default now(),
+    out results integer, out units integer
+) language plpgsql volatile as $$
+begin
+    perform from sepu.usage u
+     where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter for update;
+    with gone as (
+        delete from sepu.stored_result s
+         where s.account_id = p_account_id and s.idempotency_key in (
+                   select o.idempotency_key from sepu.stored_result o
+                    where o.account_id = p_account_id and o.period = p_period and o.meter = p_meter
+                      and o.created_at < p_now - make_interval(hours => 24 * p_days)
+                    limit p_limit)
+        returning s.units
+    )
+    select count(*), coalesce(sum(g.units), 0) into results, units from gone g;
+    if results > 0 then
+        update sepu.usage u set pruned = u.pruned + prune_results.units
+         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+    end if;
+end $$;

@@ -1,0 +1,86 @@
+"""Deletes stored results past their retention. What they charged stays counted, so the ledger still adds up."""
+
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import psycopg
+
+from sepu.errors import SepuError
+from sepu.metering import scripts
+
+RETENTION_DAYS = 90
+# No retry within a month is ever charged twice, whatever the operator types; and no charge ever waits for a prune,
+# which locks the counters that it prunes, for those are of past months.
+LEAST_DAYS = 31
+
+# Of one transaction: some tens of milliseconds.
+_RESULTS = 2000
+_COUNTERS = 500
+
+
+class PruneError(SepuError):
+    """The ledger does not add up, and deleting would hide that; the message says where."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction did: counters that are done with, and what it deleted."""
+
+    counters: int
+    results: int
+    units: int
+
+
+def count_prunable(connection: psycopg.Connection, days: int) -> int:
+    """Counters that may have results older than `days`."""
+    (row,) = connection.execute(scripts.statement("count_prunable"), {"days": days}).fetchall()
+    count: int = row[0]
+    return count
+
+
+def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
+    """Deletes results older than `days` by the database's clock, a transaction a batch. May be stopped and repeated.
+
+    Counters are taken in order, so that two prunes at a time wait for each other and never in a circle.
+
+    Raises:
+        PruneError: a counter has charged less than its results say.
+    """
+    after = {"account_id": "", "period": "", "meter": ""}
+    while page := _next_prunable(connection, days, after):
+        after = page[-1]
+        counters = deque(page)
+        while counters:
+            done = results = units = 0
+            with connection.transaction():
+                while counters and results < _RESULTS:
+                    room = _RESULTS - results
+                    deleted, freed = _prune_results(connection, days, counters[0], room)
+                    results += deleted
+                    units += freed
+                    if deleted < room:  # else it may have more
+                        counters.popleft()
+                        done += 1
+            yield Batch(done, results, units)
+
+
+def _next_prunable(connection: psycopg.Connection, days: int, after: dict[str, str]) -> list[dict[str, str]]:
+    rows = connection.execute(
+        scripts.statement("next_prunable"), {"days": days, "limit": _COUNTERS, **after}
+    ).fetchall()
+    return [dict(zip(after, row, strict=True)) for row in rows]
+
+
+def _prune_results(connection: psycopg.Connection, days: int, counter: dict[str, str], limit: int) -> tuple[int, int]:
+    try:
+        (row,) = connection.execute(
+            scripts.statement("prune_results"), {"days": days, "limit": limit, **counter}
+        ).fetchall()
+    except psycopg.errors.CheckViolation as error:
+        raise PruneError(
+            f"account {counter['account_id']} stored more of {counter['meter']} in {counter['period']} than it was "
+            "charged; compare all with: sepu audit"
+        ) from error
+    results, units = row
+    return results, units

@@ -1,0 +1,218 @@
+"""Pruning: what is past retention goes, what was charged stays, and traffic does not notice."""
+
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from threading import Event
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from sepu.cli.database import connect
+from sepu.metering import prune as pruning
+from sepu.metering.audit import Audit, audit
+from sepu.metering.prune import Batch, PruneError, count_prunable, prune
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer, MakeCustomer
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+MINUTE = timedelta(minutes=1)
+
+
+@pytest.fixture
+def connection(own_url: str) -> Iterator[psycopg.Connection]:
+    """To a database of the test's own: a prune takes everybody's results."""
+    with connect(own_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def session(own_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
+    """Opens sessions on that database."""
+    opened: list[psycopg.Connection] = []
+
+    def open_one() -> psycopg.Connection:
+        opened.append(connect(own_url))
+        return opened[-1]
+
+    yield open_one
+    for one in opened:
+        one.close()
+
+
+def total(batches: Iterable[Batch]) -> tuple[int, int]:
+    """Results and units of all batches."""
+    found = list(batches)
+    return sum(batch.results for batch in found), sum(batch.units for batch in found)
+
+
+def keys(connection: psycopg.Connection, customer: "Customer") -> list[str]:
+    rows = connection.execute(
+        "select idempotency_key from sepu.stored_result where account_id = %s order by 1", (customer.account_id,)
+    ).fetchall()
+    return [key for (key,) in rows]
+
+
+def test_only_what_is_past_retention_goes(connection: psycopg.Connection, customer: "Customer") -> None:
+    for name, age, units in (
+        ("ancient", 400 * DAY, 1),
+        ("old", 90 * DAY + MINUTE, 2),
+        ("kept", 90 * DAY - MINUTE, 4),
+        ("new", MINUTE, 8),
+    ):
+        assert customer.meter(connection, f"{name}-match", units=units, at=NOW - age).outcome == "charged"
+        assert customer.meter(connection, f"{name}-search", meter="color_search", at=NOW - age).outcome == "charged"
+    before = customer.committed(connection)
+
+    assert total(prune(connection, 90)) == (4, 5)
+    assert keys(connection, customer) == ["kept-match", "kept-search", "new-match", "new-search"]
+    assert customer.committed(connection) == before, "what was charged stays charged"
+    assert audit(connection).differences == ()
+    assert total(prune(connection, 90)) == (0, 0)
+
+    assert total(prune(connection, 31)) == (2, 5)
+    assert keys(connection, customer) == ["new-match", "new-search"]
+    assert audit(connection).differences == ()
+
+
+def test_afterwards_the_key_is_new_again(connection: psycopg.Connection, customer: "Customer") -> None:
+    customer.meter(connection, what="red", at=NOW - 91 * DAY)
+    assert customer.meter(connection, what="red", at=NOW).outcome == "replayed"
+    assert total(prune(connection, 90)) == (1, 1)
+    assert customer.meter(connection, what="blue", at=NOW).outcome == "charged", "with other input, even"
+    assert sum(customer.committed(connection).values()) == 2
+    assert audit(connection).differences == ()
+
+
+def test_large_accounts_take_several_batches(
+    connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pruning, "_RESULTS", 4)
+    monkeypatch.setattr(pruning, "_COUNTERS", 3)
+    for customer in [make_customer() for _ in range(4)]:
+        for number in range(9):
+            customer.meter(connection, f"key-{number:04}", units=2, at=NOW - 100 * DAY)
+        customer.meter(connection, "search-0001", meter="color_search", at=NOW - 100 * DAY)
+    prunable = count_prunable(connection, 90)
+    assert prunable == 8
+
+    batches = prune(connection, 90)
+    first = next(batches)
+    assert (first.results, first.units, audit(connection).differences) == (4, 8, ())
+    batches.close()  # as Ctrl-C does; the next one goes on
+
+    rest = list(prune(connection, 90))
+    assert max(batch.results for batch in rest) == 4
+    assert sum(batch.results for batch in rest) == 36
+    assert sum(batch.counters for batch in rest) == prunable, "each counter is done with once"
+    assert audit(connection).results == 0
+    assert audit(connection).differences == ()
+
+
+def test_a_batch_happens_as_a_whole_or_not_at_all(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customers = sorted((make_customer() for _ in range(3)), key=lambda customer: customer.account_id)
+    for customer in customers:
+        customer.meter(connection, units=5, at=NOW - 100 * DAY)
+    connection.execute("update sepu.usage set committed = 4 where account_id = %s", (customers[1].account_id,))
+    with pytest.raises(PruneError, match=f"{customers[1].account_id} .* sepu audit"):
+        total(prune(connection, 90))
+    assert [keys(connection, customer) for customer in customers] == [["key-0001"]] * 3
+    assert [found.account_id for found in audit(connection).differences] == [customers[1].account_id]
+
+
+def test_what_no_counter_has_charged_is_not_deleted(connection: psycopg.Connection, customer: "Customer") -> None:
+    customer.meter(connection, at=NOW - 100 * DAY)
+    connection.execute("delete from sepu.usage")
+    assert total(prune(connection, 90)) == (0, 0)
+    assert [found.stored for found in audit(connection).differences] == [1]
+
+
+def test_prunes_beside_traffic_and_each_other(
+    own_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Old and new keys of the same accounts, charged and replayed while several prunes run over them."""
+    monkeypatch.setattr(pruning, "_RESULTS", 7)
+    customers = [make_customer(match_limit=10**9, requests_per_minute=10**9) for _ in range(3)]
+    enough = Event()
+
+    def traffic(customer: "Customer") -> set[str]:
+        outcomes = set()
+        number = 0
+        with connect(own_url) as session:
+            while not enough.is_set():
+                # The functions take the instant: charged in the past, to be pruned at once.
+                at = NOW - 100 * DAY if number % 2 else NOW
+                for _ in range(2):
+                    outcomes.add(customer.meter(session, f"key-{number:06}", units=1 + number % 3, at=at).outcome)
+                number += 1
+        return outcomes
+
+    def prunes() -> int:
+        results = 0
+        with connect(own_url) as session:
+            while not enough.is_set():
+                results += total(prune(session, 90))[0]
+        return results
+
+    with ThreadPoolExecutor(5) as threads:
+        clients = [threads.submit(traffic, customer) for customer in customers]
+        pruners = [threads.submit(prunes) for _ in range(2)]
+        try:
+            for _ in range(40):
+                found = audit(connection)
+                assert found.differences == ()
+                assert not any(client.done() for client in clients)
+                assert not any(pruner.done() for pruner in pruners)
+        finally:
+            enough.set()
+        assert set.union(*(client.result() for client in clients)) == {"charged", "replayed"}
+        assert sum(pruner.result() for pruner in pruners) > 0
+    total(prune(connection, 90))
+    assert audit(connection).differences == ()
+    (row,) = connection.execute("select count(*) from sepu.stored_result where created_at < %s", (NOW,)).fetchall()
+    assert row == (0,)
+
+
+def test_two_prunes_share_a_counter(
+    session: Callable[[], psycopg.Connection],
+    connection: psycopg.Connection,
+    customer: "Customer",
+    until_blocked: Callable[[], None],
+) -> None:
+    for number in range(5):
+        customer.meter(connection, f"key-{number:04}", at=NOW - 91 * DAY)
+    counter = (customer.account_id, f"{NOW - 91 * DAY:%Y-%m}")
+    statement = "select results from sepu.prune_results(%s, %s, 'color_match', 90, 2)"
+    first, second = session(), session()
+    first.execute("begin")
+    assert first.execute(statement, counter).fetchone() == (2,)
+    with ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(lambda: second.execute(statement, counter).fetchone())
+        until_blocked()
+        first.execute("commit")
+        assert waiting.result() == (2,), "others than the first took"
+    assert audit(connection) == Audit(1, 1, ())
+
+
+def test_a_charge_waits_for_no_prune(
+    session: Callable[[], psycopg.Connection], connection: psycopg.Connection, customer: "Customer"
+) -> None:
+    customer.meter(connection, "old-match", at=NOW - 91 * DAY)
+    customer.meter(connection, "new-match", at=NOW)
+    pruner = session()
+    pruner.execute("begin")
+    row = pruner.execute(
+        "select results from sepu.prune_results(%s, %s, 'color_match', 90, 100)",
+        (customer.account_id, f"{NOW - 91 * DAY:%Y-%m}"),
+    ).fetchone()
+    assert row == (1,)
+    connection.execute("set statement_timeout = '20s'")
+    assert customer.meter(connection, "new-again", at=NOW).outcome == "charged"
+    assert customer.meter(connection, "old-match", at=NOW).outcome == "replayed", "it is still there for others"
+    pruner.execute("rollback")
+    assert audit(connection).differences == ()
