@@ -10,6 +10,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sepu.cli.database import connect, database
+from sepu.cli.database import service_url as as_service
 from sepu.metering import accounts
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.migrate import migrate
@@ -21,6 +22,12 @@ def database_url() -> Iterator[str]:
     # Not pytest's own temporary directory: its path is too long for a socket, and closed to the Postgres user.
     with tempfile.TemporaryDirectory(prefix="sepu-test-") as directory, database(None, Path(directory)) as url:
         yield url
+
+
+@pytest.fixture(scope="session")
+def service_url(database_url: str) -> str:
+    """The same database as the service's own role: for tests that serve."""
+    return as_service(database_url)
 
 
 @pytest.fixture

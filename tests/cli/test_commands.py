@@ -10,7 +10,7 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.serving import SEPU
+from tests.serving import SEPU, serving
 
 from sepu.cli.database import connect
 from sepu.metering import commands, keys
@@ -177,6 +177,24 @@ def test_an_external_database_is_migrated_only_when_told(
         assert fields(run("account", "create", SEPU_DATABASE_URL=url))["planId"] == "standard"
     finally:
         connection.execute("drop database foreign_land")
+
+
+def test_a_role_that_serves(run: Run, connection: psycopg.Connection, own_url: str) -> None:
+    connection.execute("create role waiter login")
+    url = psycopg.conninfo.make_conninfo(own_url, user="waiter")
+    try:
+        failed(run("serve", SEPU_DATABASE_URL=url), "permission denied")
+        for _ in range(2):
+            assert printed(run("db", "grant", "waiter", "--json", SEPU_DATABASE_URL=own_url)) == {"role": "waiter"}
+        with serving("asgi", url, workers=1):
+            pass  # it became ready
+        failed(run("db", "grant", "waiter", SEPU_DATABASE_URL=url), "only sepu, who owns the schema")
+        failed(run("db", "grant", "public", SEPU_DATABASE_URL=own_url), "there is no database role 'public'")
+        failed(run("account", "create", SEPU_DATABASE_URL=url), "permission denied")
+    finally:
+        with connect(own_url) as owner:
+            owner.execute("drop owned by waiter")
+        connection.execute("drop role waiter")
 
 
 def test_an_audit(run: Run, own_url: str) -> None:

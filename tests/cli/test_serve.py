@@ -16,6 +16,9 @@ from pathlib import Path
 import pytest
 from tests.serving import SEPU, START_SECONDS, free_port
 
+from sepu.cli.database import connect
+from sepu.server.embedded import embedded_postgres
+
 
 @pytest.fixture
 def state_dir() -> Iterator[Path]:
@@ -122,6 +125,22 @@ def test_a_worker_that_ends_leaves_the_database_running(state_dir: Path, worker:
         booted(log, 2)
         assert answer(curls(printed)[2])[0] == 200
         assert pid_file.read_text() == postgres
+
+
+def test_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> None:
+    port = str(free_port())
+    shown: list[str] = []
+    for _ in range(2):  # the role is made once
+        with serve(state_dir, "--port", port, "--workers", "1") as printed:
+            shown = shown or curls(printed)
+            assert [answer(curl)[0] for curl in shown] == [200] * 4
+            with embedded_postgres(state_dir) as url, connect(url) as connection:
+                found = connection.execute(
+                    "select a.usename, r.rolsuper, has_table_privilege(r.oid, 'sepu.api_key', 'select') "
+                    "from pg_stat_activity a join pg_roles r on r.rolname = a.usename "
+                    "where a.application_name = 'sepu' and a.pid <> pg_backend_pid()"
+                ).fetchall()
+            assert set(found) == {("sepu_service", False, False)}
 
 
 def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> None:

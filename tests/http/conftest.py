@@ -7,9 +7,9 @@ from tests.serving import WORKERS, Server, serving, why_not
 
 
 @pytest.fixture(scope="session", params=WORKERS)
-def server(request: pytest.FixtureRequest, database_url: str) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, service_url: str) -> Iterator[Server]:
     """A running server of each kind in turn."""
     if reason := why_not(request.param):
         pytest.skip(reason)
-    with serving(request.param, database_url) as running:
+    with serving(request.param, service_url) as running:
         yield running

@@ -37,8 +37,8 @@ SIX = '{"colors":[' + ",".join(['{"r":200,"g":60,"b":35}'] * 6) + "]}"
 
 
 @pytest.fixture(scope="module")
-def client(database_url: str) -> Iterator[falcon.testing.TestClient]:
-    ledger = Ledger(database_url, 1)
+def client(service_url: str) -> Iterator[falcon.testing.TestClient]:
+    ledger = Ledger(service_url, 1)
     ledger.open()
     yield falcon.testing.TestClient(wsgi.create_app(Service.of(load_release()), ledger))
     ledger.close()

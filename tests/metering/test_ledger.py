@@ -107,8 +107,8 @@ def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
 
 
 @pytest.fixture
-def gateway(open_gateway: OpenGateway, database_url: str) -> Iterator[Gateway]:
-    with open_gateway(database_url, 4) as opened:
+def gateway(open_gateway: OpenGateway, service_url: str) -> Iterator[Gateway]:
+    with open_gateway(service_url, 4) as opened:
         yield opened
 
 

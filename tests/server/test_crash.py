@@ -42,14 +42,14 @@ def ask(server: Server, api_key: str, idempotency_key: str, body: bytes) -> Resp
 
 @pytest.mark.parametrize("worker", WORKERS)
 def test_killed_workers_lose_no_charge_and_leave_no_key_stuck(
-    worker: str, database_url: str, connection: psycopg.Connection
+    worker: str, service_url: str, connection: psycopg.Connection
 ) -> None:
     if reason := why_not(worker):
         pytest.skip(reason)
     accounts.set_plan(connection, "crash", match_limit=10**6, search_limit=0, requests_per_minute=10**6)
     issued = accounts.create_account(connection, "crash")
     done = threading.Event()
-    with serving(worker, database_url, workers=2) as server:
+    with serving(worker, service_url, workers=2) as server:
 
         def kill() -> int:
             killed = 0

@@ -7,14 +7,17 @@ from typing import Any, TypeVar
 
 import click
 import psycopg
+from psycopg.conninfo import make_conninfo
 
 from sepu.errors import SepuError
 from sepu.metering.migrate import MigrationError, migrate, pending
+from sepu.metering.roles import make_service_role
 from sepu.server.embedded import embedded_postgres
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CONNECT_SECONDS = 5
+_SERVICE_ROLE = "sepu_service"
 
 
 class DatabaseError(SepuError):
@@ -55,11 +58,18 @@ def database(database_url: str | None, state_dir: Path) -> Iterator[str]:
                 migrate(connection)
             yield url
         return
-    with connect(database_url) as connection:
+    with told_clearly(), connect(database_url) as connection:
         if due := pending(connection):
             names = ", ".join(script.name for script in due)
             raise MigrationError(f"the database lacks {names}; apply with: sepu db migrate --database-url ...")
     yield database_url
+
+
+def service_url(url: str) -> str:
+    """From the owner's connection string that of a role which can only serve; makes the role if there is none."""
+    with told_clearly(), connect(url) as connection:
+        make_service_role(connection, _SERVICE_ROLE)
+    return make_conninfo(url, user=_SERVICE_ROLE)
 
 
 @contextmanager

@@ -8,13 +8,14 @@ from typing import get_args
 
 import click
 
-from sepu.cli.database import connect, database, database_options, told_clearly
+from sepu.cli.database import connect, database, database_connection, database_options, service_url, told_clearly
 from sepu.cli.output import echo_fields, json_option
 from sepu.http.examples import curls
 from sepu.http.strangers import Network
 from sepu.library.release import load_release
 from sepu.metering import accounts
 from sepu.metering.migrate import migrate
+from sepu.metering.roles import grant
 from sepu.server import listen
 from sepu.server.embedded import embedded_postgres, kept_running
 from sepu.server.gunicorn import Server, Settings, Worker
@@ -100,13 +101,12 @@ def serve(
     address = listen.address(host, port, bind, worker)
     release = load_release()
     with database(database_url, state_dir) as url:
-        server = Server(Settings(address, workers, worker, url, trusted_proxies), release)
         if database_url is not None:
-            server.run()
+            Server(Settings(address, workers, worker, url, trusted_proxies), release).run()
             return
         _greet(url, address)
         with kept_running(state_dir):
-            server.run()
+            Server(Settings(address, workers, worker, service_url(url), trusted_proxies), release).run()
 
 
 def _greet(url: str, address: str) -> None:
@@ -134,3 +134,17 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
         stack.enter_context(told_clearly())
         applied = migrate(stack.enter_context(connect(url)))
     echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)
+
+
+@db.command("grant")
+@click.argument("role")
+@json_option
+@database_options
+def grant_role(role: str, as_json: bool, database_url: str | None, state_dir: Path) -> None:
+    """Let a database role serve: call the functions that a request calls, and touch nothing else.
+
+    Run by the owner of the schema. `sepu serve` then connects as that role.
+    """
+    with database_connection(database_url, state_dir) as connection:
+        grant(connection, role)
+    echo_fields({"role": role}, as_json)

@@ -3,7 +3,7 @@
 import psycopg
 
 from sepu.errors import SepuError
-from sepu.metering import scripts
+from sepu.metering import roles, scripts
 
 
 class MigrationError(SepuError):
@@ -44,6 +44,8 @@ def migrate(connection: psycopg.Connection) -> list[str]:
         for script in due:
             connection.execute(script.text)
             connection.execute(scripts.statement("record_migration"), {"name": script.name, "sha256": script.sha256})
+        if due:
+            roles.grant_anew(connection)
     return [script.name for script in due]
 
 

@@ -4,6 +4,9 @@
 -- Time is an argument whose default is the database's clock, so that a test can cross a month.
 -- Every statement reads or writes one table by its primary key.
 -- Waits for locks end before the gateway's patience does, so that it learns that nothing happened.
+--
+-- What the service calls runs with the rights of the owner, so that the service's role needs none on the tables; what
+-- these call, and what operators call, is for the owner alone. Nobody's search path matters.
 
 -- Who asks, and what the plan allows: unauthorized, account_unavailable or ok.
 create or replace function sepu.authenticate(
@@ -69,7 +72,7 @@ end $$;
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(),
     out outcome text
-) language plpgsql volatile set lock_timeout = '800ms' as $$
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
 declare
     v_auth record;
 begin
@@ -89,7 +92,7 @@ create or replace function sepu.read_usage(
     out outcome text, out plan_id text, out period text,
     out match_limit integer, out match_committed integer, out match_reserved integer,
     out search_limit integer, out search_committed integer, out search_reserved integer
-) language plpgsql volatile set lock_timeout = '800ms' as $$
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
 declare
     v_auth record;
 begin
@@ -130,7 +133,7 @@ create or replace function sepu.meter_request(
     p_meter text, p_units integer, p_body bytea, p_now timestamptz default now(),
     out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
     out body bytea
-) language plpgsql volatile set lock_timeout = '800ms' as $$
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
 #variable_conflict use_column
 declare
     v_auth       record;
@@ -237,3 +240,6 @@ begin
          where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
     end if;
 end $$;
+
+-- The roles that may call admit, read_usage and meter_request are granted that by name.
+revoke execute on all functions in schema sepu from public;

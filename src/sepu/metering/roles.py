@@ -1,0 +1,60 @@
+"""The service's database roles: they may call the three functions that a request calls, and touch nothing else."""
+
+import psycopg
+from psycopg import sql
+
+from sepu.errors import SepuError
+from sepu.metering import scripts
+
+
+class RoleError(SepuError):
+    """The role cannot be granted anything; the message says why."""
+
+
+def grant(connection: psycopg.Connection, role: str) -> None:
+    """Lets a role serve; granting again changes nothing.
+
+    Raises:
+        RoleError: there is no such role, or the connection is not the owner's.
+    """
+    with connection.transaction():
+        connection.execute(scripts.statement("lock_migrations"))
+        _grant(connection, role)
+
+
+def make_service_role(connection: psycopg.Connection, role: str) -> None:
+    """Makes a role that may log in and serve, unless it is there.
+
+    Raises:
+        RoleError: as for `grant`.
+    """
+    with connection.transaction():
+        connection.execute(scripts.statement("lock_migrations"))  # so that of several servers one makes it
+        if not _exists(connection, role):
+            connection.execute(_naming("create_role", role))
+        _grant(connection, role)
+
+
+def grant_anew(connection: psycopg.Connection) -> None:
+    """Gives the roles that serve already what this release's service needs; in the transaction that migrates."""
+    for (role,) in connection.execute(scripts.statement("read_service_roles")).fetchall():
+        connection.execute(_naming("grant_service", role))
+
+
+def _grant(connection: psycopg.Connection, role: str) -> None:
+    # Postgres would take the name public for everybody, and only warn somebody who may not grant.
+    if not _exists(connection, role):
+        raise RoleError(f"there is no database role {role!r}; make it with: create role {role} login")
+    ((owner, is_owner),) = connection.execute(scripts.statement("read_owner")).fetchall()
+    if not is_owner:
+        raise RoleError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
+    connection.execute(_naming("grant_service", role))
+
+
+def _exists(connection: psycopg.Connection, role: str) -> bool:
+    ((exists,),) = connection.execute(scripts.statement("has_role"), {"role": role}).fetchall()
+    return bool(exists)
+
+
+def _naming(statement: str, role: str) -> sql.Composed:
+    return sql.SQL(scripts.statement(statement)).format(role=sql.Identifier(role))

@@ -1,0 +1,4 @@
+-- All that a service needs, and nothing else: its three functions, and to see that the migrations are there.
+grant usage on schema sepu to {role};
+grant select on sepu.migration to {role};
+grant execute on function sepu.admit, sepu.read_usage, sepu.meter_request to {role}

@@ -1,0 +1,226 @@
+"""The service's role: it serves, and can do nothing else."""
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, LiteralString
+
+import psycopg
+import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from sepu.cli.database import connect
+from sepu.metering import accounts, scripts
+from sepu.metering.keys import new_key_id
+from sepu.metering.ledger import Ledger
+from sepu.metering.migrate import migrate, pending
+from sepu.metering.roles import RoleError, grant, make_service_role
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer
+
+TABLES = ("plan", "account", "api_key", "usage", "stored_result", "request_rate", "migration")
+SERVES = {"admit", "read_usage", "meter_request"}
+
+
+@pytest.fixture
+def service(service_url: str) -> Iterator[psycopg.Connection]:
+    """A session of the service's role."""
+    with connect(service_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def role(connection: psycopg.Connection) -> Iterator[str]:
+    """A role that was granted nothing yet; its name needs quotes."""
+    name = "Test-" + new_key_id("role")
+    connection.execute(sql.SQL("create role {} login").format(sql.Identifier(name)))
+    yield name
+    connection.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))
+    connection.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+
+def names(connection: psycopg.Connection, query: LiteralString, *parameters: str) -> set[str]:
+    return {name for (name,) in connection.execute(query, parameters).fetchall()}
+
+
+def callable_by(connection: psycopg.Connection, role: str) -> set[str]:
+    return names(
+        connection,
+        "select proname from pg_proc where pronamespace = 'sepu'::regnamespace "
+        "and has_function_privilege(%s, oid, 'execute')",
+        role,
+    )
+
+
+def test_it_serves(service: psycopg.Connection, connection: psycopg.Connection, customer: "Customer") -> None:
+    assert customer.meter(service, "key-0001", body=b"[1]").outcome == "charged"
+    assert customer.meter(service, "key-0001").body == b"[1]"
+    assert customer.meter(service, "key-0001", what="blue").outcome == "idempotency_conflict"
+    assert customer.meter(service, "key-0002", units=2000).outcome == "quota_exceeded"
+    assert customer.admit(service) == "ok"
+    usage = service.execute(
+        "select outcome, match_committed from sepu.read_usage(%s, %s, '2031-03-10Z')",
+        (customer.account_id, customer.credential.key_hash),
+    ).fetchone()
+    assert usage == ("ok", 1)
+    assert pending(service) == [], "`sepu serve` asks this when it starts"
+    accounts.revoke_key(connection, customer.key_id)
+    assert customer.admit(service) == "unauthorized"
+
+
+def test_it_is_ready(service_url: str) -> None:
+    ledger = Ledger(service_url, 1)
+    ledger.open()
+    try:
+        assert ledger.ready()
+    finally:
+        ledger.close()
+
+
+def test_the_tables_are_all(connection: psycopg.Connection) -> None:
+    assert names(
+        connection, "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind <> 'i'"
+    ) == set(TABLES)
+
+
+@pytest.mark.parametrize("table", TABLES)
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select * from {}",
+        "select 1 from {}",
+        "insert into {} default values",
+        "update {} set {} = null",
+        "delete from {}",
+        "truncate {}",
+        "begin; lock table {}",
+        "copy {} to stdout",
+        "create index on {} ({})",
+        "create trigger t after insert on {} execute function sepu.admit()",
+        "alter table {} add column own integer",
+        "drop table {}",
+    ],
+)
+def test_it_may_not_touch_a_table(
+    service: psycopg.Connection, connection: psycopg.Connection, table: str, statement: LiteralString
+) -> None:
+    if table == "migration" and statement.startswith(("select", "copy")):
+        return  # readiness looks there
+    column = connection.execute(
+        "select attname from pg_attribute where attrelid = %s::regclass and attnum = 1", (f"sepu.{table}",)
+    ).fetchone()
+    assert column is not None
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        service.execute(sql.SQL(statement).format(sql.Identifier("sepu", table), sql.Identifier(column[0])))
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        "select * from sepu.authenticate('a', '', now())",
+        "select sepu.count_request('a', 0::smallint, 1, now())",
+        "select * from sepu.prune_results('a', '2031-03', 'color_match', 0, 1)",
+        "create table sepu.own (id integer)",
+        "create table public.own (id integer)",
+        "create schema own",
+        "create role own",
+        "create database own",
+        "create or replace function sepu.admit() returns integer language sql return 1",
+        "alter function sepu.admit reset all",
+        "grant execute on function sepu.authenticate to public",
+        "set role sepu",
+        "set session authorization sepu",
+        "select * from pg_authid",
+        "select * from pg_shadow",
+        "select pg_read_file('postgresql.conf')",
+        "copy (select 1) to program 'true'",
+        "alter system set fsync = off",
+        "select pg_reload_conf()",
+    ],
+)
+def test_it_may_do_nothing_else(service: psycopg.Connection, statement: LiteralString) -> None:
+    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+        service.execute(statement)
+
+
+def test_it_may_call_three_functions(connection: psycopg.Connection, service: psycopg.Connection) -> None:
+    assert callable_by(connection, service.info.user) == SERVES
+    others = names(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace") - SERVES
+    assert others >= {"authenticate", "count_request", "prune_results"}
+
+
+def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: psycopg.Connection) -> None:
+    """A search path of the caller's could put the caller's functions and operators under the owner's rights."""
+    found = connection.execute(
+        "select proname, prosecdef, array_to_string(proconfig, ';') from pg_proc "
+        "where pronamespace = 'sepu'::regnamespace"
+    ).fetchall()
+    assert {name for name, is_definer, _ in found if is_definer} == SERVES
+    for name, is_definer, settings in found:
+        assert not is_definer or "search_path=pg_catalog, pg_temp;" in settings, name
+
+
+def test_a_trap_in_the_callers_path_stays_shut(
+    connection: psycopg.Connection, service: psycopg.Connection, customer: "Customer"
+) -> None:
+    """The caller's own `=` for text, in a schema that it puts first, is not called with the owner's rights."""
+    connection.execute("create schema trap")
+    try:
+        connection.execute(
+            "create function trap.equal(text, text) returns boolean language sql return (select 1 / 0 = 1)"
+        )
+        connection.execute("create operator trap.= (leftarg = text, rightarg = text, function = trap.equal)")
+        connection.execute(sql.SQL("grant usage on schema trap to {}").format(sql.Identifier(service.info.user)))
+        service.execute("set search_path = trap, pg_catalog")
+        with pytest.raises(psycopg.errors.DivisionByZero):
+            service.execute("select 'a'::text = 'b'::text")
+        assert customer.meter(service).outcome == "charged"
+        assert customer.admit(service) == "ok"
+    finally:
+        connection.execute("drop schema trap cascade")
+
+
+def test_granting(connection: psycopg.Connection, database_url: str, role: str, customer: "Customer") -> None:
+    with connect(make_conninfo(database_url, user=role)) as session:
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            customer.meter(session)
+        for _ in range(2):  # again changes nothing
+            grant(connection, role)
+            assert callable_by(connection, role) == SERVES
+        assert customer.meter(session).outcome == "charged"
+        with pytest.raises(RoleError, match="only sepu, who owns the schema"):
+            grant(session, role)
+
+
+@pytest.mark.parametrize("name", ["nobody-has-this", "public", "none", 'a"b'])
+def test_granting_to_no_role(connection: psycopg.Connection, name: str) -> None:
+    with pytest.raises(RoleError, match="there is no database role"):
+        grant(connection, name)
+
+
+def test_making_the_role_again_changes_nothing(connection: psycopg.Connection, service: psycopg.Connection) -> None:
+    make_service_role(connection, service.info.user)
+    assert callable_by(connection, service.info.user) == SERVES
+
+
+def test_grants_survive_an_upgrade_and_new_functions_are_nobodys(
+    empty_url: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # An upgrade that brings a function for the service, and one for itself.
+    definer = "returns integer security definer language sql return 1;"
+    created = "".join(f"create or replace function sepu.{name}() {definer}\n" for name in ("newer", "inner"))
+    newer = scripts.functions().text.replace("\nrevoke execute on all", f"\n{created}revoke execute on all")
+    read = scripts.statement
+    with connect(empty_url) as empty:
+        migrate(empty)
+        grant(empty, role)
+        monkeypatch.setattr(scripts, "functions", lambda: scripts.Script("functions.sql", newer))
+        monkeypatch.setattr(
+            scripts, "statement", lambda name: read(name).replace("sepu.admit,", "sepu.admit, sepu.newer,")
+        )
+        assert migrate(empty) == ["functions.sql"]
+        try:
+            assert callable_by(empty, role) == SERVES | {"newer"}
+            assert callable_by(empty, "pg_monitor") == set(), "which was granted nothing"
+        finally:
+            empty.execute(sql.SQL("drop owned by {}").format(sql.Identifier(role)))
