@@ -17,6 +17,7 @@ import pytest
 from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.commands import Command, Metered, Usage, admit, read_usage
+from sepu.metering.joined import JoinedLedger
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import AsyncLedger, Ledger, LedgerUnavailable
 from sepu.metering.migrate import migrate
@@ -58,7 +59,7 @@ class Threads:
 
 
 class EventLoop:
-    def __init__(self, ledger: AsyncLedger, runner: asyncio.Runner) -> None:
+    def __init__(self, ledger: AsyncLedger | JoinedLedger, runner: asyncio.Runner) -> None:
         self._ledger = ledger
         self._runner = runner
 
@@ -85,9 +86,16 @@ def threads(url: str, connections: int) -> Iterator[Gateway]:
         ledger.close()
 
 
+def event_loop(url: str, connections: int) -> AbstractContextManager[Gateway]:
+    return in_event_loop(AsyncLedger(url, connections))
+
+
+def joined(url: str, connections: int) -> AbstractContextManager[Gateway]:
+    return in_event_loop(JoinedLedger(AsyncLedger(url, connections)))
+
+
 @contextmanager
-def event_loop(url: str, connections: int) -> Iterator[Gateway]:
-    ledger = AsyncLedger(url, connections)
+def in_event_loop(ledger: AsyncLedger | JoinedLedger) -> Iterator[Gateway]:
     with asyncio.Runner() as runner:
         runner.run(ledger.open())
         try:
@@ -99,9 +107,9 @@ def event_loop(url: str, connections: int) -> Iterator[Gateway]:
 OpenGateway = Callable[[str, int], AbstractContextManager[Gateway]]
 
 
-@pytest.fixture(params=[threads, event_loop])
+@pytest.fixture(params=[threads, event_loop, joined])
 def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
-    """Opens one of the two ledgers."""
+    """Opens a ledger of each kind."""
     opened: OpenGateway = request.param
     return opened
 
@@ -522,7 +530,7 @@ def test_all_connections_are_taken(
         started = monotonic()
         results = ledger.run_all([customer.request(f"key-{number:04}") for number in range(12)])
         assert monotonic() - started < PATIENCE
-    assert {type(result) for result in results} == {LedgerUnavailable}
+    assert all(isinstance(result, LedgerUnavailable) for result in results)
 
 
 def test_outage(open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture) -> None:
@@ -559,7 +567,7 @@ def test_connections_that_the_server_closed_cost_no_request(
     """As after a restart or a failover, when the pool is full of dead connections."""
     with open_gateway(database_url, connections) as ledger:
         opened: set[int | BaseException] = set()
-        while len(opened) < connections:
+        while len(opened) < (1 if open_gateway is joined else connections):
             answers: list[int | BaseException] = ledger.run_all([BACKEND] * connections)
             opened.update(answers)
         for pid in opened:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tests.metering.conftest import Customer
 
 TABLES = ("plan", "account", "api_key", "usage", "stored_result", "request_rate", "migration")
-SERVES = {"admit", "read_usage", "meter_request"}
+SERVES = {"admit", "admit_each", "read_usage", "read_usage_each", "meter_request", "meter_request_each"}
 
 
 @pytest.fixture
@@ -143,7 +143,7 @@ def test_it_may_do_nothing_else(service: psycopg.Connection, statement: LiteralS
         service.execute(statement)
 
 
-def test_it_may_call_three_functions(connection: psycopg.Connection, service: psycopg.Connection) -> None:
+def test_it_may_call_what_serves(connection: psycopg.Connection, service: psycopg.Connection) -> None:
     assert callable_by(connection, service.info.user) == SERVES
     others = names(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace") - SERVES
     assert others >= {"authenticate", "count_request", "prune_results"}

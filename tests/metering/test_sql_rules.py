@@ -89,8 +89,10 @@ def test_lawful_forms_pass() -> None:
 def test_functions_read_one_table_a_statement(name: str) -> None:
     for statement in functions()[name].split(";"):
         assert not re.search(r"\bjoin\b", statement)
-        for clause in re.findall(r"\bfrom\s+(.*?)(?:\bwhere\b|$)", statement, re.DOTALL):
-            outside = re.sub(r"\([^()]*\)", "", clause)
+        for clause in re.findall(r"\bfrom\s+(.*?)(?:\bwhere\b|\border\b|$)", statement, re.DOTALL):
+            outside, inside = clause, 1
+            while inside:
+                outside, inside = re.subn(r"\([^()]*\)", "", outside)
             assert "," not in outside, clause
 
 
@@ -105,10 +107,12 @@ def test_what_a_request_calls_is_one_statement() -> None:
     for name in ("admit", "read_usage", "meter_request"):
         text = scripts.statement(name)
         assert re.fullmatch(rf"select \* from sepu\.{name}\((%s(, )?)+\)\n", text)
+        text = scripts.statement(f"{name}_each")
+        assert re.fullmatch(rf"select \* from sepu\.{name}_each\(\s*(%s::\w+\[\](, )?)+\s*\)\n", text)
 
 
 def test_functions_that_wait_for_locks_bound_the_wait(connection: psycopg.Connection) -> None:
-    for name in ("admit", "read_usage", "meter_request"):
+    for name in ("admit", "admit_each", "read_usage", "read_usage_each", "meter_request", "meter_request_each"):
         found = connection.execute(
             "select unnest(proconfig) from pg_proc where oid = %s::regproc", (f"sepu.{name}",)
         ).fetchall()

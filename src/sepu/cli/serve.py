@@ -85,6 +85,12 @@ class Networks(click.ParamType[tuple[Network, ...]]):
     metavar="NETWORK,...",
     help="Proxies on other machines, whose X-Forwarded-For is believed.  [env: SEPU_TRUSTED_PROXIES]",
 )
+@click.option(
+    "--join/--no-join",
+    envvar="SEPU_JOIN",
+    default=True,
+    help="Whether simultaneous requests of an asgi worker share calls; not on Citus.  [env: SEPU_JOIN]",
+)
 @database_options
 def serve(
     host: str,
@@ -93,6 +99,7 @@ def serve(
     workers: int,
     worker: Worker,
     trusted_proxies: tuple[Network, ...],
+    join: bool,
     database_url: str | None,
     state_dir: Path,
 ) -> None:
@@ -102,11 +109,11 @@ def serve(
     release = load_release()
     with database(database_url, state_dir) as url:
         if database_url is not None:
-            Server(Settings(address, workers, worker, url, trusted_proxies), release).run()
+            Server(Settings(address, workers, worker, url, trusted_proxies, join), release).run()
             return
         _greet(url, address)
         with kept_running(state_dir):
-            Server(Settings(address, workers, worker, service_url(url), trusted_proxies), release).run()
+            Server(Settings(address, workers, worker, service_url(url), trusted_proxies, join), release).run()
 
 
 def _greet(url: str, address: str) -> None:

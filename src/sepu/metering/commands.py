@@ -76,27 +76,34 @@ class Command(Generic[T]):
     """One statement for the ledger.
 
     `on_duplicate` is the answer when a unique constraint refuses the row: somebody else just stored it.
+    `joined_statement` does the same for arrays of the parameters, and returns rows led by their positions, from 1.
     """
 
     statement: LiteralString
     parameters: tuple[Any, ...]
     read: Callable[[tuple[Any, ...]], T]
     on_duplicate: T | None = None
+    joined_statement: LiteralString | None = None
 
 
 _ADMIT = scripts.statement("admit")
+_ADMIT_EACH = scripts.statement("admit_each")
 _READ_USAGE = scripts.statement("read_usage")
+_READ_USAGE_EACH = scripts.statement("read_usage_each")
 _METER_REQUEST = scripts.statement("meter_request")
+_METER_REQUEST_EACH = scripts.statement("meter_request_each")
 
 
 def admit(credential: Credential) -> Command[str]:
     """A request that charges nothing: `ok`, or the contract's code of the refusal."""
-    return Command(_ADMIT, (credential.account_id, credential.key_hash), _read_outcome)
+    parameters = (credential.account_id, credential.key_hash)
+    return Command(_ADMIT, parameters, _read_outcome, joined_statement=_ADMIT_EACH)
 
 
 def read_usage(credential: Credential) -> Command[UsageReport]:
     """The account's two meters in the current period."""
-    return Command(_READ_USAGE, (credential.account_id, credential.key_hash), _read_usage_report)
+    parameters = (credential.account_id, credential.key_hash)
+    return Command(_READ_USAGE, parameters, _read_usage_report, joined_statement=_READ_USAGE_EACH)
 
 
 def meter_request(credential: Credential, idempotency_key: str, charge: Charge) -> Command[Metered]:
@@ -117,7 +124,8 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge) 
         charge.units,
         charge.body,
     )
-    return Command(_METER_REQUEST, parameters, read, on_duplicate=Metered("request_in_progress"))
+    in_progress = Metered("request_in_progress")
+    return Command(_METER_REQUEST, parameters, read, in_progress, _METER_REQUEST_EACH)
 
 
 def _read_outcome(row: tuple[Any, ...]) -> str:

@@ -6,7 +6,8 @@ cannot tell whether anything was committed, and a retry with the same idempotenc
 
 import logging
 import select
-from typing import Any, TypeVar
+from collections.abc import Sequence
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg.abc import PQGen
@@ -28,6 +29,14 @@ STATEMENT_SECONDS = 1.0
 
 class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
     """The database did not answer, or not in time."""
+
+
+class CallRefused(LedgerUnavailable):
+    """The database refused the statement: nothing of it happened."""
+
+    def __init__(self, *, duplicate: bool) -> None:
+        super().__init__()
+        self.duplicate = duplicate  # by a unique constraint
 
 
 def _bounded(database_url: str) -> str:
@@ -95,16 +104,20 @@ def _hung_up(connection: psycopg.BaseConnection[Any]) -> bool:
     return False
 
 
-def _unavailable(error: Exception) -> LedgerUnavailable:
+def _unavailable(error: Exception, connection: psycopg.BaseConnection[Any] | None) -> LedgerUnavailable:
     """Logs the kind of failure only: a server's message can quote a row."""
-    log.error("ledger unavailable: %s %s", type(error).__name__, getattr(error, "sqlstate", None) or "")
-    return LedgerUnavailable()
+    duplicate = isinstance(error, psycopg.errors.UniqueViolation)
+    if not duplicate:
+        log.error("ledger unavailable: %s %s", type(error).__name__, getattr(error, "sqlstate", None) or "")
+    if connection is None or connection.closed:
+        return LedgerUnavailable()
+    return CallRefused(duplicate=duplicate)  # an autocommit statement that was answered by an error
 
 
-def _answer(command: Command[T], error: psycopg.errors.UniqueViolation) -> T:
-    if command.on_duplicate is None:
-        raise _unavailable(error) from None
-    return command.on_duplicate
+def _answer(command: Command[T], error: LedgerUnavailable) -> T:
+    if isinstance(error, CallRefused) and error.duplicate and command.on_duplicate is not None:
+        return command.on_duplicate
+    raise error from None
 
 
 class Ledger:
@@ -132,13 +145,12 @@ class Ledger:
         Raises:
             LedgerUnavailable: no answer, or not in time.
         """
+        connection = None
         try:
             with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
                 (row,) = cursor.execute(command.statement, command.parameters).fetchall()
-        except psycopg.errors.UniqueViolation as error:
-            return _answer(command, error)
         except (psycopg.Error, PoolTimeout) as error:
-            raise _unavailable(error) from None
+            return _answer(command, _unavailable(error, connection))
         return command.read(row)
 
     def ready(self) -> bool:
@@ -179,14 +191,25 @@ class AsyncLedger:
             LedgerUnavailable: no answer, or not in time.
         """
         try:
-            async with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
-                await cursor.execute(command.statement, command.parameters)
-                (row,) = await cursor.fetchall()
-        except psycopg.errors.UniqueViolation as error:
+            (row,) = await self.call(command.statement, command.parameters)
+        except LedgerUnavailable as error:
             return _answer(command, error)
-        except (psycopg.Error, PoolTimeout) as error:
-            raise _unavailable(error) from None
         return command.read(row)
+
+    async def call(self, statement: LiteralString, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        """Runs one statement and fetches its rows.
+
+        Raises:
+            CallRefused: the database answered with an error, so nothing happened.
+            LedgerUnavailable: no answer, or not in time.
+        """
+        connection = None
+        try:
+            async with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
+                await cursor.execute(statement, parameters)
+                return await cursor.fetchall()
+        except (psycopg.Error, PoolTimeout) as error:
+            raise _unavailable(error, connection) from None
 
     async def ready(self) -> bool:
         """Whether the database answers and holds this release's migrations."""

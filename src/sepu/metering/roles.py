@@ -1,4 +1,4 @@
-"""The service's database roles: they may call the three functions that a request calls, and touch nothing else."""
+"""The service's database roles: they may call the functions that a request calls, and touch nothing else."""
 
 import psycopg
 from psycopg import sql

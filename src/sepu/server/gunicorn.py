@@ -13,6 +13,7 @@ from sepu.http import asgi, wsgi
 from sepu.http.service import Service
 from sepu.http.strangers import Network
 from sepu.library.release import Release
+from sepu.metering.joined import JoinedLedger
 from sepu.metering.ledger import AsyncLedger, Ledger
 
 Worker = Literal["asgi", "gthread", "meinheld"]
@@ -37,6 +38,7 @@ class Settings:
     worker: Worker
     database_url: str
     trusted_proxies: tuple[Network, ...] = ()
+    join: bool = True  # requests of the asgi worker share calls to the database
 
 
 class Server(BaseApplication):
@@ -86,7 +88,8 @@ class Server(BaseApplication):
         """The application; called by gunicorn in each worker."""
         connections = _CONNECTIONS[self._settings.worker]
         if self._settings.worker == "asgi":
-            return asgi.create_app(self._service, AsyncLedger(self._settings.database_url, connections))
+            alone = AsyncLedger(self._settings.database_url, connections)
+            return asgi.create_app(self._service, JoinedLedger(alone) if self._settings.join else alone)
         ledger = Ledger(self._settings.database_url, connections)
         ledger.open()
         self.cfg.set("worker_exit", lambda _arbiter, _worker: ledger.close())

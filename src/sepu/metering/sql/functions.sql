@@ -69,10 +69,10 @@ begin
 end $$;
 
 -- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
-create or replace function sepu.admit(
-    p_account_id text, p_key_hash bytea, p_now timestamptz default now(),
+create or replace function sepu.admit_one(
+    p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+) language plpgsql volatile as $$
 declare
     v_auth record;
 begin
@@ -87,12 +87,12 @@ begin
 end $$;
 
 -- Both meters of the current month.
-create or replace function sepu.read_usage(
-    p_account_id text, p_key_hash bytea, p_now timestamptz default now(),
+create or replace function sepu.read_usage_one(
+    p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out period text,
     out match_limit integer, out match_committed integer, out match_reserved integer,
     out search_limit integer, out search_committed integer, out search_reserved integer
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+) language plpgsql volatile as $$
 declare
     v_auth record;
 begin
@@ -112,10 +112,10 @@ begin
     search_limit := v_auth.search_limit;
     select u.committed, u.reserved into match_committed, match_reserved
       from sepu.usage u
-     where u.account_id = p_account_id and u.period = read_usage.period and u.meter = 'color_match';
+     where u.account_id = p_account_id and u.period = read_usage_one.period and u.meter = 'color_match';
     select u.committed, u.reserved into search_committed, search_reserved
       from sepu.usage u
-     where u.account_id = p_account_id and u.period = read_usage.period and u.meter = 'color_search';
+     where u.account_id = p_account_id and u.period = read_usage_one.period and u.meter = 'color_search';
     match_committed := coalesce(match_committed, 0);
     match_reserved := coalesce(match_reserved, 0);
     search_committed := coalesce(search_committed, 0);
@@ -128,12 +128,12 @@ end $$;
 -- Neither is waited for. Not getting the first means that the same input is running. Getting the first but not the
 -- second means that the key's holder has another input, for it would hold the first as well.
 -- Should two executions ever pass (they cannot on one node), the primary key of stored_result refuses the second.
-create or replace function sepu.meter_request(
+create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_now timestamptz default now(),
+    p_meter text, p_units integer, p_body bytea, p_now timestamptz,
     out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
     out body bytea
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+) language plpgsql volatile as $$
 #variable_conflict use_column
 declare
     v_auth       record;
@@ -190,7 +190,7 @@ begin
     period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     unit_limit := case when p_meter = 'color_match' then v_auth.match_limit else v_auth.search_limit end;
     insert into sepu.usage as u (account_id, period, meter, committed)
-    select p_account_id, meter_request.period, p_meter, p_units where p_units <= unit_limit
+    select p_account_id, meter_one.period, p_meter, p_units where p_units <= unit_limit
     on conflict (account_id, period, meter) do update
        set committed = u.committed + excluded.committed
      where u.committed::bigint + u.reserved + excluded.committed <= unit_limit
@@ -199,7 +199,7 @@ begin
         outcome := 'quota_exceeded';
         select u.committed, u.reserved into committed, reserved
           from sepu.usage u
-         where u.account_id = p_account_id and u.period = meter_request.period and u.meter = p_meter;
+         where u.account_id = p_account_id and u.period = meter_one.period and u.meter = p_meter;
         committed := coalesce(committed, 0);
         reserved := coalesce(reserved, 0);
         return;
@@ -208,9 +208,100 @@ begin
     insert into sepu.stored_result
         (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at)
     values
-        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, meter_request.period, p_body, p_now);
+        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, meter_one.period, p_body, p_now);
     outcome := 'charged';
     body := p_body;
+end $$;
+
+-- What the service calls. Each of these has a twin that takes several requests at a time, in one transaction: `at` is a
+-- request's position in the arrays, from 1. A twin takes them in the order of their accounts, so that two of them
+-- do not wait for each other in a circle; and it waits less long for others' locks, because all of its requests do,
+-- and the gateway can then repeat them one by one.
+create or replace function sepu.admit(
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+begin
+    outcome := sepu.admit_one(p_account_id, p_key_hash, p_now);
+end $$;
+
+create or replace function sepu.admit_each(
+    p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
+) returns table (at bigint, outcome text) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms' as $$
+declare
+    v record;
+begin
+    for v in
+        select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
+         order by r.account_id, r.at
+    loop
+        return query select v.at, a.* from sepu.admit_one(v.account_id, v.key_hash, p_now) a;
+    end loop;
+end $$;
+
+create or replace function sepu.read_usage(
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now(),
+    out outcome text, out plan_id text, out period text,
+    out match_limit integer, out match_committed integer, out match_reserved integer,
+    out search_limit integer, out search_committed integer, out search_reserved integer
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+begin
+    select * into outcome, plan_id, period,
+                  match_limit, match_committed, match_reserved, search_limit, search_committed, search_reserved
+      from sepu.read_usage_one(p_account_id, p_key_hash, p_now);
+end $$;
+
+create or replace function sepu.read_usage_each(
+    p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
+) returns table (
+    at bigint, outcome text, plan_id text, period text,
+    match_limit integer, match_committed integer, match_reserved integer,
+    search_limit integer, search_committed integer, search_reserved integer
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms' as $$
+declare
+    v record;
+begin
+    for v in
+        select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
+         order by r.account_id, r.at
+    loop
+        return query select v.at, u.* from sepu.read_usage_one(v.account_id, v.key_hash, p_now) u;
+    end loop;
+end $$;
+
+create or replace function sepu.meter_request(
+    p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
+    p_meter text, p_units integer, p_body bytea, p_now timestamptz default now(),
+    out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
+    out body bytea
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+begin
+    select * into outcome, period, unit_limit, committed, reserved, body
+      from sepu.meter_one(
+               p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now
+           );
+end $$;
+
+create or replace function sepu.meter_request_each(
+    p_account_ids text[], p_key_hashes bytea[], p_idempotency_keys text[], p_fingerprints bytea[],
+    p_meters text[], p_units integer[], p_bodies bytea[], p_now timestamptz default now()
+) returns table (
+    at bigint, outcome text, period text, unit_limit integer, committed integer, reserved integer, body bytea
+) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms' as $$
+declare
+    v record;
+begin
+    for v in
+        select r.*
+          from unnest(p_account_ids, p_key_hashes, p_idempotency_keys, p_fingerprints, p_meters, p_units, p_bodies)
+               with ordinality as r (account_id, key_hash, idempotency_key, fingerprint, meter, units, body, at)
+         order by r.account_id, r.at
+    loop
+        return query
+        select v.at, m.*
+          from sepu.meter_one(
+                   v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now
+               ) m;
+    end loop;
 end $$;
 
 -- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned.
@@ -241,5 +332,5 @@ begin
     end if;
 end $$;
 
--- The roles that may call admit, read_usage and meter_request are granted that by name.
+-- The roles that serve are granted by name what they call.
 revoke execute on all functions in schema sepu from public;

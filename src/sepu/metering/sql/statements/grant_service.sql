@@ -1,4 +1,5 @@
--- All that a service needs, and nothing else: its three functions, and to see that the migrations are there.
+-- All that a service needs, and nothing else: what a request calls, and to see that the migrations are there.
 grant usage on schema sepu to {role};
 grant select on sepu.migration to {role};
-grant execute on function sepu.admit, sepu.read_usage, sepu.meter_request to {role}
+grant execute on function sepu.admit, sepu.read_usage, sepu.meter_request to {role};
+grant execute on function sepu.admit_each, sepu.read_usage_each, sepu.meter_request_each to {role}

@@ -1,0 +1,1 @@
+select * from sepu.admit_each(%s::text[], %s::bytea[])

@@ -1,0 +1,3 @@
+select * from sepu.meter_request_each(
+    %s::text[], %s::bytea[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bytea[]
+)

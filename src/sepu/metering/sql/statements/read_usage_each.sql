@@ -1,0 +1,1 @@
+select * from sepu.read_usage_each(%s::text[], %s::bytea[])

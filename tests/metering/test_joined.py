@@ -1,0 +1,324 @@
+"""Commands that ride together: each gets what it would get alone."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Awaitable, Callable, Sequence
+from time import monotonic
+from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+
+import psycopg
+import pytest
+
+from sepu.metering import accounts, joined
+from sepu.metering.commands import Command, Metered, admit, read_usage
+from sepu.metering.joined import MAX_JOINED, JoinedLedger
+from sepu.metering.keys import Credential, credential
+from sepu.metering.ledger import AsyncLedger, LedgerUnavailable
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer, MakeCustomer
+
+T = TypeVar("T")
+
+Play = Callable[[JoinedLedger], Awaitable[T]]
+
+
+class Recording(AsyncLedger):
+    """Knows how many commands each statement carried."""
+
+    def __init__(self, url: str, connections: int = 4) -> None:
+        super().__init__(url, connections)
+        self.calls: list[int] = []
+
+    async def call(self, statement: LiteralString, parameters: Sequence[Any]) -> list[tuple[Any, ...]]:
+        together = len(parameters[0]) if parameters and isinstance(parameters[0], list) else 1
+        self.calls.append(together)
+        return await super().call(statement, parameters)
+
+
+def play(ledger: AsyncLedger, scene: Play[T]) -> T:
+    async def opened() -> T:
+        company = JoinedLedger(ledger)
+        await company.open()
+        try:
+            return await scene(company)
+        finally:
+            await company.close()
+
+    return asyncio.run(opened())
+
+
+async def together(company: JoinedLedger, commands: Sequence[Command[Any]]) -> list[Any]:
+    return await asyncio.gather(*map(company.run, commands), return_exceptions=True)
+
+
+def outcomes(answers: Sequence[Any]) -> list[str]:
+    return [answer.outcome if isinstance(answer, Metered) else type(answer).__name__ for answer in answers]
+
+
+def test_a_lone_command_goes_at_once(database_url: str, customer: "Customer") -> None:
+    async def scene(company: JoinedLedger) -> None:
+        for number in range(3):
+            assert (await company.run(customer.request(f"key-{number:04}"))).outcome == "charged"
+
+    ledger = Recording(database_url)
+    play(ledger, scene)
+    assert ledger.calls == [1, 1, 1]
+
+
+def test_what_comes_meanwhile_shares_the_next_call(
+    database_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customers = [make_customer() for _ in range(7)]
+    commands = [customers[n % 7].request(f"key-{n:04}", what=f"colour {n}", units=1 + n % 5) for n in range(100)]
+
+    ledger = Recording(database_url)
+    answers = play(ledger, lambda company: together(company, commands))
+    assert ledger.calls == [1, MAX_JOINED, MAX_JOINED, MAX_JOINED, 100 - 1 - 3 * MAX_JOINED]
+    assert [answer.body for answer in answers] == [f'{{"for":"colour {n}"}}'.encode() for n in range(100)]
+    for at, customer in enumerate(customers):
+        units = sum(1 + n % 5 for n in range(100) if n % 7 == at)
+        assert list(customer.committed(connection).values()) == [units]
+        assert customer.stored(connection) == customer.committed(connection)
+        # In a call of one account the counter goes up in the order of arrival.
+        counted = [answers[n].usage.committed for n in range(at, 100, 7)]
+        assert counted == sorted(counted)
+
+
+def test_one_connection_is_enough(database_url: str, connection: psycopg.Connection, customer: "Customer") -> None:
+    async def scene(company: JoinedLedger) -> int:
+        for turn in range(5):
+            kinds = [
+                command
+                for number in range(20)
+                for command in (
+                    customer.request(f"key-{turn}-{number:04}"),
+                    admit(customer.credential),
+                    read_usage(customer.credential),
+                )
+            ]
+            assert not [answer for answer in await together(company, kinds) if isinstance(answer, Exception)]
+        row = connection.execute("select count(*) from pg_stat_activity where application_name = %s", [name]).fetchone()
+        assert row is not None
+        return int(row[0])
+
+    name = f"sepu-{customer.account_id}"
+    assert play(AsyncLedger(f"{database_url}&application_name={name}", 4), scene) == 1
+
+
+def test_each_gets_its_own_answer(
+    database_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    good, poor, gone, shut = make_customer(), make_customer(match_limit=3), make_customer(), make_customer()
+    busy = make_customer(requests_per_minute=1)
+    accounts.revoke_key(connection, gone.key_id)
+    accounts.set_status(connection, shut.account_id, "suspended")
+    commands = [
+        good.request("first-0001"),  # alone
+        good.request("key-0001", what="red"),
+        good.request("key-0001", what="red"),
+        good.request("key-0001", what="blue"),
+        poor.request("key-0001", units=4),
+        poor.request("key-0002", units=3),
+        poor.request("key-0003", units=1),
+        gone.request(),
+        shut.request(),
+        busy.request("key-0001"),
+        busy.request("key-0002"),
+        good.request("key-0002", meter="color_search"),
+    ]
+    ledger = Recording(database_url)
+    answers = play(ledger, lambda company: together(company, commands))
+    assert ledger.calls == [1, 11]
+    assert outcomes(answers) == [
+        "charged", "charged", "replayed", "idempotency_conflict", "quota_exceeded", "charged", "quota_exceeded",
+        "unauthorized", "account_unavailable", "charged", "rate_limited", "charged",
+    ]  # fmt: skip
+    assert answers[2].body == answers[1].body
+    assert answers[11].usage.meter == "color_search"
+
+
+def test_other_kinds_too(database_url: str, make_customer: "MakeCustomer") -> None:
+    customers = [make_customer(match_limit=n) for n in range(1, 6)]
+    unknown = Credential(customers[0].account_id, bytes(32))
+    commands: list[Command[Any]] = [read_usage(unknown)]
+    commands += [read_usage(customer.credential) for customer in customers]
+    commands += [admit(customer.credential) for customer in customers]
+    commands += [read_usage(unknown), admit(unknown)]
+    ledger = Recording(database_url)
+    answers = play(ledger, lambda company: together(company, commands))
+    assert ledger.calls == [1, 6, 6]
+    assert [answer.usage[0].limit for answer in answers[1:6]] == [1, 2, 3, 4, 5]
+    assert answers[6:11] == ["ok"] * 5
+    assert (answers[11].outcome, answers[12]) == ("unauthorized", "unauthorized")
+
+
+def test_what_the_database_refuses_touches_nobody_else(
+    database_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    good, bad = make_customer(), make_customer()
+    commands = [good.request(f"key-{number:04}") for number in range(10)]
+    commands[5] = bad.request("short")  # a check of the table refuses it
+    ledger = Recording(database_url)
+    answers = play(ledger, lambda company: together(company, commands))
+    assert ledger.calls == [1, 9] + [1] * 9
+    assert Counter(outcomes(answers)) == {"charged": 9, "CallRefused": 1}
+    assert isinstance(answers[5], LedgerUnavailable)
+    assert good.stored(connection) == good.committed(connection)
+    assert bad.committed(connection) == {}
+
+
+def test_an_account_whose_row_is_locked_holds_nobody_up_for_long(
+    database_url: str, make_customer: "MakeCustomer", session: Callable[[], psycopg.Connection]
+) -> None:
+    good, stuck = make_customer(), make_customer()
+    other = session()
+    other.execute("begin")
+    stuck.meter(other, "elsewhere-0001")
+
+    async def scene(company: JoinedLedger) -> list[Any]:
+        commands = [good.request(f"key-{number:04}") for number in range(20)]
+        commands[7] = stuck.request("key-0001")
+        return await together(company, commands)
+
+    started = monotonic()
+    answers = play(AsyncLedger(database_url, 4), scene)
+    assert monotonic() - started < 5
+    assert Counter(outcomes(answers)) == {"charged": 19, "CallRefused": 1}
+
+
+def test_who_has_gone_is_not_charged(database_url: str, connection: psycopg.Connection, customer: "Customer") -> None:
+    async def scene(company: JoinedLedger) -> None:
+        running = [asyncio.create_task(company.run(customer.request(f"key-{number:04}"))) for number in range(10)]
+        await asyncio.sleep(0)
+        for task in running[1:4]:
+            task.cancel()
+        answers = await asyncio.gather(*running, return_exceptions=True)
+        assert Counter(type(answer).__name__ for answer in answers) == {"Metered": 7, "CancelledError": 3}
+        # Nor does the one who leads leave the others behind.
+        running = [asyncio.create_task(company.run(customer.request(f"led-{number:04}"))) for number in range(10)]
+        await asyncio.sleep(0)
+        running[0].cancel()
+        answers = await asyncio.gather(*running, return_exceptions=True)
+        assert outcomes(answers[1:]) == ["charged"] * 9
+
+    play(AsyncLedger(database_url, 4), scene)
+    keys = {key for (key,) in connection.execute(
+        "select idempotency_key from sepu.stored_result where account_id = %s", [customer.account_id])}  # fmt: skip
+    assert keys >= {f"key-{number:04}" for number in (0, 4, 5, 6, 7, 8, 9)}
+    assert not keys & {"key-0001", "key-0002", "key-0003"}
+
+
+def test_a_server_that_hangs(database_url: str, connection: psycopg.Connection, customer: "Customer") -> None:
+    async def scene(company: JoinedLedger) -> None:
+        await company.run(admit(customer.credential))
+        ((backend,),) = connection.execute(
+            "select pid from pg_stat_activity where application_name = %s", [name]
+        ).fetchall()
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            started = monotonic()
+            answers = await together(company, [customer.request(f"key-{number:04}") for number in range(100)])
+            assert monotonic() - started < 4
+            assert "LedgerUnavailable" in outcomes(answers)
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        # Whatever was answered meanwhile: the retries of each find its one truth.
+        while True:
+            again = await together(company, [customer.request(f"key-{number:04}") for number in range(100)])
+            if set(outcomes(again)) == {"replayed"}:
+                break
+            assert set(outcomes(again)) <= {"charged", "replayed", "request_in_progress"}
+
+    name = f"sepu-{customer.account_id}"
+    play(AsyncLedger(f"{database_url}&application_name={name}", 4), scene)
+    assert customer.committed(connection) == customer.stored(connection)
+    assert list(customer.committed(connection).values()) == [100]
+
+
+def test_a_lost_connection_fails_its_riders_only(
+    database_url: str, connection: psycopg.Connection, customer: "Customer", session: Callable[[], psycopg.Connection]
+) -> None:
+    other = session()
+    other.execute("begin")
+    customer.meter(other, "elsewhere-0001")
+
+    async def scene(company: JoinedLedger) -> None:
+        running = [asyncio.create_task(company.run(customer.request(f"key-{number:04}"))) for number in range(20)]
+        while not connection.execute("select from pg_locks where not granted").fetchall():
+            await asyncio.sleep(0.005)
+        connection.execute("select pg_terminate_backend(pid) from pg_stat_activity where application_name = %s", [name])
+        other.execute("rollback")
+        answers = await asyncio.gather(*running, return_exceptions=True)
+        assert Counter(outcomes(answers)) == {"charged": 19, "LedgerUnavailable": 1}
+
+    name = f"sepu-{customer.account_id}"
+    play(AsyncLedger(f"{database_url}&application_name={name}", 4), scene)
+
+
+def test_many_workers_and_hot_accounts_do_not_deadlock(
+    database_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customers = [make_customer() for _ in range(4)]
+
+    async def worker(number: int) -> list[Any]:
+        company = JoinedLedger(AsyncLedger(database_url, 4))
+        await company.open()
+        turns = customers if number % 2 else customers[::-1]
+        commands = [
+            turns[n % 4].request(f"key-{n % 50:04}", what=str(n % 50), meter="color_search" if n % 3 else "color_match")
+            for n in range(number, number + 200)
+        ]
+        try:
+            return await together(company, commands)
+        finally:
+            await company.close()
+
+    async def all_workers() -> list[list[Any]]:
+        return await asyncio.gather(*map(worker, range(4)))
+
+    answers = [answer for part in asyncio.run(all_workers()) for answer in part]
+    assert not [answer for answer in answers if isinstance(answer, BaseException)]
+    for customer in customers:
+        assert customer.stored(connection) == customer.committed(connection)
+
+
+def test_a_fault_of_ours_is_told_to_each(database_url: str, customer: "Customer") -> None:
+    def broken(_row: tuple[Any, ...]) -> Metered:
+        raise ZeroDivisionError
+
+    good = customer.request()
+    bad = Command(good.statement, good.parameters, broken, None, good.joined_statement)
+
+    async def scene(company: JoinedLedger) -> None:
+        answers = await together(company, [good, bad, bad])
+        assert outcomes(answers) == ["charged", "ZeroDivisionError", "ZeroDivisionError"]
+        assert (await company.run(good)).outcome == "replayed"
+
+    play(AsyncLedger(database_url, 4), scene)
+
+
+def test_more_than_can_be_served_in_time_is_refused_at_once(
+    database_url: str, customer: "Customer", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(joined, "MAX_WAITING", 10)
+
+    async def scene(company: JoinedLedger) -> list[Any]:
+        return await together(company, [customer.request(f"key-{number:04}") for number in range(15)])
+
+    answers = play(AsyncLedger(database_url, 4), scene)
+    assert outcomes(answers) == ["charged"] * 11 + ["LedgerUnavailable"] * 4
+
+
+def test_an_unknown_key_of_somebody_else(database_url: str, issued: accounts.IssuedKey, customer: "Customer") -> None:
+    """Riding with a known key lends nobody its rights."""
+    known = credential(issued.api_key)
+    assert known is not None
+    forged = Credential(customer.account_id, known.key_hash)
+
+    async def scene(company: JoinedLedger) -> list[Any]:
+        return await together(company, [admit(known), admit(known), admit(forged), admit(customer.credential)])
+
+    assert play(AsyncLedger(database_url, 4), scene) == ["ok", "ok", "unauthorized", "ok"]
