@@ -11,7 +11,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -69,6 +69,7 @@ class Response:
 class Server:
     """A running server; `address` is `HOST:PORT` or `unix:PATH`."""
 
+    worker: str
     address: str
     process: subprocess.Popen[str]
     log: Path
@@ -131,10 +132,18 @@ def free_port() -> int:
 
 
 @contextmanager
-def serving(worker: str, database_url: str, *, workers: int = 2, ready: str = "/readyz") -> Iterator[Server]:
+def serving(
+    worker: str,
+    database_url: str,
+    *,
+    workers: int = 2,
+    ready: str = "/readyz",
+    unix: bool = False,
+    program: Sequence[str] = (str(SEPU),),
+) -> Iterator[Server]:
     """Runs `sepu serve` until the block ends, then stops it gracefully."""
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
-        if worker == "meinheld":
+        if unix or worker == "meinheld":
             where, address = ["--bind", f"unix:{directory}/http"], f"unix:{directory}/http"
         else:
             port = free_port()
@@ -142,13 +151,13 @@ def serving(worker: str, database_url: str, *, workers: int = 2, ready: str = "/
         log = Path(directory) / "log"
         with log.open("w") as output:
             process = subprocess.Popen(
-                [SEPU, "serve", "--worker", worker, "--workers", str(workers), *where],
+                [*program, "serve", "--worker", worker, "--workers", str(workers), *where],
                 env={**os.environ, "SEPU_DATABASE_URL": database_url},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,
             )
-        server = Server(address, process, log)
+        server = Server(worker, address, process, log)
         try:
             _await_ready(server, ready)
             yield server

@@ -1,8 +1,13 @@
-"""Requests that no client library would send: bodies in chunks, broken and cut off."""
+"""Requests that no client library would send: malformed, endless, cut off, and bodies in chunks."""
 
+import json
 import socket
+import struct
+import time
+import uuid
 
 import psycopg
+import pytest
 from tests.serving import Server
 
 from sepu.metering import accounts
@@ -70,3 +75,187 @@ def test_a_body_that_was_cut_off_charges_nothing(
     assert not answer.startswith(b"HTTP/1.1 200")
     assert b"internal_error" not in answer
     assert committed(connection, issued) == 0
+
+
+def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers in lower case, and body of an answer that is whole and alone."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    assert len(body) == int(headers["content-length"])
+    return int(status.split()[1]), headers, body
+
+
+GET = b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\n"
+POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+BAD, URI, HEAD = (400, "bad_request"), (414, "uri_too_long"), (431, "headers_too_large")
+
+
+@pytest.mark.parametrize(
+    ("sent", "refused"),
+    [
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\r\n\r\n", BAD, id="tls"),
+        pytest.param(b"GET /v1/library\r\n\r\n", BAD, id="no-version"),
+        pytest.param(b"GET v1/library HTTP/1.1\r\n\r\n", BAD, id="no-slash"),
+        pytest.param(b"GET /v1/\xff HTTP/1.1\r\n\r\n", BAD, id="non-ascii-path"),
+        pytest.param(b"GET /v1/library HTTP/2.0\r\n\r\n", BAD, id="version"),
+        pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", BAD, id="http2"),
+        pytest.param(b"get /v1/library HTTP/1.1\r\n\r\n", BAD, id="method-in-lower-case"),
+        pytest.param(GET + b"X : y\r\n\r\n", BAD, id="space-before-colon"),
+        pytest.param(GET + b"X: a\0b\r\n\r\n", BAD, id="nul"),
+        pytest.param(GET + b"Host: other\r\n\r\n", BAD, id="two-hosts"),
+        pytest.param(POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", BAD, id="length-and-chunked"),
+        pytest.param(POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", BAD, id="two-lengths"),
+        pytest.param(POST + b"Content-Length: -1\r\n\r\n", BAD, id="negative-length"),
+        pytest.param(POST + b"Content-Type: a/b\r\nContent-Type: a/c\r\n\r\n", BAD, id="two-content-types"),
+        pytest.param(POST + b"Transfer-Encoding: gzip\r\n\r\n", BAD, id="coding"),
+        pytest.param(b"GET /v1/search?q=" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", URI, id="long-uri"),
+        pytest.param(GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", HEAD, id="long-header"),
+        pytest.param(GET + b"X: y\r\n" * 101 + b"\r\n", HEAD, id="many-headers"),
+    ],
+)
+def test_what_is_no_http_is_refused_in_the_contracts_form(
+    server: Server, sent: bytes, refused: tuple[int, str]
+) -> None:
+    needs_no_proxy(server)
+    check_refusal(everything(server, sent), *refused)
+
+
+def check_refusal(answer: bytes, status: int, code: str) -> None:
+    found, headers, body = parsed(answer)
+    request_id = headers["x-request-id"]
+    assert str(uuid.UUID(request_id)) == request_id
+    assert (found, json.loads(body)) == (status, {"error": code, "requestId": request_id})
+    assert headers["content-type"] == "application/json"
+    assert headers["cache-control"] == "no-store"
+    assert headers["connection"] == "close"
+
+
+def needs_no_proxy(server: Server) -> None:
+    if server.address.startswith("unix:"):
+        pytest.skip("meinheld leaves this to the proxy in front of it")
+
+
+def everything(server: Server, *sent: bytes, end: bool = False) -> bytes:
+    """What comes back until the server closes; each part is sent on its own, and then our side closed if told."""
+    answer = b""
+    with server.socket() as raw:
+        for part in sent:
+            raw.sendall(part)
+        if end:
+            raw.shutdown(socket.SHUT_WR)
+        while part := raw.recv(65536):
+            answer += part
+    return answer
+
+
+def asgi_only(server: Server, reason: str) -> None:
+    if server.worker != "asgi":
+        pytest.skip(reason)
+
+
+@pytest.mark.parametrize(
+    ("sent", "refused"),
+    [
+        pytest.param(b"GET /" + b"a" * 40_000, HEAD, id="endless-uri"),
+        pytest.param(GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 4000) for n in range(9)) + b"\r\n", HEAD, id="head"),
+        pytest.param(GET + b"X: a\r\n folded\r\n\r\n", BAD, id="folded"),
+        pytest.param(CHUNKED + b"zz\r\n", BAD, id="chunk-size"),
+        pytest.param(CHUNKED + b"1\r\nxyz", BAD, id="chunk-end"),
+        pytest.param(CHUNKED + b"1;" + b"a" * 200_000, (413, "payload_too_large"), id="endless-extension"),
+        pytest.param(CHUNKED + b"1;x\r\na\r\n" * 25_000, (413, "payload_too_large"), id="extensions"),
+        pytest.param(CHUNKED + b"0\r\n" + b"a: b\r\n" * 40_000, (413, "payload_too_large"), id="endless-trailers"),
+    ],
+)
+def test_the_default_worker_refuses_more(server: Server, sent: bytes, refused: tuple[int, str]) -> None:
+    asgi_only(server, "gthread takes it, says it otherwise, or ends it by time")
+    check_refusal(everything(server, sent), *refused)
+
+
+def test_an_expectation_that_nobody_knows(server: Server) -> None:
+    needs_no_proxy(server)
+    answer = everything(server, GET + b"Expect: tea\r\nConnection: close\r\n\r\n")
+    if server.worker == "gthread":
+        check_refusal(answer, 417, "expectation_failed")
+    else:  # it may be ignored
+        assert parsed(answer)[0] == 401
+
+
+def test_absolute_targets_name_the_same_resource(server: Server, issued: accounts.IssuedKey) -> None:
+    needs_no_proxy(server)
+    head = (
+        b"GET http://sepu.example:80%b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
+    )
+    for target, status in ((b"/v1/usage", 200), (b"/v1/library?x=1", 200), (b"/v1/usag", 404), (b"", 404)):
+        assert parsed(everything(server, head % (target, issued.api_key.encode())))[0] == status
+
+
+def test_an_upgrade_is_ignored(server: Server, issued: accounts.IssuedKey) -> None:
+    needs_no_proxy(server)
+    upgrades = (
+        b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
+        b"Upgrade: websocket\r\n",
+        b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n",
+    )
+    for upgrade in upgrades:
+        head = GET + upgrade + b"Connection: Upgrade\r\nAuthorization: Bearer %b\r\n\r\n" % issued.api_key.encode()
+        answer = everything(server, head + GET + b"Connection: close\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200 OK\r\n")
+        assert answer.count(b"HTTP/1.1 ") == 2
+
+
+def test_one_side_may_close_and_still_read(
+    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+) -> None:
+    needs_no_proxy(server)
+    one = GET + b"Authorization: Bearer %b\r\n\r\n" % issued.api_key.encode()
+    assert everything(server, one * 3, end=True).count(b'{"version":') == 3
+    assert exchange(server, issued, b"Content-Length: %d" % len(ONE), ONE, gone=True).startswith(b"HTTP/1.1 200")
+    assert committed(connection, issued) == 1
+
+
+def test_chunks_without_an_end_charge_nothing(
+    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+) -> None:
+    whole = chunked(ONE)
+    for cut in (len(whole) - 5, len(whole) - 2):  # before the last chunk, and in its end: all of the body has come
+        answer = exchange(server, issued, b"Transfer-Encoding: chunked", whole[:cut], gone=True)
+        assert not answer.startswith(b"HTTP/1.1 200")
+    assert committed(connection, issued) == 0
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_who_leaves_without_the_answer_is_charged_once(
+    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+) -> None:
+    request = b"Content-Length: %d\r\n\r\n%b" % (len(ONE), ONE)
+    head = (
+        b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\n"
+        b"Idempotency-Key: raw-request-1\r\nAuthorization: Bearer %b\r\n" % issued.api_key.encode()
+    )
+    for reset in (False, True):
+        with server.socket() as raw:
+            if reset:
+                raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            raw.sendall(head + request)
+    answer = exchange(server, issued, b"Content-Length: %d" % len(ONE), ONE)
+    if answer.startswith(b"HTTP/1.1 409"):  # the first is still at it
+        time.sleep(2)
+        answer = exchange(server, issued, b"Content-Length: %d" % len(ONE), ONE)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert committed(connection, issued) == 1
+
+
+def test_requests_in_a_row_are_answered_in_order(server: Server, issued: accounts.IssuedKey) -> None:
+    head = b"GET %b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\n\r\n"
+    paths = [b"/v1/library", b"/v1/usage", b"/nowhere", b"/healthz"] * 20
+    row = b"".join(head % (path, issued.api_key.encode()) for path in paths)
+    last = b"GET /readyz HTTP/1.1\r\nHost: sepu\r\nConnection: close\r\n\r\n"
+    rest = everything(server, row, last)
+    for mark in [b'{"version"', b'{"outcome"', b'{"error":"not_found"', b'{"status"'] * 20:
+        body = rest.index(b"\r\n\r\n") + 4
+        assert rest[body:].startswith(mark)
+        rest = rest[rest.index(b"HTTP/1.1 ", body) :]
+    assert rest.startswith(b"HTTP/1.1 200")
+    assert rest.count(b"HTTP/1.1 ") == 1

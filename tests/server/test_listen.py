@@ -1,10 +1,11 @@
 import socket
+import stat
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.serving import free_port
+from tests.serving import free_port, serving
 
 from sepu.server.errors import StartError
 from sepu.server.listen import address
@@ -71,3 +72,8 @@ def test_a_file_in_the_way_and_a_path_too_long(short_dir: Path) -> None:
         address("127.0.0.1", 8000, f"unix:{short_dir}/http", "asgi")
     with pytest.raises(StartError, match="at most 103 bytes"):
         address("127.0.0.1", 8000, f"unix:{short_dir}/{'x' * 104}", "asgi")
+
+
+def test_the_socket_is_for_user_and_group(database_url: str) -> None:
+    with serving("asgi", database_url, workers=1, unix=True) as server:
+        assert stat.S_IMODE(Path(server.address.removeprefix("unix:")).stat().st_mode) == 0o660

@@ -11,6 +11,7 @@ _SOON, _MINUTE, _DAY = "1", "60", "86400"
 
 # code: status, Retry-After
 ERRORS: dict[str, tuple[int, str | None]] = {
+    "bad_request": (400, None),
     "idempotency_key_required": (400, None),
     "idempotency_key_invalid": (400, None),
     "body_required": (400, None),
@@ -21,8 +22,11 @@ ERRORS: dict[str, tuple[int, str | None]] = {
     "method_not_allowed": (405, None),
     "idempotency_conflict": (409, None),
     "request_in_progress": (409, _SOON),
+    "request_timeout": (408, None),
     "payload_too_large": (413, None),
+    "uri_too_long": (414, None),
     "unsupported_media_type": (415, None),
+    "expectation_failed": (417, None),
     "invalid_body": (422, None),
     "invalid_colors": (422, None),
     "invalid_rgb": (422, None),
@@ -32,7 +36,9 @@ ERRORS: dict[str, tuple[int, str | None]] = {
     "unknown_parameter": (422, None),
     "rate_limited": (429, _MINUTE),
     "quota_exceeded": (429, _DAY),
+    "headers_too_large": (431, None),
     "internal_error": (500, None),
+    "overloaded": (503, _SOON),
     "usage_commit_failed": (503, _SOON),
     "not_ready": (503, _SOON),
 }

@@ -15,12 +15,13 @@ from sepu.http.strangers import Network
 from sepu.library.release import Release
 from sepu.metering.joined import JoinedLedger
 from sepu.metering.ledger import AsyncLedger, Ledger
+from sepu.server import patience
 
 Worker = Literal["asgi", "gthread", "meinheld"]
 
 _WORKER_CLASSES: dict[Worker, str] = {
-    "asgi": "asgi",
-    "gthread": "gthread",
+    "asgi": "sepu.server.asgi.AsgiWorker",
+    "gthread": "sepu.server.gthread.GthreadWorker",
     "meinheld": "sepu.server.meinheld.MeinheldWorker",
 }
 _THREADS = 16
@@ -68,10 +69,12 @@ class Server(BaseApplication):
             "worker_class": _WORKER_CLASSES[self._settings.worker],
             "threads": _THREADS if self._settings.worker == "gthread" else 1,
             "asgi_lifespan": "on",
-            "keepalive": 75,
+            "keepalive": patience.IDLE_SECONDS,
+            "worker_connections": patience.CONNECTIONS,
             "limit_request_line": 8190,  # the most that gunicorn takes: a long q is refused by us, not by it
             "timeout": 30,
             "graceful_timeout": 30,
+            "umask": 0o117,  # of the Unix socket: for our user and group, where the proxy belongs
             "control_socket_disable": True,
             "proc_name": "sepu",
         }

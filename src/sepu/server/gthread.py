@@ -1,0 +1,54 @@
+"""gunicorn's gthread worker, with the contract's refusals and an end to every wait for a client."""
+
+import socket
+import time
+from contextlib import suppress
+
+from gunicorn.http import errors
+from gunicorn.workers import gthread
+
+from sepu.http.refusals import refusal
+from sepu.server import patience
+
+# The first that an exception is an instance of; any other ParseException is 400.
+_STATUSES: dict[type[Exception], int] = {
+    errors.LimitRequestLine: 414,
+    errors.LimitRequestHeaders: 431,
+    errors.ExpectationFailed: 417,
+    errors.ParseException: 400,
+}
+
+
+class GthreadWorker(gthread.ThreadWorker):
+    """A thread reads, answers and drains one request at a time; a client that makes it wait too long is cut off."""
+
+    def init_process(self) -> None:
+        """Called by gunicorn in the forked worker."""
+        self._deadlines: dict[gthread.TConn, float] = {}
+        super().init_process()
+
+    def handle(self, conn: gthread.TConn) -> bool:
+        """Called in a thread, for one request."""
+        self._deadlines[conn] = time.monotonic() + patience.REQUEST_SECONDS
+        try:
+            return super().handle(conn)
+        finally:
+            del self._deadlines[conn]
+
+    def murder_pending(self) -> None:
+        """Called by the main thread about once a second."""
+        super().murder_pending()
+        now = time.monotonic()
+        for conn, deadline in list(self._deadlines.items()):
+            if deadline < now:
+                with suppress(OSError):  # the thread may be through with it, or the answer stuck
+                    conn.sock.send(refusal(408), socket.MSG_DONTWAIT)
+                    conn.sock.shutdown(socket.SHUT_RDWR)
+
+    def handle_error(self, req: object, client: socket.socket, addr: object, exc: BaseException) -> None:  # noqa: ARG002
+        """Answers what gunicorn refuses. Its own would log what the client sent, a key perhaps."""
+        status = next((status for kind, status in _STATUSES.items() if isinstance(exc, kind)), 500)
+        if status == 500:
+            self.log.error("Error handling a request: %s", type(exc).__name__)
+        with suppress(OSError):
+            client.send(refusal(status), socket.MSG_DONTWAIT)

@@ -1,0 +1,144 @@
+"""Clients that keep a worker waiting, and clients too many: each wait ends, each number is bounded."""
+
+import socket
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+from tests.serving import Server, serving
+
+from sepu.metering import accounts
+
+HURRIED = """\
+import sys
+from sepu.cli.main import main
+from sepu.server import patience
+patience.REQUEST_SECONDS = 1.5
+patience.ANSWER_SECONDS = 1.5
+patience.LINGER_SECONDS = 0.5
+patience.IDLE_SECONDS = 2
+patience.CONNECTIONS = 40
+main()
+"""
+SOON = 8  # seconds that a machine may take for what is due in two
+GET = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n"
+
+
+@pytest.fixture(scope="module", params=["asgi", "gthread"])
+def server(request: pytest.FixtureRequest, database_url: str) -> Iterator[Server]:
+    with serving(request.param, database_url, workers=1, program=[sys.executable, "-c", HURRIED]) as running:
+        yield running
+
+
+def until_closed(raw: socket.socket) -> bytes:
+    raw.settimeout(SOON)
+    answer = b""
+    try:
+        while part := raw.recv(65536):
+            answer += part
+    except ConnectionResetError:
+        pass
+    return answer
+
+
+def drip(raw: socket.socket, data: bytes) -> bytes:
+    """Sends a byte every tenth of a second until the server has had enough."""
+    deadline = time.monotonic() + SOON
+    raw.settimeout(0.1)
+    for number in range(len(data)):
+        try:
+            raw.sendall(data[number : number + 1])
+            if part := raw.recv(65536):
+                return part + until_closed(raw)
+        except TimeoutError:
+            assert time.monotonic() < deadline, "it may drip for ever"
+    pytest.fail("there was not enough to drip")
+
+
+HEAD = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: patience-1\r\n"
+
+
+def with_body(issued: accounts.IssuedKey, framing: bytes) -> bytes:
+    return HEAD + b"Authorization: Bearer %b\r\n%b\r\n\r\n" % (issued.api_key.encode(), framing)
+
+
+@pytest.mark.parametrize("dripping", [False, True])
+def test_half_a_head_is_ended(server: Server, dripping: bool) -> None:
+    with server.socket() as raw:
+        if dripping:
+            answer = drip(raw, GET + b"X: " + b"x" * 1000)
+        else:
+            raw.sendall(GET)
+            answer = until_closed(raw)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert b'{"error":"request_timeout","requestId":' in answer
+
+
+@pytest.mark.parametrize("framing", [b"Content-Length: 1000", b"Transfer-Encoding: chunked"])
+@pytest.mark.parametrize("dripping", [False, True])
+def test_half_a_body_is_ended(server: Server, issued: accounts.IssuedKey, framing: bytes, dripping: bool) -> None:
+    body = b"1\r\n \r\n" * 200 if framing.endswith(b"chunked") else b" " * 999
+    with server.socket() as raw:
+        raw.sendall(with_body(issued, framing))
+        if dripping:
+            answer = drip(raw, body)
+        else:
+            raw.sendall(body[:60])
+            answer = until_closed(raw)
+    assert answer.startswith(b"HTTP/1.1 408 ")
+    assert "Traceback" not in server.log.read_text()
+
+
+def test_the_second_request_has_a_time_of_its_own(server: Server) -> None:
+    with server.socket() as raw:
+        for _ in range(3):
+            time.sleep(0.8)
+            raw.sendall(GET + b"\r\n")
+            assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
+        raw.sendall(GET)
+        assert until_closed(raw).startswith(b"HTTP/1.1 408 ")
+
+
+def test_idle_connections_are_closed(server: Server) -> None:
+    with server.socket() as silent, server.socket() as kept:
+        kept.sendall(GET + b"\r\n")
+        assert b'{"status":"ok"}' in until_closed(kept)
+        if server.worker == "asgi":  # gthread waits five seconds more, and holds no thread meanwhile
+            assert until_closed(silent) == b""
+
+
+def test_who_does_not_read_is_cut_off(server: Server) -> None:
+    with server.socket() as raw:
+        raw.settimeout(0.5)
+        deadline = time.monotonic() + SOON + 4
+        try:
+            while time.monotonic() < deadline:
+                try:
+                    raw.sendall((GET + b"\r\n") * 100)  # and never reads
+                except TimeoutError:
+                    continue
+            pytest.fail("it still takes requests")
+        except (ConnectionResetError, BrokenPipeError):
+            pass
+    assert server.request("GET", "/healthz").status == 200
+
+
+def test_connections_are_bounded(server: Server) -> None:
+    (pid,) = server.workers()
+    with ExitStack() as stack:
+        held = [stack.enter_context(server.socket()) for _ in range(45)]
+        for raw in held:
+            raw.sendall(GET)
+        answers = [until_closed(raw) for raw in held]
+    late = [answer for answer in answers if answer.startswith(b"HTTP/1.1 408 ")]
+    surplus = [answer for answer in answers if b'{"error":"overloaded","requestId":' in answer]
+    if server.worker == "asgi":
+        assert len(late) == 40
+        assert len(surplus) == 5
+        assert all(b"\r\nRetry-After: 1\r\n" in answer for answer in surplus)
+    else:  # its surplus waits in the kernel's queue
+        assert len(late) == 45
+    assert server.request("GET", "/healthz").status == 200
+    assert server.workers() == [pid]
