@@ -25,6 +25,9 @@ log = logging.getLogger("sepu.ledger")
 # A client is told of an outage within two seconds: half of it for a connection, the rest for the statement.
 CONNECTION_SECONDS = 0.9
 STATEMENT_SECONDS = 1.0
+# More cannot be served in time: on two busy cores a connection charges 100 to 300 times a second, so the last of them
+# waits less than half a second. The surplus is refused at once.
+WAITING_PER_CONNECTION = 50
 
 
 class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
@@ -53,6 +56,7 @@ def _pool(database_url: str, connections: int) -> dict[str, Any]:
         # Connections are made on demand, so after an outage the next request reconnects at once.
         "min_size": 0,
         "max_size": connections,
+        "max_waiting": WAITING_PER_CONNECTION * connections,
         "timeout": CONNECTION_SECONDS,
         "reconnect_timeout": CONNECTION_SECONDS,
         # One autocommit statement a request, and no prepared ones: they are session state, and PgBouncer in transaction
