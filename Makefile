@@ -1,6 +1,7 @@
 # make serve [PORT=8000]   the service on this machine, with its own Postgres
 # make test                lint, types and the whole test suite
 # make prove-search        the name index against the slow reference, for millions of queries
+# make fuzz                hostile clients against a real server, for minutes [WORKER=asgi SECONDS=300 SEED=1]
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
 # make bench               the core's own benchmarks
 # make bench-peers         the compiled core beside what its users would take instead
@@ -9,7 +10,7 @@
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
-.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean prove-search sanitize bench bench-peers
+.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean prove-search fuzz sanitize bench bench-peers
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -76,6 +77,12 @@ SEED ?= 1
 
 prove-search: build
 	@$(BIN)/python -m tests.search.prove $(SEED)
+
+WORKER ?= asgi
+SECONDS ?= 300
+
+fuzz: build meinheld
+	@$(BIN)/python -m tests.fuzz $(WORKER) $(SECONDS) $(SEED)
 
 bench: build
 	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds bench

@@ -101,6 +101,8 @@ class Protocol(ASGIProtocol):
                 timer.cancel()
 
     def _feed_callback_parser(self, data: bytes) -> bool:
+        if self._closed:  # gunicorn's loop has more of them from a client that is gone
+            return False
         if self._callback_parser.is_complete:  # what follows the request at hand; the parser bounds it
             return bool(super()._feed_callback_parser(data))
         if not self._held:

@@ -1,0 +1,26 @@
+"""`make fuzz`: hostile clients for minutes. `make fuzz SECONDS=300 SEED=7 WORKER=gthread`."""
+
+import sys
+import tempfile
+from pathlib import Path
+
+from tests.fuzz.campaign import Campaign
+from tests.serving import serving
+
+from sepu.cli.database import connect, database
+
+
+def main(worker: str, seconds: str, seed: str) -> int:
+    with (
+        tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
+        database(None, Path(directory)) as url,
+        connect(url) as connection,
+        serving(worker, url) as server,
+    ):
+        report = Campaign(server, connection, int(seed)).run(float(seconds))
+    sys.stdout.write(f"{worker}, {seconds} s, seed {seed}: {report}\n")
+    return 1 if report.violations or report.deaths or report.hangs else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,18 @@
+"""The short form of `make fuzz`."""
+
+import psycopg
+import pytest
+from tests.fuzz.campaign import Campaign
+from tests.serving import serving
+
+SECONDS = {"asgi": 8, "gthread": 4}
+
+
+@pytest.mark.parametrize("worker", SECONDS)
+def test_hostile_clients(worker: str, database_url: str, connection: psycopg.Connection) -> None:
+    with serving(worker, database_url) as server:
+        report = Campaign(server, connection, seed_=1).run(SECONDS[worker])
+    assert not report.violations, str(report)
+    assert (report.deaths, report.hangs) == (0, 0), str(report)
+    assert report.answers["200"] > 50
+    assert report.answers["400"] > 50
