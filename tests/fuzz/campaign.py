@@ -33,6 +33,7 @@ QUIET_SECONDS = 0.15  # a client that cannot know whether more comes waits so lo
 SETTLE_SECONDS = 20.0  # in which all that the clients left behind must be gone
 SPARE_DESCRIPTORS = 12  # the pools' connections come and go
 SHOWN = 20
+SHOWN_BYTES = 600
 
 
 class _BrokenError(Exception):
@@ -61,7 +62,7 @@ class Report:
             f"{self.deaths} deaths of workers, {self.resets} connections reset by the server",
             f"{self.probes} probes, {self.hangs} hangs (over {HANG_SECONDS:g} s), the slowest {self.slowest:.2f} s",
             f"descriptors of each worker before and after: {list(self.descriptors.values())}",
-            f"{len(self.violations)} violations",
+            f"{len(self.violations)} violations {dict(Counter(text.split(' b', 1)[0][:30] for text in self.violations))}",
             *self.violations[:SHOWN],
         ]
         return "\n".join(lines)
@@ -151,7 +152,7 @@ class Campaign:
             try:
                 self._converse(rng, account.account_id, seeds, whole, sent)
             except Exception as error:
-                self._violation(f"client {number}: {error!r} after {sent[:1500]!r}")
+                self._violation(f"client {number}: {error!r} after {sent[:SHOWN_BYTES]!r}")
 
     def _converse(self, rng: Random, account_id: str, seeds: list[Seed], whole: bytes, data: bytes) -> None:
         manner = rng.choice(["whole", "whole", "pieces", "drip", "half-close", "half-close", "close", "reset", "deaf"])
@@ -181,7 +182,7 @@ class Campaign:
                         answer += part
         except TimeoutError:
             if data == whole:
-                self._violation(f"no end of answers to {whole[:1500]!r}")
+                self._violation(f"no end of answers to {whole[:SHOWN_BYTES]!r}")
         except OSError:
             torn = True
             with self._lock:
@@ -210,7 +211,7 @@ class Campaign:
                 self._check(answer)
         except (_BrokenError, ValueError):
             if watched:
-                self._violation(f"a broken answer {came[-600:]!r} to {data[:1500]!r}")
+                self._violation(f"a broken answer {came[-600:]!r} to {data[:SHOWN_BYTES]!r}")
         position = 0
         for place, one in enumerate(seeds):
             position += len(one.data)
@@ -223,11 +224,13 @@ class Campaign:
                 if found.status >= 500:
                     continue  # the ledger was late; counted
                 if found.status != one.status or one.mark not in found.body:
-                    self._violation(f"answer {place} is {found.status} {found.body[:300]!r} to {one.data[:1500]!r}")
+                    self._violation(
+                        f"answer {place} is {found.status} {found.body[:300]!r} to {one.data[:SHOWN_BYTES]!r}"
+                    )
                 elif found.status == 200 and one.idempotency_key is not None:
                     self._charged.add((account_id, one.idempotency_key))
             elif watched and data == whole:
-                self._violation(f"no answer {place} to {one.data[:1500]!r}")
+                self._violation(f"no answer {place} to {one.data[:SHOWN_BYTES]!r}")
 
     def _check(self, answer: _Answer) -> None:
         with self._lock:
