@@ -1,5 +1,7 @@
 # make serve [PORT=8000]   the service on this machine, with its own Postgres
 # make test                lint, types and the whole test suite
+# make soak                100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS
+# make test-pgbouncer      the contract and the fault harness through PgBouncer
 # make prove-search        the name index against the slow reference, for millions of queries
 # make fuzz                hostile clients against a real server, for minutes [WORKER=asgi SECONDS=300 SEED=1]
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
@@ -10,7 +12,8 @@
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
-.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean prove-search fuzz sanitize bench bench-peers
+.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean prove-search fuzz sanitize bench \
+	bench-peers soak test-pgbouncer
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -74,6 +77,14 @@ sanitize: build
 	$(SANITIZED) -m pytest --capture=sys -o timeout=600 tests/core tests/search
 
 SEED ?= 1
+
+SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),asgi) --workers $(or $(WORKERS),2)
+
+soak: build
+	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
+
+test-pgbouncer: build
+	$(BIN)/pytest -k pgbouncer
 
 prove-search: build
 	@$(BIN)/python -m tests.search.prove $(SEED)

@@ -1,0 +1,121 @@
+"""Kills and cuts, at random moments, until told to stop."""
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from tests.faults.proxy import Proxy
+from tests.serving import Server
+
+from sepu.server.embedded import embedded_postgres
+
+
+def postmaster(state_dir: Path) -> int | None:
+    """Its process id, or None while Postgres does not run."""
+    try:
+        return int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+    except (OSError, ValueError, IndexError):
+        return None
+
+
+def back_ends(state_dir: Path) -> list[int]:
+    """The process ids that serve clients."""
+    found = subprocess.run(
+        ["pgrep", "-P", str(postmaster(state_dir) or 0), "-f", r"\[local\]"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return [int(line) for line in found.stdout.split()]
+
+
+async def stop_at_once(state_dir: Path) -> None:
+    """Stops Postgres in its `immediate` mode: as good as a crash."""
+    if (pid := postmaster(state_dir)) is not None:
+        os.kill(pid, signal.SIGQUIT)
+    while postmaster(state_dir) is not None:
+        await asyncio.sleep(0.02)
+
+
+def start(state_dir: Path) -> None:
+    """Starts Postgres again; another user of the directory keeps it running."""
+    with embedded_postgres(state_dir):
+        pass
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Mean seconds between faults of a kind."""
+
+    worker_kill: float
+    back_end_kill: float
+    back_end_terminate: float
+    restart: float
+    cut: float
+
+
+class Havoc:
+    """Faults of every kind against one server and the Postgres behind it."""
+
+    def __init__(self, server: Server, state_dir: Path, proxy: Proxy, pace: Pace, seed: int) -> None:
+        self._server = server
+        self._state_dir = state_dir
+        self._proxy = proxy
+        self._pace = pace
+        self._random = random.Random(seed)
+        self.done: Counter[str] = Counter()
+
+    async def wreak(self) -> None:
+        """Goes on until cancelled; Postgres then runs again."""
+        pace = self._pace
+        try:
+            async with asyncio.TaskGroup() as kinds:
+                for mean, fault in (
+                    (pace.worker_kill, self._kill_worker),
+                    (pace.back_end_kill, self._kill_back_end),
+                    (pace.back_end_terminate, self._terminate_back_end),
+                    (pace.restart, self._restart),
+                    (pace.cut, self._cut),
+                ):
+                    kinds.create_task(self._again_and_again(mean, fault))
+        finally:
+            await asyncio.to_thread(start, self._state_dir)
+
+    async def _again_and_again(self, mean: float, fault: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(self._random.uniform(0.2, 1.8) * mean)
+            await fault()
+
+    async def _kill_worker(self) -> None:
+        self._kill(self._server.workers(), signal.SIGKILL, "workers killed")
+
+    async def _kill_back_end(self) -> None:
+        # The postmaster then restarts all of them, after a crash recovery.
+        self._kill(back_ends(self._state_dir), signal.SIGKILL, "back ends killed")
+
+    async def _terminate_back_end(self) -> None:
+        # This is what pg_terminate_backend() sends.
+        self._kill(back_ends(self._state_dir), signal.SIGTERM, "back ends terminated")
+
+    async def _restart(self) -> None:
+        await stop_at_once(self._state_dir)
+        await asyncio.sleep(self._random.uniform(0, 2))
+        await asyncio.to_thread(start, self._state_dir)
+        self.done["restarts of Postgres"] += 1
+
+    async def _cut(self) -> None:
+        self._proxy.cut_one()
+
+    def _kill(self, victims: list[int], number: signal.Signals, kind: str) -> None:
+        if victims:
+            try:
+                os.kill(self._random.choice(victims), number)
+            except ProcessLookupError:
+                return
+            self.done[kind] += 1

@@ -1,0 +1,199 @@
+"""The fault harness: clients, faults, and the verdict when the dust has settled. `make soak` runs the long form."""
+
+import argparse
+import asyncio
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, nullcontext
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import uvloop
+from tests.faults.clients import Ask, Client, Holder, Memory, asks
+from tests.faults.havoc import Havoc, Pace
+from tests.faults.proxy import Cut, Odds, Proxy, socket_directory
+from tests.faults.verdict import Verdict, judge
+from tests.serving import WORKERS, Server, serving
+
+from sepu.cli.database import connect, database
+from sepu.metering import accounts
+
+SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
+SCARCE = 100  # colours that the account whose quota is fought for may match
+CUTS: dict[Cut, str] = {
+    "before": "cuts before the statement",
+    "during": "cuts during the statement",
+    "after": "cuts after COMMIT",
+    "anywhere": "cuts at any moment",
+}
+FAULTS = ("workers killed", "back ends killed", "back ends terminated", "restarts of Postgres", *CUTS.values())
+
+# What stands between the service and the proxy: from the proxy's connection string to the one that is served.
+Between = Callable[[str], AbstractContextManager[str]]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What to do. It goes on until the requests are made and every kind of fault has happened, or the time is over."""
+
+    requests: int
+    worker: str = "asgi"
+    workers: int = 2
+    clients: int = 24
+    seed: int = 1
+    pace: Pace = field(default_factory=lambda: Pace(4, 8, 3, 20, 1))
+    odds: Odds = field(default_factory=lambda: Odds(before=0.002, during=0.002, after=0.002))
+    most_seconds: float = float("inf")
+
+
+@dataclass(frozen=True)
+class Report:
+    """What happened."""
+
+    plan: Plan
+    requests: int
+    tally: Counter[str]
+    faults: dict[str, int]
+    seconds: float
+    verdict: Verdict
+
+    def __str__(self) -> str:
+        rows: dict[str, object] = {
+            "worker": f"{self.plan.worker}, {self.plan.workers} processes, {self.plan.clients} clients",
+            "seed": self.plan.seed,
+            "requests": self.requests,
+            **{name: self.tally[name] for name in ("attempts", "200", "replays")},
+            **{name: count for name, count in sorted(self.tally.items()) if name[0] in "45"},
+            **{name: self.tally[name] for name in ("time-outs", "broken connections")},
+            **self.faults,
+            "seconds": round(self.seconds),
+            "verdict": self.verdict,
+        }
+        return "\n".join(f"{name:28}{value}" for name, value in rows.items())
+
+
+def soak(plan: Plan, between: Between = nullcontext) -> Report:
+    """Carries a plan out, with a Postgres and a server of its own."""
+    with ExitStack() as stack:
+        state_dir = stack.enter_context(socket_directory())
+        url = stack.enter_context(database(None, state_dir))
+        proxy = Proxy(stack.enter_context(socket_directory()), state_dir / "socket", plan.seed)
+        with connect(url) as connection:
+            holders = _accounts(connection)
+        runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
+        started = time.monotonic()
+        asked, memory, faults = runner.run(_run(plan, state_dir, proxy, between, holders))
+        seconds = time.monotonic() - started
+        with connect(url) as connection:
+            return Report(plan, len(asked), memory.tally, faults, seconds, judge(connection, asked, memory))
+
+
+def _accounts(connection: psycopg.Connection) -> list[Holder]:
+    """Several accounts: a hot one, one whose requests are raced, one with a small quota."""
+
+    def holder(plan: str, weight: int, *, raced: bool = False) -> Holder:
+        issued = accounts.create_account(connection, plan)
+        return Holder(issued.account_id, issued.api_key, weight, raced)
+
+    much = 10**9
+    accounts.set_plan(connection, "ample", match_limit=much, search_limit=much, requests_per_minute=much)
+    accounts.set_plan(connection, "scarce", match_limit=SCARCE, search_limit=SCARCE // 10, requests_per_minute=much)
+    return [
+        holder("ample", 50),
+        holder("ample", 5, raced=True),
+        holder("scarce", 10),
+        *(holder("ample", 7) for _ in range(5)),
+    ]
+
+
+async def _run(
+    plan: Plan, state_dir: Path, proxy: Proxy, between: Between, holders: list[Holder]
+) -> tuple[list[Ask], Memory, dict[str, int]]:
+    rng = random.Random(plan.seed)
+    async with proxy.listening():
+        stack = ExitStack()
+        try:
+            # In threads: what starts here looks at once for the database, which is behind the proxy in this thread.
+            url = await asyncio.to_thread(stack.enter_context, between(proxy.url))
+            server = await asyncio.to_thread(stack.enter_context, serving(plan.worker, url, workers=plan.workers))
+            crowd = _Crowd(server, plan.clients, rng)
+            havoc = Havoc(server, state_dir, proxy, plan.pace, plan.seed)
+
+            def faults() -> dict[str, int]:
+                cuts = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
+                return {name: havoc.done[name] + cuts[name] for name in FAULTS}
+
+            def asking() -> Iterator[Ask]:
+                end = time.monotonic() + plan.most_seconds
+                for number, ask in enumerate(asks(holders, rng)):
+                    if (number >= plan.requests and all(faults().values())) or time.monotonic() > end:
+                        return
+                    asked.append(ask)
+                    yield ask
+
+            asked: list[Ask] = []
+            proxy.odds = plan.odds
+            wreaking = asyncio.create_task(havoc.wreak())
+            answering = asyncio.create_task(crowd.settle(asking(), then=wreaking.cancel))
+            await asyncio.wait([wreaking])
+            proxy.odds = Odds()
+            if not wreaking.cancelled():
+                wreaking.result()
+            await asyncio.wait([answering], timeout=SETTLING_SECONDS)
+            answering.cancel()
+            # The dust has settled: each request, asked again, gets the answer that it got.
+            await asyncio.wait_for(crowd.settle(asked), SETTLING_SECONDS + len(asked) / 50)
+            return asked, crowd.memory, faults()
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
+class _Crowd:
+    """Clients that share out the requests among them."""
+
+    def __init__(self, server: Server, clients: int, rng: random.Random) -> None:
+        self.memory = Memory()
+        self._pairs = [
+            (Client(server.address, self.memory, rng), Client(server.address, self.memory, rng)) for _ in range(clients)
+        ]
+
+    async def settle(self, asked: Iterable[Ask], then: Callable[[], object] = lambda: None) -> None:
+        """Until each request has its final answer. `then` is called when the last one has been taken."""
+        remaining = iter(asked)
+
+        async def work(client: Client, rival: Client) -> None:
+            for ask in remaining:
+                if ask.holder.raced:
+                    await asyncio.gather(client.settle(ask), rival.settle(ask))
+                else:
+                    await client.settle(ask)
+            then()
+
+        try:
+            async with asyncio.TaskGroup() as workers:
+                for pair in self._pairs:
+                    workers.create_task(work(*pair))
+        finally:
+            for client in (client for pair in self._pairs for client in pair):
+                client.close()
+
+
+def main() -> int:
+    """The long form, from the command line."""
+    options = argparse.ArgumentParser(description=__doc__)
+    options.add_argument("--requests", type=int, default=100_000)
+    options.add_argument("--worker", choices=WORKERS, default="asgi")
+    options.add_argument("--workers", type=int, default=2)
+    options.add_argument("--seed", type=int, default=1)
+    given = options.parse_args()
+    report = soak(Plan(given.requests, given.worker, given.workers, seed=given.seed))
+    sys.stdout.write("\n".join([str(report), *report.verdict.findings[:20], ""]))
+    return 1 if report.verdict.findings else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""The fault harness in its short form, on each kind of worker."""
+
+import sys
+
+import pytest
+from tests.faults.havoc import Pace
+from tests.faults.proxy import Odds
+from tests.faults.soak import FAULTS, Plan, Report, soak
+from tests.serving import WORKERS, why_not
+
+# Enough of everything within seconds.
+PACE = Pace(worker_kill=1.2, back_end_kill=2.5, back_end_terminate=1, restart=4, cut=0.7)
+ODDS = Odds(before=0.01, during=0.01, after=0.01)
+
+
+def assert_kept(report: Report) -> None:
+    """The promise was kept, and there was something to keep it against."""
+    sys.stdout.write(f"{report}\n")
+    assert report.verdict.findings == []
+    assert [name for name in FAULTS if not report.faults[name]] == []
+    assert report.tally["replays"] > report.requests / 2  # all were asked again
+    assert report.tally["429 quota_exceeded"] > 0
+
+
+@pytest.mark.parametrize("worker", WORKERS)
+def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
+    if reason := why_not(worker):
+        pytest.skip(reason)
+    requests = 1500 if worker == "asgi" else 500
+    assert_kept(soak(Plan(requests, worker, clients=12, pace=PACE, odds=ODDS, most_seconds=40)))

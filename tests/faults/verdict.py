@@ -1,0 +1,74 @@
+"""What the ledger holds, compared with what the clients were told."""
+
+from collections import Counter
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import psycopg
+from tests.faults.clients import Ask, Memory
+
+# Every counter beside the sum of what was stored under it.
+AUDIT = """
+    select account_id, period, meter, coalesce(u.committed, 0), coalesce(u.reserved, 0), coalesce(s.units, 0)
+      from sepu.usage u
+      full join (select account_id, period, meter, sum(units) as units from sepu.stored_result group by 1, 2, 3) s
+           using (account_id, period, meter)
+     where (u.committed, u.reserved, s.units) is distinct from (s.units, 0, s.units)
+"""
+STORED = "select account_id, idempotency_key, meter, units, body from sepu.stored_result"
+COMMITTED = "select account_id, meter, sum(committed) from sepu.usage group by 1, 2"
+OVERSHOT = """
+    select u.account_id, u.period, u.meter, u.committed
+      from sepu.usage u join sepu.account using (account_id) join sepu.plan p using (plan_id)
+     where u.committed > case u.meter when 'color_match' then p.match_limit else p.search_limit end
+"""
+
+
+def audit(connection: psycopg.Connection) -> list[str]:
+    """The differences between what was counted and what was stored."""
+    return [f"audit: {row}" for row in connection.execute(AUDIT)]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Each list names what is wrong; all are empty if the promise was kept."""
+
+    lost: list[str]  # answered, but not stored as it was answered
+    doubled: list[str]  # charged otherwise than once for each answer
+    stuck: list[str]  # never answered
+    wrong: list[str]  # what no client should see, and quotas overshot
+
+    def __str__(self) -> str:
+        return ", ".join(f"{len(found)} {name}" for name, found in vars(self).items())
+
+    @property
+    def findings(self) -> list[str]:
+        return [f"{name}: {finding}" for name, found in vars(self).items() for finding in found]
+
+
+def judge(connection: psycopg.Connection, asked: Iterable[Ask], memory: Memory) -> Verdict:
+    """Judges a database that nobody but these clients used."""
+    lost, doubled, stuck, wrong = [], audit(connection), [], list(memory.wrong)
+    stored = {(account, key): row for account, key, *row in connection.execute(STORED)}
+    due: Counter[tuple[str, str]] = Counter()
+    for ask in asked:
+        meter, units, body = stored.pop(ask.name, (None, 0, None))
+        if ask.name in memory.answered:
+            due[ask.holder.account_id, ask.meter] += ask.units
+            if body != memory.answered[ask.name]:
+                lost.append(f"{ask} was told {memory.answered[ask.name]!r}, and stored is {body!r}")
+            elif (meter, units) != (ask.meter, ask.units):
+                doubled.append(f"{ask} was charged {units} {meter}")
+        elif ask.name not in memory.refused:
+            stuck.append(str(ask))
+        elif body is not None:
+            wrong.append(f"{ask} was refused, and is stored")
+    doubled += [f"{name} was stored and never asked" for name in stored]
+    committed = {(account, meter): int(units) for account, meter, units in connection.execute(COMMITTED)}
+    doubled += [
+        f"{name}: {due[name]} units were answered, {committed.get(name, 0)} committed"
+        for name in due.keys() | committed.keys()
+        if due[name] != committed.get(name, 0)
+    ]
+    wrong += [f"overshot: {row}" for row in connection.execute(OVERSHOT)]
+    return Verdict(lost, doubled, stuck, wrong)

@@ -1,0 +1,77 @@
+"""A PgBouncer in transaction mode, in front of a Postgres on a Unix socket."""
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+from tests.faults.proxy import socket_directory
+
+from sepu.server.embedded import SYSTEM_USER
+
+PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+WHY_NOT = None if PROGRAM else "pgbouncer is not installed (Debian: apt install pgbouncer)"
+
+# server_login_retry: after a failed login PgBouncer refuses everybody for so long, by default 15 seconds.
+CONFIGURATION = """\
+[databases]
+postgres = host={host} user=sepu
+[pgbouncer]
+pool_mode = transaction
+auth_type = any
+listen_addr =
+listen_port = 5432
+unix_socket_dir = {directory}
+default_pool_size = 8
+server_login_retry = 0.3
+log_connections = 0
+log_disconnections = 0
+"""
+
+
+@contextmanager
+def pgbouncer(database_url: str) -> Iterator[str]:
+    """Runs it before that database, and yields its own connection string."""
+    assert PROGRAM is not None
+    host = str(conninfo_to_dict(database_url)["host"])
+    with socket_directory() as directory:
+        configuration = directory / "pgbouncer.ini"
+        configuration.write_text(CONFIGURATION.format(host=host, directory=directory))
+        user = SYSTEM_USER if os.geteuid() == 0 else None  # it refuses to run as root
+        if user:
+            shutil.chown(directory, user)
+        with (directory / "log").open("w") as log:
+            process = subprocess.Popen(
+                [PROGRAM, str(configuration)],
+                user=user,
+                group=user,
+                extra_groups=[] if user else None,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        try:
+            url = f"postgresql://sepu@/postgres?host={quote(str(directory), safe='')}"
+            _await_ready(process, url, directory / "log")
+            yield url
+        finally:
+            process.terminate()
+            process.wait()
+
+
+def _await_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            psycopg.connect(url).close()
+        except psycopg.OperationalError:
+            assert process.poll() is None, log.read_text()
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.05)
+        else:
+            return
