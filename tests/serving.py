@@ -134,25 +134,25 @@ def free_port() -> int:
 @contextmanager
 def serving(
     worker: str,
-    database_url: str,
+    database_url: str | None,
     *,
     workers: int = 2,
     ready: str = "/readyz",
     unix: bool = False,
-    program: Sequence[str] = (str(SEPU),),
+    address: str | None = None,
+    program: Sequence[str | Path] = (SEPU,),
 ) -> Iterator[Server]:
-    """Runs `sepu serve` until the block ends, then stops it gracefully."""
+    """Runs `sepu serve` until the block ends, then stops it gracefully; without a URL on an embedded database."""
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
-        if unix or worker == "meinheld":
-            where, address = ["--bind", f"unix:{directory}/http"], f"unix:{directory}/http"
-        else:
-            port = free_port()
-            where, address = ["--port", str(port)], f"127.0.0.1:{port}"
+        if address is None:
+            on_path = unix or worker == "meinheld"
+            address = f"unix:{directory}/http" if on_path else f"127.0.0.1:{free_port()}"
+        where = ["--bind", address] if address.startswith("unix:") else ["--port", address.rpartition(":")[2]]
         log = Path(directory) / "log"
         with log.open("w") as output:
             process = subprocess.Popen(
                 [*program, "serve", "--worker", worker, "--workers", str(workers), *where],
-                env={**os.environ, "SEPU_DATABASE_URL": database_url},
+                env={**os.environ, **({"SEPU_DATABASE_URL": database_url} if database_url else {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -17,7 +17,7 @@ from tests.faults.clients import Ask, Client, Holder, Memory, asks
 from tests.faults.havoc import Havoc, Pace
 from tests.faults.proxy import Cut, Odds, Proxy, socket_directory
 from tests.faults.verdict import Verdict, judge
-from tests.serving import WORKERS, Server, serving
+from tests.serving import WORKERS, serving
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
@@ -83,7 +83,7 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
         url = stack.enter_context(database(None, state_dir))
         proxy = Proxy(stack.enter_context(socket_directory()), state_dir / "socket", plan.seed)
         with connect(url) as connection:
-            holders = _accounts(connection)
+            holders = open_accounts(connection)
         runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
         started = time.monotonic()
         asked, memory, faults = runner.run(_run(plan, state_dir, proxy, between, holders))
@@ -92,7 +92,7 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
             return Report(plan, len(asked), memory.tally, faults, seconds, judge(connection, asked, memory))
 
 
-def _accounts(connection: psycopg.Connection) -> list[Holder]:
+def open_accounts(connection: psycopg.Connection) -> list[Holder]:
     """Several accounts: a hot one, one whose requests are raced, one with a small quota."""
 
     def holder(plan: str, weight: int, *, raced: bool = False) -> Holder:
@@ -120,7 +120,7 @@ async def _run(
             # In threads: what starts here looks at once for the database, which is behind the proxy in this thread.
             url = await asyncio.to_thread(stack.enter_context, between(proxy.url))
             server = await asyncio.to_thread(stack.enter_context, serving(plan.worker, url, workers=plan.workers))
-            crowd = _Crowd(server, plan.clients, rng)
+            crowd = Crowd(server.address, plan.clients, rng)
             havoc = Havoc(server, state_dir, proxy, plan.pace, plan.seed)
 
             def faults() -> dict[str, int]:
@@ -152,14 +152,12 @@ async def _run(
             await asyncio.to_thread(stack.close)
 
 
-class _Crowd:
+class Crowd:
     """Clients that share out the requests among them."""
 
-    def __init__(self, server: Server, clients: int, rng: random.Random) -> None:
+    def __init__(self, address: str, clients: int, rng: random.Random) -> None:
         self.memory = Memory()
-        self._pairs = [
-            (Client(server.address, self.memory, rng), Client(server.address, self.memory, rng)) for _ in range(clients)
-        ]
+        self._pairs = [(Client(address, self.memory, rng), Client(address, self.memory, rng)) for _ in range(clients)]
 
     async def settle(self, asked: Iterable[Ask], then: Callable[[], object] = lambda: None) -> None:
         """Until each request has its final answer. `then` is called when the last one has been taken."""

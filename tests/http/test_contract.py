@@ -626,7 +626,7 @@ def test_contract(case: Case, server: Server, world: World) -> None:
 def test_every_error_code_is_reached() -> None:
     from sepu.http import replies
 
-    elsewhere = {"internal_error", "usage_commit_failed", "not_ready"}  # test_outage.py
+    elsewhere = {"internal_error", "usage_commit_failed", "not_ready"}  # tests/faults
     elsewhere |= {"bad_request", "uri_too_long", "headers_too_large", "expectation_failed"}  # test_raw.py
     elsewhere |= {"request_timeout", "overloaded"}  # test_patience.py
     assert {case.error for case in CASES} - {None} | elsewhere == set(replies.ERRORS)

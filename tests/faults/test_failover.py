@@ -1,0 +1,96 @@
+"""The primary fails over to its standby: the service follows, and what was charged before stays charged."""
+
+import asyncio
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from tests.faults.havoc import stop_at_once
+from tests.faults.proxy import socket_directory
+from tests.faults.verdict import audit
+from tests.serving import Server, serving
+
+from sepu.cli.database import connect, database
+from sepu.metering import accounts
+from sepu.server.embedded import SYSTEM_USER, _programs, embedded_postgres
+
+ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
+BACK_SECONDS = 1 + 2  # the promise, and what a busy machine may add
+
+
+@contextmanager
+def standby_of(primary: Path) -> Iterator[tuple[Path, str]]:
+    """A hot standby that streams from the Postgres in that state directory."""
+    with socket_directory() as state_dir:
+        data = state_dir / "postgres"
+        subprocess.run(
+            [_programs() / "pg_basebackup", "-h", primary / "socket", "-U", "sepu", "-D", data, "-R", "-c", "fast"],
+            check=True,
+        )
+        if os.geteuid() == 0:
+            for path in (data, *data.rglob("*")):
+                shutil.chown(path, SYSTEM_USER)
+        with embedded_postgres(state_dir) as url:
+            yield state_dir, url
+
+
+def match(server: Server, issued: accounts.IssuedKey, key: str) -> tuple[int, bytes]:
+    headers = {
+        "Authorization": f"Bearer {issued.api_key}",
+        "Idempotency-Key": key,
+        "Content-Type": "application/json",
+    }
+    response = server.request("POST", "/v1/match", headers, ONE)
+    return response.status, response.body
+
+
+def await_replay(primary: psycopg.Connection, standby: psycopg.Connection) -> None:
+    """Until the standby has all that the primary has: this replication is asynchronous."""
+    position = primary.execute("select pg_current_wal_lsn()::text").fetchone()
+    deadline = time.monotonic() + 20
+    while standby.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", position).fetchone() != (True,):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize("worker", ["asgi", "gthread"])
+@pytest.mark.parametrize("old_primary", ["dead", "alive and read-only"])
+def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -> None:
+    with (
+        socket_directory() as first,
+        database(None, first) as first_url,
+        standby_of(first) as (second, second_url),
+        connect(first_url) as primary,
+        connect(second_url) as standby,
+    ):
+        issued = accounts.create_account(primary, "standard")
+        await_replay(primary, standby)
+        # Without target_session_attrs, which the service sets by itself.
+        hosts = ",".join(quote(str(state_dir / "socket"), safe="") for state_dir in (first, second))
+        with serving(worker, f"postgresql://sepu@/postgres?host={hosts}", workers=1) as server:
+            answers = {key: match(server, issued, key) for key in ("failover-1", "failover-2")}
+            assert {status for status, _ in answers.values()} == {200}
+            await_replay(primary, standby)
+
+            if old_primary == "dead":
+                asyncio.run(stop_at_once(first))
+            else:  # it goes on answering those who are connected
+                primary.execute("alter system set default_transaction_read_only = on")
+                primary.execute("select pg_reload_conf()")
+            standby.execute("select pg_promote()")
+            promoted = time.monotonic()
+            while match(server, issued, "failover-3")[0] != 200:
+                assert time.monotonic() - promoted < BACK_SECONDS
+
+            assert {key: match(server, issued, key) for key in answers} == answers
+            assert audit(standby) == []
+            assert accounts.show_usage(standby, issued.account_id).usage[0].committed == 3
+            if old_primary != "dead":
+                assert accounts.show_usage(primary, issued.account_id).usage[0].committed == 2

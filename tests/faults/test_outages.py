@@ -1,0 +1,269 @@
+"""Postgres goes away in many ways and comes back: refusals in time, and service without a restart."""
+
+import asyncio
+import itertools
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.faults.havoc import postmaster, start, stop_at_once
+from tests.faults.proxy import Proxy, proxied, socket_directory
+from tests.faults.verdict import audit
+from tests.serving import WORKERS, Server, serving, why_not
+
+from sepu.cli.database import connect, database
+from sepu.metering import accounts, commands, keys
+from sepu.metering.ledger import AsyncLedger, LedgerUnavailable
+
+ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
+AWAY_SECONDS = 2 + 1  # the promise, and what a busy machine may add
+BACK_SECONDS = 1 + 2
+OUTAGE_SECONDS = 4
+CONNECTIONS = {"asgi": 4, "gthread": 16, "meinheld": 1}  # of a worker process, at most
+
+GOOD = {
+    "library": (200, None),
+    "usage": (200, None),
+    "search": (200, None),
+    "match": (200, None),
+    "refused": (400, "invalid_json"),
+    "ready": (200, None),
+    "healthy": (200, None),
+}
+AWAY = {
+    "library": (500, "internal_error"),
+    "usage": (500, "internal_error"),
+    "search": (503, "usage_commit_failed"),
+    "match": (503, "usage_commit_failed"),
+    "refused": (503, "usage_commit_failed"),
+    "ready": (503, "not_ready"),
+    "healthy": (200, None),
+}
+
+
+@dataclass
+class Stage:
+    """One worker process, its Postgres, and a proxy between them."""
+
+    worker: str
+    server: Server
+    state_dir: Path
+    url: str  # past the proxy
+    proxy: Proxy
+    issued: accounts.IssuedKey
+    keys: Iterator[str] = field(default_factory=lambda: (f"outage-{number:04}" for number in itertools.count()))
+
+    def match(self, key: str) -> tuple[int, str | None]:
+        return self._ask("POST", "/v1/match", ONE, key)
+
+    def answers(self) -> dict[str, tuple[int, str | None]]:
+        """What each kind of request is told, asked side by side where the worker can."""
+        asks: dict[str, Callable[[], tuple[int, str | None]]] = {
+            "library": lambda: self._ask("GET", "/v1/library"),
+            "usage": lambda: self._ask("GET", "/v1/usage"),
+            "search": lambda: self._ask("GET", "/v1/search?q=hong", key=next(self.keys)),
+            "match": lambda: self.match(next(self.keys)),
+            "refused": lambda: self._ask("POST", "/v1/match", b"{", next(self.keys)),
+            "ready": lambda: self._ask("GET", "/readyz"),
+            "healthy": lambda: self._ask("GET", "/healthz"),
+        }
+        with ThreadPoolExecutor(1 if self.worker == "meinheld" else len(asks)) as threads:
+            return dict(zip(asks, threads.map(lambda ask: ask(), asks.values()), strict=True))
+
+    def _ask(self, method: str, target: str, body: bytes | None = None, key: str = "") -> tuple[int, str | None]:
+        headers = {"Authorization": f"Bearer {self.issued.api_key}", "Content-Type": "application/json"}
+        started = time.monotonic()
+        response = self.server.request(method, target, {**headers, **({"Idempotency-Key": key} if key else {})}, body)
+        assert time.monotonic() - started < AWAY_SECONDS, target
+        assert ("retry-after" in response.headers) == (response.status == 503)
+        assert "x-request-id" in response.headers
+        return response.status, response.error
+
+
+@pytest.fixture(scope="module", params=WORKERS)
+def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
+    if reason := why_not(request.param):
+        pytest.skip(reason)
+    with ExitStack() as stack:
+        state_dir = stack.enter_context(socket_directory())
+        url = stack.enter_context(database(None, state_dir))
+        with connect(url) as connection:
+            accounts.set_plan(connection, "much", match_limit=10**9, search_limit=10**9, requests_per_minute=10**9)
+            issued = accounts.create_account(connection, "much")
+        proxy = stack.enter_context(proxied(state_dir / "socket"))
+        server = stack.enter_context(serving(request.param, proxy.url, workers=1))
+        yield Stage(request.param, server, state_dir, url, proxy, issued)
+        assert "sepu_" not in server.log.read_text()
+
+
+@contextmanager
+def stopped(stage: Stage) -> Iterator[None]:
+    """Connections are refused."""
+    asyncio.run(stop_at_once(stage.state_dir))
+    yield
+    start(stage.state_dir)
+
+
+@contextmanager
+def silent(stage: Stage) -> Iterator[None]:
+    """Statements and new connections are taken, and never answered."""
+    stage.proxy.swallows = True
+    yield
+    stage.proxy.swallows = False
+    stage.proxy.cut_all()
+
+
+@contextmanager
+def frozen(stage: Stage) -> Iterator[None]:
+    """All of Postgres is stopped by a signal, in the middle of whatever it does."""
+    main = postmaster(stage.state_dir)
+    children = subprocess.run(["pgrep", "-P", str(main)], capture_output=True, text=True, check=True).stdout.split()
+    processes = [main or 0, *map(int, children)]
+    for process in processes:
+        os.kill(process, signal.SIGSTOP)
+    yield
+    for process in processes:
+        os.kill(process, signal.SIGCONT)
+
+
+@contextmanager
+def locked(stage: Stage) -> Iterator[None]:
+    """Statements wait for a lock."""
+    with psycopg.connect(stage.url) as session:
+        session.execute("lock table sepu.api_key, sepu.migration in access exclusive mode")
+        yield
+
+
+@contextmanager
+def crowded(stage: Stage) -> Iterator[None]:
+    """Others have taken all connections."""
+    with ExitStack() as others:
+
+        def take() -> None:
+            while True:
+                try:
+                    others.enter_context(psycopg.connect(stage.url, autocommit=True, application_name="other"))
+                except psycopg.OperationalError:
+                    return
+
+        one = others.enter_context(psycopg.connect(stage.url, autocommit=True, application_name="other"))
+        take()
+        one.execute("select pg_terminate_backend(pid, 5000) from pg_stat_activity where application_name = 'sepu'")
+        take()
+        yield
+
+
+@contextmanager
+def read_only(stage: Stage) -> Iterator[None]:
+    """As on a standby: transactions cannot write. What is pooled learns it by its next statement."""
+    with connect(stage.url) as session:
+        session.execute("alter system set default_transaction_read_only = on")
+        session.execute("select pg_reload_conf()")
+        time.sleep(0.3)
+        yield
+        session.execute("set default_transaction_read_only = off")
+        session.execute("alter system reset default_transaction_read_only")
+        session.execute("select pg_reload_conf()")
+
+
+Outage = Callable[[Stage], AbstractContextManager[None]]
+
+
+@pytest.mark.parametrize("outage", [stopped, silent, frozen, locked, crowded, read_only])
+def test_requests_are_refused_in_time_and_served_again_at_once(stage: Stage, outage: Outage) -> None:
+    assert stage.answers() == GOOD
+    with outage(stage):
+        # A standby answers what only reads.
+        away = {**AWAY, "ready": stage.answers()["ready"]} if outage is read_only else AWAY
+        for _ in range(2):  # with the connections that were there, then with none
+            assert stage.answers() == away
+    returned = time.monotonic()
+    key = next(stage.keys)
+    while stage.match(key) != (200, None):
+        assert time.monotonic() - returned < BACK_SECONDS
+        time.sleep(0.02)
+    assert stage.answers() == GOOD
+    with connect(stage.url) as connection:
+        assert audit(connection) == []
+
+
+def test_what_was_charged_before_an_outage_is_replayed_after_it(stage: Stage) -> None:
+    key = next(stage.keys)
+    assert stage.match(key) == (200, None)
+    with connect(stage.url) as connection:
+        before = accounts.show_usage(connection, stage.issued.account_id)
+    with stopped(stage):
+        assert stage.match(key) == (503, "usage_commit_failed")
+    deadline = time.monotonic() + BACK_SECONDS
+    while stage.match(key) != (200, None):
+        assert time.monotonic() < deadline
+    with connect(stage.url) as connection:
+        assert accounts.show_usage(connection, stage.issued.account_id) == before
+
+
+@pytest.mark.parametrize("outage", [stopped, read_only])
+def test_many_clients_make_no_stampede_of_connections(stage: Stage, outage: Outage) -> None:
+    clients = 1 if stage.worker == "meinheld" else 8  # it serves one at a time, and the others would wait
+    ended = threading.Event()
+
+    def hammer(client: int) -> None:
+        for number in itertools.count():
+            if ended.is_set():
+                return
+            stage.match(f"storm-{outage.__name__}-{client}-{number}")
+
+    with ThreadPoolExecutor(clients) as threads:
+        with outage(stage):
+            hammering = [threads.submit(hammer, client) for client in range(clients)]
+            time.sleep(1)  # those that were pooled are found dead
+            begun = len(stage.proxy.accepted)
+            time.sleep(OUTAGE_SECONDS)
+            attempts = len(stage.proxy.accepted) - begun
+        returned = len(stage.proxy.accepted)
+        time.sleep(2)
+        ended.set()
+        for each in hammering:
+            each.result()
+    made = len(stage.proxy.accepted) - returned
+    assert attempts / OUTAGE_SECONDS < 12
+    assert made <= CONNECTIONS[stage.worker] + 12
+
+
+def test_a_cancelled_request_gives_its_connection_back_at_once(stage: Stage) -> None:
+    holder = keys.credential(stage.issued.api_key)
+    assert holder is not None
+
+    async def cancel() -> float:
+        ledger = AsyncLedger(stage.proxy.url, connections=1)
+        await ledger.open()
+        try:
+            assert await ledger.run(commands.admit(holder)) == "ok"
+            stage.proxy.swallows = True
+            hanging = asyncio.create_task(ledger.run(commands.admit(holder)))
+            await asyncio.sleep(0.2)
+            hanging.cancel()
+            started = time.monotonic()
+            with pytest.raises(asyncio.CancelledError):
+                await hanging
+            stage.proxy.swallows = False
+            stage.proxy.cut_all()
+            while True:
+                try:
+                    assert await ledger.run(commands.admit(holder)) == "ok"
+                except LedgerUnavailable:
+                    continue
+                return time.monotonic() - started
+        finally:
+            stage.proxy.swallows = False
+            await ledger.close()
+
+    assert asyncio.run(cancel()) < BACK_SECONDS

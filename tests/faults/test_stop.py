@@ -1,0 +1,131 @@
+"""Stopping, reloading and restarting the server loses nothing that a retry would not find."""
+
+import asyncio
+import random
+import signal
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.faults.clients import Ask, Holder, asks
+from tests.faults.proxy import socket_directory
+from tests.faults.soak import SETTLING_SECONDS, Crowd, open_accounts
+from tests.faults.verdict import judge
+from tests.serving import WORKERS, Server, free_port, serving, why_not
+
+from sepu.cli.database import connect, database
+from sepu.metering import accounts
+
+ROUNDS = 3
+STOP_SECONDS = 15  # on a busy machine
+ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
+
+
+@pytest.fixture(params=WORKERS)
+def worker(request: pytest.FixtureRequest) -> str:
+    if reason := why_not(request.param):
+        pytest.skip(reason)
+    return str(request.param)
+
+
+@pytest.fixture
+def directory() -> Iterator[Path]:
+    with socket_directory() as made:
+        yield made
+
+
+@pytest.fixture
+def own_url(directory: Path) -> Iterator[str]:
+    """A database that nobody else charges in."""
+    with database(None, directory) as url:
+        yield url
+
+
+def test_term_finishes_what_is_in_flight(
+    worker: str, database_url: str, connection: psycopg.Connection, issued: accounts.IssuedKey
+) -> None:
+    headers = {
+        "Authorization": f"Bearer {issued.api_key}",
+        "Idempotency-Key": "in-flight",
+        "Content-Type": "application/json",
+    }
+    with (
+        serving(worker, database_url, workers=1) as server,
+        psycopg.connect(database_url) as session,
+        ThreadPoolExecutor() as threads,
+    ):
+        session.execute("lock table sepu.usage in exclusive mode")
+        asked = threads.submit(server.request, "POST", "/v1/match", headers, ONE)
+        deadline = time.monotonic() + 10
+        while connection.execute("select from pg_locks where not granted").fetchone() is None:
+            assert time.monotonic() < deadline
+        server.process.send_signal(signal.SIGTERM)
+        time.sleep(0.2)
+        session.rollback()
+        assert asked.result().status == 200
+        assert server.process.wait(STOP_SECONDS) == 0
+
+
+def reload(server: Server) -> None:
+    """HUP, and the wait for new workers in the place of the old ones."""
+    old = set(server.workers())
+    server.process.send_signal(signal.SIGHUP)
+    deadline = time.monotonic() + 60
+    while len(new := set(server.workers())) != 2 or new & old:
+        assert time.monotonic() < deadline, server.log.read_text()
+        time.sleep(0.1)
+
+
+def test_reloads_under_load_lose_nothing(worker: str, own_url: str) -> None:
+    with serving(worker, own_url) as server:
+
+        def reloads() -> None:
+            for _ in range(ROUNDS):
+                time.sleep(0.7)
+                reload(server)
+
+        assert_nothing_is_lost_during(reloads, server.address, own_url)
+
+
+def test_restarts_under_load_lose_nothing(worker: str, own_url: str, directory: Path) -> None:
+    address = f"unix:{directory}/http" if worker == "meinheld" else f"127.0.0.1:{free_port()}"
+    with ExitStack() as running:
+
+        def restarts() -> None:
+            for _ in range(ROUNDS):
+                running.close()
+                running.enter_context(serving(worker, own_url, address=address))
+                time.sleep(0.7)
+
+        assert_nothing_is_lost_during(restarts, address, own_url)
+
+
+def assert_nothing_is_lost_during(restarts: Callable[[], None], address: str, url: str) -> None:
+    with connect(url) as connection:
+        asked, crowd = asyncio.run(under_load(restarts, address, open_accounts(connection)))
+        assert judge(connection, asked, crowd.memory).findings == []
+    assert len(asked) > 50
+
+
+async def under_load(restarts: Callable[[], None], address: str, holders: list[Holder]) -> tuple[list[Ask], Crowd]:
+    rng = random.Random(1)
+    crowd = Crowd(address, 8, rng)
+    asked: list[Ask] = []
+    restarting = asyncio.create_task(asyncio.to_thread(restarts))
+
+    def asking() -> Iterator[Ask]:
+        for ask in asks(holders, rng):
+            if restarting.done():
+                return
+            asked.append(ask)
+            yield ask
+
+    answering = asyncio.create_task(crowd.settle(asking()))
+    await restarting
+    await asyncio.wait_for(answering, SETTLING_SECONDS)
+    await crowd.settle(asked)
+    return asked, crowd
