@@ -66,7 +66,7 @@ class Report:
             "worker": f"{self.plan.worker}, {self.plan.workers} processes, {self.plan.clients} clients",
             "seed": self.plan.seed,
             "requests": self.requests,
-            **{name: self.tally[name] for name in ("attempts", "200", "replays")},
+            **{name: self.tally[name] for name in ("attempts", "200", "replays", "replays under faults")},
             **{name: count for name, count in sorted(self.tally.items()) if name[0] in "45"},
             **{name: self.tally[name] for name in ("time-outs", "broken connections")},
             **self.faults,
@@ -145,6 +145,7 @@ async def _run(
                 wreaking.result()
             await asyncio.wait([answering], timeout=SETTLING_SECONDS)
             answering.cancel()
+            crowd.memory.tally["replays under faults"] = crowd.memory.tally["replays"]
             # The dust has settled: each request, asked again, gets the answer that it got.
             await asyncio.wait_for(crowd.settle(asked), SETTLING_SECONDS + len(asked) / 50)
             return asked, crowd.memory, faults()
@@ -167,6 +168,7 @@ class Crowd:
             for ask in remaining:
                 if ask.holder.raced:
                     await asyncio.gather(client.settle(ask), rival.settle(ask))
+                    rival.close()
                 else:
                     await client.settle(ask)
             then()

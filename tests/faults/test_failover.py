@@ -14,11 +14,11 @@ import psycopg
 import pytest
 from tests.faults.havoc import stop_at_once
 from tests.faults.proxy import socket_directory
-from tests.faults.verdict import audit
 from tests.serving import Server, serving
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
+from sepu.metering.audit import audit
 from sepu.server.embedded import SYSTEM_USER, _programs, embedded_postgres
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -90,7 +90,7 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
                 assert time.monotonic() - promoted < BACK_SECONDS
 
             assert {key: match(server, issued, key) for key in answers} == answers
-            assert audit(standby) == []
+            assert audit(standby).differences == ()
             assert accounts.show_usage(standby, issued.account_id).usage[0].committed == 3
             if old_primary != "dead":
                 assert accounts.show_usage(primary, issued.account_id).usage[0].committed == 2

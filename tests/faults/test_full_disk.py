@@ -10,11 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.faults.proxy import socket_directory
-from tests.faults.verdict import audit
 from tests.serving import SEPU, Response, Server, serving
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
+from sepu.metering.audit import audit
 from sepu.server.embedded import SYSTEM_USER
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -82,7 +82,7 @@ def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
             await_status(server, issued, 200, "full-disk-1")
             assert match(server, issued, "full-disk-0").body == told.body
             with connect(url) as connection:
-                assert audit(connection) == []
+                assert audit(connection).differences == ()
                 assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 2
 
 

@@ -17,11 +17,11 @@ import psycopg
 import pytest
 from tests.faults.havoc import postmaster, start, stop_at_once
 from tests.faults.proxy import Proxy, proxied, socket_directory
-from tests.faults.verdict import audit
 from tests.serving import WORKERS, Server, serving, why_not
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts, commands, keys
+from sepu.metering.audit import audit
 from sepu.metering.ledger import AsyncLedger, LedgerUnavailable
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -193,7 +193,7 @@ def test_requests_are_refused_in_time_and_served_again_at_once(stage: Stage, out
         time.sleep(0.02)
     assert stage.answers() == GOOD
     with connect(stage.url) as connection:
-        assert audit(connection) == []
+        assert audit(connection).differences == ()
 
 
 def test_what_was_charged_before_an_outage_is_replayed_after_it(stage: Stage) -> None:

@@ -20,7 +20,7 @@ from tests.serving import WORKERS, Server, free_port, serving, why_not
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
 
-ROUNDS = 3
+ROUNDS = 2
 STOP_SECONDS = 15  # on a busy machine
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 

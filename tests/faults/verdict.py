@@ -7,14 +7,8 @@ from dataclasses import dataclass
 import psycopg
 from tests.faults.clients import Ask, Memory
 
-# Every counter beside the sum of what was stored under it.
-AUDIT = """
-    select account_id, period, meter, coalesce(u.committed, 0), coalesce(u.reserved, 0), coalesce(s.units, 0)
-      from sepu.usage u
-      full join (select account_id, period, meter, sum(units) as units from sepu.stored_result group by 1, 2, 3) s
-           using (account_id, period, meter)
-     where (u.committed, u.reserved, s.units) is distinct from (s.units, 0, s.units)
-"""
+from sepu.metering.audit import audit
+
 STORED = "select account_id, idempotency_key, meter, units, body from sepu.stored_result"
 COMMITTED = "select account_id, meter, sum(committed) from sepu.usage group by 1, 2"
 OVERSHOT = """
@@ -22,11 +16,6 @@ OVERSHOT = """
       from sepu.usage u join sepu.account using (account_id) join sepu.plan p using (plan_id)
      where u.committed > case u.meter when 'color_match' then p.match_limit else p.search_limit end
 """
-
-
-def audit(connection: psycopg.Connection) -> list[str]:
-    """The differences between what was counted and what was stored."""
-    return [f"audit: {row}" for row in connection.execute(AUDIT)]
 
 
 @dataclass(frozen=True)
@@ -48,7 +37,8 @@ class Verdict:
 
 def judge(connection: psycopg.Connection, asked: Iterable[Ask], memory: Memory) -> Verdict:
     """Judges a database that nobody but these clients used."""
-    lost, doubled, stuck, wrong = [], audit(connection), [], list(memory.wrong)
+    lost, stuck, wrong = list[str](), list[str](), list(memory.wrong)
+    doubled = [str(difference) for difference in audit(connection).differences]
     stored = {(account, key): row for account, key, *row in connection.execute(STORED)}
     due: Counter[tuple[str, str]] = Counter()
     for ask in asked:
