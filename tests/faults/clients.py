@@ -83,6 +83,7 @@ class Memory:
 
     answered: dict[tuple[str, str], bytes] = field(default_factory=dict)  # the body of every 200
     refused: set[tuple[str, str]] = field(default_factory=set)  # ended by quota_exceeded
+    stuck: set[tuple[str, str]] = field(default_factory=set)  # neither, in time
     tally: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)  # what no client should ever see
 

@@ -139,18 +139,26 @@ async def _run(
             proxy.odds = plan.odds
             wreaking = asyncio.create_task(havoc.wreak())
             answering = asyncio.create_task(crowd.settle(asking(), then=wreaking.cancel))
-            await asyncio.wait([wreaking])
+            await asyncio.wait([wreaking, answering], return_when=asyncio.FIRST_COMPLETED)
+            await _ended(wreaking)
             proxy.odds = Odds()
-            if not wreaking.cancelled():
-                wreaking.result()
             await asyncio.wait([answering], timeout=SETTLING_SECONDS)
-            answering.cancel()
+            await _ended(answering)
+            crowd.memory.stuck = {ask.name for ask in asked} - crowd.memory.answered.keys() - crowd.memory.refused
             crowd.memory.tally["replays under faults"] = crowd.memory.tally["replays"]
             # The dust has settled: each request, asked again, gets the answer that it got.
             await asyncio.wait_for(crowd.settle(asked), SETTLING_SECONDS + len(asked) / 50)
             return asked, crowd.memory, faults()
         finally:
             await asyncio.to_thread(stack.close)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    """Ends a task; what failed in it fails here."""
+    task.cancel()
+    await asyncio.wait([task])
+    if not task.cancelled():
+        task.result()
 
 
 class Crowd:

@@ -24,7 +24,7 @@ class Verdict:
 
     lost: list[str]  # answered, but not stored as it was answered
     doubled: list[str]  # charged otherwise than once for each answer
-    stuck: list[str]  # never answered
+    stuck: list[str]  # not answered in time
     wrong: list[str]  # what no client should see, and quotas overshot
 
     def __str__(self) -> str:
@@ -42,6 +42,8 @@ def judge(connection: psycopg.Connection, asked: Iterable[Ask], memory: Memory) 
     stored = {(account, key): row for account, key, *row in connection.execute(STORED)}
     due: Counter[tuple[str, str]] = Counter()
     for ask in asked:
+        if ask.name in memory.stuck:
+            stuck.append(str(ask))
         meter, units, body = stored.pop(ask.name, (None, 0, None))
         if ask.name in memory.answered:
             due[ask.holder.account_id, ask.meter] += ask.units
@@ -49,8 +51,6 @@ def judge(connection: psycopg.Connection, asked: Iterable[Ask], memory: Memory) 
                 lost.append(f"{ask} was told {memory.answered[ask.name]!r}, and stored is {body!r}")
             elif (meter, units) != (ask.meter, ask.units):
                 doubled.append(f"{ask} was charged {units} {meter}")
-        elif ask.name not in memory.refused:
-            stuck.append(str(ask))
         elif body is not None:
             wrong.append(f"{ask} was refused, and is stored")
     doubled += [f"{name} was stored and never asked" for name in stored]
