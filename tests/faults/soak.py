@@ -47,7 +47,7 @@ class Plan:
     seed: int = 1
     pace: Pace = field(default_factory=lambda: Pace(4, 8, 3, 20, 1))
     odds: Odds = field(default_factory=lambda: Odds(before=0.002, during=0.002, after=0.002))
-    most_seconds: float = float("inf")
+    most_seconds: float = 3600
 
 
 @dataclass(frozen=True)
@@ -139,7 +139,8 @@ async def _run(
             proxy.odds = plan.odds
             wreaking = asyncio.create_task(havoc.wreak())
             answering = asyncio.create_task(crowd.settle(asking(), then=wreaking.cancel))
-            await asyncio.wait([wreaking, answering], return_when=asyncio.FIRST_COMPLETED)
+            # Stuck clients never take the last request.
+            await asyncio.wait([wreaking, answering], timeout=plan.most_seconds, return_when=asyncio.FIRST_COMPLETED)
             await _ended(wreaking)
             proxy.odds = Odds()
             await asyncio.wait([answering], timeout=SETTLING_SECONDS)
