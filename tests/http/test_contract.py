@@ -14,6 +14,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from tests.openapi.document import check_response
 from tests.serving import Response, Server
 
 from sepu.cli.database import connect
@@ -33,6 +34,12 @@ USAGE_HEADERS = {f"x-usage-{name}" for name in ("period", "meter", "limit", "com
 ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
 FIVE = json.dumps({"colors": [{"r": n, "g": n, "b": n} for n in range(5)]})
 IDEMPOTENCY_KEY = "order-4711.a:b_c"
+# Of a release that never was: nobody computes these.
+STORED: dict[commands.Meter, bytes] = {
+    "color_match": b'{"datasetVersion":"0.0.0","results":[{"input":{"r":200,"g":60,"b":35},"matches":[{"slug":"a",'
+    b'"name":{"zh":"b","en":"c","pinyin":"d"},"hex":"#000000","reliability":"disputed","deltaE":9,"similarity":0.5}]}]}',
+    "color_search": b'{"datasetVersion":"0.0.0","count":0,"results":[]}',
+}
 
 
 @dataclass
@@ -66,7 +73,7 @@ class World:
         ledger = Ledger(self.url, 1)
         ledger.open()
         try:
-            charge = commands.Charge(meter, units, fingerprint, b'{"stored":"as it was"}')
+            charge = commands.Charge(meter, units, fingerprint, STORED[meter])
             done = ledger.run(commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge))
             assert done.outcome == "charged"
         finally:
@@ -240,7 +247,7 @@ def numbers_as_sent(response: Response) -> None:
 
 
 def replayed_bytes(response: Response) -> None:
-    assert response.body == b'{"stored":"as it was"}'
+    assert response.body in STORED.values()
 
 
 def finds(*slugs: str) -> Callable[[Response], None]:
@@ -614,6 +621,8 @@ def test_contract(case: Case, server: Server, world: World) -> None:
 
     head = method == "HEAD"
     check_every_response(response, path, head=head)
+    if response.status not in {404, 405}:
+        check_response(path, method, response.status, response.headers, response.json)
     assert (response.status, None if head else response.error) == (case.status, None if head else case.error)
     for name, value in case.expect.items():
         assert response.headers.get(name) == value

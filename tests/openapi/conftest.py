@@ -1,0 +1,5 @@
+"""The same servers as for the contract's table."""
+
+from tests.http.conftest import server
+
+__all__ = ["server"]

@@ -1,0 +1,98 @@
+"""The OpenAPI document, and the check of a response against it."""
+
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from jsonschema_rs import Draft202012Validator
+
+PATH = Path(__file__).parents[2] / "docs" / "openapi.yaml"
+DOCUMENT: dict[str, Any] = msgspec.yaml.decode(PATH.read_bytes())
+
+# What servers add to a response by themselves.
+_TRANSPORT = {"connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding"}
+
+
+def resolve(node: dict[str, Any]) -> dict[str, Any]:
+    """What a parameter, header or response stands for. Not for schemas, whose $ref may have siblings."""
+    while "$ref" in node:
+        found: Any = DOCUMENT
+        for part in node["$ref"].removeprefix("#/").split("/"):
+            found = found[part]
+        node = found
+    return node
+
+
+def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
+    """Path, method and operation."""
+    for path, item in DOCUMENT["paths"].items():
+        for method, operation in item.items():
+            yield path, method.upper(), operation
+
+
+def responses(operation: dict[str, Any]) -> dict[int, dict[str, Any]]:
+    return {int(status): resolve(response) for status, response in operation["responses"].items()}
+
+
+def headers(response: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """By name in lower case."""
+    return {name.lower(): resolve(header) for name, header in response["headers"].items()}
+
+
+def schema(content: dict[str, Any]) -> dict[str, Any]:
+    """The schema of a body."""
+    found: dict[str, Any] = content["content"]["application/json"]["schema"]
+    return found
+
+
+def codes(response: dict[str, Any]) -> list[str]:
+    """The error codes that a response lists."""
+    found: list[str] = schema(response)["properties"]["error"]["enum"]
+    return found
+
+
+def _closed(node: Any, *, inside_all_of: bool = False) -> Any:
+    # Clients must bear new members in a response, so the document leaves them open. A test must see them.
+    if isinstance(node, list):
+        return [_closed(item, inside_all_of=inside_all_of) for item in node]
+    if not isinstance(node, dict):
+        return node
+    closed = {name: _closed(item, inside_all_of=name == "allOf") for name, item in node.items()}
+    if "$ref" in node and not inside_all_of:
+        closed["unevaluatedProperties"] = False
+    return closed
+
+
+_SCHEMAS = _closed(DOCUMENT["components"]["schemas"])
+
+
+def validator(wanted: dict[str, Any]) -> Draft202012Validator:
+    """Validates by a schema of the document, and takes no member that it does not name."""
+    return Draft202012Validator(
+        {**_closed(wanted), "components": {"schemas": _SCHEMAS}}, validate_formats=True, ignore_unknown_formats=False
+    )
+
+
+@cache
+def _validators(path: str, method: str, status: int) -> tuple[dict[str, tuple[bool, Any]], Draft202012Validator]:
+    (operation,) = (found for where, how, found in operations() if (where, how) == (path, method))
+    documented = responses(operation)
+    assert status in documented, f"{method} {path} answers {status}, which the document does not list"
+    listed = {
+        name: (header.get("required", False), validator(header["schema"]))
+        for name, header in headers(documented[status]).items()
+    }
+    return listed, validator(schema(documented[status]))
+
+
+def check_response(path: str, method: str, status: int, found: Mapping[str, str], body: Any) -> None:
+    """Status, headers (names in lower case) and body are as the document says, and nothing besides."""
+    listed, body_validator = _validators(path, method, status)
+    assert set(found) - _TRANSPORT <= set(listed)
+    for name, (required, header_validator) in listed.items():
+        assert name in found or not required, f"{name} is missing"
+        if name in found:
+            header_validator.validate(int(found[name]) if name == "retry-after" else found[name])
+    body_validator.validate(body)

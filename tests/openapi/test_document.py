@@ -1,0 +1,309 @@
+"""The document and the code say the same: what one has, the other has."""
+
+import ast
+import inspect
+import json
+from collections.abc import Callable
+from typing import Any, get_args
+from urllib.parse import quote
+
+import openapi_spec_validator
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+from tests.http.test_contract import CASES
+from tests.openapi.document import (
+    DOCUMENT,
+    PATH,
+    codes,
+    headers,
+    operations,
+    resolve,
+    responses,
+    validator,
+)
+from tests.serving import Server
+
+from sepu.http import endpoints, replies, routes
+from sepu.library.records import Mode, Reliability
+from sepu.metering import accounts
+from sepu.metering.commands import METERS, Usage
+from sepu.operations import match, search
+from sepu.operations.errors import InputError
+
+# Codes that belong to no operation: of paths and methods that are none, of health, and of broken connections.
+ELSEWHERE = {"not_found", "method_not_allowed", "not_ready"}
+# Codes of an outage, which the contract's table does not provoke: tests/server/test_outage.py.
+OUTAGE = {"internal_error", "usage_commit_failed"}
+METERED = {routes.MATCH, routes.SEARCH}
+SCHEMAS = DOCUMENT["components"]["schemas"]
+
+Documented = set[tuple[str, int, str]]
+
+
+def documented_errors() -> Documented:
+    """Path, status and code."""
+    return {
+        (path, status, code)
+        for path, _, operation in operations()
+        for status, response in responses(operation).items()
+        if status >= 400
+        for code in codes(response)
+    }
+
+
+def parameter(name: str) -> dict[str, Any]:
+    return next(
+        found
+        for _, _, operation in operations()
+        for found in map(resolve, operation.get("parameters", ()))
+        if found["name"] == name
+    )
+
+
+def test_it_is_valid_openapi() -> None:
+    openapi_spec_validator.validate(DOCUMENT)
+
+
+def test_it_has_the_routes_of_the_code() -> None:
+    allowed = {path: method for path, method in routes.ALLOW.items() if path.startswith("/v1/")}
+    assert {path: {method for where, method, _ in operations() if where == path} for path in DOCUMENT["paths"]} == {
+        path: {method} for path, method in allowed.items()
+    }
+
+
+def test_every_operation_takes_the_key_and_only_metered_ones_an_idempotency_key() -> None:
+    assert DOCUMENT["security"] == [{"ApiKey": []}]
+    scheme = DOCUMENT["components"]["securitySchemes"]["ApiKey"]
+    assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
+    for path, _, operation in operations():
+        assert "security" not in operation
+        required = {found["name"] for found in map(resolve, operation.get("parameters", ())) if found.get("required")}
+        assert ("Idempotency-Key" in required) == (path in METERED)
+
+
+def test_errors_and_their_statuses_are_the_codes() -> None:
+    errors = documented_errors()
+    assert {(status, code) for _, status, code in errors} == {
+        (status, code) for code, (status, _) in replies.ERRORS.items() if code not in ELSEWHERE
+    }
+    assert set(replies.ERRORS) >= ELSEWHERE
+
+
+def test_each_operation_lists_the_errors_that_it_makes() -> None:
+    table = {
+        (case.target.partition("?")[0], case.status, case.error)
+        for case in CASES
+        if case.error not in {None} | ELSEWHERE
+    }
+    in_outage = {
+        (path, replies.ERRORS[code][0], code)
+        for path, _, _ in operations()
+        for code in OUTAGE
+        if code == "internal_error" or path in METERED
+    }
+    assert documented_errors() == table | in_outage
+
+
+def raised(source: object) -> set[str]:
+    """The codes of the InputErrors in the source of a module or function."""
+    return {
+        argument.value
+        for node in ast.walk(ast.parse(inspect.getsource(source)))  # type: ignore[arg-type]
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == InputError.__name__
+        for argument in node.args
+        if isinstance(argument, ast.Constant) and isinstance(argument.value, str)
+    }
+
+
+@pytest.mark.parametrize(
+    ("path", "sources"),
+    [
+        (routes.MATCH, (endpoints._idempotency_key, endpoints._match_input, match)),
+        (routes.SEARCH, (endpoints._idempotency_key, search)),
+        (routes.LIBRARY, ()),
+        (routes.USAGE, ()),
+    ],
+)
+def test_each_operation_lists_the_input_that_the_code_refuses(path: str, sources: tuple[object, ...]) -> None:
+    refusals = set().union(*map(raised, sources))
+    assert {
+        code for where, status, code in documented_errors() if where == path and status in {400, 413, 415, 422}
+    } == refusals
+
+
+def test_headers() -> None:
+    always = {"x-request-id", "cache-control"}
+    usage = {name.lower() for name, _ in replies.usage_headers(Usage("2026-11", "color_match", 1, 1, 0))}
+    for path, _, operation in operations():
+        for status, response in responses(operation).items():
+            if status == 200:
+                certain = [always | usage if path in METERED else always]
+                possible = certain[0] | {"idempotency-replayed"} if path in METERED else certain[0]
+            else:
+                certain = [
+                    always
+                    | {name.lower() for name, _ in replies.error(code).headers}
+                    | (usage if code == "quota_exceeded" else set())
+                    for code in codes(response)
+                ]
+                possible = set().union(*certain)
+            listed = headers(response)
+            assert set(listed) == possible
+            assert {name for name, header in listed.items() if header.get("required")} == set.intersection(*certain)
+
+
+def test_limits() -> None:
+    body = SCHEMAS["MatchRequest"]["properties"]
+    channels = SCHEMAS["RGB"]["properties"].values()
+    results = SCHEMAS["MatchResponse"]["properties"]["results"]
+    matches = SCHEMAS["MatchResult"]["properties"]["matches"]
+    found = SCHEMAS["SearchResponse"]["properties"]
+    limit = parameter("limit")["schema"]
+    assert (body["colors"]["minItems"], body["colors"]["maxItems"]) == (1, match.MAX_COLORS)
+    assert (results["minItems"], results["maxItems"]) == (1, match.MAX_COLORS)
+    assert {(channel["minimum"], channel["maximum"]) for channel in channels} == {(0, match.MAX_CHANNEL)}
+    assert (body["top"]["minimum"], body["top"]["maximum"], body["top"]["default"]) == (1, match.MAX_TOP, 1)
+    assert (matches["minItems"], matches["maxItems"]) == (1, match.MAX_TOP)
+    assert (limit["minimum"], limit["maximum"], limit["default"]) == (1, search.MAX_LIMIT, search.MAX_LIMIT)
+    assert (found["count"]["minimum"], found["count"]["maximum"]) == (0, search.MAX_LIMIT)
+    assert found["results"]["maxItems"] == search.MAX_LIMIT
+    assert parameter("q")["schema"]["minLength"] == search.MIN_QUERY
+    assert parameter("q")["description"].startswith(
+        f"What to look for: {search.MIN_QUERY} to {search.MAX_QUERY} characters after trimming"
+    )
+    assert PATH.read_text("utf-8").count(f" {match.MAX_BODY_BYTES} bytes") == 2
+
+
+def test_enumerations() -> None:
+    assert SCHEMAS["Reliability"]["enum"] == list(get_args(Reliability))
+    assert SCHEMAS["Meter"]["enum"] == list(METERS)
+    assert SCHEMAS["Library"]["properties"]["mode"]["enum"] == list(get_args(Mode))
+
+
+def accepts(parse: Callable[[Any], object], value: Any) -> bool:
+    try:
+        parse(value)
+    except InputError:
+        return False
+    return True
+
+
+channel = st.one_of(
+    st.floats(-0.01, 255.01), st.integers(-1, 256), st.sampled_from([-0.0, 1e300, None, True, "1", [1], 10**400])
+)
+color = st.one_of(
+    st.fixed_dictionaries({name: st.floats(0, 255) | channel for name in "rgb"}, optional={"a": channel}),
+    st.dictionaries(st.sampled_from("rgbR"), channel),
+    channel,
+)
+body = st.one_of(
+    channel,
+    st.fixed_dictionaries(
+        {},
+        optional={
+            "colors": st.lists(st.fixed_dictionaries({name: st.floats(0, 255) for name in "rgb"}), max_size=6)
+            | st.lists(color, max_size=6)
+            | channel,
+            "top": st.integers(0, 4) | st.sampled_from([1.0, 1.5, 3.0, 4.0]) | channel,
+            "x": channel,
+        },
+    ),
+)
+match_request = validator({"$ref": "#/components/schemas/MatchRequest"})
+
+
+@given(body)
+@example({"colors": [{"r": 0, "g": 255, "b": 255.0}], "top": 3})
+@example({"colors": [{"r": 0, "g": 0, "b": 0}] * 5})
+@example({"colors": [{"r": 0, "g": 0, "b": 0}] * 6})
+def test_a_body_fits_the_schema_if_the_code_takes_it(value: Any) -> None:
+    assert match_request.is_valid(value) == accepts(match.parse_match, json.dumps(value).encode())
+
+
+# Dialects of regular expressions disagree on whether these are white space.
+DISPUTED = "\x1c\x1d\x1e\x1f\x85\ufeff"
+query = st.text(st.characters(codec="utf-8", exclude_characters=DISPUTED), max_size=70) | st.builds(
+    "{}{}{}".format, st.text(" \t\n\u3000\xa0"), st.text("a 红\U0001f600", max_size=70), st.text(" \t\n\u3000\xa0")
+)
+q = validator(parameter("q")["schema"])
+
+
+@given(query)
+@example("a")
+@example("ab")
+@example(" a ")
+@example("a" * 64)
+@example("a" * 65)
+@example(" " + "\U0001f600" * 64 + "\n")
+def test_a_q_fits_the_schema_if_the_code_takes_it(value: str) -> None:
+    assert q.is_valid(value) == accepts(search.parse_search, f"q={quote(value)}")
+
+
+@given(st.integers(-1, 12))
+def test_a_limit_fits_the_schema_if_the_code_takes_it(value: int) -> None:
+    assert validator(parameter("limit")["schema"]).is_valid(value) == accepts(
+        search.parse_search, f"q=ab&limit={value}"
+    )
+
+
+class Head:
+    """A head with an idempotency key alone."""
+
+    query_string = ""
+
+    def __init__(self, key: str) -> None:
+        self._key = key
+
+    def get_header(self, name: str) -> str | None:
+        return self._key if name == "Idempotency-Key" else None
+
+
+idempotency_key = validator(parameter("Idempotency-Key")["schema"])
+
+
+@given(st.text(max_size=130) | st.text("azAZ09._:-", min_size=7, max_size=129))
+@example("a" * 7)
+@example("a" * 8)
+@example("a" * 128)
+@example("a" * 129)
+@example("aaaaaaaa\n")
+def test_an_idempotency_key_fits_the_schema_if_the_code_takes_it(value: str) -> None:
+    assert idempotency_key.is_valid(value) == accepts(endpoints._idempotency_key, Head(value))
+
+
+def documented_request(
+    operation: dict[str, Any], issued: accounts.IssuedKey
+) -> tuple[str, dict[str, str], bytes | None]:
+    """The query, headers and body of an operation's example."""
+    sent = {"Authorization": f"Bearer {issued.api_key}"}
+    query = ""
+    for found in map(resolve, operation.get("parameters", ())):
+        if found["in"] == "query":
+            (given_value,) = found["examples"].values()
+            query += f"{'&' if query else '?'}{found['name']}={quote(str(given_value['value']))}"
+        else:
+            sent[found["name"]] = found["example"] + operation["operationId"]
+    if "requestBody" not in operation:
+        return query, sent, None
+    (given_value,) = operation["requestBody"]["content"]["application/json"]["examples"].values()
+    return query, {**sent, "Content-Type": "application/json"}, json.dumps(given_value["value"]).encode()
+
+
+def test_examples_are_real_responses(server: Server, issued: accounts.IssuedKey) -> None:
+    for path, method, operation in operations():  # usage comes last, and counts a match and a search
+        query, sent, given_body = documented_request(operation, issued)
+        response = server.request(method, path + query, sent, given_body)
+        (documented,) = responses(operation)[200]["content"]["application/json"]["examples"].values()
+        wanted = documented["value"]
+        if path == routes.USAGE:
+            wanted = {**wanted, "accountId": issued.account_id}
+            period = response.json["usage"][0]["period"]
+            wanted["usage"] = [{**meter, "period": period} for meter in wanted["usage"]]
+        assert (response.status, response.json) == (200, wanted)
+
+
+def test_the_example_of_an_error_is_real(server: Server) -> None:
+    (documented,) = SCHEMAS["Error"]["examples"]
+    answer = server.request("GET", routes.USAGE)
+    assert {**answer.json, "requestId": documented["requestId"]} == documented
