@@ -15,6 +15,11 @@ MIN_QUERY = 2
 MAX_QUERY = 64
 MAX_LIMIT = 10
 
+# What JSON Schema's \s is and JavaScript trims, so that docs/openapi.yaml can say what counts. Python's own differs.
+_WHITE_SPACE = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 _PARAMETERS = frozenset({"q", "limit"})
 _LIMIT = re.compile(r"[1-9]|10", re.ASCII)
 
@@ -54,7 +59,7 @@ def parse_search(query: str) -> SearchInput:
     if not given.keys() <= _PARAMETERS:
         raise InputError("unknown_parameter")
     match given.get("q"):
-        case [text] if MIN_QUERY <= len(q := text.strip()) <= MAX_QUERY:
+        case [text] if MIN_QUERY <= len(q := text.strip(_WHITE_SPACE)) <= MAX_QUERY:
             pass
         case _:
             raise InputError("invalid_q")
