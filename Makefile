@@ -4,6 +4,7 @@
 # make test-pgbouncer      the contract and the fault harness through PgBouncer
 # make prove-search        the name index against the slow reference, for millions of queries
 # make fuzz                hostile clients against a real server, for minutes [WORKER=asgi SECONDS=300 SEED=1]
+# make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
 # make bench               the core's own benchmarks
 # make bench-peers         the compiled core beside what its users would take instead
@@ -12,8 +13,8 @@
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
-.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean prove-search fuzz sanitize bench \
-	bench-peers soak test-pgbouncer
+.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
+.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench bench-peers
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -94,6 +95,11 @@ SECONDS ?= 300
 
 fuzz: build meinheld
 	@$(BIN)/python -m tests.fuzz $(WORKER) $(SECONDS) $(SEED)
+
+EXAMPLES ?= 700
+
+schema-fuzz: meinheld
+	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -o timeout=0 -rA tests/openapi/test_schemathesis.py
 
 bench: build
 	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds bench
