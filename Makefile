@@ -99,7 +99,7 @@ fuzz: build meinheld
 EXAMPLES ?= 700
 
 schema-fuzz: meinheld
-	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -o timeout=0 -rA tests/openapi/test_schemathesis.py
+	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -rA tests/openapi/test_schemathesis.py
 
 bench: build
 	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds bench

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import psycopg
+import pytest
 from tests.openapi.document import PATH
 from tests.serving import Server
 
@@ -21,6 +22,7 @@ from sepu.metering import accounts
 
 HERE = Path(__file__).parent
 SCHEMATHESIS = Path(sysconfig.get_path("scripts")) / "schemathesis"
+EXAMPLES = os.environ.get("SEPU_SCHEMA_EXAMPLES")
 ENDLESS = 2**31 - 1
 # meinheld's parser knows no QUERY, and refuses it by itself with 400.
 WITHOUT_QUERY = """
@@ -60,6 +62,7 @@ def over_tcp(server: Server) -> Iterator[str]:
         front.shutdown()
 
 
+@pytest.mark.timeout(0 if EXAMPLES else 300)  # the few take seconds, but the machine may be busy
 def test_schemathesis_finds_nothing(server: Server, connection: psycopg.Connection, tmp_path: Path) -> None:
     accounts.set_plan(connection, "endless", match_limit=ENDLESS, search_limit=ENDLESS, requests_per_minute=ENDLESS)
     issued = accounts.create_account(connection, "endless")
@@ -67,7 +70,6 @@ def test_schemathesis_finds_nothing(server: Server, connection: psycopg.Connecti
     config.write_text(
         (HERE / "schemathesis.toml").read_text() + (WITHOUT_QUERY if server.address.startswith("unix:") else "")
     )
-    examples = os.environ.get("SEPU_SCHEMA_EXAMPLES")
     with over_tcp(server) as url:
         done = subprocess.run(
             [
@@ -78,7 +80,7 @@ def test_schemathesis_finds_nothing(server: Server, connection: psycopg.Connecti
                 PATH,
                 f"--url={url}",
                 "--continue-on-failure",
-                *([f"--max-examples={examples}"] if examples else ["--max-examples=50", "--generation-deterministic"]),
+                *([f"--max-examples={EXAMPLES}"] if EXAMPLES else ["--max-examples=30", "--generation-deterministic"]),
             ],
             env={
                 **os.environ,
