@@ -62,7 +62,7 @@ class Report:
             f"{self.deaths} deaths of workers, {self.resets} connections reset by the server",
             f"{self.probes} probes, {self.hangs} hangs (over {HANG_SECONDS:g} s), the slowest {self.slowest:.2f} s",
             f"descriptors of each worker before and after: {list(self.descriptors.values())}",
-            f"{len(self.violations)} violations {dict(Counter(text.split(' b', 1)[0][:30] for text in self.violations))}",
+            f"{len(self.violations)} violations {dict(Counter(text.split(' b')[0][:30] for text in self.violations))}",
             *self.violations[:SHOWN],
         ]
         return "\n".join(lines)
