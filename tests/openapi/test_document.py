@@ -34,7 +34,9 @@ from sepu.operations.errors import InputError
 
 # Codes that belong to no operation: of paths and methods that are none, of health, and of broken connections.
 ELSEWHERE = {"not_found", "method_not_allowed", "not_ready"}
-# Codes of an outage, which the contract's table does not provoke: tests/server/test_outage.py.
+# Nor these, which answer what never becomes a request.
+ELSEWHERE |= {"bad_request", "request_timeout", "uri_too_long", "expectation_failed", "headers_too_large", "overloaded"}
+# Codes of an outage, which the contract's table does not provoke: tests/faults.
 OUTAGE = {"internal_error", "usage_commit_failed"}
 METERED = {routes.MATCH, routes.SEARCH}
 SCHEMAS = DOCUMENT["components"]["schemas"]
