@@ -9,6 +9,8 @@ from tests.serving import serving
 
 from sepu.cli.database import connect, database
 
+HANG_SECONDS = 2.0  # on a quiet machine no probe takes a tenth of it
+
 
 def main(worker: str, seconds: str, seed: str) -> int:
     with (
@@ -17,7 +19,7 @@ def main(worker: str, seconds: str, seed: str) -> int:
         connect(url) as connection,
         serving(worker, url) as server,
     ):
-        report = Campaign(server, connection, int(seed)).run(float(seconds))
+        report = Campaign(server, connection, int(seed), HANG_SECONDS).run(float(seconds))
     sys.stdout.write(f"{worker}, {seconds} s, seed {seed}: {report}\n")
     return 1 if report.violations or report.deaths or report.hangs else 0
 

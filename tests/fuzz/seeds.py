@@ -32,7 +32,7 @@ def _chunked(rng: Random, body: bytes) -> bytes:
 def seed(rng: Random, api_key: str, account_id: str, number: int, *, last: bool) -> Seed:
     """One request; `number` is its own, and the `last` of a connection asks to close it."""
     bearer = f"Authorization: Bearer {api_key}"
-    idempotency_key = f"fuzz-{number:08d}"
+    idempotency_key = f"fuzz-{number:08d}-{rng.getrandbits(40):010x}"  # no mutation makes another request's of it
     metered = [bearer, f"Idempotency-Key: {idempotency_key}"]
     close = ["Connection: close"] if last else []
     red, green, blue = number >> 16 & 255, number >> 8 & 255, number & 255
