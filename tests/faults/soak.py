@@ -23,7 +23,7 @@ from sepu.cli.database import connect, database
 from sepu.metering import accounts
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
-SCARCE = 100  # colours that the account whose quota is fought for may match
+SCARCE = 30  # colours that the account whose quota is fought for may match
 CUTS: dict[Cut, str] = {
     "before": "cuts before the statement",
     "during": "cuts during the statement",

@@ -21,8 +21,9 @@ from tests.serving import WORKERS, Server, serving, why_not
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts, commands, keys
+from sepu.metering.async_ledger import AsyncLedger
 from sepu.metering.audit import audit
-from sepu.metering.ledger import AsyncLedger, LedgerUnavailable
+from sepu.metering.outage import LedgerUnavailable
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 AWAY_SECONDS = 2 + 2  # the promise, and what a busy machine may add
@@ -242,8 +243,7 @@ def test_a_cancelled_request_gives_its_connection_back_at_once(stage: Stage) -> 
     assert holder is not None
 
     async def cancel() -> float:
-        ledger = AsyncLedger(stage.proxy.url, connections=1)
-        await ledger.open()
+        ledger = AsyncLedger(stage.proxy.url)
         try:
             assert await ledger.run(commands.admit(holder)) == "ok"
             stage.proxy.swallows = True

@@ -70,6 +70,24 @@ def test_term_finishes_what_is_in_flight(
         assert server.process.wait(STOP_SECONDS) == 0
 
 
+@pytest.mark.parametrize("patient", ["asgi", "gthread"])  # meinheld waits for its proxy to hang up
+def test_idle_connections_do_not_delay_the_end(patient: str, database_url: str) -> None:
+    with serving(patient, database_url, workers=1) as server, server.socket() as silent:
+        assert server.request("GET", "/healthz", keep=True).status == 200
+        server.process.send_signal(signal.SIGTERM)
+        assert server.process.wait(STOP_SECONDS) == 0
+        assert silent.recv(1) == b""
+
+
+def test_term_is_heard_while_a_worker_starts(database_url: str) -> None:
+    for delay in range(0, 300, 60):
+        with serving("asgi", database_url, workers=2) as server:
+            server.process.send_signal(signal.SIGHUP)
+            time.sleep(0.05 + delay / 1000)
+            server.process.send_signal(signal.SIGTERM)
+            assert server.process.wait(STOP_SECONDS) == 0
+
+
 def reload(server: Server) -> None:
     """HUP, and the wait for new workers in the place of the old ones."""
     old = set(server.workers())

@@ -29,8 +29,6 @@ class BrokenAsyncLedger:
     async def run(self, command: object) -> NoReturn:
         raise RuntimeError(f"{SECRET} {command}")
 
-    async def open(self) -> None: ...
-
     async def close(self) -> None: ...
 
 

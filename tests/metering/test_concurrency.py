@@ -11,7 +11,8 @@ import psycopg
 import pytest
 
 from sepu.metering.commands import Command, Metered, admit, read_usage
-from sepu.metering.ledger import Ledger, LedgerUnavailable
+from sepu.metering.ledger import Ledger
+from sepu.metering.outage import LedgerUnavailable
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

@@ -16,11 +16,12 @@ import pytest
 
 from sepu.cli.database import connect
 from sepu.metering import accounts
+from sepu.metering.async_ledger import LANES_ALONE, AsyncLedger
 from sepu.metering.commands import Command, Metered, Usage, admit, read_usage
-from sepu.metering.joined import JoinedLedger
 from sepu.metering.keys import Credential, credential, new_account_id
-from sepu.metering.ledger import AsyncLedger, Ledger, LedgerUnavailable
+from sepu.metering.ledger import Ledger
 from sepu.metering.migrate import migrate
+from sepu.metering.outage import LedgerUnavailable
 from sepu.server.embedded import embedded_postgres
 
 if TYPE_CHECKING:
@@ -59,7 +60,7 @@ class Threads:
 
 
 class EventLoop:
-    def __init__(self, ledger: AsyncLedger | JoinedLedger, runner: asyncio.Runner) -> None:
+    def __init__(self, ledger: AsyncLedger, runner: asyncio.Runner) -> None:
         self._ledger = ledger
         self._runner = runner
 
@@ -87,17 +88,17 @@ def threads(url: str, connections: int) -> Iterator[Gateway]:
 
 
 def event_loop(url: str, connections: int) -> AbstractContextManager[Gateway]:
-    return in_event_loop(AsyncLedger(url, connections))
+    assert connections <= LANES_ALONE
+    return in_event_loop(AsyncLedger(url, join=False))
 
 
-def joined(url: str, connections: int) -> AbstractContextManager[Gateway]:
-    return in_event_loop(JoinedLedger(AsyncLedger(url, connections)))
+def joined(url: str, connections: int) -> AbstractContextManager[Gateway]:  # noqa: ARG001  (it has one)
+    return in_event_loop(AsyncLedger(url))
 
 
 @contextmanager
-def in_event_loop(ledger: AsyncLedger | JoinedLedger) -> Iterator[Gateway]:
+def in_event_loop(ledger: AsyncLedger) -> Iterator[Gateway]:
     with asyncio.Runner() as runner:
-        runner.run(ledger.open())
         try:
             yield EventLoop(ledger, runner)
         finally:
@@ -600,16 +601,17 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
     state = """
         select (select count(*) from pg_prepared_statements),
                (select count(*) from pg_locks where pid = pg_backend_pid() and locktype = 'advisory'),
-               (select array_agg(name) from pg_settings where source in ('client', 'session'))
+               (select string_agg(name, ' ') from pg_settings where source in ('client', 'session'))
     """
-    look: Command[tuple[int, int, list[str]]] = Command(state, (), lambda row: (row[0], row[1], row[2]))
+    look: Command[tuple[int, int, list[str]]] = Command(state, (), lambda row: (row[0], row[1], row[2].split()))
     with open_gateway(database_url, 1) as ledger:
         for number in range(10):
             ledger.run(customer.request(f"key-{number:04}"))
             ledger.run(admit(customer.credential))
             ledger.run(read_usage(customer.credential))
             prepared, locks, settings = ledger.run(look)
-    assert (prepared, locks) == (0, 0)
+    # Sessions of an event loop prepare statements, and do without where they do not find them again.
+    assert (prepared > 0, locks) == (open_gateway is not threads, 0)
     # Those that PgBouncer carries from session to session.
     assert set(settings) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
 
@@ -638,8 +640,7 @@ def test_a_cancelled_request_gives_its_connection_back(
     other.execute("lock table sepu.api_key in access exclusive mode")
 
     async def cancel_then_retry() -> Metered:
-        ledger = AsyncLedger(database_url, 1)
-        await ledger.open()
+        ledger = AsyncLedger(database_url)
         try:
             for _ in range(3):
                 running = asyncio.create_task(ledger.run(customer.request()))

@@ -12,18 +12,17 @@ from tests.serving import serving
 
 from sepu.cli.database import connect
 from sepu.metering import accounts
-from sepu.metering.ledger import WAITING_PER_CONNECTION
+from sepu.metering.async_ledger import MAX_WAITING
 
 # Who waits for the ledger here waits long, so what is refused soon was refused for the crowd. (Or for the lock that the
-# test holds: the database gives up on that itself, for the four that are in it, after most of a second.)
+# test holds: the database gives up on that itself, for the few that are in it, after most of a second.)
 PATIENT = """\
-from sepu.metering import ledger
-ledger.CONNECTION_SECONDS = 60
+from sepu.metering import lane
+lane.CONNECTION_SECONDS = 60
 from sepu.cli.main import main
 main()
 """
-CONNECTIONS = 4  # of the asgi worker's pool
-ROOM = CONNECTIONS * (1 + WAITING_PER_CONNECTION)
+ROOM = 1 + MAX_WAITING
 SURPLUS = 100
 BODY = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 MATCH = (

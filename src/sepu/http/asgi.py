@@ -11,15 +11,15 @@ from sepu.http.endpoints import Endpoint, Verdict
 from sepu.http.exchange import RequestIds, new_request_id, reply_to, send
 from sepu.http.replies import Reply
 from sepu.http.service import HEALTHY, NOT_READY, Service
-from sepu.metering.joined import JoinedLedger
-from sepu.metering.ledger import AsyncLedger, LedgerUnavailable
+from sepu.metering.async_ledger import AsyncLedger
+from sepu.metering.outage import LedgerUnavailable
 from sepu.operations.match import MAX_BODY_BYTES
 
 
 class _Resource:
     """Carries verdicts and replies over Falcon."""
 
-    def __init__(self, ledger: AsyncLedger | JoinedLedger, request_ids: RequestIds) -> None:
+    def __init__(self, ledger: AsyncLedger, request_ids: RequestIds) -> None:
         self._ledger = ledger
         self._request_ids = request_ids
 
@@ -42,7 +42,7 @@ class _Resource:
 
 
 class _Get(_Resource):
-    def __init__(self, endpoint: Endpoint, ledger: AsyncLedger | JoinedLedger, request_ids: RequestIds) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: AsyncLedger, request_ids: RequestIds) -> None:
         super().__init__(ledger, request_ids)
         self._endpoint = endpoint
 
@@ -51,7 +51,7 @@ class _Get(_Resource):
 
 
 class _Match(_Resource):
-    def __init__(self, endpoint: Endpoint, ledger: AsyncLedger | JoinedLedger, request_ids: RequestIds) -> None:
+    def __init__(self, endpoint: Endpoint, ledger: AsyncLedger, request_ids: RequestIds) -> None:
         super().__init__(ledger, request_ids)
         self._endpoint = endpoint
 
@@ -73,18 +73,15 @@ class _Ready(_Resource):
 class _Lifespan:
     """The ledger's connections live as long as the worker's event loop."""
 
-    def __init__(self, ledger: AsyncLedger | JoinedLedger) -> None:
+    def __init__(self, ledger: AsyncLedger) -> None:
         self._ledger = ledger
-
-    async def process_startup(self, scope: Mapping[str, Any], event: Mapping[str, Any]) -> None:  # noqa: ARG002
-        await self._ledger.open()
 
     async def process_shutdown(self, scope: Mapping[str, Any], event: Mapping[str, Any]) -> None:  # noqa: ARG002
         await self._ledger.close()
 
 
 def create_app(
-    service: Service, ledger: AsyncLedger | JoinedLedger, request_ids: RequestIds = new_request_id
+    service: Service, ledger: AsyncLedger, request_ids: RequestIds = new_request_id
 ) -> falcon.asgi.App[Request, Response]:
     """Wires the service to Falcon. The application opens and closes the ledger with its lifespan."""
     app = falcon.asgi.App(middleware=[_Lifespan(ledger)])

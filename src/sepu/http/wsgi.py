@@ -10,7 +10,8 @@ from sepu.http.endpoints import Endpoint, Verdict
 from sepu.http.exchange import RequestIds, new_request_id, reply_to, send
 from sepu.http.replies import Reply
 from sepu.http.service import HEALTHY, NOT_READY, Service
-from sepu.metering.ledger import Ledger, LedgerUnavailable
+from sepu.metering.ledger import Ledger
+from sepu.metering.outage import LedgerUnavailable
 from sepu.operations.match import MAX_BODY_BYTES
 
 

@@ -5,6 +5,7 @@ answer is read. It leans on gunicorn's internals, hence the pinned version.
 """
 
 import asyncio
+import signal
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -21,13 +22,32 @@ _BUFFERED_BODY = 32 * 1024
 
 
 class AsgiWorker(gasgi.ASGIWorker):
-    """gunicorn's, with our protocol."""
+    """gunicorn's, with our protocol; it hears every signal, and its end does not wait for idle connections."""
 
     def init_process(self) -> None:
         """Called by gunicorn in the forked worker."""
+        self.protocols: set[Protocol] = set()
         ASGIProtocol._check_h1c_protocol_available()  # it caches on the class it is called on, and reads from this one
         gasgi.ASGIProtocol = Protocol  # type: ignore[attr-defined]
         super().init_process()
+
+    def init_signals(self) -> None:
+        """Until the event loop runs it hears no signal: so long each has its default effect, and nothing is lost."""
+        for number in self.SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+
+    async def _serve(self) -> None:
+        super().init_signals()
+        await super()._serve()  # type: ignore[misc]
+
+    async def _shutdown(self) -> None:
+        # gunicorn closes connections after their next answer; who sends nothing for a while has no answer to lose.
+        asyncio.get_running_loop().call_later(patience.FAREWELL_SECONDS, self._close_idle)
+        await super()._shutdown()  # type: ignore[misc]
+
+    def _close_idle(self) -> None:
+        for protocol in list(self.protocols):
+            protocol.close_if_idle()
 
 
 class _Body(BodyReceiver):
@@ -55,6 +75,7 @@ class Protocol(ASGIProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Refuses a connection too many; lingering for it would take what there is too little of."""
         super().connection_made(transport)
+        self.worker.protocols.add(self)
         if self.worker.nr_conns > self.worker.worker_connections:
             self._send_error_response(503)
             self._at_end = True
@@ -64,6 +85,7 @@ class Protocol(ASGIProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Leaves no timer behind."""
+        self.worker.protocols.discard(self)
         self._stop_timers()
         super().connection_lost(exc)
 
@@ -90,6 +112,11 @@ class Protocol(ASGIProtocol):
         if self._answer_timer is not None:
             self._answer_timer.cancel()
         super().resume_writing()
+
+    def close_if_idle(self) -> None:
+        """Closes the connection unless a request is on its way in or at hand."""
+        if self._awaiting_request and not self._held:
+            self._close_transport()
 
     def _later(self, seconds: float, what: Callable[[], None]) -> TimerHandle:
         handle: TimerHandle = self.worker.loop.call_later(seconds, what)

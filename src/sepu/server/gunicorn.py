@@ -13,8 +13,8 @@ from sepu.http import asgi, wsgi
 from sepu.http.service import Service
 from sepu.http.strangers import Network
 from sepu.library.release import Release
-from sepu.metering.joined import JoinedLedger
-from sepu.metering.ledger import AsyncLedger, Ledger
+from sepu.metering.async_ledger import AsyncLedger
+from sepu.metering.ledger import Ledger
 from sepu.server import patience
 
 Worker = Literal["asgi", "gthread", "meinheld"]
@@ -25,8 +25,6 @@ _WORKER_CLASSES: dict[Worker, str] = {
     "meinheld": "sepu.server.meinheld.MeinheldWorker",
 }
 _THREADS = 16
-# Database connections of one worker process: as many as can work at a time.
-_CONNECTIONS: dict[Worker, int] = {"asgi": 4, "gthread": _THREADS, "meinheld": 1}
 _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk can stall it)
 
 
@@ -53,6 +51,7 @@ class Server(BaseApplication):
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
         master = os.getpid()
+        os.register_at_fork(after_in_child=_default_signals)
         try:
             super().run()
         except SystemExit as ended:
@@ -89,11 +88,16 @@ class Server(BaseApplication):
 
     def load(self) -> Callable[..., Any]:
         """The application; called by gunicorn in each worker."""
-        connections = _CONNECTIONS[self._settings.worker]
         if self._settings.worker == "asgi":
-            alone = AsyncLedger(self._settings.database_url, connections)
-            return asgi.create_app(self._service, JoinedLedger(alone) if self._settings.join else alone)
-        ledger = Ledger(self._settings.database_url, connections)
+            return asgi.create_app(self._service, AsyncLedger(self._settings.database_url, join=self._settings.join))
+        threads = _THREADS if self._settings.worker == "gthread" else 1
+        ledger = Ledger(self._settings.database_url, connections=threads)
         ledger.open()
         self.cfg.set("worker_exit", lambda _arbiter, _worker: ledger.close())
         return wsgi.create_app(self._service, ledger)
+
+
+def _default_signals() -> None:
+    # A worker begins with the master's handlers, which would lose what reaches it before it has its own.
+    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_DFL)

@@ -9,6 +9,9 @@ LINGER_SECONDS = 2.0
 # A connection without a request. A proxy's own limit should be shorter, so that it never sends into a closing one.
 IDLE_SECONDS = 75
 
+# At the end of a worker, for a request on a connection that has none.
+FAREWELL_SECONDS = 1.0
+
 # The request line and all headers.
 HEAD_BYTES = 32 * 1024
 # What a body in chunks may take besides the body: the largest one, a byte a chunk, takes 80 KiB.

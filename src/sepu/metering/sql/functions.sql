@@ -128,11 +128,13 @@ end $$;
 -- Neither is waited for. Not getting the first means that the same input is running. Getting the first but not the
 -- second means that the key's holder has another input, for it would hold the first as well.
 -- Should two executions ever pass (they cannot on one node), the primary key of stored_result refuses the second.
+--
+-- `lane` tells by which counter of the abuse limit it was counted; `p_busy_lane` is the one for a key in use.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_now timestamptz,
+    p_meter text, p_units integer, p_body bytea, p_now timestamptz, p_busy_lane smallint,
     out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
-    out body bytea
+    out body bytea, out lane smallint
 ) language plpgsql volatile as $$
 #variable_conflict use_column
 declare
@@ -141,7 +143,6 @@ declare
     v_key        text := p_account_id || ':' || p_idempotency_key;
     v_input_free boolean;
     v_key_free   boolean := false;
-    v_lane       smallint;
 begin
     select * into v_auth from sepu.authenticate(p_account_id, p_key_hash, p_now);
     outcome := v_auth.outcome;
@@ -155,8 +156,8 @@ begin
         v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
     end if;
     -- The running request holds its lane's counter until it commits; one that is refused for its sake must not wait.
-    v_lane := case when v_key_free then 0 else 1 end;
-    if not sepu.count_request(p_account_id, v_lane, v_auth.requests_per_minute, p_now) then
+    lane := case when v_key_free then 0 else p_busy_lane end;
+    if not sepu.count_request(p_account_id, lane, v_auth.requests_per_minute, p_now) then
         outcome := 'rate_limited';
         return;
     end if;
@@ -275,10 +276,11 @@ create or replace function sepu.meter_request(
     out body bytea
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
 begin
-    select * into outcome, period, unit_limit, committed, reserved, body
+    select m.outcome, m.period, m.unit_limit, m.committed, m.reserved, m.body
+      into outcome, period, unit_limit, committed, reserved, body
       from sepu.meter_one(
-               p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now
-           );
+               p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now, 1::smallint
+           ) m;
 end $$;
 
 create or replace function sepu.meter_request_each(
@@ -288,7 +290,10 @@ create or replace function sepu.meter_request_each(
     at bigint, outcome text, period text, unit_limit integer, committed integer, reserved integer, body bytea
 ) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms' as $$
 declare
-    v record;
+    v           record;
+    v_one       record;
+    v_account   text := '';
+    v_busy_lane smallint;
 begin
     for v in
         select r.*
@@ -296,11 +301,28 @@ begin
                with ordinality as r (account_id, key_hash, idempotency_key, fingerprint, meter, units, body, at)
          order by r.account_id, r.at
     loop
-        return query
-        select v.at, m.*
+        -- Whoever holds an account's lane 0 here never asks for its lane 1, or two of these calls could wait for each
+        -- other: one holds the first and waits for the second, the other the reverse.
+        if v.account_id <> v_account then
+            v_account := v.account_id;
+            v_busy_lane := 1;
+        end if;
+        select * into v_one
           from sepu.meter_one(
-                   v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now
-               ) m;
+                   v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now,
+                   v_busy_lane
+               );
+        if v_one.lane = 0 then
+            v_busy_lane := 0;
+        end if;
+        at := v.at;
+        outcome := v_one.outcome;
+        period := v_one.period;
+        unit_limit := v_one.unit_limit;
+        committed := v_one.committed;
+        reserved := v_one.reserved;
+        body := v_one.body;
+        return next;
     end loop;
 end $$;
 

@@ -1,0 +1,56 @@
+"""What both ledgers have in common for the time when the database is away."""
+
+import logging
+import select
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq.abc import PGconn
+
+log = logging.getLogger("sepu.ledger")
+
+# A client is told of an outage within two seconds: half of it for a connection, the rest for the statement.
+CONNECTION_SECONDS = 0.9
+STATEMENT_SECONDS = 1.0
+# Between two attempts to connect: short, so that the service is back within a second of the database, and yet so long
+# that many workers do not throng a database that is just coming up.
+RECONNECT_SECONDS = 0.3
+
+
+class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
+    """The database did not answer, or not in time."""
+
+
+def bounded(database_url: str) -> str:
+    """The connection string, with limits on waiting for the network where it sets none itself.
+
+    And with the demand that the server takes writes: of several hosts the primary is found, and a standby is not asked
+    for each request anew.
+    """
+    defaults = {
+        "application_name": "sepu",
+        "connect_timeout": "2",
+        "tcp_user_timeout": "2000",
+        "target_session_attrs": "read-write",
+    }
+    given = conninfo_to_dict(database_url)
+    return make_conninfo(database_url, **{name: value for name, value in defaults.items() if name not in given})
+
+
+def hung_up(pgconn: PGconn) -> bool:
+    """Whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
+    readable = select.poll()
+    readable.register(pgconn.socket, select.POLLIN)
+    for _ in range(2):  # the server's farewell, then the end of the stream
+        if not readable.poll(0):
+            return False
+        try:
+            pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+    return False
+
+
+def log_failure(error: Exception) -> None:
+    """Logs the kind of failure only: a server's message can quote a row."""
+    log.error("ledger unavailable: %s %s", type(error).__name__, getattr(error, "sqlstate", None) or "")

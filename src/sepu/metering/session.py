@@ -1,0 +1,223 @@
+"""One session with Postgres for an event loop, on libpq's own interface: a statement is one write and one read.
+
+psycopg connects; from there its cursors, locks and generators would cost a call half as much time as the database.
+
+Statements are prepared when they are first sent, unless it turns out that a pooler gives us now this server session,
+now that one (as PgBouncer does in transaction mode): then a prepared statement is not there, or already.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from functools import cache
+from hashlib import sha256
+from itertools import count
+from typing import Any, LiteralString, Self
+
+import psycopg
+from psycopg.errors import error_from_result
+from psycopg.pq import ExecStatus
+from psycopg.pq.abc import PGconn, PGresult
+
+from sepu.metering.outage import hung_up
+
+Row = tuple[Any, ...]
+Rows = list[Row]
+Done = Callable[[Rows | Exception], None]
+
+_BINARY = 1
+_INT4 = 23
+# Postgres's numbers of the types that the ledger's functions take and return: by Python's, with those of their arrays.
+_OIDS: dict[type, tuple[int, int]] = {str: (25, 1009), bytes: (17, 1001), int: (_INT4, 1007)}
+_READERS: dict[int, Callable[[bytes], Any]] = {
+    16: lambda data: data != b"\0",
+    17: bytes,
+    20: lambda data: int.from_bytes(data, "big", signed=True),
+    _INT4: lambda data: int.from_bytes(data, "big", signed=True),
+    25: lambda data: str(data, "utf-8"),
+}
+
+
+class SessionLost(Exception):  # noqa: N818
+    """The session is over; whether the statement under way was executed is not known."""
+
+
+class Session:
+    """Runs one statement at a time. Over when the server hangs up or is late; nothing is cancelled there."""
+
+    def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._connection = connection  # owns what follows
+        self._pgconn = connection.pgconn
+        self._pgconn.nonblocking = 1
+        self._seconds = seconds
+        self._socket = self._pgconn.socket
+        self._over = False
+        self._prepares = True
+        self._prepared: set[LiteralString] = set()
+        self._call = _Call("", ())
+        self._done: Done | None = None
+        self._results: list[PGresult] = []
+        self._deadline: asyncio.TimerHandle | None = None
+        self._loop.add_reader(self._socket, self._readable)
+
+    @classmethod
+    async def connect(cls, conninfo: str, seconds: float) -> Self:
+        """A new session, whose statements may take so many seconds each.
+
+        Raises:
+            psycopg.Error: there is no such server, or it refuses.
+        """
+        return cls(await psycopg.AsyncConnection.connect(conninfo, autocommit=True), seconds)
+
+    def is_over(self) -> bool:
+        """Whether it can run nothing any more; while nothing is under way."""
+        if not self._over and hung_up(self._pgconn):
+            self.close()
+        return self._over
+
+    def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
+        """Starts a statement, while no other is under way; `done` gets its rows, psycopg's error or `SessionLost`.
+
+        Parameters are str, bytes, int (of 32 bits), or non-empty lists of one of these.
+        """
+        self._done = done
+        self._deadline = self._loop.call_later(self._seconds, self.close)
+        self._call = _Call(statement, parameters)
+        if not self._prepares:
+            self._send(self._call.unprepared)
+        elif statement in self._prepared:
+            self._send(self._call.prepared)
+        else:
+            self._send(self._call.prepare)
+
+    def _send(self, message: Callable[[PGconn], None]) -> None:
+        try:
+            message(self._pgconn)
+            self._flush()
+        except psycopg.OperationalError:
+            self.close()
+
+    def close(self) -> None:
+        """Ends the session, and fails what is under way."""
+        if not self._over:
+            self._over = True
+            # At once: of a lost connection libpq has closed the socket, and its number may soon be somebody else's.
+            self._loop.remove_reader(self._socket)
+            self._loop.remove_writer(self._socket)
+            self._pgconn.finish()
+        self._conclude(SessionLost())
+
+    def _flush(self) -> None:
+        if self._pgconn.flush():
+            self._loop.add_writer(self._socket, self._writable)
+
+    def _writable(self) -> None:
+        self._loop.remove_writer(self._socket)
+        try:
+            self._flush()
+        except psycopg.OperationalError:
+            self.close()
+
+    def _readable(self) -> None:
+        try:
+            self._pgconn.consume_input()
+            while self._done is not None and not self._pgconn.is_busy():
+                result = self._pgconn.get_result()
+                if result is None:
+                    (result,), self._results = self._results, []
+                    self._take(result)
+                    return
+                self._results.append(result)
+        except psycopg.OperationalError:
+            self.close()
+
+    def _take(self, result: PGresult) -> None:
+        call = self._call
+        if result.status == ExecStatus.TUPLES_OK:
+            self._conclude(_rows(result))
+        elif result.status == ExecStatus.COMMAND_OK:
+            self._prepared.add(call.statement)
+            self._send(call.prepared)
+        else:
+            error = error_from_result(result)
+            if isinstance(error, psycopg.errors.InvalidSqlStatementName | psycopg.errors.DuplicatePreparedStatement):
+                self._prepares = False
+                self._send(call.unprepared)
+            else:
+                self._conclude(error)
+
+    def _conclude(self, outcome: Rows | Exception) -> None:
+        done, self._done = self._done, None
+        if self._deadline is not None:
+            self._deadline.cancel()
+        if done is not None:
+            done(outcome)
+
+
+class _Call:
+    """A statement with its parameters, and the messages that carry it."""
+
+    __slots__ = ("_oids", "_values", "statement")
+
+    def __init__(self, statement: LiteralString, parameters: Sequence[Any]) -> None:
+        self.statement = statement
+        typed = list(map(_parameter, parameters))
+        self._oids = [oid for oid, _ in typed]
+        self._values = [value for _, value in typed]
+
+    def prepare(self, pgconn: PGconn) -> None:
+        pgconn.send_prepare(_name(self.statement), _numbered(self.statement), self._oids)
+
+    def prepared(self, pgconn: PGconn) -> None:
+        pgconn.send_query_prepared(_name(self.statement), self._values, [_BINARY] * len(self._values), _BINARY)
+
+    def unprepared(self, pgconn: PGconn) -> None:
+        formats = [_BINARY] * len(self._values)
+        pgconn.send_query_params(_numbered(self.statement), self._values, self._oids, formats, _BINARY)
+
+
+def _rows(result: PGresult) -> Rows:
+    readers = [_READERS[result.ftype(column)] for column in range(result.nfields)]
+    return [
+        tuple(
+            None if (data := result.get_value(row, column)) is None else read(data)
+            for column, read in enumerate(readers)
+        )
+        for row in range(result.ntuples)
+    ]
+
+
+@cache
+def _name(statement: LiteralString) -> bytes:
+    """Of one text there is one name, so that nobody's statement is taken for another."""
+    return b"sepu_" + sha256(statement.encode()).hexdigest()[:16].encode()
+
+
+@cache
+def _numbered(statement: LiteralString) -> bytes:
+    """The statement with Postgres's own placeholders for psycopg's."""
+    number = count(1)
+    return re.sub("%s", lambda _: f"${next(number)}", statement).encode()
+
+
+def _parameter(value: Any) -> tuple[int, bytes]:  # noqa: ANN401
+    """The type's number and the binary form."""
+    if isinstance(value, list):
+        oid, array_oid = _OIDS[type(value[0])]
+        parts = [b"\0\0\0\1\0\0\0\0", _int4(oid), _int4(len(value)), b"\0\0\0\1"]  # one dimension, no nulls, from 1
+        for item in value:
+            data = _binary(item)
+            parts += (_int4(len(data)), data)
+        return array_oid, b"".join(parts)
+    return _OIDS[type(value)][0], _binary(value)
+
+
+def _binary(value: str | bytes | int) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    return value.encode() if isinstance(value, str) else _int4(value)
+
+
+def _int4(value: int) -> bytes:
+    return value.to_bytes(4, "big", signed=True)
