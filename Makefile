@@ -7,6 +7,8 @@
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
 # make bench               the core's own benchmarks
+# make load                a real server under load beside its floors, targets and plots [LOAD="--seconds 5 --rounds 5"]
+# make profile             where the microseconds of one metered POST go
 # make bench-peers         the compiled core beside what its users would take instead
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
 # make lock                resolve the pinned requirements anew
@@ -14,7 +16,7 @@
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
 .PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
-.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench bench-peers
+.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench bench-peers load profile
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -112,6 +114,12 @@ build/peers/ready: requirements/bench.txt | .venv/ready
 
 bench-peers: build build/peers/ready
 	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers
+
+load: build
+	@$(BIN)/python -m bench.load run $(LOAD)
+
+profile: build
+	@$(BIN)/python -m bench.profile
 
 build/advisories/ready: requirements/advisories.txt
 	rm -rf build/advisories

@@ -1,0 +1,309 @@
+"""`python -m bench.load`: the service under load, beside its floors, in one run. `make load` runs all scenarios."""
+
+import argparse
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict, replace
+from datetime import UTC, datetime
+from multiprocessing import get_context
+from pathlib import Path
+from secrets import token_hex
+from statistics import median
+
+from bench.load import client, machine, plot, report
+from bench.load.client import Job, measure
+from bench.load.figures import Figures, Sample, slope
+from bench.load.floor import pgbench
+from bench.load.report import Cell, Target, Who
+from bench.load.scenarios import SCENARIOS, Scenario, first_executions
+from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant
+from tests.serving import serving
+
+from sepu.cli.database import connect
+
+OUT = Path("build/load")
+OPEN_CONNECTIONS = 128
+OPEN_SHARE = 0.5  # of what the closed loop reached
+FLAT_KIB = 2048  # a worker may grow by in a million requests, while allocators settle
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.load", description=__doc__)
+    commands = parser.add_subparsers(required=True)
+
+    def command(name: str, run: Callable[[argparse.Namespace], None], about: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=about, description=about)
+        made.set_defaults(run=run)
+        made.add_argument("--state-dir", type=Path, help="of the embedded Postgres; default: a temporary one")
+        made.add_argument("--workers", type=int, default=2)
+        return made
+
+    def measuring(made: argparse.ArgumentParser, connections: str) -> None:
+        made.add_argument("--connections", type=_numbers, default=connections)
+        made.add_argument("--rounds", type=int, default=3)
+        made.add_argument("--seconds", type=float, default=2.0, help="of each round; whole ones suit pgbench")
+
+    made = command("run", run, "all scenarios, or some, each beside its floor")
+    measuring(made, "1,32")
+    made.add_argument("--scenarios", type=_scenarios, default=",".join(SCENARIOS), help="default: all")
+    made.add_argument("--rate", type=float, help="of the open loop; default: half of the closed loop's")
+    made.add_argument("--url", help="HOST:PORT of a running server, instead of one of our own; without floors")
+    made.add_argument("--key", help="an API key of that server; all its requests are charged to it")
+
+    for name, run_it, about in (
+        ("fill", fill, "make the filled database in --state-dir"),
+        ("growth", growth, "an empty database beside the filled one, which is made first if it is not there"),
+    ):
+        made = command(name, run_it, about)
+        made.add_argument("--accounts", type=int, default=1_000_000)
+        made.add_argument("--results", type=int, default=10_000_000)
+        if name == "growth":
+            measuring(made, "1,32")
+
+    made = command("soak", soak, "many requests in a closed loop, watching what the workers hold")
+    made.add_argument("--requests", type=int, default=1_000_000)
+    made.add_argument("--connections", type=int, default=32)
+
+    given = parser.parse_args()
+    given.run(given)
+
+
+def run(given: argparse.Namespace) -> None:
+    scenarios: list[Scenario] = given.scenarios
+    accounts = max(scenario.accounts for scenario in scenarios)
+    with ExitStack() as stack:
+        if given.url:
+            measuring = Measuring(given.url, key=given.key)
+            about: dict[str, str] = {}
+        else:
+            made = stack.enter_context(cluster(given.state_dir))
+            url = made.make_empty(accounts)
+            server = stack.enter_context(serving("asgi", url, workers=given.workers))
+            beside = stack.enter_context(constant(given.workers))
+            measuring = Measuring(server.address, made, url, beside.address)
+            with connect(made.owner_url(EMPTY)) as owner:
+                about = machine.database(owner)
+        for number in range(given.rounds):
+            for connections in given.connections:
+                for scenario in scenarios:
+                    _progress(f"round {number + 1} of {given.rounds}: {scenario.name}, {connections} connections")
+                    measuring.beside_floor(scenario, connections, given.seconds)
+        many = max(given.connections)
+        for scenario in [one for one in scenarios if one.name in {"match-1", "mixed"}]:
+            closed = Figures.of(measuring.samples[Cell(scenario.name, many, "sepu")])
+            rate = given.rate or OPEN_SHARE * closed.rate
+            for _ in range(given.rounds):
+                _progress(f"open loop: {scenario.name}, {rate:,.0f} a second")
+                measuring.open_loop(scenario, rate, given.seconds)
+    floors: dict[str, Who] = {scenario.name: scenario.floor for scenario in scenarios}
+    _conclude("run", measuring, given, about, report.measured(measuring.figures(), floors), report.targets)
+
+
+class Measuring:
+    """Rounds of one thing after the other, in turns, as the machine is never quiet for long."""
+
+    def __init__(
+        self, address: str, made: Cluster | None = None, url: str = "", beside: str = "", key: str | None = None
+    ) -> None:
+        self.address, self._made, self._url, self._beside, self._key = address, made, url, beside, key
+        self.samples: dict[Cell, list[Sample]] = {}
+
+    def beside_floor(self, scenario: Scenario, connections: int, seconds: float, name: str = "") -> None:
+        """One round of both; the floor first."""
+        name = name or scenario.name
+        if self._made is not None:
+            if scenario.floor == "constant":
+                job = self._job(scenario, connections, seconds)
+                sample = measure(replace(job, address=self._beside))
+            else:
+                token = _run()
+                if scenario.replays:
+                    with connect(self._url) as service:
+                        service.execute(first_executions(scenario, token).encode())
+                sample = pgbench(self._made.programs, self._url, scenario, connections, seconds, token)
+            self._add(Cell(name, connections, scenario.floor), sample)
+        self._add(Cell(name, connections, "sepu"), measure(self._job(scenario, connections, seconds)))
+
+    def open_loop(self, scenario: Scenario, rate: float, seconds: float) -> None:
+        job = replace(self._job(scenario, OPEN_CONNECTIONS, seconds), rate=rate)
+        self._add(Cell(scenario.name, OPEN_CONNECTIONS, "sepu, open loop"), measure(job))
+
+    def figures(self) -> dict[Cell, Figures]:
+        return {cell: Figures.of(samples) for cell, samples in self.samples.items()}
+
+    def _job(self, scenario: Scenario, connections: int, seconds: float) -> Job:
+        seed = self._made.seed if self._made else ""
+        return Job(self.address, scenario, connections, seed, _run(), seconds, key=self._key)
+
+    def _add(self, cell: Cell, sample: Sample) -> None:
+        self.samples.setdefault(cell, []).append(sample)
+
+
+def fill(given: argparse.Namespace) -> None:
+    if given.state_dir is None:
+        sys.exit("fill needs a --state-dir to keep the database in")
+    with cluster(given.state_dir) as made:
+        _filled(made, given)
+
+
+def _filled(made: Cluster, given: argparse.Namespace) -> str:
+    if made.is_filled():
+        print("the filled database is there; drop it to make another")
+        return made.make_filled(given.accounts, given.results)
+    started = time.monotonic()
+    url = made.make_filled(given.accounts, given.results)
+    seconds = time.monotonic() - started
+    with connect(made.owner_url(FILLED)) as owner:
+        row = owner.execute("select pg_size_pretty(pg_database_size(current_database()))").fetchone()
+    print(f"{given.accounts:,} accounts, {given.results:,} results: {seconds:.0f} s, {row and row[0]}")
+    return url
+
+
+def growth(given: argparse.Namespace) -> None:
+    with ExitStack() as stack:
+        made = stack.enter_context(cluster(given.state_dir))
+        kinds = {
+            "filled": (_filled(made, given), FILLED, given.accounts),
+            "empty": (made.make_empty(1000), EMPTY, 1000),
+        }
+        with connect(made.owner_url(FILLED)) as owner:
+            row = owner.execute("select count(*) from sepu.account where plan_id = 'load-ample'").fetchone()
+            accounts = row[0] if row else 0
+            about = machine.database(owner)
+        sides: dict[str, tuple[Measuring, Scenario]] = {}
+        for kind, (url, _, _) in kinds.items():
+            server = stack.enter_context(serving("asgi", url, workers=given.workers))
+            scenario = replace(SCENARIOS["match-1"], accounts=accounts if kind == "filled" else 1000)
+            sides[kind] = Measuring(server.address, made, url), scenario
+        for number in range(given.rounds):
+            for connections in given.connections:
+                for kind, (measuring, scenario) in sides.items():
+                    _progress(f"round {number + 1} of {given.rounds}: {kind}, {connections} connections")
+                    measuring.beside_floor(scenario, connections, given.seconds, kind)
+    both = Measuring("")
+    for measuring, _ in sides.values():
+        both.samples |= measuring.samples
+    floors: dict[str, Who] = dict.fromkeys(kinds, "pgbench")
+
+    def targets(figures: dict[Cell, Figures]) -> list[Target]:
+        return [
+            Target(f"{many} connections: p50 filled ÷ empty", filled.p50 / empty.p50, 1.2, at_most=True)
+            for many in given.connections
+            for filled, empty in [(figures[Cell("filled", many, "sepu")], figures[Cell("empty", many, "sepu")])]
+        ]
+
+    _conclude("growth", both, given, about, report.measured(both.figures(), floors), targets)
+
+
+def soak(given: argparse.Namespace) -> None:
+    points: list[tuple[float, list[tuple[int, int]], int]] = []  # seconds, (KiB, files) of each worker, connections
+    with cluster(given.state_dir) as made:
+        url = made.make_empty(SCENARIOS["mixed"].accounts)
+        with serving("asgi", url, workers=given.workers) as server, connect(made.owner_url(EMPTY)) as owner:
+            pids = server.workers()
+            job = Job(server.address, SCENARIOS["mixed"], given.connections, made.seed, _run(), requests=given.requests)
+            started = time.monotonic()
+            with ProcessPoolExecutor(1, get_context("spawn")) as pool:
+                running = pool.submit(client.run, job)
+                while not running.done():
+                    time.sleep(1)
+                    row = owner.execute(
+                        "select count(*) from pg_stat_activity where usename = 'sepu_service' and datname = %s", [EMPTY]
+                    ).fetchone()
+                    points.append((time.monotonic() - started, [_held(pid) for pid in pids], row[0] if row else 0))
+                sample = running.result()
+            about = machine.database(owner)
+            same = server.workers() == pids
+    settled = points[len(points) // 4 :]  # caches and allocators fill up first
+    per_million = sample.seconds / given.requests * 1e6
+    rows, found = [], []
+    for place, pid in enumerate(pids):
+        kib = slope((seconds, held[place][0]) for seconds, held, _ in settled) * per_million
+        first, middle, last = points[0][1][place], settled[0][1][place], points[-1][1][place]
+        rows.append([str(pid), f"{first[0]:,}", f"{middle[0]:,}", f"{last[0]:,}", f"{kib:+,.0f}",
+                     f"{first[1]} → {last[1]}"])  # fmt: skip
+        found.append(Target(f"worker {place + 1}: KiB more in a million requests", kib, FLAT_KIB, at_most=True))
+    heads = ["worker", "first KiB", "after a quarter", "last", "slope, KiB a million requests", "files"]
+    text = report.table(heads, rows)
+    text += f"\n\n{given.requests:,} requests in {sample.seconds:.0f} s; errors: {dict(sample.errors) or 0};"
+    text += f" database connections {points[0][2]} → {points[-1][2]}; workers {'the same' if same else 'REPLACED'}"
+    measuring = Measuring(server.address)
+    measuring.samples[Cell("mixed", given.connections, "sepu")] = [sample]
+    _conclude("soak", measuring, given, about, text, lambda _: found)
+
+
+def _held(pid: int) -> tuple[int, int]:
+    """Resident KiB and open files."""
+    done = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
+    files = Path(f"/proc/{pid}/fd")
+    return int(done.stdout), len(list(files.iterdir())) if files.exists() else 0
+
+
+def _conclude(
+    name: str,
+    measuring: Measuring,
+    given: argparse.Namespace,
+    about: dict[str, str],
+    text: str,
+    targets: Callable[[dict[Cell, Figures]], list[Target]],
+) -> None:
+    """Prints the tables, and leaves record and plots behind."""
+    figures = measuring.figures()
+    found = targets(figures)
+    settings = {key: value for key, value in vars(given).items() if key not in {"run", "key", "scenarios"}}
+    where = {**machine.describe(), "database": about, "settings": {**settings, "state_dir": str(given.state_dir)}}
+    packages = machine.packages()
+    print(f"\n{where['cpu']}, {where['cores']} cores; Python {where['python']}, Postgres", end=" ")
+    print(f"{about.get('server_version', 'unknown')}, {packages}; commit {where['commit']}; load {where['load']}")
+    print(f"\n{text}\n\n{report.verdict(found)}")
+    out = OUT / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
+    out.mkdir(parents=True)
+    record = {
+        **where,
+        "figures": [
+            {**cell._asdict(), **asdict(figures[cell]), "client_busy": round(median(one.busy for one in samples), 3)}
+            for cell, samples in measuring.samples.items()
+        ],
+        "targets": [{**asdict(target), "reached": target.reached} for target in found],
+    }
+    (out / "record.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
+    (out / "report.md").write_text(f"{text}\n\n{report.verdict(found)}\n")
+    for scenario, connections in dict.fromkeys((cell.scenario, cell.connections) for cell in figures):
+        series = [
+            plot.Series(cell.who, samples[-1].latencies, samples[-1].timeline)
+            for cell, samples in measuring.samples.items()
+            if (cell.scenario, cell.connections) == (scenario, connections) and samples[-1].latencies
+        ]
+        if series:
+            title = f"{scenario}, {connections} connection{'s' * (connections > 1)}"
+            (out / f"{scenario}-{connections}.svg").write_text(plot.draw(title, series))
+    print(f"\nrecord and plots: {out}")
+
+
+def _run() -> str:
+    """Keeps the idempotency keys of a round apart from all others'."""
+    return token_hex(6)
+
+
+def _progress(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)
+
+
+def _numbers(text: str) -> Sequence[int]:
+    return [int(part) for part in text.split(",")]
+
+
+def _scenarios(text: str) -> list[Scenario]:
+    try:
+        return [SCENARIOS[name] for name in text.split(",")]
+    except KeyError as error:
+        raise argparse.ArgumentTypeError(f"no scenario {error}; there are {', '.join(SCENARIOS)}") from error
+
+
+if __name__ == "__main__":
+    main()

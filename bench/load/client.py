@@ -1,0 +1,209 @@
+"""The HTTP client: in a process of its own, a connection a request at a time, nothing between it and the socket.
+
+A library would take longer for a request than the service does. This one sends bytes that are ready but for the keys,
+and looks at each answer: its status, its body, whether it is a replay.
+"""
+
+import gc
+import math
+import multiprocessing
+import select
+import socket
+import time
+from collections import Counter, deque
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass
+
+from bench.load.figures import Sample, in_buckets
+from bench.load.scenarios import REPLAYED, Ask, Scenario, asks
+
+PATIENCE_SECONDS = 30.0
+WARM_UP_SECONDS = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """What a client is to do: for `seconds`, or `requests`; with a `rate` in an open loop."""
+
+    address: str  # HOST:PORT
+    scenario: Scenario
+    connections: int
+    seed: str
+    run: str
+    seconds: float = 3.0
+    requests: int | None = None
+    rate: float | None = None
+    key: str | None = None
+
+
+def measure(job: Job) -> Sample:
+    """Runs a client in a new process, and waits for it."""
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(run, job).result()
+
+
+def run(job: Job) -> Sample:
+    """Warms up, then measures."""
+    gc.disable()
+    ask = asks(job.scenario, job.seed, job.run, job.key)
+    if job.scenario.replays:
+        first = Client(job.address, 32, ask)
+        first.closed(0, requests=REPLAYED)
+        first.hang_up()
+    client = Client(job.address, job.connections, ask)
+    try:
+        client.closed(WARM_UP_SECONDS)
+        client.forget()
+        if job.rate is None:
+            return client.closed(job.seconds, job.requests)
+        return client.open(job.seconds, job.rate)
+    finally:
+        client.hang_up()
+
+
+class _Connection:
+    __slots__ = ("ask", "got", "since", "socket")
+
+    def __init__(self, opened: socket.socket) -> None:
+        self.socket = opened
+        self.since = 0.0
+        self.ask: Ask | None = None
+        self.got = b""
+
+
+class Client:
+    """Its connections, and what came over them."""
+
+    def __init__(self, address: str, connections: int, ask: Callable[[], Ask]) -> None:
+        host, _, port = address.rpartition(":")
+        self._address = (host, int(port))
+        self._ask = ask
+        self._free: deque[_Connection] = deque()
+        self._busy: dict[int, _Connection] = {}
+        self.forget()
+        for _ in range(connections):
+            self._connect()
+
+    def forget(self) -> None:
+        self._latencies: list[float] = []
+        self._instants: list[float] = []
+        self._errors: Counter[str] = Counter()
+
+    def hang_up(self) -> None:
+        for connection in (*self._free, *self._busy.values()):
+            connection.socket.close()
+
+    def closed(self, seconds: float, requests: int | None = None) -> Sample:
+        """Each connection asks again as soon as it is answered."""
+        started, cpu = time.perf_counter(), time.process_time()
+        end, left = (started + seconds, math.inf) if requests is None else (math.inf, requests)
+        while left > 0 and time.perf_counter() < end:
+            while self._free and left > 0:
+                self._send()
+                left -= 1
+            self._receive(PATIENCE_SECONDS)
+        elapsed = time.perf_counter() - started
+        self._settle()
+        return self._sample(started, seconds if requests is None else elapsed, cpu)
+
+    def open(self, seconds: float, rate: float) -> Sample:
+        """Asks at fixed instants, whatever has been answered; an ask that finds no connection free waits for one.
+
+        It has begun to wait at its instant, so a stall is in the latency of all whom it kept waiting.
+        """
+        started, cpu = time.perf_counter(), time.process_time()
+        number, asked = round(seconds * rate), 0
+        while asked < number:
+            due = started + asked / rate
+            now = time.perf_counter()
+            if self._free and due <= now:
+                self._send(due)
+                asked += 1
+                self._receive(0)
+            else:
+                self._receive(PATIENCE_SECONDS if not self._free else due - now)
+                if not self._free and time.perf_counter() - due > PATIENCE_SECONDS:
+                    self._errors["never sent"] += number - asked
+                    break
+        self._settle()
+        return self._sample(started, seconds, cpu)
+
+    def _connect(self) -> None:
+        opened = socket.create_connection(self._address)
+        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._free.append(_Connection(opened))
+
+    def _send(self, due: float | None = None) -> None:
+        connection = self._free.popleft()
+        connection.ask = ask = self._ask()
+        self._busy[connection.socket.fileno()] = connection
+        connection.since = time.perf_counter() if due is None else due
+        try:
+            connection.socket.sendall(ask.request)
+        except OSError:
+            self._lose(connection)
+
+    def _receive(self, patience: float) -> None:
+        if not self._busy:
+            time.sleep(patience if patience < PATIENCE_SECONDS else 0)
+            return
+        for file in select.select(self._busy, (), (), patience)[0]:
+            connection = self._busy[file]
+            try:
+                data = connection.socket.recv(65536)
+            except OSError:
+                data = b""
+            now = time.perf_counter()
+            if not data:
+                self._lose(connection)
+                continue
+            connection.got = got = connection.got + data if connection.got else data
+            head, blank, body = got.partition(b"\r\n\r\n")
+            if not blank:
+                continue
+            lower = head.lower()
+            at = lower.find(b"\r\ncontent-length:") + 17
+            if len(body) < int(lower[at : at + 10].split(b"\r", 1)[0]):
+                continue
+            self._judge(connection, head[9:12], lower, body, now)
+            connection.got = b""
+            del self._busy[file]
+            self._free.append(connection)
+
+    def _judge(self, connection: _Connection, status: bytes, head: bytes, body: bytes, now: float) -> None:
+        ask = connection.ask
+        assert ask is not None
+        if status != ask.status:
+            code = body.partition(b'"error":"')[2].partition(b'"')[0]
+            self._errors[f"{status.decode()} {code.decode()}".strip()] += 1
+        elif ask.part not in body or (b"\r\nidempotency-replayed: true" in head) is not ask.replayed:
+            self._errors["wrong answer"] += 1
+        else:
+            self._latencies.append(now - connection.since)
+            self._instants.append(now)
+
+    def _lose(self, connection: _Connection) -> None:
+        self._errors["broken connection"] += 1
+        del self._busy[connection.socket.fileno()]
+        connection.socket.close()
+        self._connect()
+
+    def _settle(self) -> None:
+        """Waits for what is under way."""
+        end = time.perf_counter() + PATIENCE_SECONDS
+        while self._busy and (left := end - time.perf_counter()) > 0:
+            self._receive(left)
+        for connection in list(self._busy.values()):
+            self._lose(connection)
+            self._errors["never answered"] += 1
+
+    def _sample(self, started: float, seconds: float, cpu: float) -> Sample:
+        elapsed = time.perf_counter() - started
+        return Sample(
+            seconds,
+            sorted(self._latencies),
+            self._errors,
+            in_buckets(instant - started for instant in self._instants),
+            (time.process_time() - cpu) / elapsed,
+        )

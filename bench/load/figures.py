@@ -1,0 +1,76 @@
+"""The arithmetic of a measurement: percentiles, medians over rounds, slopes."""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from math import ceil
+from statistics import median
+
+PERCENTILES = (50.0, 90.0, 99.0, 99.9)
+BUCKET_SECONDS = 0.1
+
+
+@dataclass
+class Sample:
+    """What one client saw in one round."""
+
+    seconds: float  # of the window in which was asked
+    latencies: list[float]  # sorted, of right answers; of an open loop from the intended sending
+    errors: Counter[str] = field(default_factory=Counter)  # by status and code
+    timeline: list[int] = field(default_factory=list)  # answers in each tenth of a second
+    busy: float = 0.0  # the client's own share of a core
+
+    @property
+    def rate(self) -> float:
+        """Answers a second, within the window."""
+        return sum(self.timeline[: round(self.seconds / BUCKET_SECONDS)]) / self.seconds
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Medians over the rounds; the maximum is that of all. Seconds."""
+
+    p50: float
+    p90: float
+    p99: float
+    p999: float
+    maximum: float
+    rate: float
+    answers: int
+    errors: dict[str, int]
+
+    @classmethod
+    def of(cls, rounds: Sequence[Sample]) -> "Figures":
+        filled = [sample.latencies for sample in rounds if sample.latencies] or [[float("nan")]]
+        p50, p90, p99, p999 = (median(percentile(one, share) for one in filled) for share in PERCENTILES)
+        errors: Counter[str] = sum((sample.errors for sample in rounds), Counter())
+        return cls(
+            p50,
+            p90,
+            p99,
+            p999,
+            max(one[-1] for one in filled),
+            median(sample.rate for sample in rounds),
+            sum(len(sample.latencies) for sample in rounds),
+            dict(errors),
+        )
+
+
+def percentile(ordered: Sequence[float], share: float) -> float:
+    """The nearest rank: the smallest value that at least `share` per cent do not exceed."""
+    # Rounded, as 99.9 per cent of 1000 is 999.0000000000001 to a float.
+    return ordered[max(1, ceil(round(share * len(ordered) / 100, 9))) - 1]
+
+
+def slope(points: Iterable[tuple[float, float]]) -> float:
+    """Of the line of least squares."""
+    xs, ys = zip(*points, strict=True)
+    x_mean, y_mean = sum(xs) / len(xs), sum(ys) / len(ys)
+    spread = sum((x - x_mean) ** 2 for x in xs)
+    return sum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
+
+
+def in_buckets(instants: Iterable[float]) -> list[int]:
+    """How many fall into each tenth of a second, from 0."""
+    counts = Counter(int(instant / BUCKET_SECONDS) for instant in instants)
+    return [counts[bucket] for bucket in range(max(counts, default=-1) + 1)]

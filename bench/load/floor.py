@@ -1,0 +1,97 @@
+"""The floors: pgbench with the service's own statement, and the service's own worker answering a constant."""
+
+import argparse
+import subprocess
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from bench.load.figures import Sample, in_buckets
+from bench.load.scenarios import Scenario, pgbench_scripts
+
+from sepu.library.release import load_release
+from sepu.server.gunicorn import Server, Settings
+
+
+def pgbench(programs: Path, url: str, scenario: Scenario, connections: int, seconds: float, run: str) -> Sample:
+    """One call a transaction, prepared: what a client in C gets from this database."""
+    with tempfile.TemporaryDirectory(prefix="sepu-load-") as name:
+        directory = Path(name)
+        scripts: list[str] = []
+        for kind, (script, weight) in pgbench_scripts(scenario, run).items():
+            path = directory / kind
+            path.write_text(script)
+            scripts += ["-f", f"{path}@{weight}"]
+        done = subprocess.run(
+            [
+                programs / "pgbench", "--no-vacuum", "--protocol=prepared", "--log", f"--log-prefix={directory}/log",
+                f"--client={connections}", "--jobs=1", f"--time={max(1, round(seconds))}", *scripts, url,
+            ],
+            capture_output=True,
+            text=True,
+            check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise RuntimeError(f"pgbench: {done.stderr.strip()}")
+        logs = [log.read_text() for log in directory.glob("log.*")]
+    return read_log("".join(logs), max(1, round(seconds)))
+
+
+def read_log(log: str, seconds: float) -> Sample:
+    """Of each transaction a line: client, number, microseconds, script, and when it ended: seconds, microseconds."""
+    rows = [line.split() for line in log.splitlines()]
+    done = [
+        (int(late) / 1e6, int(second) + int(rest) / 1e6) for _, _, late, _, second, rest in rows if late != "failed"
+    ]
+    started = min((end - late for late, end in done), default=0.0)
+    errors = Counter({"failed": len(rows) - len(done)} if len(rows) > len(done) else {})
+    return Sample(seconds, sorted(late for late, _ in done), errors, in_buckets(end - started for _, end in done))
+
+
+class Constant(Server):
+    """The service's gunicorn, worker and settings; the application answers what `GET /v1/library` does."""
+
+    def load(self) -> Callable[..., Any]:
+        """Called by gunicorn in each worker."""
+        return constant_app(self._service.library._reply.body)
+
+
+def constant_app(body: bytes) -> Callable[..., Any]:
+    start = {
+        "type": "http.response.start",
+        "status": 200,
+        "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
+    }
+    rest = {"type": "http.response.body", "body": body}
+
+    async def app(scope: Mapping[str, Any], receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
+        if scope["type"] == "lifespan":
+            await receive()
+            await send({"type": "lifespan.startup.complete"})
+            await receive()
+            await send({"type": "lifespan.shutdown.complete"})
+            return
+        if scope["method"] == "POST":
+            while (await receive()).get("more_body"):
+                pass
+        await send(start)
+        await send(rest)
+
+    return app
+
+
+def main() -> None:
+    """Takes what `sepu serve` would be given."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("command", choices=["serve"])
+    parser.add_argument("--worker", choices=["asgi"])
+    parser.add_argument("--workers", type=int)
+    parser.add_argument("--port")
+    given = parser.parse_args()
+    Constant(Settings(f"127.0.0.1:{given.port}", given.workers, "asgi", ""), load_release()).run()
+
+
+if __name__ == "__main__":
+    main()

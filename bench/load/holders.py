@@ -1,0 +1,98 @@
+"""The accounts of a load database, found by number: client, pgbench and filler make up the same ones."""
+
+import secrets
+import zlib
+from base64 import b32encode
+from collections.abc import Iterable
+from functools import cache
+from hashlib import md5, sha256
+from pathlib import Path
+
+import psycopg
+
+from sepu.metering.accounts import set_plan
+from sepu.metering.keys import credential
+
+AMPLE = "load-ample"
+SPENT = "load-spent"  # its month's quota is used up
+HELD = "load-held"  # one request a minute
+MUCH = 2_000_000_000
+
+# Apart from the ample ones, which count from 1.
+SPENT_NUMBER = -1
+HELD_NUMBER = -2
+
+_FILL = Path(__file__).with_name("fill.sql")
+_DIGITS = str.maketrans("0189", "ghij")
+
+
+def account_id(number: int) -> str:
+    """64 bits of a hash, so that neighbours lie as far apart as real accounts."""
+    return md5(str(number).encode()).hexdigest()[:16].translate(_DIGITS)
+
+
+def id_in_sql(number: str) -> str:
+    """The same in SQL, of an expression."""
+    return f"translate(substr(md5(cast({number} as text)), 1, 16), '0189', 'ghij')"
+
+
+def hash_in_sql(number: str) -> str:
+    """pgbench cannot make up keys, so each account has a second one, whose hash is as good as any."""
+    return f"sha256(convert_to({id_in_sql(number)}, 'UTF8'))"
+
+
+@cache
+def api_key(seed: str, number: int) -> str:
+    """Whoever has the seed has all keys, so each state directory has its own."""
+    secret = b32encode(sha256(f"{seed}/{number}".encode()).digest()).decode().rstrip("=").lower()
+    payload = f"sepu_{account_id(number)}_{secret}"
+    checksum = b32encode(zlib.crc32(payload.encode()).to_bytes(4, "big")).decode().rstrip("=").lower()
+    return f"{payload}_{checksum}"
+
+
+def seed_of(state_dir: Path) -> str:
+    """Made with the directory's first use."""
+    path = state_dir / "load-seed"
+    if not path.exists():
+        path.touch(0o600)
+        path.write_text(secrets.token_hex(16))
+    return path.read_text()
+
+
+def open_accounts(connection: psycopg.Connection, seed: str, number: int) -> None:
+    """Lets there be as many ample accounts, and the two that are refused."""
+    for plan, units, requests in ((AMPLE, MUCH, MUCH), (SPENT, 1, MUCH), (HELD, MUCH, 1)):
+        set_plan(connection, plan, match_limit=units, search_limit=units, requests_per_minute=requests)
+    row = connection.execute("select count(*) from sepu.account where plan_id = %s", [AMPLE]).fetchone()
+    there: int = row[0] if row else 0
+    with connection.transaction():
+        if not there:
+            _copy(connection, seed, SPENT, [SPENT_NUMBER])
+            _copy(connection, seed, HELD, [HELD_NUMBER])
+            connection.execute(
+                "insert into sepu.usage (account_id, period, meter, committed)"
+                " select %s, to_char(now() at time zone 'UTC', 'YYYY-MM'), meter, 1"
+                " from unnest(array['color_match', 'color_search']) meter",
+                [account_id(SPENT_NUMBER)],
+            )
+        _copy(connection, seed, AMPLE, range(there + 1, number + 1))
+
+
+def _copy(connection: psycopg.Connection, seed: str, plan: str, numbers: Iterable[int]) -> None:
+    cursor = connection.cursor()
+    with cursor.copy("copy sepu.account (account_id, plan_id) from stdin") as copy:
+        for number in numbers:
+            copy.write_row((account_id(number), plan))
+    with cursor.copy("copy sepu.api_key (account_id, key_hash, key_id) from stdin") as copy:
+        for number in numbers:
+            found = credential(api_key.__wrapped__(seed, number))
+            assert found is not None
+            ident = found.account_id
+            copy.write_row((ident, found.key_hash, f"{ident}-aaaaaaaa"))
+            copy.write_row((ident, sha256(ident.encode()).digest(), f"{ident}-bbbbbbbb"))
+
+
+def fill(connection: psycopg.Connection, results: int) -> None:
+    """Adds stored results to all ample accounts, as many to each, and counts them."""
+    connection.execute("select set_config('load.results', %s, false)", [str(results)])
+    connection.execute(_FILL.read_bytes())

@@ -1,0 +1,60 @@
+"""Where and with what was measured."""
+
+import os
+import platform
+import subprocess
+import sys
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+import psycopg
+
+_PACKAGES = ("gunicorn", "gunicorn_h1c", "falcon", "psycopg", "psycopg-binary", "uvloop", "msgspec", "sepu")
+_ROOT = Path(__file__).parents[2]
+
+
+def describe() -> dict[str, object]:
+    """Of every record."""
+    return {
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cpu": cpu(),
+        "cores": os.cpu_count(),
+        "load": round(os.getloadavg()[0], 2),
+        "system": platform.platform(),
+        "python": platform.python_version(),
+        "packages": {name: version(name) for name in _PACKAGES},
+        "commit": commit(),
+    }
+
+
+def database(connection: psycopg.Connection) -> dict[str, str]:
+    """The server's version, and what it does for durability."""
+    names = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")
+    row = connection.execute(f"select {', '.join(f'current_setting({name!r})' for name in names)}").fetchone()
+    assert row is not None
+    return dict(zip(names, row, strict=True))
+
+
+def packages() -> str:
+    """The ones that matter most, in words."""
+    return ", ".join(f"{name} {version(name)}" for name in ("gunicorn", "falcon", "psycopg"))
+
+
+def cpu() -> str:
+    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines() if sys.platform == "linux" else []:
+        if line.startswith("model name"):
+            return line.partition(": ")[2]
+    return platform.processor() or platform.machine()
+
+
+def commit() -> str:
+    """With a plus when the tree is not as committed."""
+    try:
+        done = subprocess.run(
+            ["git", "describe", "--always", "--dirty=+", "--abbrev=12"], cwd=_ROOT, capture_output=True, text=True,
+            check=True,
+        )  # fmt: skip
+    except (OSError, subprocess.CalledProcessError):
+        return "unknown"
+    return done.stdout.strip()

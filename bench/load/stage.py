@@ -1,0 +1,87 @@
+"""What is measured: a Postgres with load databases, `sepu serve` on one, and a constant beside it."""
+
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import psycopg
+from bench.load.holders import fill, open_accounts, seed_of
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+from tests.serving import Server, serving
+
+from sepu.cli.database import connect, service_url
+from sepu.metering.migrate import migrate
+from sepu.server.embedded import _programs, embedded_postgres
+
+EMPTY, FILLED = "sepu_load", "sepu_filled"
+
+
+@dataclass(frozen=True, slots=True)
+class Cluster:
+    """The embedded Postgres, and the seed of the keys in its load databases."""
+
+    url: str
+    seed: str
+
+    @property
+    def programs(self) -> Path:
+        return _programs()
+
+    def owner_url(self, database: str) -> str:
+        return make_conninfo(self.url, dbname=database)
+
+    def make_empty(self, accounts: int) -> str:
+        """A new database with nothing but accounts; the URL of the service's role."""
+        with connect(self.url) as root:
+            root.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(EMPTY)))
+        return self._prepare(EMPTY, accounts, 0)
+
+    def make_filled(self, accounts: int, results: int) -> str:
+        """The filled database; made once, and then kept."""
+        return self._prepare(FILLED, accounts, results)
+
+    def is_filled(self) -> bool:
+        with connect(self.url) as root:
+            return bool(root.execute("select from pg_database where datname = %s", [FILLED]).fetchall())
+
+    def _prepare(self, database: str, accounts: int, results: int) -> str:
+        with connect(self.url) as root:
+            if not root.execute("select from pg_database where datname = %s", [database]).fetchall():
+                root.execute(sql.SQL("create database {}").format(sql.Identifier(database)))
+                with connect(self.owner_url(database)) as owner:
+                    migrate(owner)
+                    open_accounts(owner, self.seed, accounts)
+                    if results:
+                        fill(owner, results // accounts)
+                    settle(owner)
+        return service_url(self.owner_url(database))
+
+
+def settle(owner: psycopg.Connection) -> None:
+    """Leaves the database no work of the preparation to do while it is measured."""
+    owner.execute("vacuum analyze")
+    owner.execute("checkpoint")
+
+
+@contextmanager
+def cluster(state_dir: Path | None) -> Iterator[Cluster]:
+    """The one of a state directory, or a temporary one."""
+    if state_dir is None:
+        with tempfile.TemporaryDirectory(prefix="sepu-load-") as directory, cluster(Path(directory)) as made:
+            yield made
+        return
+    with embedded_postgres(state_dir) as url:
+        yield Cluster(url, seed_of(state_dir))
+
+
+@contextmanager
+def constant(workers: int) -> Iterator[Server]:
+    """The same gunicorn answering a constant."""
+    with serving(
+        "asgi", None, workers=workers, ready="/", program=(sys.executable, "-m", "bench.load.floor")
+    ) as server:
+        yield server

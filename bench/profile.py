@@ -1,0 +1,278 @@
+"""`make profile`: where the microseconds of one metered POST go.
+
+Each stage is timed by itself, with the service's own objects, in rounds taken in turns; a figure is the median of the
+rounds, and of a round the median of its calls (of what is shorter than a call of the clock, the mean of a block).
+
+- whole: `POST /v1/match`, one colour, one connection, from the client's `send` to its `recv`, at a real server.
+- socket and gunicorn: the same request at the same worker answering a constant. The parser alone is a part of it.
+- Falcon: the application called in process with a ledger that answers at once, less the stages of the endpoint.
+- validation, core: the endpoint's functions called alone. The order of judgement is what `judge` takes besides.
+- ledger: the asgi worker's gateway in an event loop of its own, less what pgbench takes for the same call.
+- commit: pgbench's call, less the same with synchronous_commit off.
+- SQL: the function in a statement of 500 calls, one for each of 500 accounts: no round trip, one commit.
+- wire: what is left of pgbench's call: two process switches, the protocol, the outer statement's execution.
+
+What the stages do not add up to is in the last line: it is the cost of a process that has just been woken.
+"""
+
+import asyncio
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from statistics import median
+from timeit import Timer
+from typing import Any
+
+import gunicorn_h1c  # type: ignore[import-untyped]
+import uvloop
+from bench.load import machine
+from bench.load.client import Client
+from bench.load.figures import percentile
+from bench.load.floor import pgbench
+from bench.load.holders import api_key
+from bench.load.report import table
+from bench.load.scenarios import SCENARIOS, asks, first_executions
+from bench.load.stage import EMPTY, cluster, constant
+from tests.serving import serving
+
+from sepu.cli.database import connect
+from sepu.http.asgi import create_app
+from sepu.http.endpoints import Pending
+from sepu.http.service import Service
+from sepu.library.release import load_release
+from sepu.metering.commands import Command
+from sepu.metering.joined import JoinedLedger
+from sepu.metering.keys import credential
+from sepu.metering.ledger import AsyncLedger
+from sepu.operations.match import parse_match
+
+ROUNDS = 7
+SCENARIO = SCENARIOS["match-1"]
+CALLS = 500
+BODY = b'{"colors":[{"r":200,"g":60,"b":35}],"top":1}'
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """Of a request, as an endpoint sees it."""
+
+    headers: Mapping[str, str]
+    query_string: str = ""
+    remote_addr: str = "127.0.0.1"
+
+    def get_header(self, name: str) -> str | None:
+        return self.headers.get(name.upper())
+
+
+class Answering:
+    """A ledger that charges at once."""
+
+    def __init__(self, body: bytes) -> None:
+        self._row = ("charged", "2026-01", 2000, 1, 0, body)
+
+    async def run(self, command: Command[Any]) -> Any:  # noqa: ANN401
+        return command.read(self._row)
+
+
+def main() -> None:
+    with ExitStack() as stack:
+        made = stack.enter_context(cluster(None))
+        url = made.make_empty(SCENARIO.accounts)
+        ours = stack.enter_context(serving("asgi", url, workers=1))
+        fixed = stack.enter_context(constant(1))
+        not_awaited = f"{url} options='-c synchronous_commit=off'"
+        stages = in_process(made.seed)
+        stages |= {
+            "whole": lambda: http(ours.address, made.seed),
+            "constant": lambda: http(fixed.address, made.seed, part=b"librarySha256"),
+            "ledger": lambda: ledger(url, made.seed),
+            "pgbench": lambda: pgbench_call(made.programs, url),
+            "pgbench, commit not awaited": lambda: pgbench_call(made.programs, not_awaited),
+            "SQL": lambda: sql(url),
+        }
+        rounds: dict[str, list[float]] = {name: [] for name in stages}
+        for number in range(ROUNDS):
+            print(f"round {number + 1} of {ROUNDS}", file=sys.stderr)
+            for name, measure in stages.items():
+                rounds[name].append(measure())
+        with connect(made.owner_url(EMPTY)) as owner:
+            database = machine.database(owner)
+    print(__doc__.partition("\n\n")[2])
+    print(f"{machine.cpu()}; Postgres {database['server_version']}, {machine.packages()}; commit {machine.commit()}\n")
+    print(as_table({name: median(times) for name, times in rounds.items()}))
+
+
+def as_table(taken: Mapping[str, float]) -> str:
+    """The stages so that they add up to the whole."""
+    validation = taken["credential"] + taken["parse"] + taken["fingerprint"]
+    core = taken["answer"]
+    rows = [
+        ("client, kernel, event loop, gunicorn", taken["constant"] - taken["parser"]),
+        ("HTTP parser (gunicorn_h1c)", taken["parser"]),
+        ("Falcon, and sending the reply", taken["application"] - taken["judge"] - taken["conclude"]),
+        ("validation: credential", taken["credential"]),
+        ("validation: parsing the body", taken["parse"]),
+        ("validation: fingerprint", taken["fingerprint"]),
+        ("core: the nearest colour", taken["nearest"]),
+        ("encoding the answer", taken["answer"] - taken["nearest"]),
+        ("the rest of the endpoint", taken["judge"] - validation - core),
+        ("reply and usage headers", taken["conclude"]),
+        ("ledger: psycopg, pool, event loop", taken["ledger"] - taken["pgbench"]),
+        ("wire between the processes", taken["pgbench, commit not awaited"] - taken["SQL"]),
+        ("SQL: the function", taken["SQL"]),
+        ("commit: to the disk", taken["pgbench"] - taken["pgbench, commit not awaited"]),
+    ]
+    whole = taken["whole"]
+    rows.append(("not accounted for", whole - sum(time for _, time in rows)))
+    rows.append(("**whole**", whole))
+    rows.append(("pgbench, the same call", taken["pgbench"]))
+    return table(("stage", "µs", "share"), [(name, f"{t * 1e6:.1f}", f"{t / whole:.1%}") for name, t in rows])
+
+
+def in_process(seed: str) -> dict[str, Callable[[], float]]:
+    """What needs no other process."""
+    release = load_release()
+    service = Service.of(release)
+    palette = release.palette()
+    key = api_key(seed, 1)
+    headers = {
+        "AUTHORIZATION": f"Bearer {key}",
+        "IDEMPOTENCY-KEY": "profile-0000000001",
+        "CONTENT-TYPE": "application/json",
+        "CONTENT-LENGTH": str(len(BODY)),
+    }
+    request = parse_match(BODY)
+    matcher = service.match._matcher
+    verdict = service.match.judge(Head(headers), BODY)
+    assert isinstance(verdict, Pending)
+    answering = Answering(matcher.answer(request))
+    charged = verdict.command.read(answering._row)
+    raw = asks(SCENARIO, seed, "profile")().request
+    scope = {
+        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
+        "path": "/v1/match", "raw_path": b"/v1/match", "query_string": b"", "root_path": "",
+        "headers": [(b"host", b"sepu"), *((name.lower().encode(), value.encode()) for name, value in headers.items())],
+        "client": ("127.0.0.1", 50000), "server": ("127.0.0.1", 8000),
+    }  # fmt: skip
+    application = create_app(service, answering)  # type: ignore[arg-type]
+    statuses = set()
+
+    async def receive() -> dict[str, object]:
+        return {"type": "http.request", "body": BODY, "more_body": False}
+
+    async def send(message: dict[str, Any]) -> None:
+        statuses.add(message.get("status", 200))
+
+    def call() -> None:
+        coroutine = application(scope.copy(), receive, send)
+        try:
+            coroutine.send(None)
+        except StopIteration:
+            return
+        raise AssertionError("something waited")
+
+    def conclude() -> None:
+        verdict.conclude(charged).render("")
+
+    def nothing(*_: object) -> bool:
+        return False
+
+    def parse() -> None:
+        parser = gunicorn_h1c.H1CProtocol(
+            on_headers_complete=nothing, on_body=nothing, on_message_complete=nothing, limit_request_line=8190
+        )
+        parser.feed(raw)
+        assert parser.is_complete
+
+    call()
+    assert statuses == {200}, statuses
+    head = Head(headers)
+    r, g, b = request.colors[0]
+    return {
+        "parser": block(parse),
+        "application": block(call),
+        "judge": block(lambda: service.match.judge(head, BODY)),
+        "conclude": block(conclude),
+        "credential": block(lambda: credential(key)),
+        "parse": block(lambda: parse_match(BODY)),
+        "fingerprint": block(request.fingerprint),
+        "answer": block(lambda: matcher.answer(request)),
+        "nearest": block(lambda: palette.nearest(r, g, b, 1)),
+    }
+
+
+def block(run: Callable[[], object], number: int = 2_000) -> Callable[[], float]:
+    """The mean of many calls in a row."""
+    timer = Timer(run)
+    return lambda: timer.timeit(number) / number
+
+
+_tokens = (f"profile{time.time_ns()}-{number}" for number in count())
+
+
+def http(address: str, seed: str, part: bytes | None = None) -> float:
+    """The client's median; `part` is what a constant answers."""
+    ask = asks(SCENARIO, seed, next(_tokens))
+    client = Client(address, 1, ask if part is None else lambda: ask()._replace(part=part))
+    try:
+        client.closed(0.2)
+        client.forget()
+        sample = client.closed(1.0)
+    finally:
+        client.hang_up()
+    assert not sample.errors, sample.errors
+    return percentile(sample.latencies, 50)
+
+
+def ledger(url: str, seed: str) -> float:
+    """The median of one call after the other."""
+    service = Service.of(load_release())
+    token = next(_tokens)
+
+    def command(number: int) -> Command[Any]:
+        headers = {
+            "AUTHORIZATION": f"Bearer {api_key(seed, 1 + number % SCENARIO.accounts)}",
+            "IDEMPOTENCY-KEY": f"{token}-{number}",
+            "CONTENT-TYPE": "application/json",
+            "CONTENT-LENGTH": str(len(BODY)),
+        }
+        verdict = service.match.judge(Head(headers), BODY)
+        assert isinstance(verdict, Pending)
+        return verdict.command
+
+    async def measure() -> float:
+        gateway = JoinedLedger(AsyncLedger(url, 1))
+        await gateway.open()
+        times = []
+        for each in [command(number) for number in range(CALLS)]:
+            started = time.perf_counter()
+            answer = await gateway.run(each)
+            times.append(time.perf_counter() - started)
+            assert answer.outcome == "charged"
+        await gateway.close()
+        return percentile(sorted(times), 50)
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(measure())
+
+
+def pgbench_call(programs: Path, url: str) -> float:
+    return percentile(pgbench(programs, url, SCENARIO, 1, 1, next(_tokens)).latencies, 50)
+
+
+def sql(url: str) -> float:
+    """The function's own time."""
+    with connect(url) as service:
+        service.execute(first_executions(SCENARIO, next(_tokens), 10).encode())  # plans are made at first
+        charge = first_executions(SCENARIO, next(_tokens), CALLS).encode()
+        started = time.perf_counter()
+        service.execute(charge)
+        return (time.perf_counter() - started) / CALLS
+
+
+if __name__ == "__main__":
+    main()

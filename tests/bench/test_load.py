@@ -1,0 +1,209 @@
+"""The load tool's own arithmetic, and that its client sees what goes wrong."""
+
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from threading import Thread
+from xml.etree import ElementTree
+
+import psycopg
+import pytest
+from bench.load import plot
+from bench.load.client import Client, Job, run
+from bench.load.figures import Figures, Sample, in_buckets, percentile, slope
+from bench.load.floor import read_log
+from bench.load.holders import account_id, api_key, hash_in_sql, id_in_sql, open_accounts
+from bench.load.scenarios import SCENARIOS, Ask, first_executions, pgbench_scripts
+from tests.serving import Server, serving
+
+from bench import profile
+from sepu.cli.database import connect, service_url
+from sepu.metering.keys import credential
+
+SEED = "seed"
+
+
+@pytest.mark.parametrize(
+    ("share", "expected"), [(0, 1), (50, 500), (90, 900), (99, 990), (99.9, 999), (99.95, 1000), (100, 1000)]
+)
+def test_a_percentile_is_the_nearest_rank(share: float, expected: int) -> None:
+    assert percentile(range(1, 1001), share) == expected
+
+
+def test_figures_are_medians_over_the_rounds_but_for_the_maximum() -> None:
+    rounds = [Sample(1.0, [late] * 10, timeline=[1] * answers) for late, answers in ((1.0, 3), (2.0, 5), (9.0, 10))]
+    figures = Figures.of(rounds)
+    assert (figures.p50, figures.p99, figures.maximum, figures.rate, figures.answers) == (2.0, 2.0, 9.0, 5.0, 30)
+
+
+def test_the_rate_leaves_out_what_was_answered_after_the_window() -> None:
+    assert Sample(0.2, [], timeline=[4, 6, 100]).rate == pytest.approx(50)
+
+
+def test_slope() -> None:
+    assert slope([(0, 1), (1, 3), (2, 5)]) == 2
+    assert slope([(0, 4), (1, 4), (5, 4)]) == 0
+
+
+def test_buckets_are_tenths_of_a_second() -> None:
+    assert in_buckets([0.01, 0.09, 0.31]) == [2, 0, 0, 1]
+    assert in_buckets([]) == []
+
+
+def test_a_log_of_pgbench() -> None:
+    sample = read_log("0 1 failed 0 100 400000\n0 2 3000 0 100 500000\n1 1 1000 0 100 598500\n", 1)
+    assert sample.latencies == [0.001, 0.003]
+    assert sample.errors == {"failed": 1}
+    assert sample.timeline == [1, 1]  # from the first one's start
+
+
+def test_a_plot_is_well_formed_and_has_a_line_in_each_panel_for_each_series() -> None:
+    series = [plot.Series(f"<{name}>", [0.001] * 50 + [0.1], [5, 0, 9]) for name in "ab"]
+    drawn = ElementTree.fromstring(plot.draw("a & b", series))
+    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 4
+
+
+def test_accounts_are_the_same_in_sql(connection: psycopg.Connection) -> None:
+    for number in (-2, 1, 2, 99_999):
+        row = connection.execute(f"select {id_in_sql(str(number))}, {hash_in_sql(str(number))}".encode()).fetchone()
+        found = credential(api_key(SEED, number))
+        assert found is not None
+        assert row is not None
+        assert row[0] == found.account_id == account_id(number)
+        assert row[1] != found.key_hash  # nobody can make up a key from an account's id
+
+
+@pytest.fixture(scope="module")
+def loaded(database_url: str) -> Iterator[Server]:
+    with connect(database_url) as owner:
+        open_accounts(owner, SEED, 1000)
+    with serving("asgi", service_url(database_url), workers=1) as server:
+        yield server
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_every_scenario_gets_the_right_answers(loaded: Server, name: str) -> None:
+    if name == "100k-accounts":
+        pytest.skip("takes 100,000 accounts; but for their number it is match-1")
+    sample = run(Job(loaded.address, SCENARIOS[name], 4, SEED, f"test-{name}", requests=50))
+    admitted = sample.errors.pop("200", 0) if name == "abuse-limited" else 0  # one a minute is within the limit
+    assert (len(sample.latencies) + admitted, sample.errors) == (50, {})
+
+
+@pytest.mark.parametrize("name", ["match-1", "mixed", "replay", "usage", "library", "quota-exhausted"])
+def test_pgbench_asks_the_same(database_url: str, loaded: Server, name: str) -> None:  # noqa: ARG001
+    scenario, token = SCENARIOS[name], f"floor-{name}"
+    with connect(service_url(database_url)) as service:
+        if scenario.replays:
+            service.execute(first_executions(scenario, token).encode())
+        for number, (kind, (script, _)) in enumerate(pgbench_scripts(scenario, token).items(), start=1):
+            call = script.splitlines()[-1].replace(":n", str(number)).replace(":a", str(scenario.only or 1 + number))
+            row = service.execute(call.encode()).fetchone()
+            assert row is not None
+            charged = "charged" if kind in {"match-1", "match-5x3", "search"} else "ok"
+            outcome = "replayed" if scenario.replays else scenario.refusal[1] if scenario.refusal else charged
+            assert row[0] == outcome
+
+
+def test_the_stages_of_a_profile_add_up_to_the_whole() -> None:
+    totals = ["whole", "constant", "parser", "application", "judge", "conclude", "ledger", "pgbench", "SQL"]
+    parts = ["credential", "parse", "fingerprint", "answer", "nearest", "pgbench, commit not awaited"]
+    taken = {name: 2.0**-place for place, name in enumerate([*totals, *parts])}
+    rows = [row.split("|") for row in profile.as_table(taken).splitlines()[2:]]
+    times = {name.strip(): float(microseconds) for _, name, microseconds, *_ in rows}
+    assert times.pop("pgbench, the same call") == pytest.approx(taken["pgbench"] * 1e6, abs=0.1)
+    assert times.pop("**whole**") == pytest.approx(sum(times.values()), abs=1)
+    assert times["not accounted for"] == pytest.approx(
+        1e6 * (taken["whole"] - taken["constant"] - taken["application"] - taken["ledger"]), abs=0.1
+    )
+
+
+ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+
+
+@contextmanager
+def answering(answer: Callable[[int], bytes]) -> Iterator[str]:
+    """A server of one connection that answers its nth request so."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            opened, _ = listener.accept()
+            with opened:
+                number = 0
+                while opened.recv(100):
+                    opened.sendall(answer(number))
+                    number += 1
+
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        yield f"127.0.0.1:{listener.getsockname()[1]}"
+        thread.join(10)
+
+
+@contextmanager
+def client_of(address: str) -> Iterator[Client]:
+    client = Client(address, 1, lambda: Ask(b"?", b"200", b"ok"))
+    try:
+        yield client
+    finally:
+        client.hang_up()
+
+
+def test_a_stall_is_in_the_latency_of_all_whom_an_open_loop_kept_waiting() -> None:
+    def answer(number: int) -> bytes:
+        time.sleep(0.5 if number == 10 else 0)
+        return ANSWER
+
+    with answering(answer) as address:
+        with client_of(address) as client:
+            sample = client.open(1.0, 100)
+        assert len(sample.latencies) == 100
+        # The 50 requests that were due in the stall waited for the rest of it: half of them a quarter of a second.
+        assert sum(latency > 0.2 for latency in sample.latencies) >= 25
+    with answering(answer) as address, client_of(address) as client:
+        sample = client.closed(0, requests=100)
+        assert sum(latency > 0.2 for latency in sample.latencies) < 25  # a closed loop does not see it
+
+
+def test_an_open_loop_keeps_its_rate() -> None:
+    with answering(lambda _: ANSWER) as address, client_of(address) as client:
+        started = time.perf_counter()
+        sample = client.open(0.5, 40)
+        assert len(sample.latencies) == 20
+        assert time.perf_counter() - started >= 19 / 40
+
+
+@pytest.mark.parametrize(
+    ("wrong", "called"),
+    [
+        (ANSWER.replace(b"ok", b"no"), "wrong answer"),
+        (ANSWER.replace(b"\r\n\r\n", b"\r\nIdempotency-Replayed: true\r\n\r\n"), "wrong answer"),
+        (b'HTTP/1.1 503 No\r\nContent-Length: 31\r\n\r\n{"error":"usage_commit_failed"}', "503 usage_commit_failed"),
+    ],
+)
+def test_what_is_no_right_answer_is_an_error(wrong: bytes, called: str) -> None:
+    with answering(lambda number: wrong if number == 1 else ANSWER) as address, client_of(address) as client:
+        sample = client.closed(0, requests=3)
+    assert sample.errors == {called: 1}
+    assert len(sample.latencies) == 2
+
+
+def test_an_answer_may_come_in_pieces() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def serve() -> None:
+            opened, _ = listener.accept()
+            with opened:
+                opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                while opened.recv(100):
+                    for start, end in pairwise((0, 5, 25, len(ANSWER) - 1, len(ANSWER))):
+                        opened.sendall(ANSWER[start:end])
+                        time.sleep(0.01)
+
+        thread = Thread(target=serve, daemon=True)
+        thread.start()
+        with client_of(f"127.0.0.1:{listener.getsockname()[1]}") as client:
+            assert len(client.closed(0, requests=3).latencies) == 3
+        thread.join(10)
