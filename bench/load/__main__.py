@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import time
@@ -20,7 +21,7 @@ from bench.load.client import Job, measure
 from bench.load.figures import Figures, Sample, slope
 from bench.load.floor import pgbench
 from bench.load.report import Cell, Target, Who
-from bench.load.scenarios import SCENARIOS, Scenario, first_executions
+from bench.load.scenarios import ACCOUNTS, SCENARIOS, Scenario, first_executions
 from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant
 from tests.serving import serving
 
@@ -43,27 +44,29 @@ def main() -> None:
         made.add_argument("--workers", type=int, default=2)
         return made
 
-    def measuring(made: argparse.ArgumentParser, connections: str) -> None:
-        made.add_argument("--connections", type=_numbers, default=connections)
+    def measuring(made: argparse.ArgumentParser) -> None:
+        made.add_argument("--connections", type=_numbers, default="1,32")
         made.add_argument("--rounds", type=int, default=3)
         made.add_argument("--seconds", type=float, default=2.0, help="of each round; whole ones suit pgbench")
 
     made = command("run", run, "all scenarios, or some, each beside its floor")
-    measuring(made, "1,32")
+    measuring(made)
     made.add_argument("--scenarios", type=_scenarios, default=",".join(SCENARIOS), help="default: all")
     made.add_argument("--rate", type=float, help="of the open loop; default: half of the closed loop's")
     made.add_argument("--url", help="HOST:PORT of a running server, instead of one of our own; without floors")
-    made.add_argument("--key", help="an API key of that server; all its requests are charged to it")
+    made.add_argument(
+        "--key", default=os.environ.get("SEPU_KEY"), help="that server's API key, charged for all  [env: SEPU_KEY]"
+    )
 
-    for name, run_it, about in (
+    for name, does, about in (
         ("fill", fill, "make the filled database in --state-dir"),
         ("growth", growth, "an empty database beside the filled one, which is made first if it is not there"),
     ):
-        made = command(name, run_it, about)
+        made = command(name, does, about)
         made.add_argument("--accounts", type=int, default=1_000_000)
         made.add_argument("--results", type=int, default=10_000_000)
         if name == "growth":
-            measuring(made, "1,32")
+            measuring(made)
 
     made = command("soak", soak, "many requests in a closed loop, watching what the workers hold")
     made.add_argument("--requests", type=int, default=1_000_000)
@@ -76,6 +79,8 @@ def main() -> None:
 def run(given: argparse.Namespace) -> None:
     scenarios: list[Scenario] = given.scenarios
     accounts = max(scenario.accounts for scenario in scenarios)
+    if given.url and not given.key:
+        sys.exit("--url needs a --key")
     with ExitStack() as stack:
         if given.url:
             measuring = Measuring(given.url, key=given.key)
@@ -167,19 +172,15 @@ def _filled(made: Cluster, given: argparse.Namespace) -> str:
 def growth(given: argparse.Namespace) -> None:
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
-        kinds = {
-            "filled": (_filled(made, given), FILLED, given.accounts),
-            "empty": (made.make_empty(1000), EMPTY, 1000),
-        }
+        filled = _filled(made, given)
         with connect(made.owner_url(FILLED)) as owner:
-            row = owner.execute("select count(*) from sepu.account where plan_id = 'load-ample'").fetchone()
-            accounts = row[0] if row else 0
             about = machine.database(owner)
+            row = owner.execute("select count(*) from sepu.account where plan_id = 'load-ample'").fetchone()
+        many = row[0] if row else 0
         sides: dict[str, tuple[Measuring, Scenario]] = {}
-        for kind, (url, _, _) in kinds.items():
+        for kind, url, accounts in (("empty", made.make_empty(ACCOUNTS), ACCOUNTS), ("filled", filled, many)):
             server = stack.enter_context(serving("asgi", url, workers=given.workers))
-            scenario = replace(SCENARIOS["match-1"], accounts=accounts if kind == "filled" else 1000)
-            sides[kind] = Measuring(server.address, made, url), scenario
+            sides[kind] = Measuring(server.address, made, url), replace(SCENARIOS["match-1"], accounts=accounts)
         for number in range(given.rounds):
             for connections in given.connections:
                 for kind, (measuring, scenario) in sides.items():
@@ -188,11 +189,13 @@ def growth(given: argparse.Namespace) -> None:
     both = Measuring("")
     for measuring, _ in sides.values():
         both.samples |= measuring.samples
-    floors: dict[str, Who] = dict.fromkeys(kinds, "pgbench")
+    floors: dict[str, Who] = dict.fromkeys(sides, "pgbench")
 
     def targets(figures: dict[Cell, Figures]) -> list[Target]:
         return [
-            Target(f"{many} connections: p50 filled ÷ empty", filled.p50 / empty.p50, 1.2, at_most=True)
+            Target(
+                f"{many} connection{'s' * (many > 1)}: p50 filled ÷ empty", filled.p50 / empty.p50, 1.2, at_most=True
+            )
             for many in given.connections
             for filled, empty in [(figures[Cell("filled", many, "sepu")], figures[Cell("empty", many, "sepu")])]
         ]
@@ -260,7 +263,9 @@ def _conclude(
     packages = machine.packages()
     print(f"\n{where['cpu']}, {where['cores']} cores; Python {where['python']}, Postgres", end=" ")
     print(f"{about.get('server_version', 'unknown')}, {packages}; commit {where['commit']}; load {where['load']}")
-    print(f"\n{text}\n\n{report.verdict(found)}")
+    if found:
+        text += f"\n\n{report.verdict(found)}"
+    print(f"\n{text}")
     out = OUT / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     out.mkdir(parents=True)
     record = {
@@ -272,7 +277,7 @@ def _conclude(
         "targets": [{**asdict(target), "reached": target.reached} for target in found],
     }
     (out / "record.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
-    (out / "report.md").write_text(f"{text}\n\n{report.verdict(found)}\n")
+    (out / "report.md").write_text(f"{text}\n")
     for scenario, connections in dict.fromkeys((cell.scenario, cell.connections) for cell in figures):
         series = [
             plot.Series(cell.who, samples[-1].latencies, samples[-1].timeline)

@@ -200,10 +200,7 @@ class Client:
 
     def _sample(self, started: float, seconds: float, cpu: float) -> Sample:
         elapsed = time.perf_counter() - started
-        return Sample(
-            seconds,
-            sorted(self._latencies),
-            self._errors,
-            in_buckets(instant - started for instant in self._instants),
-            (time.process_time() - cpu) / elapsed,
-        )
+        instants = [instant - started for instant in self._instants]
+        within = [instant for instant in instants if instant <= seconds]
+        busy = (time.process_time() - cpu) / elapsed
+        return Sample(seconds, len(within), sorted(self._latencies), self._errors, in_buckets(within), busy)

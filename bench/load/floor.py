@@ -36,18 +36,23 @@ def pgbench(programs: Path, url: str, scenario: Scenario, connections: int, seco
         if done.returncode != 0:
             raise RuntimeError(f"pgbench: {done.stderr.strip()}")
         logs = [log.read_text() for log in directory.glob("log.*")]
-    return read_log("".join(logs), max(1, round(seconds)))
+    return read_log("".join(logs))
 
 
-def read_log(log: str, seconds: float) -> Sample:
+def read_log(log: str) -> Sample:
     """Of each transaction a line: client, number, microseconds, script, and when it ended: seconds, microseconds."""
     rows = [line.split() for line in log.splitlines()]
     done = [
         (int(late) / 1e6, int(second) + int(rest) / 1e6) for _, _, late, _, second, rest in rows if late != "failed"
     ]
-    started = min((end - late for late, end in done), default=0.0)
+    if not done:
+        raise RuntimeError("pgbench did nothing")
+    started = min(end - late for late, end in done)
+    seconds = max(end for _, end in done) - started
     errors = Counter({"failed": len(rows) - len(done)} if len(rows) > len(done) else {})
-    return Sample(seconds, sorted(late for late, _ in done), errors, in_buckets(end - started for _, end in done))
+    return Sample(
+        seconds, len(done), sorted(late for late, _ in done), errors, in_buckets(end - started for _, end in done)
+    )
 
 
 class Constant(Server):
