@@ -6,7 +6,7 @@ import os
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from dataclasses import asdict, replace
@@ -82,9 +82,9 @@ def run(given: argparse.Namespace) -> None:
     if given.url and not given.key:
         sys.exit("--url needs a --key")
     with ExitStack() as stack:
+        about: dict[str, object] = {}
         if given.url:
             measuring = Measuring(given.url, key=given.key)
-            about: dict[str, str] = {}
         else:
             made = stack.enter_context(cluster(given.state_dir))
             url = made.make_empty(accounts)
@@ -92,7 +92,7 @@ def run(given: argparse.Namespace) -> None:
             beside = stack.enter_context(constant(given.workers))
             measuring = Measuring(server.address, made, url, beside.address)
             with connect(made.owner_url(EMPTY)) as owner:
-                about = machine.database(owner)
+                about |= machine.database(owner)
         for number in range(given.rounds):
             for connections in given.connections:
                 for scenario in scenarios:
@@ -105,6 +105,9 @@ def run(given: argparse.Namespace) -> None:
             for _ in range(given.rounds):
                 _progress(f"open loop: {scenario.name}, {rate:,.0f} a second")
                 measuring.open_loop(scenario, rate, given.seconds)
+        if not given.url:
+            with connect(made.owner_url(EMPTY)) as owner:
+                about["scans"] = machine.scans(owner)
     floors: dict[str, Who] = {scenario.name: scenario.floor for scenario in scenarios}
     _conclude("run", measuring, given, about, report.measured(measuring.figures(), floors), report.targets)
 
@@ -220,7 +223,7 @@ def soak(given: argparse.Namespace) -> None:
                     ).fetchone()
                     points.append((time.monotonic() - started, [_held(pid) for pid in pids], row[0] if row else 0))
                 sample = running.result()
-            about = machine.database(owner)
+            about = {**machine.database(owner), "scans": machine.scans(owner)}
             same = server.workers() == pids
     settled = points[len(points) // 4 :]  # caches and allocators fill up first
     per_million = sample.seconds / given.requests * 1e6
@@ -251,7 +254,7 @@ def _conclude(
     name: str,
     measuring: Measuring,
     given: argparse.Namespace,
-    about: dict[str, str],
+    about: Mapping[str, object],
     text: str,
     targets: Callable[[dict[Cell, Figures]], list[Target]],
 ) -> None:

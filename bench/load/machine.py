@@ -36,6 +36,19 @@ def database(connection: psycopg.Connection) -> dict[str, str]:
     return dict(zip(names, row, strict=True))
 
 
+def scans(connection: psycopg.Connection) -> dict[str, dict[str, int]]:
+    """How the ledger's tables were read, and how many of their updates stayed on the page. Each read is to be a probe.
+
+    A handful of sequential scans are those of the preparation; one a request is a plan made for an empty table.
+    """
+    rows = connection.execute(
+        "select relname, seq_scan, idx_scan, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables"
+        " where relname in ('account', 'api_key', 'usage', 'stored_result', 'request_rate') order by relname"
+    ).fetchall()
+    heads = ("sequential scans", "index scans", "updates", "of them HOT")
+    return {name: dict(zip(heads, counts, strict=True)) for name, *counts in rows}
+
+
 def packages() -> str:
     """The ones that matter most, in words."""
     return ", ".join(f"{name} {version(name)}" for name in ("gunicorn", "falcon", "psycopg"))
