@@ -6,7 +6,12 @@
 # make fuzz                hostile clients against a real server, for minutes [WORKER=asgi SECONDS=300 SEED=1]
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
-# make bench               the core's own benchmarks
+# make bench               the benchmarks of every layer; saves a record
+# make bench-compare       the last record beside the ones before it [RECORD=a file or a number, to compare with]
+# make bench-report        the history of the records, drawn: build/bench.html
+# make bench-gate          what has to be true of the hot paths before a change lands [BASE=a commit]
+# make bench-gate-renew    take what is counted now for what the gate expects
+# make bench-gate-proof    show that the gate sees each hot path made slower by 5 %
 # make load                a real server under load beside its floors, targets and plots [LOAD="--seconds 5 --rounds 5"]
 # make profile             where the microseconds of one metered POST go
 # make bench-peers         the compiled core beside what its users would take instead
@@ -16,7 +21,8 @@
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
 .PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
-.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench bench-peers load profile
+.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench-peers load profile
+.PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -104,7 +110,24 @@ schema-fuzz: meinheld
 	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -rA tests/openapi/test_schemathesis.py
 
 bench: build
-	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds bench
+	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name \
+		--benchmark-storage=bench/records --benchmark-autosave bench
+
+bench-compare: build
+	@$(BIN)/python -m bench.compare $(RECORD)
+
+bench-report: build
+	@$(BIN)/python -m bench.report build/bench.html
+
+bench-gate: build
+	$(BIN)/pytest --quiet tests/bench
+	@$(BIN)/python -m bench.gate check $(BASE)
+
+bench-gate-renew: build
+	@$(BIN)/python -m bench.gate renew
+
+bench-gate-proof: build
+	@$(BIN)/python -m bench.gate prove
 
 # Beside .venv, which stays as it was tested.
 build/peers/ready: requirements/bench.txt | .venv/ready

@@ -1,15 +1,14 @@
 """`make bench-peers`: sepu beside what its users would take instead, in one run, each tested before it is timed."""
 
 import platform
-import subprocess
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 from operator import eq
-from pathlib import Path
 from statistics import median
 
 import numpy as np
+from bench.machine import compiler, cpu
 from bench.peers import colours, names
 from bench.peers.timing import ROUNDS, Call, seconds
 from bench.queries import QUERIES
@@ -125,18 +124,6 @@ def print_table(title: str, rows: Sequence[Row]) -> None:
     print(f"\n{title}")
     for who, time, *notes in rows:
         print(f"  {who:<24}{time:>20}  {''.join(f'{note:<12}' for note in notes)}".rstrip())
-
-
-def cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines() if sys.platform == "linux" else []:
-        if line.startswith("model name"):
-            return line.partition(": ")[2]
-    return platform.processor() or platform.machine()
-
-
-def compiler() -> str:
-    done = subprocess.run(["cc", "--version"], capture_output=True, check=True, text=True)
-    return done.stdout.splitlines()[0]
 
 
 if __name__ == "__main__":

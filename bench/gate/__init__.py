@@ -1,0 +1,1 @@
+"""What has to be true before a change lands: `make bench-gate`."""

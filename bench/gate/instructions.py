@@ -1,0 +1,86 @@
+"""Instruction counts of the hot paths against what was counted when they were last looked at."""
+
+import json
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from pathlib import Path
+
+from bench.gate.count import Count
+
+from bench import machine
+
+EXPECTED = Path(__file__).with_name("expected.json")
+TOLERANCE = 0.02
+SLOWDOWN = 0.05  # what the gate has to notice
+
+Counts = Mapping[str, Count]
+
+
+def why_not() -> str | None:
+    """Why nothing can be counted here, or None."""
+    if sys.platform != "linux":
+        return "valgrind is for Linux"
+    return None if shutil.which("valgrind") else "there is no valgrind (Debian: apt install valgrind)"
+
+
+def counted(slowdown: float = 0) -> tuple[str, Counts]:
+    """The key of this machine's expectations, and what it counts."""
+    with tempfile.TemporaryDirectory() as directory:
+        dumps = f"{directory}/callgrind"
+        done = subprocess.run(
+            [
+                *(shutil.which("setarch") or "setarch", "--addr-no-randomize"),
+                *("valgrind", "--tool=callgrind", f"--log-file={dumps}.log", f"--callgrind-out-file={dumps}"),
+                *("--dump-before=getppid", "--dump-line=no", "--compress-strings=no", "--compress-pos=no"),
+                *(sys.executable, "-m", "bench.gate.count", dumps, str(slowdown)),
+            ],
+            # Nothing of the caller's: the environment lies in memory too, and Python reads much of it.
+            env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
+            stdout=subprocess.PIPE,
+            check=True,
+            text=True,
+        )
+    result = json.loads(done.stdout)
+    return _key(result["cpu"]), {name: Count(**count) for name, count in result["counts"].items()}
+
+
+def _key(cpu: str) -> str:
+    """What the count of unchanged code depends on. Each build of Python is a program of its own, hence its date.
+
+    `cpu` names the instructions that the core chose: valgrind's processor has not all of the real one's.
+    """
+    build = " ".join(platform.python_build()[1].split())
+    return f"{machine.python()} of {build}; {machine.compiler()}; {machine.libc()}; {platform.machine()} with {cpu}"
+
+
+def expected(key: str) -> Counts | None:
+    """What was counted before; None if nobody has yet."""
+    known = json.loads(EXPECTED.read_text("utf-8")).get(key)
+    return known and {name: Count(*count) for name, count in known.items()}
+
+
+def renew(key: str, counts: Counts) -> None:
+    """Makes these the expectations."""
+    every = json.loads(EXPECTED.read_text("utf-8")) if EXPECTED.exists() else {}
+    every[key] = {name: (round(count.instructions), count.formula) for name, count in counts.items()}
+    EXPECTED.write_text(json.dumps(every, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
+
+
+def alarms(counts: Counts, before: Counts) -> list[str]:
+    """What is not as expected, slower or faster: a gain that is not written down can be lost unseen."""
+    found = [f"{name}: not counted" for name in before.keys() - counts.keys()]
+    for name, count in counts.items():
+        if name not in before:
+            found.append(f"{name}: no expectation")
+            continue
+        change = count.instructions / before[name].instructions - 1
+        if abs(change) > TOLERANCE:
+            found.append(f"{name}: {change:+.1%} instructions")
+        if count.formula != before[name].formula:
+            found.append(f"{name}: {count.formula:g} calls of the formula instead of {before[name].formula:g}")
+    return found

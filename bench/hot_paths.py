@@ -1,0 +1,176 @@
+"""What a request runs through, layer by layer: the suite times these, the gate counts their instructions."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from itertools import repeat
+from typing import Any, TypeVar
+
+import falcon
+import falcon.testing
+import msgspec
+import numpy as np
+from bench.queries import QUERIES
+
+import sepu
+from sepu.http import asgi
+from sepu.http.endpoints import Endpoint, Pending
+from sepu.http.service import Service
+from sepu.library.records import rgb_of
+from sepu.metering.commands import Command
+from sepu.metering.joined import JoinedLedger
+from sepu.operations.color import color
+from sepu.operations.match import Matcher, parse_match
+from sepu.operations.search import Searcher, parse_search
+
+T = TypeVar("T")
+
+RELEASE = sepu.load()
+PALETTE = RELEASE.palette()
+_COLORS = [msgspec.json.encode(color(record)) for record in RELEASE.records]
+SCANNED = sepu.Palette([rgb_of(record.hex) for record in RELEASE.records])  # without a grid
+NAMES = RELEASE.names()
+COLOURS: list[list[int]] = np.random.default_rng(161).integers(0, 256, (100, 3)).tolist()
+
+MATCH_BODY = (
+    b'{"colors":[{"r":200,"g":60,"b":35},{"r":12.5,"g":0,"b":255},{"r":1,"g":2,"b":3},{"r":90,"g":90,"b":90},'
+    b'{"r":255,"g":254,"b":253}],"top":3}'
+)
+SEARCH_QUERY = "q=%E6%A1%83%E7%BA%A2&limit=10"
+# Well-formed and nobody's. Not a new one each time: even its hash decides how many steps a dictionary takes.
+API_KEY = "sepu_aaaaaaaaaaaaaaaa_aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dypq_rxm665y"
+HEADERS = {
+    "Authorization": f"Bearer {API_KEY}",
+    "Idempotency-Key": "hot-path-1",
+    "Content-Type": "application/json",
+    "User-Agent": "bench",
+    "Accept": "*/*",
+}
+# What the ledger's functions return for a charge, and for anything that is only admitted.
+_CHARGED = ("charged", "2026-11", 2000, 5, 0, b'{"datasetVersion":"1.0.0","results":[]}')
+_ADMITTED = ("ok",)
+
+
+class InstantLedger:
+    """Stands for an AsyncLedger: charges at once, so that what is left is the way there and back."""
+
+    async def run(self, command: Command[T]) -> T:
+        return command.read(_CHARGED if command.on_duplicate is not None else _ADMITTED)
+
+    async def open(self) -> None: ...
+
+    async def close(self) -> None: ...
+
+
+@dataclass(frozen=True)
+class HotPath:
+    """Runs so many times. `seam` is a method of the product on the way, once a run, where there is one in Python."""
+
+    name: str
+    run: Callable[[int], object]
+    seam: tuple[type, str] | None = None
+
+
+def _repeated(once: Callable[[], object]) -> Callable[[int], None]:
+    def run(times: int) -> None:
+        for _ in repeat(None, times):
+            once()
+
+    return run
+
+
+def _nearest(palette: sepu.Palette) -> Callable[[int], None]:
+    nearest = palette.nearest
+    return _repeated(lambda: [nearest(r, g, b, 3) for r, g, b in COLOURS])
+
+
+def _match_operation() -> Callable[[int], None]:
+    matcher = Matcher(PALETTE, _COLORS, RELEASE.manifest.version)
+
+    def once() -> tuple[bytes, bytes]:
+        request = parse_match(MATCH_BODY)
+        return request.fingerprint(), matcher.answer(request)
+
+    return _repeated(once)
+
+
+def _search_operation() -> Callable[[int], None]:
+    searcher = Searcher(NAMES, _COLORS, RELEASE.manifest.version)
+
+    def once() -> tuple[bytes, bytes]:
+        request = parse_search(SEARCH_QUERY)
+        return request.fingerprint(), searcher.answer(request)
+
+    return _repeated(once)
+
+
+def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[int], None]:
+    environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
+    head = falcon.Request(environ)
+    verdict = endpoint.judge(head, body)
+    assert isinstance(verdict, Pending)
+    verdict.conclude(verdict.command.read(_CHARGED))  # the key is known from now on
+    return _repeated(lambda: endpoint.judge(head, body))
+
+
+def asgi_request(
+    app: Callable[[Any, Any, Any], Awaitable[None]], method: str, path: str, body: bytes = b"", query: str = ""
+) -> Callable[[], Awaitable[int]]:
+    """A request to the bare application, without a socket; gives the status."""
+    headers = {"Host": "127.0.0.1:8000", **HEADERS, **({"Content-Length": str(len(body))} if body else {})}
+    scope = {
+        "type": "http",
+        "asgi": {"version": "3.0", "spec_version": "2.1"},
+        "http_version": "1.1",
+        "method": method,
+        "scheme": "http",
+        "path": path,
+        "raw_path": path.encode(),
+        "root_path": "",
+        "query_string": query.encode(),
+        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
+        "server": ("127.0.0.1", 8000),
+        "client": ("127.0.0.1", 50000),
+    }
+
+    async def once() -> int:
+        status = 0
+
+        async def receive() -> dict[str, object]:
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        async def send(message: dict[str, Any]) -> None:
+            nonlocal status
+            status = message.get("status", status)
+
+        await app(dict(scope), receive, send)
+        return status
+
+    return once
+
+
+def _asgi(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[int], None]:
+    instant: Any = InstantLedger()
+    once = asgi_request(asgi.create_app(Service.of(RELEASE), JoinedLedger(instant)), method, path, body, query)
+
+    async def many(times: int) -> None:
+        for _ in repeat(None, times):
+            assert await once() == 200
+
+    return lambda times: asyncio.run(many(times))
+
+
+def hot_paths() -> list[HotPath]:
+    service = Service.of(RELEASE)
+    return [
+        HotPath("core: nearest 3 of 100 colours, by the grid", _nearest(PALETTE)),
+        HotPath("core: nearest 3 of 100 colours, by scanning", _nearest(SCANNED)),
+        HotPath("core: 120 searches", _repeated(lambda: [NAMES.search(q, 10) for q in QUERIES])),
+        HotPath("operation: match", _match_operation(), (Matcher, "answer")),
+        HotPath("operation: search", _search_operation(), (Searcher, "answer")),
+        HotPath("judgement: match", _judge(service.match, "POST", MATCH_BODY), (Matcher, "answer")),
+        HotPath("judgement: search", _judge(service.search, "GET", b"", SEARCH_QUERY), (Searcher, "answer")),
+        HotPath("request: match", _asgi("POST", "/v1/match", MATCH_BODY), (Endpoint, "judge")),
+        HotPath("request: search", _asgi("GET", "/v1/search", b"", SEARCH_QUERY), (Endpoint, "judge")),
+        HotPath("request: library", _asgi("GET", "/v1/library"), (Endpoint, "judge")),
+    ]
