@@ -1,7 +1,7 @@
 """What a request runs through, layer by layer: the suite times these, the gate counts their instructions."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from itertools import repeat
 from typing import Any, TypeVar
@@ -114,10 +114,15 @@ def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Cal
 
 
 def asgi_request(
-    app: Callable[[Any, Any, Any], Awaitable[None]], method: str, path: str, body: bytes = b"", query: str = ""
-) -> Callable[[], Awaitable[int]]:
+    app: Callable[[Any, Any, Any], Awaitable[None]],
+    method: str,
+    path: str,
+    body: bytes = b"",
+    query: str = "",
+    headers: Mapping[str, str] = HEADERS,
+) -> Callable[[], Coroutine[Any, Any, int]]:
     """A request to the bare application, without a socket; gives the status."""
-    headers = {"Host": "127.0.0.1:8000", **HEADERS, **({"Content-Length": str(len(body))} if body else {})}
+    headers = {"Host": "127.0.0.1:8000", **headers, **({"Content-Length": str(len(body))} if body else {})}
     scope = {
         "type": "http",
         "asgi": {"version": "3.0", "spec_version": "2.1"},

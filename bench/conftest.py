@@ -1,0 +1,40 @@
+"""What the suite's records say of the machine and the commit, and the database that it runs on."""
+
+from typing import Any
+
+import psycopg
+import pytest
+from tests.conftest import connection, database_url, service_url
+
+from bench import machine
+from sepu.metering import accounts
+from sepu.metering.keys import Credential, credential
+
+__all__ = ["connection", "database_url", "service_url"]
+
+
+def pytest_benchmark_generate_machine_info() -> dict[str, Any]:
+    """Instead of pytest-benchmark's own, which names the host and leaves out what the figures depend on."""
+    return machine.description()
+
+
+def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
+    """The directory's name, which stands for the project, says nothing."""
+    commit_info.pop("project", None)
+
+
+@pytest.fixture(scope="session")
+def issued(database_url: str) -> accounts.IssuedKey:
+    """An account that nothing is too much for."""
+    with psycopg.connect(database_url, autocommit=True) as opened:
+        most = 2**31 - 1
+        accounts.set_plan(opened, "bench", match_limit=most, search_limit=most, requests_per_minute=most)
+        return accounts.create_account(opened, "bench")
+
+
+@pytest.fixture(scope="session")
+def holder(issued: accounts.IssuedKey) -> Credential:
+    """Its credential."""
+    found = credential(issued.api_key)
+    assert found is not None
+    return found

@@ -1,0 +1,72 @@
+"""One call of the ledger against the embedded Postgres, fsync on: for threads, for an event loop, and joined."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import uvloop
+from pytest_benchmark.fixture import BenchmarkFixture
+
+from bench import metered
+from sepu.metering.commands import Command, admit, read_usage
+from sepu.metering.joined import MAX_JOINED, JoinedLedger
+from sepu.metering.keys import Credential
+from sepu.metering.ledger import AsyncLedger, Ledger
+
+MakeCommand = Callable[[Credential], Command[Any]]
+COMMANDS: dict[str, MakeCommand] = {
+    "charge": metered.charge,
+    "replay": lambda holder: metered.charge(holder, "bench-replayed"),
+    "admit": admit,
+    "usage": read_usage,
+}
+
+
+@pytest.fixture(params=COMMANDS)
+def make(request: pytest.FixtureRequest) -> MakeCommand:
+    return COMMANDS[request.param]
+
+
+@pytest.fixture
+def loop() -> Iterator[asyncio.AbstractEventLoop]:
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        yield runner.get_loop()
+
+
+@pytest.fixture
+def joined(loop: asyncio.AbstractEventLoop, service_url: str) -> Iterator[JoinedLedger]:
+    ledger = JoinedLedger(AsyncLedger(service_url, 4))
+    loop.run_until_complete(ledger.open())
+    yield ledger
+    loop.run_until_complete(ledger.close())
+
+
+def test_threads(benchmark: BenchmarkFixture, service_url: str, holder: Credential, make: MakeCommand) -> None:
+    ledger = Ledger(service_url, 1)
+    ledger.open()
+    try:
+        benchmark(lambda: ledger.run(make(holder)))
+    finally:
+        ledger.close()
+
+
+def test_event_loop(
+    benchmark: BenchmarkFixture,
+    loop: asyncio.AbstractEventLoop,
+    joined: JoinedLedger,
+    holder: Credential,
+    make: MakeCommand,
+) -> None:
+    """Through the JoinedLedger, which a lone command has to itself."""
+    benchmark(lambda: loop.run_until_complete(joined.run(make(holder))))
+
+
+def test_one_alone_and_32_joined(
+    benchmark: BenchmarkFixture, loop: asyncio.AbstractEventLoop, joined: JoinedLedger, holder: Credential
+) -> None:
+    async def at_once() -> None:
+        answers = await asyncio.gather(*(joined.run(metered.charge(holder)) for _ in range(1 + MAX_JOINED)))
+        assert {answer.outcome for answer in answers} == {"charged"}
+
+    benchmark(lambda: loop.run_until_complete(at_once()))
