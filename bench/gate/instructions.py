@@ -65,8 +65,10 @@ def expected(key: str) -> Counts | None:
 
 
 def renew(key: str, counts: Counts) -> None:
-    """Makes these the expectations."""
-    every = json.loads(EXPECTED.read_text("utf-8")) if EXPECTED.exists() else {}
+    """Makes these the expectations. What was counted elsewhere goes if it must be stale: it would only raise alarms."""
+    before = expected(key)
+    stale = before is not None and alarms(counts, before)
+    every = {} if stale else json.loads(EXPECTED.read_text("utf-8"))
     every[key] = {name: (round(count.instructions), count.formula) for name, count in counts.items()}
     EXPECTED.write_text(json.dumps(every, indent=2, sort_keys=True, ensure_ascii=False) + "\n", "utf-8")
 

@@ -38,6 +38,8 @@ def base() -> str | None:
 
 def why_not(commit: str | None) -> str | None:
     """Why nothing can be compared, or None."""
+    if sys.platform != "linux":
+        return "both sides have to run on the same processor, and only Linux says where"
     if commit is None:
         return "there is no commit to compare with"
     return None if _git("ls-tree", commit, _HOT_PATHS) else f"{commit[:12]} is older than this gate"
@@ -78,6 +80,9 @@ class Side:
         assert self._process.stdout is not None
         return self._process.stdout.readline()
 
+    def move(self, cpu: int) -> None:
+        os.sched_setaffinity(self._process.pid, {cpu})
+
     def lap(self, name: str, times: int) -> float:
         assert self._process.stdin is not None
         self._process.stdin.write(f"{self.numbers[name]} {times}\n")
@@ -95,11 +100,14 @@ def ratios(base_tree: Path) -> dict[str, float]:
         for side in sides:
             stack.callback(side.close)
         old, new = sides
+        cpus = sorted(os.sched_getaffinity(0))  # one may be slower than another by whatever else is on it
         found = {}
         for name in (name for name in new.numbers if name in old.numbers):
             times = max(1, round(LAP_SECONDS / min(old.lap(name, 10) / 10 for _ in range(3))))
             laps = []
             for turn in range(ROUNDS):
+                for side in sides:
+                    side.move(cpus[turn // 2 % len(cpus)])
                 first, second = (old, new) if turn % 2 else (new, old)  # nobody is always first
                 pair = {first: first.lap(name, times), second: second.lap(name, times)}
                 laps.append(pair[new] / pair[old])

@@ -1,6 +1,7 @@
 """The gate's judgement. That it sees a slowdown in the product is shown by `make bench-gate-proof`."""
 
 import json
+from pathlib import Path
 
 import pytest
 from bench.gate import __main__ as gate
@@ -40,6 +41,20 @@ def test_counts_may_differ_by_two_percent(now: dict[str, Count], alarm: str | No
 
 def test_a_path_that_is_no_longer_counted_is_an_alarm() -> None:
     assert instructions.alarms({"core": BEFORE["core"]}, BEFORE) == ["request: not counted"]
+
+
+def test_renewing_drops_the_expectations_of_others_only_if_they_are_stale(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(instructions, "EXPECTED", tmp_path / "expected.json")
+    instructions.EXPECTED.write_text("{}")
+    instructions.renew("theirs", BEFORE)
+    instructions.renew("ours", BEFORE)
+    instructions.renew("ours", {**BEFORE, "request": Count(1010, 8)})
+    assert instructions.expected("theirs") == BEFORE
+    instructions.renew("ours", {**BEFORE, "request": Count(1100, 8)})
+    assert instructions.expected("theirs") is None
+    assert instructions.expected("ours") == {**BEFORE, "request": Count(1100, 8)}
 
 
 def test_times_may_differ_by_a_quarter() -> None:
