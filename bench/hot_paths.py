@@ -18,7 +18,6 @@ from sepu.http.endpoints import Endpoint, Pending
 from sepu.http.service import Service
 from sepu.library.records import rgb_of
 from sepu.metering.commands import Command
-from sepu.metering.joined import JoinedLedger
 from sepu.operations.color import color
 from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search
@@ -56,8 +55,6 @@ class InstantLedger:
 
     async def run(self, command: Command[T]) -> T:
         return command.read(_CHARGED if command.on_duplicate is not None else _ADMITTED)
-
-    async def open(self) -> None: ...
 
     async def close(self) -> None: ...
 
@@ -156,7 +153,7 @@ def asgi_request(
 
 def _asgi(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[int], None]:
     instant: Any = InstantLedger()
-    once = asgi_request(asgi.create_app(Service.of(RELEASE), JoinedLedger(instant)), method, path, body, query)
+    once = asgi_request(asgi.create_app(Service.of(RELEASE), instant), method, path, body, query)
 
     async def many(times: int) -> None:
         for _ in repeat(None, times):

@@ -44,10 +44,9 @@ from sepu.http.asgi import create_app
 from sepu.http.endpoints import Pending
 from sepu.http.service import Service
 from sepu.library.release import load_release
+from sepu.metering.async_ledger import AsyncLedger
 from sepu.metering.commands import Command
-from sepu.metering.joined import JoinedLedger
 from sepu.metering.keys import credential
-from sepu.metering.ledger import AsyncLedger
 from sepu.operations.match import parse_match
 
 ROUNDS = 7
@@ -245,8 +244,7 @@ def ledger(url: str, seed: str) -> float:
         return verdict.command
 
     async def measure() -> float:
-        gateway = JoinedLedger(AsyncLedger(url, 1))
-        await gateway.open()
+        gateway = AsyncLedger(url)
         times = []
         for each in [command(number) for number in range(CALLS)]:
             started = time.perf_counter()

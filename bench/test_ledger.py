@@ -9,10 +9,10 @@ import uvloop
 from pytest_benchmark.fixture import BenchmarkFixture
 
 from bench import metered
+from sepu.metering.async_ledger import MAX_JOINED, AsyncLedger
 from sepu.metering.commands import Command, admit, read_usage
-from sepu.metering.joined import MAX_JOINED, JoinedLedger
 from sepu.metering.keys import Credential
-from sepu.metering.ledger import AsyncLedger, Ledger
+from sepu.metering.ledger import Ledger
 
 MakeCommand = Callable[[Credential], Command[Any]]
 COMMANDS: dict[str, MakeCommand] = {
@@ -35,9 +35,8 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture
-def joined(loop: asyncio.AbstractEventLoop, service_url: str) -> Iterator[JoinedLedger]:
-    ledger = JoinedLedger(AsyncLedger(service_url, 4))
-    loop.run_until_complete(ledger.open())
+def joined(loop: asyncio.AbstractEventLoop, service_url: str) -> Iterator[AsyncLedger]:
+    ledger = AsyncLedger(service_url)
     yield ledger
     loop.run_until_complete(ledger.close())
 
@@ -54,16 +53,16 @@ def test_threads(benchmark: BenchmarkFixture, service_url: str, holder: Credenti
 def test_event_loop(
     benchmark: BenchmarkFixture,
     loop: asyncio.AbstractEventLoop,
-    joined: JoinedLedger,
+    joined: AsyncLedger,
     holder: Credential,
     make: MakeCommand,
 ) -> None:
-    """Through the JoinedLedger, which a lone command has to itself."""
+    """Through the AsyncLedger, which a lone command has to itself."""
     benchmark(lambda: loop.run_until_complete(joined.run(make(holder))))
 
 
 def test_one_alone_and_32_joined(
-    benchmark: BenchmarkFixture, loop: asyncio.AbstractEventLoop, joined: JoinedLedger, holder: Credential
+    benchmark: BenchmarkFixture, loop: asyncio.AbstractEventLoop, joined: AsyncLedger, holder: Credential
 ) -> None:
     async def at_once() -> None:
         answers = await asyncio.gather(*(joined.run(metered.charge(holder)) for _ in range(1 + MAX_JOINED)))

@@ -15,8 +15,7 @@ from bench import metered
 from sepu.http import asgi
 from sepu.http.service import Service
 from sepu.metering import accounts
-from sepu.metering.joined import JoinedLedger
-from sepu.metering.ledger import AsyncLedger
+from sepu.metering.async_ledger import AsyncLedger
 
 
 class Question(NamedTuple):
@@ -52,10 +51,9 @@ def question(request: pytest.FixtureRequest) -> Question:
 @pytest.fixture(scope="module")
 def ask_application(service_url: str) -> Iterator[Callable[[Question, accounts.IssuedKey], int]]:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        ledger = JoinedLedger(AsyncLedger(service_url, 4))
+        ledger = AsyncLedger(service_url)
         app = asgi.create_app(Service.of(RELEASE), ledger)
         run = runner.get_loop().run_until_complete
-        run(ledger.open())
 
         def ask(question: Question, issued: accounts.IssuedKey) -> int:
             headers = question.headers(issued)
