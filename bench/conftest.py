@@ -4,13 +4,13 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.conftest import connection, database_url, service_url
+from tests.conftest import database_url, service_url
 
 from bench import machine
 from sepu.metering import accounts
 from sepu.metering.keys import Credential, credential
 
-__all__ = ["connection", "database_url", "service_url"]
+__all__ = ["database_url", "service_url"]
 
 
 def pytest_benchmark_generate_machine_info() -> dict[str, Any]:

@@ -7,9 +7,10 @@ from bench.gate import instructions, manifest, tripwire
 
 def check(ref: str | None) -> list[str]:
     """The alarms of all parts; says what each part found, and which one could not be run."""
+    commit = tripwire.named(ref) if ref else tripwire.base()
     found = manifest.alarms()
     print(f"names         {'as in the manifest' if not found else f'{len(found)} differ from the manifest'}")
-    return [*found, *_check_instructions(), *_check_times(ref or tripwire.base())]
+    return [*found, *_check_instructions(), *_check_times(commit)]
 
 
 def _check_instructions() -> list[str]:

@@ -34,7 +34,6 @@ def counted(slowdown: float = 0) -> tuple[str, Counts]:
         dumps = f"{directory}/callgrind"
         done = subprocess.run(
             [
-                *(shutil.which("setarch") or "setarch", "--addr-no-randomize"),
                 *("valgrind", "--tool=callgrind", f"--log-file={dumps}.log", f"--callgrind-out-file={dumps}"),
                 *("--dump-before=getppid", "--dump-line=no", "--compress-strings=no", "--compress-pos=no"),
                 *(sys.executable, "-m", "bench.gate.count", dumps, str(slowdown)),

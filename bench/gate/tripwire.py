@@ -36,6 +36,11 @@ def base() -> str | None:
     return (head if changed else _git("rev-parse", "--verify", "HEAD^")) or None
 
 
+def named(ref: str) -> str:
+    """The commit that somebody asked for; ends the program if there is none."""
+    return _git("rev-parse", "--verify", f"{ref}^{{commit}}") or sys.exit(f"no commit {ref}")
+
+
 def why_not(commit: str | None) -> str | None:
     """Why nothing can be compared, or None."""
     if sys.platform != "linux":

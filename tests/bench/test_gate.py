@@ -67,6 +67,11 @@ def test_an_alarm_ends_the_gate_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
         gate.main()
 
 
+def test_a_base_that_is_no_commit_is_refused() -> None:
+    with pytest.raises(SystemExit, match="no commit nonsense"):
+        gate.main("check", "nonsense")
+
+
 def test_what_cannot_be_run_is_said_and_passes(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
