@@ -211,7 +211,8 @@ def soak(given: argparse.Namespace) -> None:
     with cluster(given.state_dir) as made:
         url = made.make_empty(SCENARIOS["mixed"].accounts)
         with serving("asgi", url, workers=given.workers) as server, connect(made.owner_url(EMPTY)) as owner:
-            pids = server.workers()
+            while len(pids := server.workers()) < given.workers:  # the first makes the server ready
+                time.sleep(0.1)
             job = Job(server.address, SCENARIOS["mixed"], given.connections, made.seed, _run(), requests=given.requests)
             started = time.monotonic()
             with ProcessPoolExecutor(1, get_context("spawn")) as pool:
