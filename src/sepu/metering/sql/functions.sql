@@ -6,7 +6,8 @@
 -- Waits for locks end before the gateway's patience does, so that it learns that nothing happened.
 --
 -- What the service calls runs with the rights of the owner, so that the service's role needs none on the tables; what
--- these call, and what operators call, is for the owner alone. Nobody's search path matters.
+-- these call, and what operators call, is for the owner alone. Nobody's search path matters. Without enable_seqscan = off
+-- a plan that was made while a table was empty, and kept by its session, would go on reading the whole of it.
 
 -- Who asks, and what the plan allows: unauthorized, account_unavailable or ok.
 create or replace function sepu.authenticate(
@@ -190,19 +191,27 @@ begin
 
     period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     unit_limit := case when p_meter = 'color_match' then v_auth.match_limit else v_auth.search_limit end;
+    -- Looked at before it is locked: a lock is written to the log, and a refusal would wait for the disk.
+    select u.committed, u.reserved into committed, reserved
+      from sepu.usage u
+     where u.account_id = p_account_id and u.period = meter_one.period and u.meter = p_meter;
+    committed := coalesce(committed, 0);
+    reserved := coalesce(reserved, 0);
+    if committed::bigint + reserved + p_units > unit_limit then
+        outcome := 'quota_exceeded';
+        return;
+    end if;
     insert into sepu.usage as u (account_id, period, meter, committed)
-    select p_account_id, meter_one.period, p_meter, p_units where p_units <= unit_limit
+    values (p_account_id, meter_one.period, p_meter, p_units)
     on conflict (account_id, period, meter) do update
        set committed = u.committed + excluded.committed
      where u.committed::bigint + u.reserved + excluded.committed <= unit_limit
     returning u.committed, u.reserved into committed, reserved;
-    if not found then
+    if not found then  -- another request was faster
         outcome := 'quota_exceeded';
         select u.committed, u.reserved into committed, reserved
           from sepu.usage u
          where u.account_id = p_account_id and u.period = meter_one.period and u.meter = p_meter;
-        committed := coalesce(committed, 0);
-        reserved := coalesce(reserved, 0);
         return;
     end if;
 
@@ -220,14 +229,16 @@ end $$;
 -- and the gateway can then repeat them one by one.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
     outcome := sepu.admit_one(p_account_id, p_key_hash, p_now);
 end $$;
 
 create or replace function sepu.admit_each(
     p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
-) returns table (at bigint, outcome text) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms' as $$
+) returns table (at bigint, outcome text) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
     v record;
 begin
@@ -244,7 +255,8 @@ create or replace function sepu.read_usage(
     out outcome text, out plan_id text, out period text,
     out match_limit integer, out match_committed integer, out match_reserved integer,
     out search_limit integer, out search_committed integer, out search_reserved integer
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
     select * into outcome, plan_id, period,
                   match_limit, match_committed, match_reserved, search_limit, search_committed, search_reserved
@@ -257,7 +269,8 @@ create or replace function sepu.read_usage_each(
     at bigint, outcome text, plan_id text, period text,
     match_limit integer, match_committed integer, match_reserved integer,
     search_limit integer, search_committed integer, search_reserved integer
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms' as $$
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
     v record;
 begin
@@ -274,7 +287,8 @@ create or replace function sepu.meter_request(
     p_meter text, p_units integer, p_body bytea, p_now timestamptz default now(),
     out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
     out body bytea
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '800ms' as $$
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
     select m.outcome, m.period, m.unit_limit, m.committed, m.reserved, m.body
       into outcome, period, unit_limit, committed, reserved, body
@@ -288,7 +302,8 @@ create or replace function sepu.meter_request_each(
     p_meters text[], p_units integer[], p_bodies bytea[], p_now timestamptz default now()
 ) returns table (
     at bigint, outcome text, period text, unit_limit integer, committed integer, reserved integer, body bytea
-) language plpgsql volatile security definer set search_path = pg_catalog, pg_temp set lock_timeout = '200ms' as $$
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
     v           record;
     v_one       record;
