@@ -6,8 +6,8 @@
 -- Waits for locks end before the gateway's patience does, so that it learns that nothing happened.
 --
 -- What the service calls runs with the rights of the owner, so that the service's role needs none on the tables; what
--- these call, and what operators call, is for the owner alone. Nobody's search path matters. Without enable_seqscan = off
--- a plan that was made while a table was empty, and kept by its session, would go on reading the whole of it.
+-- these call, and what operators call, is for the owner alone. Nobody's search path matters. And a plan that was made
+-- while a table was empty, and is kept by its session, must not go on reading the whole of it: hence enable_seqscan.
 
 -- Who asks, and what the plan allows: unauthorized, account_unavailable or ok.
 create or replace function sepu.authenticate(
