@@ -41,8 +41,9 @@ class GthreadWorker(gthread.ThreadWorker):
         now = time.monotonic()
         for conn, deadline in list(self._deadlines.items()):
             if deadline < now:
-                with suppress(OSError):  # the thread may be through with it, or the answer stuck
+                with suppress(OSError):  # the thread may be through with it, or its answer stuck
                     conn.sock.send(refusal(408), socket.MSG_DONTWAIT)
+                with suppress(OSError):
                     conn.sock.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, req: object, client: socket.socket, addr: object, exc: BaseException) -> None:  # noqa: ARG002
