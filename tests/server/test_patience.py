@@ -143,6 +143,17 @@ def test_stuck_answers_hold_no_thread_for_ever(database_url: str) -> None:
         connection.close()
 
 
+def test_who_leaves_a_closed_connection_open_holds_nobody_up(server: Server) -> None:
+    with ExitStack() as stack:
+        for _ in range(30):
+            raw = stack.enter_context(server.socket())
+            raw.sendall(GET + b"Connection: close\r\n\r\n")
+        connection = server.connect(SOON)
+        connection.request("GET", "/healthz")
+        assert connection.getresponse().status == 200
+        connection.close()
+
+
 def test_connections_are_bounded(server: Server) -> None:
     (pid,) = server.workers()
     with ExitStack() as stack:

@@ -4,6 +4,7 @@ import socket
 import time
 from contextlib import suppress
 
+from gunicorn import util
 from gunicorn.http import errors
 from gunicorn.workers import gthread
 
@@ -31,7 +32,10 @@ class GthreadWorker(gthread.ThreadWorker):
         """Called in a thread, for one request."""
         self._deadlines[conn] = time.monotonic() + patience.REQUEST_SECONDS
         try:
-            return super().handle(conn)
+            keeps: bool = super().handle(conn)
+            if not keeps:
+                _linger(conn.sock)
+            return keeps
         finally:
             del self._deadlines[conn]
 
@@ -53,3 +57,10 @@ class GthreadWorker(gthread.ThreadWorker):
             self.log.error("Error handling a request: %s", type(exc).__name__)
         with suppress(OSError):
             client.send(refusal(status), socket.MSG_DONTWAIT)
+
+
+def _linger(sock: socket.socket) -> None:
+    """Lets the client close first. gunicorn's main thread would, and everybody would wait for that one."""
+    with suppress(OSError):
+        util.close_graceful(sock.dup(), patience.LINGER_SECONDS)
+        sock.shutdown(socket.SHUT_RDWR)
