@@ -115,7 +115,7 @@ class Protocol(ASGIProtocol):
 
     def close_if_idle(self) -> None:
         """Closes the connection unless a request is on its way in or at hand."""
-        if self._awaiting_request and not self._held:
+        if self._awaiting_request and not self._request_ready.is_set() and not self._held:
             self._close_transport()
 
     def _later(self, seconds: float, what: Callable[[], None]) -> TimerHandle:
@@ -183,6 +183,9 @@ class Protocol(ASGIProtocol):
             self._close_transport()
         else:
             super()._arm_keepalive_timer()
+
+    def _keepalive_timeout(self) -> None:
+        self.close_if_idle()
 
     def _is_websocket_upgrade(self, request: CallbackRequest) -> bool:  # noqa: ARG002
         return False  # a server may ignore an upgrade, and then answers as to any request
