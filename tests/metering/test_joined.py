@@ -255,6 +255,35 @@ def test_a_lost_connection_fails_its_riders_only(
     play(f"{database_url}&application_name={name}", scene)
 
 
+def test_a_server_that_dies_with_our_message_unread_is_noticed(
+    database_url: str, connection: psycopg.Connection, customer: "Customer"
+) -> None:
+    """Of uvloop too, or the others would wait behind it until their time is over."""
+    uvloop = pytest.importorskip("uvloop")
+
+    async def scene() -> None:
+        company = AsyncLedger(f"{database_url}&application_name={name}")
+        for turn in range(6):
+            await company.run(customer.request(f"key-{turn}-before"))
+            ((backend,),) = connection.execute(
+                "select pid from pg_stat_activity where application_name = %s", [name]
+            ).fetchall()
+            long = customer.request(f"key-{turn}-long", what="x" * 60_000)
+            commands: list[Command[Any]] = [long] + [admit(customer.credential)] * 9
+            os.kill(backend, signal.SIGSTOP)
+            try:
+                running = asyncio.create_task(together(company, commands))
+                await asyncio.sleep(0.05)
+                connection.execute("select pg_terminate_backend(%s)", [backend])
+            finally:
+                os.kill(backend, signal.SIGCONT)
+            assert (await running)[1:] == ["ok"] * 9
+        await company.close()
+
+    name = f"sepu-{customer.account_id}"
+    uvloop.run(scene())
+
+
 def test_many_workers_and_hot_accounts_do_not_deadlock(
     database_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer"
 ) -> None:

@@ -25,6 +25,10 @@ Row = tuple[Any, ...]
 Rows = list[Row]
 Done = Callable[[Rows | Exception], None]
 
+# While waiting, to look whether the server is gone: uvloop keeps quiet about a socket with an error, such as that of a
+# server that died before it had read what we sent.
+_LOOK_SECONDS = 0.1
+
 _BINARY = 1
 _INT4 = 23
 # Postgres's numbers of the types that the ledger's functions take and return: by Python's, with those of their arrays.
@@ -58,7 +62,8 @@ class Session:
         self._call = _Call("", ())
         self._done: Done | None = None
         self._results: list[PGresult] = []
-        self._deadline: asyncio.TimerHandle | None = None
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
         self._loop.add_reader(self._socket, self._readable)
 
     @classmethod
@@ -82,7 +87,8 @@ class Session:
         Parameters are str, bytes, int (of 32 bits), or non-empty lists of one of these.
         """
         self._done = done
-        self._deadline = self._loop.call_later(self._seconds, self.close)
+        self._deadline = self._loop.time() + self._seconds
+        self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
         self._call = _Call(statement, parameters)
         if not self._prepares:
             self._send(self._call.unprepared)
@@ -132,6 +138,13 @@ class Session:
         except psycopg.OperationalError:
             self.close()
 
+    def _look(self) -> None:
+        if self._loop.time() >= self._deadline:
+            self.close()
+        else:
+            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+            self._readable()
+
     def _take(self, result: PGresult) -> None:
         call = self._call
         if result.status == ExecStatus.TUPLES_OK:
@@ -149,8 +162,8 @@ class Session:
 
     def _conclude(self, outcome: Rows | Exception) -> None:
         done, self._done = self._done, None
-        if self._deadline is not None:
-            self._deadline.cancel()
+        if self._timer is not None:
+            self._timer.cancel()
         if done is not None:
             done(outcome)
 
