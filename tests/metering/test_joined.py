@@ -3,6 +3,7 @@
 import asyncio
 import os
 import signal
+import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
@@ -16,7 +17,7 @@ from sepu.metering.async_ledger import MAX_JOINED, AsyncLedger
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.keys import Credential, credential
 from sepu.metering.outage import LedgerUnavailable
-from sepu.metering.session import Done, Session
+from sepu.metering.session import Done, Session, SessionLost
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -282,6 +283,33 @@ def test_a_server_that_dies_with_our_message_unread_is_noticed(
 
     name = f"sepu-{customer.account_id}"
     uvloop.run(scene())
+
+
+def test_a_session_ends_though_its_socket_is_closed_and_its_message_half_sent(database_url: str) -> None:
+    async def scene() -> None:
+        session = await Session.connect(database_url, 10)
+        loop = asyncio.get_running_loop()
+        prepared, told = loop.create_future(), loop.create_future()
+        session.send("select %s::bytea", [b""], prepared.set_result)
+        await prepared
+        backend = session._pgconn.backend_pid
+        os.kill(backend, signal.SIGSTOP)
+        try:
+            session.send("select %s::bytea", [bytes(5_000_000)], told.set_result)
+            os.close(session._socket)  # as libpq does when a connection is lost
+            session.close()
+        finally:
+            os.kill(backend, signal.SIGCONT)
+        assert isinstance(await told, SessionLost)
+        one, other = socket.socketpair()  # of the same number
+        with one, other:
+            one.setblocking(False)
+            received = asyncio.create_task(loop.sock_recv(one, 1))
+            await asyncio.sleep(0)
+            other.send(b"x")
+            assert await asyncio.wait_for(received, 10) == b"x"
+
+    asyncio.run(scene())
 
 
 def test_many_workers_and_hot_accounts_do_not_deadlock(

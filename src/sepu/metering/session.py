@@ -9,6 +9,7 @@ now that one (as PgBouncer does in transaction mode): then a prepared statement 
 import asyncio
 import re
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from itertools import count
@@ -109,7 +110,8 @@ class Session:
         if not self._over:
             self._over = True
             # At once: of a lost connection libpq has closed the socket, and its number may soon be somebody else's.
-            self._loop.remove_reader(self._socket)
+            with suppress(OSError):  # asyncio's, if it watched for both; it forgets the socket all the same
+                self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
             self._pgconn.finish()
         self._conclude(SessionLost())
