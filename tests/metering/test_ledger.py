@@ -16,7 +16,7 @@ import pytest
 
 from sepu.cli.database import connect
 from sepu.metering import accounts
-from sepu.metering.async_ledger import LANES_ALONE, AsyncLedger
+from sepu.metering.async_ledger import SHUTTLES_ALONE, AsyncLedger
 from sepu.metering.commands import Command, Metered, Usage, admit, read_usage
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
@@ -88,7 +88,7 @@ def threads(url: str, connections: int) -> Iterator[Gateway]:
 
 
 def event_loop(url: str, connections: int) -> AbstractContextManager[Gateway]:
-    assert connections <= LANES_ALONE
+    assert connections <= SHUTTLES_ALONE
     return in_event_loop(AsyncLedger(url, join=False))
 
 

@@ -17,8 +17,8 @@ from sepu.metering.async_ledger import MAX_WAITING
 # Who waits for the ledger here waits long, so what is refused soon was refused for the crowd. (Or for the lock that the
 # test holds: the database gives up on that itself, for the few that are in it, after most of a second.)
 PATIENT = """\
-from sepu.metering import lane
-lane.CONNECTION_SECONDS = 60
+from sepu.metering import shuttle
+shuttle.CONNECTION_SECONDS = 60
 from sepu.cli.main import main
 main()
 """

@@ -12,9 +12,9 @@ from typing import Any, TypeVar
 
 from sepu.metering import migrate, scripts
 from sepu.metering.commands import Command
-from sepu.metering.lane import Lane, Rider
 from sepu.metering.outage import LedgerUnavailable, bounded
 from sepu.metering.session import Rows
+from sepu.metering.shuttle import Rider, Shuttle
 
 T = TypeVar("T")
 
@@ -23,7 +23,7 @@ MAX_JOINED = 32
 # What more would wait is told so at once. A worker runs one to several thousand commands a second.
 MAX_WAITING = 500
 # Sessions for commands that go alone.
-LANES_ALONE = 4
+SHUTTLES_ALONE = 4
 
 
 class AsyncLedger:
@@ -34,13 +34,15 @@ class AsyncLedger:
         self._join = join
         self._joined: deque[Rider] = deque()
         self._alone: deque[Rider] = deque()
-        self._lane = Lane(conninfo, self._joined, MAX_JOINED, self._part, keeps=True)
-        self._lanes_alone = [Lane(conninfo, self._alone, 1, self._part, keeps=not join) for _ in range(LANES_ALONE)]
+        self._shuttle = Shuttle(conninfo, self._joined, MAX_JOINED, self._part, keeps=True)
+        self._shuttles_alone = [
+            Shuttle(conninfo, self._alone, 1, self._part, keeps=not join) for _ in range(SHUTTLES_ALONE)
+        ]
 
     async def close(self) -> None:
         """Ends the sessions; nobody may be waiting any more."""
-        for lane in (self._lane, *self._lanes_alone):
-            await lane.close()
+        for shuttle in (self._shuttle, *self._shuttles_alone):
+            await shuttle.close()
 
     async def run(self, command: Command[T]) -> T:
         """Runs one command.
@@ -69,7 +71,7 @@ class AsyncLedger:
             raise LedgerUnavailable
         if self._join:
             self._joined.append(rider)
-            self._lane.go()
+            self._shuttle.go()
             if self._joined:
                 rider.wait()
         else:
@@ -84,4 +86,4 @@ class AsyncLedger:
     def _go_alone(self, rider: Rider) -> None:
         self._alone.append(rider)
         rider.wait()
-        any(lane.go() for lane in self._lanes_alone)
+        any(shuttle.go() for shuttle in self._shuttles_alone)

@@ -31,6 +31,7 @@ def bounded(database_url: str) -> str:
         "application_name": "sepu",
         "connect_timeout": "2",
         "tcp_user_timeout": "2000",
+        "keepalives_idle": "30",  # or a firewall forgets a connection that is idle for long
         "target_session_attrs": "read-write",
     }
     given = conninfo_to_dict(database_url)

@@ -1,4 +1,4 @@
-"""Who waits for an answer of the database, and the lanes on which they go: a call at a time, with one rider or more."""
+"""Who waits for an answer of the database, and the shuttles that fetch it: a call at a time, for one rider or more."""
 
 import asyncio
 from asyncio import Future, TimerHandle
@@ -8,6 +8,7 @@ from functools import partial
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg.conninfo import conninfo_to_dict
 
 from sepu.metering.outage import (
     CONNECTION_SECONDS,
@@ -70,28 +71,32 @@ class Rider:
             self.answer.set_exception(LedgerUnavailable())
 
 
-class Lane:
+class Shuttle:
     """Sends the riders of a queue over a session of its own, one call at a time.
 
     `most` may ride together; `part` takes those of a joined call that was refused for the sake of one of them. The
-    session is made when there is somebody to ride, and kept for the next if the lane `keeps` it.
+    session is made when there is somebody to ride, and kept for the next if the shuttle `keeps` it.
     """
 
     def __init__(
         self, conninfo: str, queue: deque[Rider], most: int, part: Callable[[Sequence[Rider]], None], *, keeps: bool
     ) -> None:
         self._conninfo = conninfo
+        # A server that takes a connection and does not answer keeps us no longer than our riders wait. Of several hosts
+        # the first may be such a one, and libpq then goes on to the next by itself, after its connect_timeout.
+        self._patience = None if "," in str(conninfo_to_dict(conninfo).get("host")) else CONNECTION_SECONDS
         self._queue = queue
         self._most = most
         self._part = part
         self._keeps = keeps
         self._session: Session | None = None
         self._busy = False
+        self._closed = False
         self._connecting: asyncio.Task[None] | None = None
 
     def go(self) -> bool:
         """Sends off who waits, unless a call or a connection is under way; whether it was."""
-        if self._busy or self._connecting is not None:
+        if self._closed or self._busy or self._connecting is not None:
             return False
         if self._session is not None and not self._session.is_over():
             if riders := self._board():
@@ -105,6 +110,7 @@ class Lane:
 
     async def close(self) -> None:
         """Ends the session."""
+        self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
@@ -160,9 +166,10 @@ class Lane:
         try:
             while True:
                 try:
-                    self._session = await Session.connect(self._conninfo, STATEMENT_SECONDS)
+                    async with asyncio.timeout(self._patience):
+                        self._session = await Session.connect(self._conninfo, STATEMENT_SECONDS)
                     break
-                except psycopg.Error as error:
+                except (psycopg.Error, TimeoutError) as error:
                     log_failure(error)
                 await asyncio.sleep(RECONNECT_SECONDS)
                 if not self._somebody_waits():
