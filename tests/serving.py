@@ -124,6 +124,18 @@ class Server:
         return [int(line) for line in found.stdout.split()]
 
 
+def until_closed(raw: socket.socket, seconds: float = START_SECONDS) -> bytes:
+    """All that still comes from the server, which may be silent so long."""
+    raw.settimeout(seconds)
+    answer = b""
+    try:
+        while part := raw.recv(65536):
+            answer += part
+    except ConnectionResetError:
+        pass
+    return answer
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))

@@ -8,7 +8,7 @@ import uuid
 
 import psycopg
 import pytest
-from tests.serving import Server
+from tests.serving import Server, until_closed
 
 from sepu.metering import accounts
 
@@ -21,18 +21,12 @@ def exchange(server: Server, issued: accounts.IssuedKey, framing: bytes, body: b
         b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nConnection: close\r\nContent-Type: application/json\r\n"
         b"Idempotency-Key: raw-request-1\r\nAuthorization: Bearer %b\r\n%b\r\n\r\n"
     )
-    answer = b""
     with server.socket() as raw:
         raw.sendall(head % (issued.api_key.encode(), framing) + body)
         if gone:
             time.sleep(0.2)  # so that the request is being served
             raw.shutdown(socket.SHUT_WR)
-        try:
-            while part := raw.recv(65536):
-                answer += part
-        except ConnectionResetError:
-            pass
-    return answer
+        return until_closed(raw)
 
 
 def chunked(*parts: bytes) -> bytes:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 
 import pytest
-from tests.serving import Server, serving
+from tests.serving import Server, serving, until_closed
 
 from sepu.metering import accounts
 
@@ -32,17 +32,6 @@ def server(request: pytest.FixtureRequest, database_url: str) -> Iterator[Server
         yield running
 
 
-def until_closed(raw: socket.socket) -> bytes:
-    raw.settimeout(SOON)
-    answer = b""
-    try:
-        while part := raw.recv(65536):
-            answer += part
-    except ConnectionResetError:
-        pass
-    return answer
-
-
 def drip(raw: socket.socket, data: bytes) -> bytes:
     """Sends a byte every tenth of a second until the server has had enough."""
     deadline = time.monotonic() + SOON
@@ -51,7 +40,7 @@ def drip(raw: socket.socket, data: bytes) -> bytes:
         try:
             raw.sendall(data[number : number + 1])
             if part := raw.recv(65536):
-                return part + until_closed(raw)
+                return part + until_closed(raw, SOON)
         except TimeoutError:
             assert time.monotonic() < deadline, "it may drip for ever"
     pytest.fail("there was not enough to drip")
@@ -71,7 +60,7 @@ def test_half_a_head_is_ended(server: Server, dripping: bool) -> None:
             answer = drip(raw, GET + b"X: " + b"x" * 1000)
         else:
             raw.sendall(GET)
-            answer = until_closed(raw)
+            answer = until_closed(raw, SOON)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b'{"error":"request_timeout","requestId":' in answer
 
@@ -86,7 +75,7 @@ def test_half_a_body_is_ended(server: Server, issued: accounts.IssuedKey, framin
             answer = drip(raw, body)
         else:
             raw.sendall(body[:60])
-            answer = until_closed(raw)
+            answer = until_closed(raw, SOON)
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert "Traceback" not in server.log.read_text()
 
@@ -100,15 +89,15 @@ def test_the_second_request_has_a_time_of_its_own(server: Server) -> None:
             while not answer.endswith(b'{"status":"ok"}'):  # gthread sends it in two
                 answer += raw.recv(65536)
         raw.sendall(GET)
-        assert until_closed(raw).startswith(b"HTTP/1.1 408 ")
+        assert until_closed(raw, SOON).startswith(b"HTTP/1.1 408 ")
 
 
 def test_idle_connections_are_closed(server: Server) -> None:
     with server.socket() as silent, server.socket() as kept:
         kept.sendall(GET + b"\r\n")
-        assert b'{"status":"ok"}' in until_closed(kept)
+        assert b'{"status":"ok"}' in until_closed(kept, SOON)
         if server.worker == "asgi":  # gthread waits five seconds more, and holds no thread meanwhile
-            assert until_closed(silent) == b""
+            assert until_closed(silent, SOON) == b""
 
 
 def test_who_does_not_read_is_cut_off(server: Server) -> None:
@@ -160,7 +149,7 @@ def test_connections_are_bounded(server: Server) -> None:
         held = [stack.enter_context(server.socket()) for _ in range(45)]
         for raw in held:
             raw.sendall(GET)
-        answers = [until_closed(raw) for raw in held]
+        answers = [until_closed(raw, SOON) for raw in held]
     late = [answer for answer in answers if answer.startswith(b"HTTP/1.1 408 ")]
     surplus = [answer for answer in answers if b'{"error":"overloaded","requestId":' in answer]
     if server.worker == "asgi":

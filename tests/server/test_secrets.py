@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from tests.serving import WORKERS, Server, serving, why_not
+from tests.serving import WORKERS, Server, serving, until_closed, why_not
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts, keys
@@ -91,17 +91,10 @@ def provoke(place: Place, issued: accounts.IssuedKey) -> tuple[set[str | None], 
 
 
 def exchange(server: Server, request: bytes) -> bytes:
-    answer = b""
     with server.socket() as raw:
-        raw.settimeout(10)
         raw.sendall(request)
         raw.shutdown(1)
-        try:
-            while part := raw.recv(65536):
-                answer += part
-        except ConnectionResetError:
-            pass
-    return answer
+        return until_closed(raw)
 
 
 def everything_stored(connection: psycopg.Connection) -> bytes:
