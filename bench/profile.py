@@ -37,6 +37,7 @@ from bench.load.holders import api_key
 from bench.load.report import table
 from bench.load.scenarios import SCENARIOS, asks, first_executions
 from bench.load.stage import EMPTY, cluster, constant
+from bench.machine import cpu
 from tests.serving import serving
 
 from sepu.cli.database import connect
@@ -102,7 +103,7 @@ def main() -> None:
         with connect(made.owner_url(EMPTY)) as owner:
             database = machine.database(owner)
     print(__doc__.partition("\n\n")[2])
-    print(f"{machine.cpu()}; Postgres {database['server_version']}, {machine.packages()}; commit {machine.commit()}\n")
+    print(f"{cpu()}; Postgres {database['server_version']}, {machine.packages()}; commit {machine.commit()}\n")
     print(as_table({name: min(times) for name, times in rounds.items()}))
 
 
@@ -121,7 +122,7 @@ def as_table(taken: Mapping[str, float]) -> str:
         ("encoding the answer", taken["answer"] - taken["nearest"]),
         ("the rest of the endpoint", taken["judge"] - validation - core),
         ("reply and usage headers", taken["conclude"]),
-        ("ledger: psycopg, pool, event loop", taken["ledger"] - taken["pgbench"]),
+        ("ledger: session, event loop", taken["ledger"] - taken["pgbench"]),
         ("wire between the processes", taken["pgbench, commit not awaited"] - taken["SQL"]),
         ("SQL: the function", taken["SQL"]),
         ("commit: to the disk", taken["pgbench"] - taken["pgbench, commit not awaited"]),

@@ -3,12 +3,12 @@
 import os
 import platform
 import subprocess
-import sys
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
 import psycopg
+from bench.machine import cpu
 
 _PACKAGES = ("gunicorn", "gunicorn_h1c", "falcon", "psycopg", "psycopg-binary", "uvloop", "msgspec", "sepu")
 _ROOT = Path(__file__).parents[2]
@@ -52,13 +52,6 @@ def scans(connection: psycopg.Connection) -> dict[str, dict[str, int]]:
 def packages() -> str:
     """The ones that matter most, in words."""
     return ", ".join(f"{name} {version(name)}" for name in ("gunicorn", "falcon", "psycopg"))
-
-
-def cpu() -> str:
-    for line in Path("/proc/cpuinfo").read_text("utf-8").splitlines() if sys.platform == "linux" else []:
-        if line.startswith("model name"):
-            return line.partition(": ")[2]
-    return platform.processor() or platform.machine()
 
 
 def commit() -> str:

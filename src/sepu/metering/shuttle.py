@@ -169,9 +169,11 @@ class Shuttle:
                     async with asyncio.timeout(self._patience):
                         self._session = await Session.connect(self._conninfo, STATEMENT_SECONDS)
                     break
-                except (psycopg.Error, TimeoutError) as error:
+                except TimeoutError as error:  # which was wait enough
                     log_failure(error)
-                await asyncio.sleep(RECONNECT_SECONDS)
+                except psycopg.Error as error:
+                    log_failure(error)
+                    await asyncio.sleep(RECONNECT_SECONDS)
                 if not self._somebody_waits():
                     break
         finally:
