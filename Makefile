@@ -13,7 +13,7 @@
 # make bench-gate-renew    take what is counted now for what the gate expects
 # make bench-gate-proof    show that the gate sees each hot path made slower by 5 %
 # make load                a real server under load beside its floors, targets and plots [LOAD="--seconds 5 --rounds 5"]
-# make profile             where the microseconds of one metered POST go
+# make profile startup             where the microseconds of one metered POST go
 # make bench-peers         the compiled core beside what its users would take instead
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
 # make lock                resolve the pinned requirements anew
@@ -143,6 +143,9 @@ load: build
 
 profile: build
 	@$(BIN)/python -m bench.profile
+
+startup: build
+	@$(BIN)/python -m bench.startup
 
 build/advisories/ready: requirements/advisories.txt
 	rm -rf build/advisories

@@ -8,7 +8,6 @@ missing right and the abuse limit come first.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
@@ -36,8 +35,7 @@ class Head(Peer, Protocol):
         """Still percent-encoded."""
 
 
-@dataclass(frozen=True, slots=True)
-class Pending(Generic[T]):
+class Pending(msgspec.Struct, Generic[T], frozen=True):
     """What to ask the ledger, the reply to its answer, and the reply if it has none."""
 
     command: Command[T]

@@ -1,6 +1,6 @@
 """Replies, and the one table of the contract's errors."""
 
-from dataclasses import dataclass
+import msgspec
 
 from sepu.metering.commands import Usage
 
@@ -44,8 +44,7 @@ ERRORS: dict[str, tuple[int, str | None]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Reply:
+class Reply(msgspec.Struct, frozen=True):
     """A response but for its request id: a body, or the code of an error."""
 
     status: int

@@ -1,8 +1,9 @@
 """What a request asks of the ledger: one statement each, and how its row is read. No I/O."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Generic, Literal, LiteralString, TypeVar
+
+import msgspec
 
 from sepu.metering import scripts
 from sepu.metering.keys import Credential
@@ -13,8 +14,7 @@ Meter = Literal["color_match", "color_search"]
 METERS: tuple[Meter, Meter] = ("color_match", "color_search")
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
+class Charge(msgspec.Struct, frozen=True):
     """What a metered request would charge, and the response it would store."""
 
     meter: Meter
@@ -23,8 +23,7 @@ class Charge:
     body: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class Usage:
+class Usage(msgspec.Struct, frozen=True):
     """One meter of one account in one period."""
 
     period: str
@@ -50,8 +49,7 @@ class Usage:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Metered:
+class Metered(msgspec.Struct, frozen=True):
     """`charged`, `replayed`, or the contract's code of the refusal.
 
     `usage` goes with `charged`, `replayed` and `quota_exceeded`; `body` with the first two.
@@ -62,8 +60,7 @@ class Metered:
     body: bytes | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class UsageReport:
+class UsageReport(msgspec.Struct, frozen=True):
     """`ok`, or the contract's code of the refusal. The rest goes with `ok`."""
 
     outcome: str
@@ -71,8 +68,7 @@ class UsageReport:
     usage: tuple[Usage, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Command(Generic[T]):
+class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
     `on_duplicate` is the answer when a unique constraint refuses the row: somebody else just stored it.

@@ -4,7 +4,6 @@ import hashlib
 import json
 import struct
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NoReturn, Protocol
 
 import msgspec
@@ -27,8 +26,7 @@ class NearestColors(Protocol):
         """Exact; ties in library order."""
 
 
-@dataclass(frozen=True, slots=True)
-class MatchInput:
+class MatchInput(msgspec.Struct, frozen=True):
     """Parsed input. The channels are the numbers as they were sent, 12 and 12.0 alike but not the same."""
 
     colors: tuple[tuple[float, float, float], ...]

@@ -3,7 +3,6 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Protocol
 from urllib.parse import parse_qsl
 
@@ -31,8 +30,7 @@ class NameSearch(Protocol):
         """Deterministic; at most `limit`."""
 
 
-@dataclass(frozen=True, slots=True)
-class SearchInput:
+class SearchInput(msgspec.Struct, frozen=True):
     """Parsed input; `q` is trimmed."""
 
     q: str

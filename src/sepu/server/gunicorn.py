@@ -1,5 +1,6 @@
 """gunicorn, configured and run in this process."""
 
+import gc
 import os
 import signal
 from collections.abc import Callable
@@ -51,6 +52,7 @@ class Server(BaseApplication):
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
         master = os.getpid()
+        gc.freeze()  # what the workers share stays shared: the collector would write to it
         os.register_at_fork(after_in_child=_default_signals)
         try:
             super().run()
