@@ -22,7 +22,7 @@ from bench.load.figures import Figures, Sample, slope
 from bench.load.floor import pgbench
 from bench.load.report import Cell, Target, Who
 from bench.load.scenarios import ACCOUNTS, SCENARIOS, Scenario, first_executions
-from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant
+from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, warm
 from tests.serving import serving
 
 from sepu.cli.database import connect
@@ -177,6 +177,8 @@ def growth(given: argparse.Namespace) -> None:
         made = stack.enter_context(cluster(given.state_dir))
         filled = _filled(made, given)
         with connect(made.owner_url(FILLED)) as owner:
+            _progress("reading the filled database once")
+            warm(owner)
             about = machine.database(owner)
             row = owner.execute("select count(*) from sepu.account where plan_id = 'load-ample'").fetchone()
         many = row[0] if row else 0
