@@ -21,7 +21,7 @@
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
 .PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
-.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench-peers load profile
+.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench-peers load profile startup docs pictures
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
 
@@ -157,6 +157,20 @@ advisories: build/advisories/ready
 	build/advisories/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
 		-r requirements/server.txt -r requirements/meinheld.txt -r requirements/dev.txt
 
+build/docs/ready: requirements/docs.txt
+	rm -rf build/docs
+	$(PYTHON) -m venv build/docs
+	build/docs/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# MkDocs prints an advertisement of its theme's successor.
+docs: build/docs/ready
+	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build
+	@echo build/site/index.html
+
+pictures: build
+	$(BIN)/python docs/site/pictures.py
+
 release: build
 	$(BIN)/python -m sepu.library.build data/facts data/release
 
@@ -171,6 +185,7 @@ lock: build
 	$(COMPILE) -c requirements/dev.txt --extra server -o requirements/server.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(COMPILE) --group advisories -o requirements/advisories.txt
+	$(COMPILE) --group docs -o requirements/docs.txt
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:

@@ -1,0 +1,212 @@
+"""`make pictures`: the pictures of the documentation, drawn from the library itself. A test draws them again."""
+
+import math
+from collections.abc import Callable, Iterable, Sequence
+from html import escape
+from pathlib import Path
+
+import numpy as np
+
+import sepu
+from sepu.library.records import Record, rgb_of
+
+IMAGES = Path(__file__).parents[1] / "images"
+
+_RECORDS = sepu.load().records
+_LAB = sepu.srgb_to_lab(np.array([rgb_of(record.hex) for record in _RECORDS], float))
+_PLACES = {record.slug: place for place, record in enumerate(_RECORDS)}
+_NEUTRAL = 8.0  # a chroma below which a hue means little
+_FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
+
+
+def chart() -> str:
+    """The 161 colours: 23 columns by hue, the last ones neutral; in a column from light to dark."""
+    rows, columns, side, gap = 7, 23, 36, 3
+    hues = np.degrees(np.arctan2(_LAB[:, 2], _LAB[:, 1])) % 360
+    neutral = np.hypot(_LAB[:, 1], _LAB[:, 2]) < _NEUTRAL
+    order = np.lexsort((hues, neutral)).tolist()
+    shapes = []
+    for column in range(columns):
+        places = sorted(order[column * rows : (column + 1) * rows], key=lambda place: -_LAB[place, 0])
+        for row, place in enumerate(places):
+            corner = gap + column * (side + gap), gap + row * (side + gap)
+            shapes.append(_square(*corner, side, _RECORDS[place]))
+    return _svg(gap + columns * (side + gap), gap + rows * (side + gap), shapes, "The 161 colours")
+
+
+def lab() -> str:
+    """Where the colours lie in L*a*b*: from above, and lightness against chroma."""
+    size, margin, reach = 420, 40, 115.0
+    unit = (size / 2) / reach
+    shapes = []
+    middle = margin + size / 2
+    for chroma in (25, 50, 75, 100):
+        shapes.append(f'<circle cx="{middle}" cy="{middle}" r="{chroma * unit:.1f}" class="line"/>')
+        shapes.append(_text(middle + 3, middle - chroma * unit - 3, str(chroma)))
+    shapes.append(_line(margin, middle, margin + size, middle))
+    shapes.append(_line(middle, margin, middle, margin + size))
+    shapes += [_text(margin + size - 14, middle - 6, "a*"), _text(middle + 6, margin + 12, "b*")]
+    for place in np.argsort(_LAB[:, 0]).tolist():
+        _, a, b = _LAB[place]
+        shapes.append(_dot(middle + a * unit, middle - b * unit, _RECORDS[place]))
+    left, floor = size + 3 * margin, margin + size
+    for lightness in range(0, 101, 25):
+        height = floor - lightness * size / 100
+        shapes += [_line(left, height, left + size, height), _text(left - 26, height + 4, str(lightness))]
+    for chroma in range(25, 116, 25):
+        shapes.append(_text(left + chroma * size / reach - 8, floor + 16, str(chroma)))
+    shapes += [_text(left - 26, margin - 12, "L*"), _text(left + size - 22, floor + 16, "C*")]
+    for place in range(len(_RECORDS)):
+        lightness, a, b = _LAB[place]
+        shapes.append(_dot(left + math.hypot(a, b) * size / reach, floor - lightness * size / 100, _RECORDS[place]))
+    return _svg(2 * size + 4 * margin, size + 2 * margin, shapes, "The 161 colours in CIE L*a*b*")
+
+
+def difference() -> str:
+    """One colour, and beside it others at a growing deltaE."""
+    first = _PLACES["fei-hong"]
+    found = _differences(first)
+    places = [int(np.abs(found - wanted).argmin()) for wanted in (3.8, 6.3, 10, 15, 25, 40, 60, 80)]
+    width, height, gap = 96, 88, 8
+    shapes = []
+    for column, place in enumerate(places):
+        x = gap + column * (width + gap)
+        shapes.append(_square(x, gap, width / 2, _RECORDS[first], height))
+        shapes.append(_square(x + width / 2, gap, width / 2, _RECORDS[place], height))
+        shapes.append(_text(x + width / 2, gap + height + 20, f"ΔE {found[place]:.1f}", "name"))
+        shapes.append(_text(x + width / 2, gap + height + 38, _RECORDS[place].name.zh, "name"))
+    return _svg(gap + len(places) * (width + gap), height + 56, shapes, "绯红 beside other colours")
+
+
+def triangle() -> str:
+    """The greatest detour that is shorter than the straight way."""
+    ends = [_PLACES[slug] for slug in ("yang-hong", "lao-yin", "qing-cui")]
+    side, gap, top = 96, 150, 56
+    xs = [24 + number * (side + gap) for number in range(3)]
+    shapes = []
+    for x, place in zip(xs, ends, strict=True):
+        shapes.append(_square(x, top, side, _RECORDS[place]))
+        shapes.append(_text(x + side / 2, top + side + 20, _RECORDS[place].name.zh, "name"))
+    for left in (0, 1):
+        delta = _differences(ends[left])[ends[left + 1]]
+        middle = (xs[left] + side + xs[left + 1]) / 2
+        shapes.append(_line(xs[left] + side + 8, top + side / 2, xs[left + 1] - 8, top + side / 2))
+        shapes.append(_text(middle, top + side / 2 - 8, f"ΔE {delta:.1f}", "name"))
+    delta = _differences(ends[0])[ends[2]]
+    start, end = xs[0] + side / 2, xs[2] + side / 2
+    shapes.append(f'<path d="M{start} {top - 6} V26 H{end} V{top - 6}" class="line"/>')
+    shapes.append(_text((start + end) / 2, 18, f"ΔE {delta:.1f}", "name"))
+    return _svg(xs[2] + side + 24, top + side + 36, shapes, "A detour that is shorter than the straight way")
+
+
+def charge() -> str:
+    """A charge whose answer is lost, and its retry; then one that was never committed."""
+    whos = ("your server", "sepu", "Postgres")
+    steps: tuple[tuple[int, int, str] | str, ...] = (
+        (0, 1, "POST /v1/match, Idempotency-Key: K"),
+        (1, 2, "one call: key, account, limits, K, quota"),
+        "charge and response are stored: one commit",
+        (2, 1, "charged"),
+        (1, -1, "200, and the connection breaks"),
+        (0, 1, "the same request, the same K"),
+        (1, 2, "the same call"),
+        (2, 1, "replayed: the stored response"),
+        (1, 0, "200, Idempotency-Replayed: true. One charge"),
+        (0, 1, "another request, key L"),
+        (1, 2, "the same call"),
+        "power fails before the commit: nothing happened",
+        (1, 0, "503 usage_commit_failed, Retry-After: 1"),
+        (0, 1, "the same request, the same L"),
+        (1, 2, "the same call"),
+        (2, 1, "charged"),
+        (1, 0, "200. One charge"),
+    )
+    left, apart, top, step = 90, 330, 46, 36
+    xs = [left + number * apart for number in range(3)]
+    floor = top + (len(steps) + 1) * step
+    shapes = []
+    for x, who in zip(xs, whos, strict=True):
+        shapes += [_text(x, 24, who, "name"), _line(x, top - 12, x, floor - 12)]
+    for number, found in enumerate(steps, 1):
+        y = top + number * step - 8
+        if isinstance(found, str):
+            shapes.append(_text(xs[2] - 8, y, found, "note"))
+            continue
+        source, target, said = found
+        end = (xs[0] + xs[1]) / 2 if target < 0 else xs[target]
+        shapes.append(f'<line x1="{xs[source]}" y1="{y}" x2="{end}" y2="{y}" class="arrow" marker-end="url(#tip)"/>')
+        if target < 0:
+            shapes.append(f'<path d="M{end - 14} {y - 6} l12 12 m0 -12 l-12 12" class="break"/>')
+        shapes.append(_text((xs[source] + xs[max(target, 0)]) / 2, y - 6, said, "said"))
+    return _svg(xs[2] + left, floor, shapes, "A charge whose answer is lost, and its retry")
+
+
+PICTURES: dict[str, Callable[[], str]] = {
+    "chart.svg": chart,
+    "lab.svg": lab,
+    "difference.svg": difference,
+    "triangle.svg": triangle,
+    "charge.svg": charge,
+}
+
+
+def _differences(place: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Of one colour to all."""
+    return np.asarray(sepu.ciede2000(np.repeat(_LAB[place : place + 1], len(_LAB), 0), _LAB))
+
+
+def _title(record: Record) -> str:
+    name = record.name
+    return f"<title>{escape(f'{name.zh} {name.pinyin}, {name.en}, {record.hex}')}</title>"
+
+
+def _square(x: float, y: float, width: float, record: Record, height: float | None = None) -> str:
+    return (
+        f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height or width:g}" fill="{record.hex}" class="square">'
+        f"{_title(record)}</rect>"
+    )
+
+
+def _dot(x: float, y: float, record: Record) -> str:
+    return f'<circle cx="{x:.1f}" cy="{y:.1f}" r="6" fill="{record.hex}" class="dot">{_title(record)}</circle>'
+
+
+def _line(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" class="line"/>'
+
+
+def _text(x: float, y: float, text: str, kind: str = "scale") -> str:
+    return f'<text x="{x:g}" y="{y:g}" class="{kind}">{escape(text)}</text>'
+
+
+def _svg(width: float, height: float, shapes: Iterable[str], title: str) -> str:
+    """On white of its own, for pages of any colour."""
+    style: Sequence[str] = (
+        f"text {{ font: 12px {_FONT}; fill: #333 }}",
+        ".name, .said { text-anchor: middle } .note { text-anchor: end; font-style: italic }",
+        ".name { font-size: 14px } .scale { fill: #777 }",
+        ".line { stroke: #ccc; fill: none } .dot, .square { stroke: #bbb; stroke-width: 0.4 }",
+        ".arrow { stroke: #333 } .break { stroke: #c83c23; stroke-width: 2.5; fill: none }",
+    )
+    tip = '<marker id="tip" markerWidth="9" markerHeight="8" refX="9" refY="4" orient="auto">'
+    tip += '<path d="M0 0 L9 4 L0 8 z" fill="#333"/></marker>'
+    lines = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">',
+        f"<title>{escape(title)}</title>",
+        f"<style>{' '.join(style)}</style>",
+        f"<defs>{tip}</defs>",
+        f'<rect width="{width:g}" height="{height:g}" fill="#fff"/>',
+        *shapes,
+        "</svg>",
+    )
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    """Writes them."""
+    for name, draw in PICTURES.items():
+        (IMAGES / name).write_text(draw(), "utf-8")
+
+
+if __name__ == "__main__":
+    main()

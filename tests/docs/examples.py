@@ -1,0 +1,68 @@
+"""The worked examples of docs/api.md. `python -m tests.docs.examples` writes what a real server answers into it."""
+
+import os
+import re
+import subprocess
+import tempfile
+from collections.abc import Callable
+from pathlib import Path
+
+from tests.serving import serving
+
+from sepu.cli.database import connect, database, service_url
+from sepu.metering import accounts
+
+PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+_BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
+_COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)", re.MULTILINE)
+# What differs from one run to another, and how it stands on the page.
+_OWN = (
+    (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"),
+    (r'(?<="accountId":")[a-z2-7]{16}', "q7c2mzfw4xk3n5ta"),
+    (r"\b20\d\d-(0[1-9]|1[0-2])\b", "2026-11"),
+    (r"(?im)^(date|server): .*\n", ""),
+)
+
+
+def with_answers(page: str, run: Callable[[str], str]) -> str:
+    """The page, with what its commands print."""
+
+    def block(found: re.Match[str]) -> str:
+        commands: list[str] = _COMMAND.findall(found[0])
+        return "".join(f"$ {command}{_same(run(command))}" for command in commands)
+
+    return _BLOCK.sub(block, page)
+
+
+def shell(address: str, key: str) -> Callable[[str], str]:
+    """Runs a command as the reader would, who has set KEY."""
+    environment = {**os.environ, "KEY": key, "SEPU": f"http://{address}"}
+
+    def run(command: str) -> str:
+        if command.startswith("SEPU="):
+            return ""
+        done = subprocess.run(
+            command, shell=True, env=environment, capture_output=True, text=True, check=True, timeout=30
+        )
+        return done.stdout.replace("\r\n", "\n").rstrip("\n") + "\n"
+
+    return run
+
+
+def _same(printed: str) -> str:
+    for pattern, stands in _OWN:
+        printed = re.sub(pattern, stands, printed)
+    # A body without a line end of its own, then what -w adds.
+    return printed.replace("}4", "}\n4")
+
+
+def main() -> None:
+    with tempfile.TemporaryDirectory(prefix="sepu-docs-") as directory, database(None, Path(directory)) as url:
+        with connect(url) as owner:
+            key = accounts.create_account(owner, "standard").api_key
+        with serving("asgi", service_url(url)) as server:
+            PAGE.write_text(with_answers(PAGE.read_text("utf-8"), shell(server.address, key)), "utf-8")
+
+
+if __name__ == "__main__":
+    main()
