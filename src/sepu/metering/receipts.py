@@ -1,0 +1,171 @@
+"""Receipts: a new API key on its way to its owner, encrypted to a public key of his. Knows no database.
+
+A receipt is a compact JWE (RFC 7516) by RSA-OAEP-256 and A256GCM; keys are JWK (RFC 7517), RSA of exactly 3072 bits.
+Public keys and receipts come from strangers: whatever they are, they are refused by a ReceiptError of one line that
+repeats nothing of them.
+"""
+
+import re
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from datetime import datetime
+
+import msgspec
+from joserfc import jwe
+from joserfc.errors import JoseError
+from joserfc.jwk import RSAKey
+
+from sepu.errors import SepuError
+from sepu.metering import keys
+
+# No key and no receipt comes near it.
+MOST_BYTES = 16384
+
+_BITS = 3072
+_EXPONENT = 65537
+_ALGORITHM = "RSA-OAEP-256"
+_ENCRYPTION = "A256GCM"
+_BASE64 = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
+_PRIVATE = {"d", "p", "q", "dp", "dq", "qi", "oth", "k"}
+_OPERATIONS = ("encrypt", "wrapKey")  # those of a public key
+
+
+class ReceiptError(SepuError):
+    """This is no key or no receipt as we take them; the message says why."""
+
+
+class Contents(msgspec.Struct, frozen=True, rename="camel"):
+    """What a receipt holds."""
+
+    account_id: str
+    key_id: str
+    api_key: str
+    issued_at: datetime
+    expires_at: datetime | None = None
+
+    def __repr__(self) -> str:
+        """Without the key."""
+        return f"Contents({self.key_id})"
+
+
+def new_private_key() -> RSAKey:
+    """A new key pair, named by its thumbprint."""
+    return RSAKey.generate_key(_BITS, {"use": "enc", "alg": _ALGORITHM}, auto_kid=True)
+
+
+def private_key(text: bytes) -> RSAKey:
+    """The key pair of a JWK with its private part.
+
+    Raises:
+        ReceiptError: it is anything else.
+    """
+    members = _members(text)
+    numbers = _public_numbers(members)
+    if "d" not in members:
+        raise ReceiptError("this JWK has no private part; the private key of the pair is needed")
+    try:
+        return RSAKey.import_key(
+            {**{name: str(value) for name, value in members.items() if name in _PRIVATE}, **numbers}
+        )
+    except (JoseError, ValueError) as error:
+        raise ReceiptError("this private JWK is damaged: its numbers do not fit together") from error
+
+
+def public_key(text: bytes) -> RSAKey:
+    """The public key of a JWK, in its canonical form.
+
+    Raises:
+        ReceiptError: it is anything else, above all a private key.
+    """
+    members = _members(text)
+    if members.keys() & _PRIVATE:
+        raise ReceiptError(
+            "this JWK holds a private key, which is no secret any more: "
+            "its owner has to make a new pair, and to send the public part only"
+        )
+    numbers = _public_numbers(members)
+    operations = members.get("key_ops", list(_OPERATIONS))
+    if not (isinstance(operations, list) and operations and all(each in _OPERATIONS for each in operations)):
+        raise ReceiptError('this JWK is not for encryption: "key_ops" has something else than "encrypt" and "wrapKey"')
+    return RSAKey.import_key(numbers)
+
+
+def seal(contents: Contents, to: RSAKey) -> str:
+    """A receipt that only the private part of `to` opens; its header tells which by the thumbprint."""
+    header = {"alg": _ALGORITHM, "enc": _ENCRYPTION, "kid": to.thumbprint()}
+    return jwe.encrypt_compact(header, msgspec.json.encode(contents), to, algorithms=[_ALGORITHM, _ENCRYPTION])
+
+
+def unseal(receipt: bytes, key: RSAKey) -> Contents:
+    """What is in a receipt; blanks and line breaks in it do not matter.
+
+    Raises:
+        ReceiptError: it is damaged, was made for another key, or is none of ours.
+    """
+    text = b"".join(receipt.split())
+    if len(text) > MOST_BYTES or text.count(b".") != 4:
+        raise ReceiptError("this is no receipt: one has five parts with dots between them, and begins with eyJ")
+
+    try:
+        plain = jwe.decrypt_compact(text, key, algorithms=[_ALGORITHM, _ENCRYPTION]).plaintext
+    except (JoseError, ValueError, TypeError) as error:  # the header may be any JSON
+        if _names_another(text, key):
+            raise ReceiptError("this receipt is for another key pair") from error
+        raise ReceiptError("this receipt does not open: it is damaged, or for another key pair") from error
+    try:
+        contents = msgspec.json.decode(plain or b"", type=Contents)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReceiptError("this receipt holds something else than an API key of sepu") from error
+    credential = keys.credential(contents.api_key)
+    if credential is None or credential.account_id != contents.account_id:
+        raise ReceiptError("this receipt holds something else than an API key of sepu")
+    return contents
+
+
+def _members(text: bytes) -> dict[str, object]:
+    if len(text) > MOST_BYTES:
+        raise ReceiptError(f"this is no JWK: it has more than {MOST_BYTES} bytes")
+    try:
+        return msgspec.json.decode(text, type=dict[str, object])
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ReceiptError("this is no JWK: it is not a JSON object") from error
+
+
+def _public_numbers(members: dict[str, object]) -> dict[str, str | list[str]]:
+    """Modulus and exponent in their canonical form: some write a modulus with a zero before it."""
+    if members.get("kty") != "RSA":
+        raise ReceiptError('this JWK is no RSA key: "kty" is not "RSA"')
+    if members.get("use", "enc") != "enc":
+        raise ReceiptError('this JWK is not for encryption: "use" is not "enc"')
+    if members.get("alg", _ALGORITHM) != _ALGORITHM:
+        raise ReceiptError(f'this JWK is for another algorithm: "alg" is not "{_ALGORITHM}"')
+    modulus, exponent = _integer(members, "n"), _integer(members, "e")
+    if modulus.bit_length() != _BITS:
+        raise ReceiptError(f"this RSA key has {modulus.bit_length()} bits; it must have {_BITS}")
+    if modulus % 2 == 0:
+        raise ReceiptError("this RSA key is damaged: its modulus is even")
+    if exponent != _EXPONENT:
+        raise ReceiptError(f'this RSA key has an unusual exponent; "e" must be {_EXPONENT} (AQAB)')
+    return {"kty": "RSA", "n": _base64(modulus), "e": _base64(exponent)}
+
+
+def _integer(members: dict[str, object], name: str) -> int:
+    value = members.get(name)
+    try:
+        if isinstance(value, str) and _BASE64.fullmatch(value):
+            return int.from_bytes(urlsafe_b64decode(value + "=" * (-len(value) % 4)))
+    except ValueError:
+        pass
+    raise ReceiptError(f'this JWK is damaged: "{name}" is no number in base64url')
+
+
+def _base64(number: int) -> str:
+    return urlsafe_b64encode(number.to_bytes((number.bit_length() + 7) // 8)).decode().rstrip("=")
+
+
+def _names_another(receipt: bytes, key: RSAKey) -> bool:
+    """Whether the header names a key, and not this one. Only to say why: others may name keys as they like."""
+    try:
+        header = msgspec.json.decode(urlsafe_b64decode(receipt.partition(b".")[0] + b"=="), type=dict[str, object])
+    except (msgspec.DecodeError, ValueError, RecursionError):
+        return False
+    return header.get("kid", key.thumbprint()) != key.thumbprint()
