@@ -1,6 +1,7 @@
 """The operator's commands for plans, accounts and keys."""
 
-from datetime import datetime
+import re
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import click
@@ -8,8 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from sepu.cli.database import database_connection, database_options
-from sepu.cli.output import echo_fields, echo_json, json_option
-from sepu.metering import accounts
+from sepu.cli.files import FirstBytes
+from sepu.cli.output import echo_fields, echo_json, instant, json_lines_option, json_option
+from sepu.metering import accounts, receipts
+from sepu.metering.rotation import rotate_key as rotated
 
 
 class Rfc3339(click.ParamType[datetime]):
@@ -28,6 +31,23 @@ class Rfc3339(click.ParamType[datetime]):
         if instant is None or instant.tzinfo is None:
             self.fail(f"{value!r} is not like 2027-01-31T12:00:00Z", param, ctx)
         return instant
+
+
+class Duration(click.ParamType[timedelta]):
+    """A length of time up to a year, such as 7d, 12h, 30m or 0s."""
+
+    name = "duration"
+    _units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}  # noqa: RUF012
+
+    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
+        """Parses a number and its unit."""
+        if isinstance(value, timedelta):
+            return value
+        form = re.fullmatch(r"([0-9]{1,8})([smhd])", value)
+        length = form and timedelta(**{self._units[form[2]]: int(form[1])})
+        if length is None or length > timedelta(days=366):
+            self.fail(f"{value!r} is not like 7d, 12h, 30m or 0s, and at most 366d", param, ctx)
+        return length
 
 
 @click.group()
@@ -75,7 +95,7 @@ def account() -> None:
 
 
 @account.command("create")
-@click.option("--plan", "plan_id", default="standard", show_default=True)
+@click.option("--plan", "plan_id", default="standard", show_default=True, help="Its plan: its limits.")
 @json_option
 @database_options
 def create_account(plan_id: str, as_json: bool, database_url: str | None, state_dir: Path) -> None:
@@ -91,8 +111,44 @@ def create_account(plan_id: str, as_json: bool, database_url: str | None, state_
     echo_fields(fields, as_json)
 
 
+@account.command("show")
+@click.argument("account_id", metavar="ACCOUNT")
+@json_option
+@database_options
+def show(account_id: str, as_json: bool, database_url: str | None, state_dir: Path) -> None:
+    """Show an account's state and its plan's limits."""
+    with database_connection(database_url, state_dir) as connection:
+        shown = accounts.show_account(connection, account_id)
+    echo_fields(_fields(shown), as_json)
+
+
+@account.command("list")
+@json_lines_option
+@database_options
+def list_accounts(as_json: bool, database_url: str | None, state_dir: Path) -> None:
+    """List all accounts, in the order of their ids."""
+    with database_connection(database_url, state_dir) as connection:
+        for each in accounts.list_accounts(connection):
+            if as_json:
+                echo_json(_fields(each))
+            else:
+                click.echo(f"{each.account_id}  {each.status:<9}  {instant(each.created_at)}  {each.plan_id}")
+
+
+def _fields(shown: accounts.Account) -> dict[str, str | int | None]:
+    return {
+        "accountId": shown.account_id,
+        "status": shown.status,
+        "createdAt": instant(shown.created_at),
+        "planId": shown.plan_id,
+        "matchLimit": shown.match_limit,
+        "searchLimit": shown.search_limit,
+        "requestsPerMinute": shown.requests_per_minute,
+    }
+
+
 @account.command("suspend")
-@click.argument("account_id", metavar="ID")
+@click.argument("account_id", metavar="ACCOUNT")
 @json_option
 @database_options
 def suspend(account_id: str, as_json: bool, database_url: str | None, state_dir: Path) -> None:
@@ -101,7 +157,7 @@ def suspend(account_id: str, as_json: bool, database_url: str | None, state_dir:
 
 
 @account.command("reactivate")
-@click.argument("account_id", metavar="ID")
+@click.argument("account_id", metavar="ACCOUNT")
 @json_option
 @database_options
 def reactivate(account_id: str, as_json: bool, database_url: str | None, state_dir: Path) -> None:
@@ -138,6 +194,79 @@ def issue_key(
         "expiresAt": issued.expires_at and issued.expires_at.isoformat(),
     }
     echo_fields(fields, as_json)
+
+
+@key.command("rotate")
+@click.argument("account_id", metavar="ACCOUNT")
+@click.option("--public-key", type=FirstBytes(), required=True, help="The JWK that the customer sent; - reads it.")
+@click.option("--grace", type=Duration(), default="7d", show_default=True, help="How long older keys work on.")
+@click.option("--rotation-id", help="Names this rotation.  [default: the public key's thumbprint]")
+@click.option("--expires-at", type=Rfc3339(), help="The new key works before this instant only.")
+@json_option
+@database_options
+def rotate_key(
+    account_id: str,
+    public_key: bytes,
+    grace: timedelta,
+    rotation_id: str | None,
+    expires_at: datetime | None,
+    as_json: bool,
+    database_url: str | None,
+    state_dir: Path,
+) -> None:
+    """Make a new key and print the receipt that its owner opens: nobody else ever sees the key.
+
+    The account's older keys expire after the grace period, if they do not before. The same rotation again, which is the
+    same public key and rotation id, changes nothing and prints the same receipt.
+    """
+    to = receipts.public_key(public_key)
+    with database_connection(database_url, state_dir) as connection:
+        made = rotated(
+            connection, account_id, to, to.thumbprint() if rotation_id is None else rotation_id, grace, expires_at
+        )
+    if as_json:
+        echo_json(
+            {
+                "accountId": account_id,
+                "keyId": made.key_id,
+                "issuedAt": instant(made.issued_at),
+                "olderKeysExpireAt": instant(made.older_keys_expire_at),
+                "repeated": made.repeated,
+                "receipt": made.receipt,
+            }
+        )
+        return
+    if made.repeated:
+        click.echo(f"sepu: this rotation was made at {instant(made.issued_at)}; nothing was changed", err=True)
+    click.echo(made.receipt)
+
+
+@key.command("list")
+@click.argument("account_id", metavar="ACCOUNT")
+@json_lines_option
+@database_options
+def list_keys(account_id: str, as_json: bool, database_url: str | None, state_dir: Path) -> None:
+    """List an account's keys, the oldest first: their ids and states, never a key."""
+    with database_connection(database_url, state_dir) as connection:
+        found = accounts.list_keys(connection, account_id)
+    rows = [
+        {
+            "keyId": each.key_id,
+            "state": each.state,
+            "createdAt": instant(each.created_at),
+            "expiresAt": instant(each.expires_at),
+            "revokedAt": instant(each.revoked_at),
+        }
+        for each in found
+    ]
+    if as_json:
+        for row in rows:
+            echo_json(row)
+        return
+    table = Table("keyId", "state", "createdAt", "expiresAt", "revokedAt")
+    for row in rows:
+        table.add_row(*(value or "-" for value in row.values()))
+    Console().print(table)
 
 
 @key.command("revoke")

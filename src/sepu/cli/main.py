@@ -11,10 +11,12 @@ _MODULES = {
     "account": "sepu.cli.accounts",
     "audit": "sepu.cli.audit",
     "db": "sepu.cli.serve",
+    "export-usage": "sepu.cli.export",
     "key": "sepu.cli.accounts",
     "match": "sepu.cli.colors",
     "plan": "sepu.cli.accounts",
     "prune": "sepu.cli.prune",
+    "receipt": "sepu.cli.receipt",
     "search": "sepu.cli.colors",
     "serve": "sepu.cli.serve",
     "usage": "sepu.cli.accounts",
@@ -31,20 +33,22 @@ class _Commands(click.Group):
         if cmd_name not in _MODULES:
             return None
         try:
-            command: click.Command = getattr(importlib.import_module(_MODULES[cmd_name]), cmd_name)
+            module = importlib.import_module(_MODULES[cmd_name])
         except ModuleNotFoundError as error:
-            return _needs_the_server(cmd_name, error)
+            return _needs_more(cmd_name, error)
+        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
         return command
 
 
-def _needs_the_server(name: str, error: ModuleNotFoundError) -> click.Command:
-    reason = f"{error.name} is not installed; this command needs: pip install 'sepu[server]'"
+def _needs_more(name: str, error: ModuleNotFoundError) -> click.Command:
+    needs = f"pip install 'sepu[{'receipt' if name == 'receipt' else 'server'}]'"
+    reason = f"{error.name} is not installed; this command needs: {needs}"
 
     def refuse() -> None:
         raise SepuError(reason)
 
     anything = {"ignore_unknown_options": True, "allow_extra_args": True}
-    return click.Command(name, anything, refuse, help="Needs: pip install 'sepu[server]'", add_help_option=False)
+    return click.Command(name, anything, refuse, help=f"Needs: {needs}", add_help_option=False)
 
 
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})

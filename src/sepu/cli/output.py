@@ -1,11 +1,14 @@
-"""What a command prints: one JSON object for a program, or aligned lines for a person."""
+"""What a command prints: JSON objects for a program, or aligned lines for a person."""
 
 import sys
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from typing import Any, NoReturn, TypeVar
 
 import click
 import msgspec
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sepu.errors import SepuError
 
@@ -15,6 +18,11 @@ F = TypeVar("F", bound=Callable[..., Any])
 def json_option(command: F) -> F:
     """Adds `--json`."""
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
+
+
+def json_lines_option(command: F) -> F:
+    """Adds `--json` to a command that lists."""
+    return click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")(command)
 
 
 def echo_json(document: object) -> None:
@@ -30,6 +38,18 @@ def echo_fields(fields: Mapping[str, object], as_json: bool) -> None:
     width = max(map(len, fields))
     for name, value in fields.items():
         click.echo(f"{name:<{width}}  {'-' if value is None else value}")
+
+
+def instant(value: datetime | None) -> str | None:
+    """To the second, in UTC: 2027-01-31T12:00:00Z."""
+    return None if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def progress(what: str, *, hidden: bool = False) -> Progress:
+    """A bar on standard error, if that is a terminal, with what is counted beside the numbers."""
+    console = Console(stderr=True)
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
+    return Progress(*columns, console=console, disable=hidden or not console.is_terminal)
 
 
 def fail(error: SepuError, status: int = 1) -> NoReturn:

@@ -3,15 +3,11 @@
 from pathlib import Path
 
 import click
-from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sepu.cli.database import database_connection, database_options
-from sepu.cli.output import echo_fields, json_option
+from sepu.cli.output import echo_fields, json_option, progress
 from sepu.metering.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable
 from sepu.metering.prune import prune as prune_batches
-
-_COLUMNS = (BarColumn(), MofNCompleteColumn(), TextColumn("counters, {task.fields[results]} results"))
 
 
 @click.command()
@@ -31,14 +27,13 @@ def prune(days: int, as_json: bool, database_url: str | None, state_dir: Path) -
     Works beside traffic, in short transactions. May be stopped at any time and repeated.
     """
     results = units = 0
-    console = Console(stderr=True)
     with (
         database_connection(database_url, state_dir) as connection,
-        Progress(*_COLUMNS, TimeRemainingColumn(), console=console, disable=not console.is_terminal) as progress,
+        progress("counters, {task.fields[results]} results") as bar,
     ):
-        task = progress.add_task("", total=count_prunable(connection, days), results=0)
+        task = bar.add_task("", total=count_prunable(connection, days), results=0)
         for batch in prune_batches(connection, days):
             results += batch.results
             units += batch.units
-            progress.update(task, advance=batch.counters, results=results)
+            bar.update(task, advance=batch.counters, results=results)
     echo_fields({"olderThanDays": days, "results": results, "units": units}, as_json)

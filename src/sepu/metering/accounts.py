@@ -1,5 +1,6 @@
 """What the operator does to accounts, plans and keys. One short transaction each."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -8,6 +9,8 @@ import psycopg
 from sepu.errors import SepuError
 from sepu.metering import keys, scripts
 from sepu.metering.commands import METERS, Usage
+
+_PAGE = 5000
 
 
 class AccountError(SepuError):
@@ -20,6 +23,7 @@ class IssuedKey:
 
     account_id: str
     key_id: str
+    issued_at: datetime
     expires_at: datetime | None
     api_key: str = field(repr=False)
 
@@ -32,6 +36,30 @@ class AccountUsage:
     status: str
     plan_id: str
     usage: tuple[Usage, Usage]
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """An account and its plan's limits."""
+
+    account_id: str
+    status: str
+    created_at: datetime
+    plan_id: str
+    match_limit: int
+    search_limit: int
+    requests_per_minute: int
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKey:
+    """A key as the operator may know it. `state` is valid, expired or revoked."""
+
+    key_id: str
+    state: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
 
 
 def set_plan(
@@ -87,6 +115,26 @@ def has_accounts(connection: psycopg.Connection) -> bool:
     return row is not None and bool(row[0])
 
 
+def show_account(connection: psycopg.Connection, account_id: str) -> Account:
+    """One account.
+
+    Raises:
+        AccountError: no such account.
+    """
+    row = connection.execute(scripts.statement("show_account"), {"account_id": account_id}).fetchone()
+    if row is None:
+        raise AccountError(f"there is no account {account_id!r}")
+    return Account(*row)
+
+
+def list_accounts(connection: psycopg.Connection) -> Iterator[Account]:
+    """All accounts in the order of their ids, a page a statement: those that are made meanwhile may be among them."""
+    after = ""
+    while page := connection.execute(scripts.statement("list_accounts"), {"after": after, "limit": _PAGE}).fetchall():
+        yield from (Account(*row) for row in page)
+        after = page[-1][0]
+
+
 def set_status(connection: psycopg.Connection, account_id: str, status: str) -> None:
     """Makes an account `active` or `suspended`.
 
@@ -110,7 +158,7 @@ def issue_key(connection: psycopg.Connection, account_id: str, expires_at: datet
         raise AccountError(f"there is no account {account_id!r}")
     key_id = keys.new_key_id(account_id)
     try:
-        connection.execute(
+        ((issued_at,),) = connection.execute(
             scripts.statement("issue_key"),
             {
                 "account_id": account_id,
@@ -118,10 +166,21 @@ def issue_key(connection: psycopg.Connection, account_id: str, expires_at: datet
                 "key_id": key_id,
                 "expires_at": expires_at,
             },
-        )
+        ).fetchall()
     except psycopg.errors.ForeignKeyViolation as error:
         raise AccountError(f"there is no account {account_id!r}") from error
-    return IssuedKey(account_id, key_id, expires_at, key)
+    return IssuedKey(account_id, key_id, issued_at, expires_at, key)
+
+
+def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey]:
+    """The account's keys, the oldest first.
+
+    Raises:
+        AccountError: no such account.
+    """
+    show_account(connection, account_id)
+    rows = connection.execute(scripts.statement("list_keys"), {"account_id": account_id}).fetchall()
+    return [ListedKey(*row) for row in rows]
 
 
 def revoke_key(connection: psycopg.Connection, key_id: str) -> None:

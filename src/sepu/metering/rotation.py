@@ -1,0 +1,90 @@
+"""Key rotation by encrypted receipt: nobody but the account's owner ever sees the new key."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+from joserfc.jwk import RSAKey
+
+from sepu.metering import receipts, scripts
+from sepu.metering.accounts import AccountError, issue_key
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A rotation that was made, just now or before."""
+
+    key_id: str
+    issued_at: datetime
+    older_keys_expire_at: datetime
+    receipt: str
+    repeated: bool
+    """It had been made before; nothing was changed."""
+
+
+def rotate_key(
+    connection: psycopg.Connection,
+    account_id: str,
+    public_key: RSAKey,
+    rotation_id: str,
+    grace: timedelta,
+    expires_at: datetime | None = None,
+) -> Rotation:
+    """A new key for the account, encrypted to its owner's public key; the older ones expire after the grace period.
+
+    The same rotation again changes nothing and gives the same receipt. All of it is one transaction.
+
+    Raises:
+        AccountError: no such account, the rotation was made for another public key, or an argument is out of bounds.
+    """
+    thumbprint = public_key.thumbprint()
+    where = {"account_id": account_id, "rotation_id": rotation_id}
+    with connection.transaction():
+        if connection.execute(scripts.statement("lock_account"), where).fetchone() is None:
+            raise AccountError(f"there is no account {account_id!r}")
+        made = connection.execute(scripts.statement("read_receipt"), where).fetchone()
+        if made is not None:
+            made_for, key_id, receipt, issued_at, older_keys_expire_at = made
+            if made_for != thumbprint:
+                raise AccountError(
+                    f"rotation {rotation_id!r} was made for another public key, {made_for}; "
+                    "a new rotation needs another --rotation-id"
+                )
+            return Rotation(key_id, issued_at, older_keys_expire_at, receipt, repeated=True)
+
+        issued = issue_key(connection, account_id, expires_at)
+        if issued.expires_at is not None and issued.expires_at <= issued.issued_at:
+            raise AccountError("the new key would have expired already")
+        contents = receipts.Contents(
+            account_id,
+            issued.key_id,
+            issued.api_key,
+            issued.issued_at.astimezone(UTC),
+            issued.expires_at and issued.expires_at.astimezone(UTC),
+        )
+        rotation = Rotation(
+            issued.key_id,
+            issued.issued_at,
+            issued.issued_at + grace,
+            receipts.seal(contents, public_key),
+            repeated=False,
+        )
+        connection.execute(
+            scripts.statement("expire_other_keys"),
+            {"account_id": account_id, "key_id": rotation.key_id, "expires_at": rotation.older_keys_expire_at},
+        )
+        try:
+            connection.execute(
+                scripts.statement("record_receipt"),
+                {
+                    **where,
+                    "thumbprint": thumbprint,
+                    "key_id": rotation.key_id,
+                    "receipt": rotation.receipt,
+                    "older_keys_expire_at": rotation.older_keys_expire_at,
+                    "issued_at": rotation.issued_at,
+                },
+            )
+        except psycopg.errors.CheckViolation as error:
+            raise AccountError("a rotation id has 1 to 128 of A-Z a-z 0-9 . _ : -") from error
+        return rotation
