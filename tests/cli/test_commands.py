@@ -1,57 +1,18 @@
 """The commands as others call them: processes, their output, their exit status."""
 
 import json
-import os
 import subprocess
 import sys
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psycopg
 import pytest
-from tests.serving import SEPU, serving
+from tests.cli.running import Run, failed, fields, printed
+from tests.serving import serving
 
 from sepu.cli.database import connect
 from sepu.metering import commands, keys
 from sepu.metering.ledger import Ledger
-
-Run = Callable[..., subprocess.CompletedProcess[str]]
-
-
-@pytest.fixture
-def run(database_url: str) -> Run:
-    """Runs `sepu` against the run's database."""
-
-    def sepu(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [SEPU, *arguments],
-            env={**os.environ, "SEPU_DATABASE_URL": database_url, "COLUMNS": "200", **environment},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
-
-    return sepu
-
-
-def printed(done: subprocess.CompletedProcess[str]) -> Any:
-    assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
-
-
-def fields(done: subprocess.CompletedProcess[str]) -> dict[str, str]:
-    assert (done.returncode, done.stderr) == (0, "")
-    return dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
-
-
-def failed(done: subprocess.CompletedProcess[str], *reasons: str) -> None:
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("sepu: ")
-    assert done.stderr.count("\n") == 1
-    for reason in reasons:
-        assert reason in done.stderr
 
 
 def admitted(database_url: str, api_key: str) -> str:

@@ -1,0 +1,222 @@
+"""Rotating keys: one new key a rotation, and none of it readable to anybody but its owner."""
+
+import base64
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+from joserfc.jwk import RSAKey
+from psycopg import sql
+
+from sepu.metering import accounts, receipts
+from sepu.metering.accounts import AccountError
+from sepu.metering.keys import Credential, credential
+from sepu.metering.rotation import Rotation, rotate_key
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer, MakeCustomer
+
+DAY = timedelta(days=1)
+LATER = datetime.now(UTC) + timedelta(hours=12)  # of this run of all tests
+
+
+@pytest.fixture(scope="module")
+def private() -> RSAKey:
+    return receipts.new_private_key()
+
+
+@pytest.fixture(scope="module")
+def stranger() -> RSAKey:
+    return receipts.new_private_key()
+
+
+def opened(made: Rotation, private: RSAKey) -> Credential:
+    """The credential of the new key, as its owner learns it."""
+    contents = receipts.unseal(made.receipt.encode(), private)
+    found = credential(contents.api_key)
+    assert found is not None
+    assert (contents.key_id, contents.issued_at) == (made.key_id, made.issued_at)
+    return found
+
+
+def expiries(connection: psycopg.Connection, customer: "Customer") -> dict[str, datetime | None]:
+    return {key.key_id: key.expires_at for key in accounts.list_keys(connection, customer.account_id)}
+
+
+def state(connection: psycopg.Connection, customer: "Customer") -> tuple[list[tuple[object, ...]], ...]:
+    """All that a rotation could change."""
+    where = (customer.account_id,)
+    return (
+        connection.execute("select * from sepu.api_key where account_id = %s order by key_id", where).fetchall(),
+        connection.execute("select * from sepu.receipt where account_id = %s order by rotation_id", where).fetchall(),
+    )
+
+
+def test_a_rotation(connection: psycopg.Connection, customer: "Customer", private: RSAKey) -> None:
+    made = rotate_key(connection, customer.account_id, private, "2031-03", DAY)
+    new = opened(made, private)
+    assert not made.repeated
+    assert made.older_keys_expire_at == made.issued_at + DAY
+    assert expiries(connection, customer) == {customer.key_id: made.older_keys_expire_at, made.key_id: None}
+    instant = made.older_keys_expire_at - timedelta(microseconds=1)
+    assert customer.admit(connection, at=made.issued_at, holder=new) == "ok"
+    assert customer.admit(connection, at=instant) == "ok"
+    assert customer.admit(connection, at=made.older_keys_expire_at) == "unauthorized"
+    assert customer.admit(connection, at=made.older_keys_expire_at, holder=new) == "ok"
+
+
+def test_without_grace_the_old_key_ends_at_once(
+    connection: psycopg.Connection, customer: "Customer", private: RSAKey
+) -> None:
+    made = rotate_key(connection, customer.account_id, private, "leaked", timedelta())
+    assert customer.admit(connection, at=made.issued_at) == "unauthorized"
+    assert customer.admit(connection, at=made.issued_at, holder=opened(made, private)) == "ok"
+
+
+def test_no_expiry_is_ever_lengthened(connection: psycopg.Connection, customer: "Customer", private: RSAKey) -> None:
+    sooner = accounts.issue_key(connection, customer.account_id, datetime.now(UTC) + DAY / 2)
+    past = accounts.issue_key(connection, customer.account_id, datetime(2020, 1, 1, tzinfo=UTC))
+    later = accounts.issue_key(connection, customer.account_id, datetime.now(UTC) + 9 * DAY)
+    gone = accounts.issue_key(connection, customer.account_id)
+    accounts.revoke_key(connection, gone.key_id)
+    made = rotate_key(connection, customer.account_id, private, "2031-03", DAY)
+    end = made.older_keys_expire_at
+    assert expiries(connection, customer) == {
+        customer.key_id: end,
+        sooner.key_id: sooner.expires_at,
+        past.key_id: past.expires_at,
+        later.key_id: end,
+        gone.key_id: None,
+        made.key_id: None,
+    }
+    states = {key.key_id: key.state for key in accounts.list_keys(connection, customer.account_id)}
+    assert states == {
+        **dict.fromkeys((customer.key_id, sooner.key_id, later.key_id, made.key_id), "valid"),
+        past.key_id: "expired",
+        gone.key_id: "revoked",
+    }
+
+
+def test_the_same_rotation_again_changes_nothing(
+    connection: psycopg.Connection, customer: "Customer", private: RSAKey
+) -> None:
+    first = rotate_key(connection, customer.account_id, private, "2031-03", DAY)
+    before = state(connection, customer)
+    for grace, expires_at in ((DAY, None), (timedelta(), None), (9 * DAY, LATER)):
+        again = rotate_key(connection, customer.account_id, private, "2031-03", grace, expires_at)
+        assert again == Rotation(
+            first.key_id, first.issued_at, first.older_keys_expire_at, first.receipt, repeated=True
+        )
+    assert state(connection, customer) == before
+
+
+def test_the_same_rotation_for_another_public_key_is_refused(
+    connection: psycopg.Connection, customer: "Customer", private: RSAKey, stranger: RSAKey
+) -> None:
+    rotate_key(connection, customer.account_id, private, "2031-03", DAY)
+    before = state(connection, customer)
+    with pytest.raises(AccountError, match=f"another public key, {private.thumbprint()}"):
+        rotate_key(connection, customer.account_id, stranger, "2031-03", DAY)
+    assert state(connection, customer) == before
+
+
+def test_the_next_rotation_expires_the_key_of_the_last(
+    connection: psycopg.Connection, customer: "Customer", private: RSAKey
+) -> None:
+    first = rotate_key(connection, customer.account_id, private, "first", 2 * DAY)
+    second = rotate_key(connection, customer.account_id, private, "second", 3 * DAY)
+    assert first.receipt != second.receipt
+    assert expiries(connection, customer) == {
+        customer.key_id: first.older_keys_expire_at,
+        first.key_id: second.older_keys_expire_at,
+        second.key_id: None,
+    }
+
+
+def test_rotations_are_the_accounts_own(
+    connection: psycopg.Connection, make_customer: "MakeCustomer", private: RSAKey, stranger: RSAKey
+) -> None:
+    one, other = make_customer(), make_customer()
+    rotate_key(connection, one.account_id, private, "2031-03", DAY)
+    before = state(connection, one)
+    assert not rotate_key(connection, other.account_id, stranger, "2031-03", DAY).repeated
+    assert state(connection, one) == before
+
+
+def test_a_new_key_that_expires(connection: psycopg.Connection, customer: "Customer", private: RSAKey) -> None:
+    made = rotate_key(connection, customer.account_id, private, "2031-03", DAY, LATER)
+    assert receipts.unseal(made.receipt.encode(), private).expires_at == LATER
+    assert expiries(connection, customer)[made.key_id] == LATER
+
+
+def test_what_is_refused_leaves_nothing_behind(
+    connection: psycopg.Connection, customer: "Customer", private: RSAKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = state(connection, customer)
+    for rotation_id in ("", "a b", "a\n", "é", "a" * 129):
+        with pytest.raises(AccountError, match="a rotation id has"):
+            rotate_key(connection, customer.account_id, private, rotation_id, DAY)
+    with pytest.raises(AccountError, match="expired already"):
+        rotate_key(connection, customer.account_id, private, "2031-03", DAY, datetime(2020, 1, 1, tzinfo=UTC))
+    for nobody in ("a" * 16, "nonsense", ""):
+        with pytest.raises(AccountError, match="no account"):
+            rotate_key(connection, nobody, private, "2031-03", DAY)
+
+    def fails(*_: object) -> str:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(receipts, "seal", fails)
+    with pytest.raises(ZeroDivisionError):
+        rotate_key(connection, customer.account_id, private, "2031-03", DAY)
+    assert state(connection, customer) == before
+
+
+def test_a_suspended_account_may_rotate(connection: psycopg.Connection, customer: "Customer", private: RSAKey) -> None:
+    accounts.set_status(connection, customer.account_id, "suspended")
+    new = opened(rotate_key(connection, customer.account_id, private, "2031-03", DAY), private)
+    assert customer.admit(connection, at=LATER, holder=new) == "account_unavailable"
+    accounts.set_status(connection, customer.account_id, "active")
+    assert customer.admit(connection, at=LATER, holder=new) == "ok"
+
+
+def test_two_operators_at_once_make_one_key(
+    session: Callable[[], psycopg.Connection],
+    connection: psycopg.Connection,
+    customer: "Customer",
+    private: RSAKey,
+    until_blocked: Callable[[], None],
+) -> None:
+    first = session()
+    first.execute("begin")
+    made = rotate_key(first, customer.account_id, private, "2031-03", DAY)
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(rotate_key, session(), customer.account_id, private, "2031-03", DAY)
+        until_blocked()
+        # And a first charge, whose foreign key looks at the account, waits for neither.
+        charging = session()
+        charging.execute("set statement_timeout = '20s'")
+        assert customer.meter(charging).outcome == "charged"
+        first.execute("commit")
+        again = waiting.result()
+    assert (again.repeated, again.receipt) == (True, made.receipt)
+    assert len(expiries(connection, customer)) == 2
+
+
+def test_the_key_is_in_no_table_no_log_and_no_repr(
+    connection: psycopg.Connection, customer: "Customer", private: RSAKey
+) -> None:
+    made = rotate_key(connection, customer.account_id, private, "2031-03", DAY)
+    api_key = receipts.unseal(made.receipt.encode(), private).api_key
+    secret = api_key.split("_")[2]
+    tables = connection.execute("select tablename from pg_tables where schemaname = 'sepu'").fetchall()
+    stored = b""
+    for (table,) in tables:
+        with connection.cursor().copy(sql.SQL("copy sepu.{} to stdout").format(sql.Identifier(table))) as rows:
+            stored += b"".join(bytes(part) for part in rows)
+    assert made.receipt.encode() in stored
+    said = stored + repr(made).encode()
+    for form in (secret.encode(), secret.encode().hex().encode(), base64.b64encode(api_key.encode())):
+        assert form not in said
