@@ -22,6 +22,7 @@ FOREIGN = {
     "gunicorn": {"server"},
     "click": {"cli", "library"},  # the release is built by a command
     "rich": {"cli"},
+    "joserfc": {"metering"},
 }
 
 

@@ -232,13 +232,27 @@ def test_searching_offline(run: Run) -> None:
 def test_help_names_every_command(run: Run) -> None:
     done = run("--help")
     assert done.returncode == 0
-    for name in ("serve", "db", "plan", "account", "audit", "key", "prune", "usage", "match", "search"):
+    names = (
+        "serve",
+        "db",
+        "plan",
+        "account",
+        "audit",
+        "key",
+        "prune",
+        "receipt",
+        "usage",
+        "export-usage",
+        "match",
+        "search",
+    )
+    for name in names:
         assert f"\n  {name} " in done.stdout
 
 
-WITHOUT_THE_SERVER = """
+WITHOUT = """
 import sys
-for absent in ("falcon", "gunicorn", "psycopg", "psycopg_pool"):
+for absent in sys.argv.pop(1).split():
     sys.modules[absent] = None
 from sepu.cli.main import main
 sys.argv[0] = "sepu"
@@ -246,16 +260,26 @@ main()
 """
 
 
-def without_the_server(*arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs `sepu` as if only the package's own dependencies were installed."""
-    return subprocess.run(
-        [sys.executable, "-c", WITHOUT_THE_SERVER, *arguments], capture_output=True, text=True, check=False, timeout=60
-    )
+SERVER = ("falcon", "gunicorn", "psycopg", "psycopg_pool")
+
+
+def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Runs `sepu` as if some packages were not installed."""
+    program = [sys.executable, "-c", WITHOUT, " ".join(packages)]
+    return subprocess.run([*program, *arguments], capture_output=True, text=True, check=False, timeout=60)
 
 
 def test_the_offline_commands_need_nothing_of_the_server() -> None:
-    assert printed(without_the_server("search", "taohong", "--json"))["count"] == 1
-    assert printed(without_the_server("match", "#C83C23", "--json"))["results"][0]["input"] == "#C83C23"
-    assert "serve" in without_the_server("--help").stdout
+    absent = (*SERVER, "joserfc")
+    assert printed(without(absent, "search", "taohong", "--json"))["count"] == 1
+    assert printed(without(absent, "match", "#C83C23", "--json"))["results"][0]["input"] == "#C83C23"
+    assert "serve" in without(absent, "--help").stdout
     for command in (("serve", "--port", "8000"), ("account", "create", "--json"), ("usage", "a" * 16)):
-        failed(without_the_server(*command), "is not installed", "pip install 'sepu[server]'")
+        failed(without(absent, *command), "is not installed", "pip install 'sepu[server]'")
+    failed(without(absent, "receipt", "open", "--help"), "is not installed", "pip install 'sepu[receipt]'")
+
+
+def test_receipts_need_nothing_of_the_server(tmp_path: Path) -> None:
+    private = str(tmp_path / "private")
+    assert printed(without(SERVER, "receipt", "keypair", private))["kty"] == "RSA"
+    failed(without(SERVER, "receipt", "open", private, "eyJ"), "this is no receipt")

@@ -18,7 +18,7 @@ from sepu.metering.roles import RoleError, grant, make_service_role
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
 
-TABLES = ("plan", "account", "api_key", "usage", "stored_result", "request_rate", "migration")
+TABLES = ("plan", "account", "api_key", "usage", "stored_result", "request_rate", "receipt", "migration")
 SERVES = {"admit", "admit_each", "read_usage", "read_usage_each", "meter_request", "meter_request_each"}
 
 

@@ -1,6 +1,6 @@
 """Every account's usage of a month, for billing."""
 
-from collections.abc import Iterator
+from collections.abc import Generator
 
 import psycopg
 
@@ -28,7 +28,7 @@ def count_exported(connection: psycopg.Connection, period: str) -> int:
     return int(count)
 
 
-def export_usage(connection: psycopg.Connection, period: str) -> Iterator[AccountUsage]:
+def export_usage(connection: psycopg.Connection, period: str) -> Generator[AccountUsage]:
     """Those accounts in the order of their ids, in one snapshot, a page at a time."""
     with connection.transaction(), connection.cursor(name="export_usage") as cursor:
         cursor.itersize = _PAGE

@@ -1,0 +1,143 @@
+"""What lists: accounts, keys, and a month's usage."""
+
+import csv
+import io
+import json
+import os
+import re
+import subprocess
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+from tests.cli.running import Run, failed, fields, printed
+from tests.serving import SEPU
+
+from sepu.cli.database import connect
+from sepu.metering import accounts, keys
+
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+
+
+def lines(done: subprocess.CompletedProcess[str]) -> list[Any]:
+    assert (done.returncode, done.stderr) == (0, "")
+    return [json.loads(line) for line in done.stdout.splitlines()]
+
+
+def test_an_account(run: Run) -> None:
+    account_id = printed(run("account", "create", "--json"))["accountId"]
+    shown = printed(run("account", "show", account_id, "--json"))
+    assert INSTANT.fullmatch(shown.pop("createdAt"))
+    limits = {"matchLimit": 2000, "searchLimit": 1000, "requestsPerMinute": 120}
+    assert shown == {"accountId": account_id, "status": "active", "planId": "standard", **limits}
+    run("account", "suspend", account_id)
+    assert fields(run("account", "show", account_id))["status"] == "suspended"
+    for nobody in ("a" * 16, "nonsense"):
+        failed(run("account", "show", nobody), f"there is no account '{nobody}'")
+        failed(run("key", "list", nobody), f"there is no account '{nobody}'")
+
+
+def test_all_accounts(run: Run, own_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lines(run("account", "list", "--json", SEPU_DATABASE_URL=own_url)) == []
+    assert run("account", "list", SEPU_DATABASE_URL=own_url).stdout == ""
+    monkeypatch.setattr(accounts, "_PAGE", 3)
+    with connect(own_url) as connection:
+        made = sorted(accounts.create_account(connection, "standard").account_id for _ in range(7))
+        assert [account.account_id for account in accounts.list_accounts(connection)] == made
+        accounts.set_status(connection, made[0], "suspended")
+    listed = lines(run("account", "list", "--json", SEPU_DATABASE_URL=own_url))
+    assert [account["accountId"] for account in listed] == made
+    assert listed[0] == printed(run("account", "show", made[0], "--json", SEPU_DATABASE_URL=own_url))
+    shown = run("account", "list", SEPU_DATABASE_URL=own_url).stdout.splitlines()
+    assert [line.split()[0] for line in shown] == made
+    assert shown[0].split()[1::2] == ["suspended", "standard"]
+    assert INSTANT.fullmatch(shown[0].split()[2])
+
+
+def test_an_accounts_keys(run: Run) -> None:
+    account = printed(run("account", "create", "--json"))
+    account_id = account["accountId"]
+    issued = [
+        printed(run("key", "issue", account_id, *expiry, "--json"))
+        for expiry in ([], ["--expires-at", "2999-01-31T12:00:00+08:00"], ["--expires-at", "2000-01-01T00:00:00Z"])
+    ]
+    run("key", "revoke", account["keyId"])
+
+    listed = lines(run("key", "list", account_id, "--json"))
+    assert [each["keyId"] for each in listed] == [account["keyId"], *(each["keyId"] for each in issued)]
+    assert all(list(each) == ["keyId", "state", "createdAt", "expiresAt", "revokedAt"] for each in listed)
+    assert [each["state"] for each in listed] == ["revoked", "valid", "valid", "expired"]
+    assert [each["expiresAt"] for each in listed] == [None, None, "2999-01-31T04:00:00Z", "2000-01-01T00:00:00Z"]
+    assert [each["revokedAt"] is not None for each in listed] == [True, False, False, False]
+
+    shown = run("key", "list", account_id)
+    for each in listed:
+        assert each["keyId"] in shown.stdout
+    for api_key in (account["apiKey"], *(each["apiKey"] for each in issued)):
+        found = keys.credential(api_key)
+        assert found is not None
+        for secret in (api_key, api_key.split("_")[2], found.key_hash.hex()):
+            assert secret not in shown.stdout + json.dumps(listed)
+
+
+def test_a_months_usage(run: Run, own_url: str) -> None:
+    month = f"{datetime.now(UTC):%Y-%m}"
+    with connect(own_url) as connection:
+        made = sorted(
+            (accounts.create_account(connection, "standard") for _ in range(2)), key=lambda each: each.account_id
+        )
+        holder = keys.credential(made[1].api_key)
+        assert holder is not None
+        connection.execute(
+            "select from sepu.meter_request(%s, %s, 'key-0001', %s, 'color_match', 5, '{}')",
+            (holder.account_id, holder.key_hash, bytes(32)),
+        )
+        accounts.set_status(connection, made[0].account_id, "suspended")
+    exported = lines(run("export-usage", month, "--json", SEPU_DATABASE_URL=own_url))
+    assert exported == [
+        {
+            "accountId": issued.account_id,
+            "planId": "standard",
+            "status": status,
+            "period": month,
+            "meter": meter,
+            "limit": limit,
+            "committed": 5 if (issued, meter) == (made[1], "color_match") else 0,
+            "reserved": 0,
+        }
+        for issued, status in ((made[0], "suspended"), (made[1], "active"))
+        for meter, limit in (("color_match", 2000), ("color_search", 1000))
+    ]
+    done = run("export-usage", month, SEPU_DATABASE_URL=own_url)
+    assert (done.returncode, done.stderr) == (0, "")
+    rows = list(csv.DictReader(io.StringIO(done.stdout)))
+    assert rows == [{name: str(value) for name, value in each.items()} for each in exported]
+    assert "\r" not in done.stdout
+
+
+def test_months_that_are_none(run: Run) -> None:
+    for period in ("2026", "2026-13", "2026-00", "0000-01", "2026-01-01", "٢٠٢٦-01", ""):
+        done = run("export-usage", period)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert "is not like 2027-01" in done.stderr
+    failed(run("export-usage", "9999-12"), "the month 9999-12 has not begun")
+
+
+def test_a_reader_that_goes_away(own_url: str) -> None:
+    with connect(own_url) as connection:
+        connection.execute(
+            "insert into sepu.account (account_id, plan_id) "
+            "select translate(lpad(to_hex(n), 16, '0'), '0189', 'wxyz'), 'standard' from generate_series(1, 9000) n"
+        )
+    for command in (("account", "list"), ("export-usage", f"{datetime.now(UTC):%Y-%m}")):
+        with subprocess.Popen(
+            [SEPU, *command],
+            env={**os.environ, "SEPU_DATABASE_URL": own_url},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        ) as process:
+            assert process.stdout is not None
+            assert process.stderr is not None
+            assert process.stdout.readline()
+            process.stdout.close()
+            assert process.stderr.read() == b""

@@ -1,0 +1,174 @@
+"""A key rotation from both sides, by the commands as customer and operator give them."""
+
+import json
+import os
+import stat
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from jwcrypto import jwe, jwk
+from tests.cli.running import Run, failed, fields, printed
+
+from sepu.metering.keys import credential
+
+
+@dataclass(frozen=True)
+class Pair:
+    """A key pair in files."""
+
+    private: str
+    public: str
+
+
+@pytest.fixture
+def pair(run: Run, tmp_path: Path) -> Pair:
+    made = Pair(str(tmp_path / "private.jwk"), str(tmp_path / "public.jwk"))
+    fields(run("receipt", "keypair", made.private, made.public))
+    return made
+
+
+@pytest.fixture
+def account_id(run: Run) -> str:
+    return str(printed(run("account", "create", "--json"))["accountId"])
+
+
+def only_line(done: subprocess.CompletedProcess[str]) -> str:
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.count("\n") == 1
+    return done.stdout.strip()
+
+
+def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_path: Path) -> None:
+    receipt = only_line(run("key", "rotate", account_id, "--public-key", pair.public))
+    (tmp_path / "receipt").write_text(receipt + "\n")
+    key = only_line(run("receipt", "open", pair.private, str(tmp_path / "receipt")))
+    assert only_line(run("receipt", "open", pair.private, given=receipt)) == key
+    assert only_line(run("receipt", "open", pair.private, "-", given=receipt)) == key
+    assert only_line(run("receipt", "open", pair.private, receipt)) == key
+    holder = credential(key)
+    assert holder is not None
+    assert holder.account_id == account_id
+
+    opened = printed(run("receipt", "open", pair.private, receipt, "--json"))
+    assert list(opened) == ["accountId", "keyId", "apiKey", "issuedAt", "expiresAt"]
+    assert (opened["apiKey"], opened["accountId"], opened["expiresAt"]) == (key, account_id, None)
+
+    other = jwe.JWE(algs=["RSA-OAEP-256", "A256GCM"])
+    other.deserialize(receipt, jwk.JWK.from_json(Path(pair.private).read_text()))
+    assert json.loads(other.payload) == opened
+
+
+def test_repeating_a_rotation(run: Run, pair: Pair, account_id: str) -> None:
+    rotate = ("key", "rotate", account_id, "--public-key", pair.public)
+    first = printed(run(*rotate, "--grace", "12h", "--json"))
+    assert list(first) == ["accountId", "keyId", "issuedAt", "olderKeysExpireAt", "repeated", "receipt"]
+    assert not first["repeated"]
+    assert printed(run(*rotate, "--grace", "0s", "--json")) == {**first, "repeated": True}
+    again = run(*rotate)
+    assert (again.returncode, again.stdout) == (0, first["receipt"] + "\n")
+    assert again.stderr == f"sepu: this rotation was made at {first['issuedAt']}; nothing was changed\n"
+    assert len(run("key", "list", account_id, "--json").stdout.splitlines()) == 2
+
+    second = printed(run(*rotate, "--rotation-id", "2031-03", "--json"))
+    assert second["keyId"] != first["keyId"]
+    failed(run(*rotate, "--rotation-id", "2031 03"), "a rotation id has")
+    failed(run(*rotate, "--rotation-id", ""), "a rotation id has")
+    failed(run("key", "rotate", "a" * 16, "--public-key", pair.public), "there is no account")
+
+
+def test_the_operator_never_sees_a_key(run: Run, pair: Pair, account_id: str) -> None:
+    rotate = ("key", "rotate", account_id, "--public-key", pair.public)
+    for done in (run(*rotate), run(*rotate, "--json"), run("key", "list", account_id, "--json")):
+        assert done.returncode == 0
+        assert "sepu_" not in done.stdout + done.stderr
+
+
+def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) -> None:
+    done = run("key", "rotate", account_id, "--public-key", pair.private)
+    failed(done, "holds a private key", "has to make a new pair")
+    secret = json.loads(Path(pair.private).read_text())
+    assert [name for name in ("d", "p", "q", "dp", "dq", "qi") if secret[name][:12] in done.stderr] == []
+    assert len(run("key", "list", account_id, "--json").stdout.splitlines()) == 1
+
+
+def test_other_public_keys(run: Run, account_id: str, tmp_path: Path) -> None:
+    file = tmp_path / "given"
+    small = jwk.JWK.generate(kty="RSA", size=2048).export_public()
+    curve = jwk.JWK.generate(kty="EC", crv="P-256").export_public()
+    for text, reason in ((small, "2048 bits"), (curve, "no RSA key"), ("hello", "no JWK"), ("", "no JWK")):
+        file.write_text(text)
+        failed(run("key", "rotate", account_id, "--public-key", str(file)), reason)
+    failed(run("key", "rotate", account_id, "--public-key", "-", given="x" * 100_000), "more than 16384 bytes")
+    failed(run("key", "rotate", account_id, "--public-key", "/dev/zero"), "more than 16384 bytes")
+    for missing in (str(tmp_path / "none"), str(tmp_path)):
+        done = run("key", "rotate", account_id, "--public-key", missing)
+        assert (done.returncode, done.stdout) == (2, "")
+
+
+@pytest.mark.parametrize("grace", ["7", "-1d", "1.5h", "367d", "9999999999d", "٣d"])
+def test_other_graces(run: Run, grace: str) -> None:
+    done = run("key", "rotate", "a" * 16, "--public-key", "/dev/null", "--grace", grace)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "is not like 7d, 12h, 30m or 0s" in done.stderr
+
+
+def test_a_key_pairs_files(run: Run, pair: Pair, tmp_path: Path) -> None:
+    private = json.loads(Path(pair.private).read_text())
+    public = json.loads(Path(pair.public).read_text())
+    assert stat.S_IMODE(Path(pair.private).stat().st_mode) == 0o600
+    assert not public.keys() & {"d", "p", "q", "dp", "dq", "qi"}
+    assert public.items() <= private.items()
+    assert jwk.JWK(**private).thumbprint() == public["kid"]
+
+    third = tmp_path / "third.jwk"
+    shown = printed(run("receipt", "keypair", str(third)))
+    assert shown["kid"] == json.loads(third.read_text())["kid"]
+    fourth = printed(run("receipt", "keypair", str(tmp_path / "fourth.jwk"), "--json"))
+    assert list(fourth) == ["thumbprint", "privateFile", "publicFile", "publicKey"]
+    assert fourth["publicFile"] is None
+    assert fourth["publicKey"]["kid"] == fourth["thumbprint"]
+
+
+def test_the_private_file_is_private_whatever_the_umask(run: Run, tmp_path: Path) -> None:
+    before = os.umask(0)
+    try:
+        only_line(run("receipt", "keypair", str(tmp_path / "mine")))
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "mine").stat().st_mode) == 0o600
+
+
+def test_no_file_is_overwritten(run: Run, pair: Pair, tmp_path: Path) -> None:
+    taken = Path(pair.private).read_bytes()
+    (link := tmp_path / "link").symlink_to(tmp_path / "nowhere")
+    new = tmp_path / "new"
+    for arguments in (
+        (pair.private,),
+        (pair.public, str(new)),
+        (str(new), pair.private),
+        (str(link),),
+        (str(new), str(link)),
+        (str(new), str(new)),
+    ):
+        failed(run("receipt", "keypair", *arguments), "is there already")
+        assert not new.exists(), "a private key without its public part is of no use"
+    failed(run("receipt", "keypair", str(tmp_path / "no" / "file")), "cannot write", "No such file")
+    assert Path(pair.private).read_bytes() == taken
+    assert not (tmp_path / "nowhere").exists()
+
+
+def test_receipts_that_do_not_open(run: Run, pair: Pair, account_id: str, tmp_path: Path) -> None:
+    receipt = only_line(run("key", "rotate", account_id, "--public-key", pair.public))
+    only_line(run("receipt", "keypair", str(tmp_path / "other")))
+    failed(run("receipt", "open", str(tmp_path / "other"), receipt), "for another key pair")
+    failed(run("receipt", "open", pair.public, receipt), "no private part")
+    failed(run("receipt", "open", pair.private, receipt[:-9]), "damaged")
+    failed(run("receipt", "open", pair.private, receipt[:400]), "no receipt")
+    tampered = receipt[:800] + ("A" if receipt[800] != "A" else "B") + receipt[801:]
+    failed(run("receipt", "open", pair.private, tampered), "damaged")
+    failed(run("receipt", "open", pair.private, given=""), "no receipt")
+    failed(run("receipt", "open", pair.private, "/dev/zero"), "no receipt")
+    done = run("receipt", "open", pair.private, str(tmp_path / "none"))
+    assert (done.returncode, done.stdout) == (2, "")
