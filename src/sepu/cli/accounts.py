@@ -33,18 +33,20 @@ class Rfc3339(click.ParamType[datetime]):
         return instant
 
 
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
 class Duration(click.ParamType[timedelta]):
     """A length of time up to a year, such as 7d, 12h, 30m or 0s."""
 
     name = "duration"
-    _units = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}  # noqa: RUF012
 
     def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
         """Parses a number and its unit."""
         if isinstance(value, timedelta):
             return value
         form = re.fullmatch(r"([0-9]{1,8})([smhd])", value)
-        length = form and timedelta(**{self._units[form[2]]: int(form[1])})
+        length = form and timedelta(**{_UNITS[form[2]]: int(form[1])})
         if length is None or length > timedelta(days=366):
             self.fail(f"{value!r} is not like 7d, 12h, 30m or 0s, and at most 366d", param, ctx)
         return length

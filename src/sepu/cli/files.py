@@ -14,5 +14,9 @@ class FirstBytes(click.ParamType[bytes]):
         """Reads it."""
         if isinstance(value, bytes):
             return value
-        content: bytes = click.File("rb").convert(value, param, ctx).read(_MOST_BYTES)
+        try:
+            with click.open_file(value, "rb") as file:
+                content: bytes = file.read(_MOST_BYTES)
+        except OSError as error:
+            self.fail(f"{value!r}: {error.strerror}", param, ctx)
         return content
