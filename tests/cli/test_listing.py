@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import pty
 import re
 import subprocess
 from datetime import UTC, datetime
@@ -115,6 +116,34 @@ def test_a_months_usage(run: Run, own_url: str) -> None:
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
     assert rows == [{name: str(value) for name, value in each.items()} for each in exported]
     assert "\r" not in done.stdout
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_bar_on_the_terminal_takes_nothing_from_the_file(run: Run, own_url: str, form: list[str]) -> None:
+    month = f"{datetime.now(UTC):%Y-%m}"
+    with connect(own_url) as connection:
+        accounts.create_account(connection, "standard")
+    command = ("export-usage", month, *form)
+    expected = run(*command, SEPU_DATABASE_URL=own_url)
+    ours, theirs = pty.openpty()
+    try:
+        done = subprocess.run(
+            [SEPU, *command],
+            env={**os.environ, "SEPU_DATABASE_URL": own_url, "TERM": "xterm"},
+            stdout=subprocess.PIPE,
+            stderr=theirs,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        shown = os.read(ours, 65536).decode()
+    finally:
+        os.close(ours)
+        os.close(theirs)
+    assert (done.returncode, done.stdout) == (0, expected.stdout)
+    assert len(done.stdout.splitlines()) >= 2
+    assert "accounts" in shown
+    assert "standard" not in shown
 
 
 def test_months_that_are_none(run: Run) -> None:

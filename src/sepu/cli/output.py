@@ -49,7 +49,9 @@ def progress(what: str, *, hidden: bool = False) -> Progress:
     """A bar on standard error, if that is a terminal, with what is counted beside the numbers."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
-    return Progress(*columns, console=console, disable=hidden or not console.is_terminal)
+    disable = hidden or not console.is_terminal
+    # What is printed beside the bar is for standard output, not for the bar's terminal.
+    return Progress(*columns, console=console, disable=disable, redirect_stdout=False, redirect_stderr=False)
 
 
 def fail(error: SepuError, status: int = 1) -> NoReturn:
