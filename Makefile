@@ -17,11 +17,18 @@
 # make bench-peers         the compiled core beside what its users would take instead
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
 # make lock                resolve the pinned requirements anew
+# make sdist               the source distribution, alone in dist/
+# make wheel               sdist and wheel, checked, and tried with every CPython here: dist/
+# make check-dist          the checks of whatever is in dist/
+# make reproduce           whether building again gives what is in dist/, byte for byte
+# make test-core           the tests that need no more than the library
+# make workflows           lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
 .PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
 .PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench-peers load profile startup docs pictures
+.PHONY: sdist wheel check-dist reproduce test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
 
@@ -171,6 +178,45 @@ docs: build/docs/ready
 pictures: build
 	$(BIN)/python docs/site/pictures.py
 
+build/wheel/ready: requirements/wheel.txt
+	rm -rf build/wheel
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
+	@touch $@
+
+# They need no .venv, and ask for no compiler: zig's comes with the requirements.
+WHEEL = build/wheel/bin/python -m tests.wheel
+
+sdist wheel reproduce: build/wheel/ready
+	$(WHEEL) $@
+
+check-dist: build/wheel/ready
+	$(WHEEL) check
+
+# As [tool.cibuildwheel] has it.
+CORE_TESTS := tests/core tests/search tests/operations tests/library tests/test_library_use.py
+
+test-core: build
+	$(BIN)/pytest $(CORE_TESTS)
+
+# actionlint's package fetches the program from its project's releases, which may be out of reach.
+WORKFLOWS_PIP := build/workflows/bin/pip install --quiet --disable-pip-version-check --require-hashes
+
+build/workflows/ready: requirements/workflows.txt
+	rm -rf build/workflows
+	$(PYTHON) -m venv build/workflows
+	sed '/^actionlint/,/==/{/^actionlint/d;/^    --hash/d}' $< | $(WORKFLOWS_PIP) -r /dev/stdin
+	$(WORKFLOWS_PIP) -r $< > build/workflows/actionlint.log 2>&1 || \
+		echo "actionlint skipped: it could not be fetched, build/workflows/actionlint.log says why"
+	@touch $@
+
+lint-workflows: build/workflows/ready
+	build/workflows/bin/zizmor --offline --no-progress --persona pedantic .github
+	test ! -x build/workflows/bin/actionlint || build/workflows/bin/actionlint
+
+workflows: lint-workflows build
+	@$(BIN)/python -m tests.workflows $(JOBS)
+
 release: build
 	$(BIN)/python -m sepu.library.build data/facts data/release
 
@@ -186,6 +232,10 @@ lock: build
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(COMPILE) --group advisories -o requirements/advisories.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
+	$(COMPILE) -c requirements/dev.txt --group build -o requirements/build.txt
+	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/core-test.txt pyproject.toml
+	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt
+	$(COMPILE) --group workflows -o requirements/workflows.txt
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:

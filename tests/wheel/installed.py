@@ -1,0 +1,49 @@
+"""Whether the installed wheel is what is tested, and works from the command line. Named by cibuildwheel's test-command.
+
+Not part of `make test`, which tests the checkout.
+"""
+
+import json
+import subprocess
+import sysconfig
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+import sepu
+from sepu import _names, _palette
+
+SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
+
+
+def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([SEPU, *arguments], capture_output=True, check=False, text=True, encoding="utf-8")
+
+
+@pytest.mark.parametrize("module", [sepu, _names, _palette])
+def test_it_is_the_installed_one(module: object) -> None:
+    file = getattr(module, "__file__", None)
+    assert isinstance(file, str)
+    assert Path(file).is_relative_to(sysconfig.get_path("platlib"))
+
+
+def test_a_match_from_the_command_line() -> None:
+    done = run("match", "#c83c23", "--json")
+    assert done.returncode == 0, done.stderr
+    [result] = json.loads(done.stdout)["results"]
+    assert (result["input"], result["matches"][0]["slug"], result["matches"][0]["deltaE"]) == ("#C83C23", "fei-hong", 0)
+    table = run("match", "#c83c23")
+    assert (table.returncode, "绯红" in table.stdout) == (0, True)
+
+
+def test_a_search_from_the_command_line() -> None:
+    done = run("search", "tao", "hong", "--json")
+    assert [color["slug"] for color in json.loads(done.stdout)["results"]] == ["tao-hong"]
+
+
+@pytest.mark.skipif(find_spec("gunicorn") is not None, reason="the server is installed")
+def test_the_server_is_asked_for() -> None:
+    done = run("serve")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert "pip install 'sepu[server]'" in done.stderr
