@@ -1,0 +1,48 @@
+"""The commands of the workflows, read from their files."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+ROOT = Path(__file__).parents[2]
+DIRECTORY = ROOT / ".github" / "workflows"
+
+
+@dataclass(frozen=True)
+class Step:
+    """A command of a job, which is named workflow/job."""
+
+    job: str
+    command: str
+
+
+# What can run only there, and why.
+NOT_HERE = {
+    Step("tests/gate", "sudo apt-get update\nsudo apt-get install --yes --no-install-recommends valgrind\n"): (
+        "it changes the machine; without valgrind the gate skips its counts"
+    ),
+    Step("wheels/check", "set -- dist/*.whl\ntest $# -eq 6\n"): (
+        "the wheels for musl, other processors and macOS are built by actions"
+    ),
+}
+
+
+def workflows() -> dict[str, Any]:
+    """Every workflow by its name."""
+    return {path.stem: msgspec.yaml.decode(path.read_bytes()) for path in sorted(DIRECTORY.glob("*.yml"))}
+
+
+def jobs() -> dict[str, Any]:
+    """Every job by workflow/job."""
+    return {
+        f"{workflow}/{name}": job for workflow, content in workflows().items() for name, job in content["jobs"].items()
+    }
+
+
+def steps() -> Iterator[Step]:
+    """Every command, in order."""
+    for name, job in jobs().items():
+        yield from (Step(name, step["run"]) for step in job["steps"] if "run" in step)

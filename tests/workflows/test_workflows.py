@@ -1,0 +1,93 @@
+"""The workflows: what they may do, and that each of their commands is one that works here or says why not."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from tests.workflows.steps import DIRECTORY, NOT_HERE, ROOT, jobs, steps, workflows
+
+PINNED = re.compile(r"uses: (?P<action>[\w-]+/[\w-]+)@(?P<commit>[0-9a-f]{40})  # (?P<version>v\d+\.\d+\.\d+)$")
+JOBS = jobs()
+MAKEFILE = (ROOT / "Makefile").read_text("utf-8")
+
+
+def uses() -> list[str]:
+    lines = [line.strip() for path in DIRECTORY.glob("*.yml") for line in path.read_text("utf-8").splitlines()]
+    return [line.removeprefix("- ") for line in lines if "uses:" in line]
+
+
+def test_every_action_is_pinned_to_one_commit_that_is_named() -> None:
+    pins = [PINNED.fullmatch(line) for line in uses()]
+    assert all(pins), [line for line, pin in zip(uses(), pins, strict=True) if not pin]
+    found = {pin.groups() for pin in pins if pin}
+    assert len(found) == len({action for action, _, _ in found})
+
+
+@pytest.mark.parametrize("name", workflows())
+def test_a_workflow_may_only_read(name: str) -> None:
+    workflow = workflows()[name]
+    assert workflow["permissions"] == {"contents": "read"}
+    assert workflow["concurrency"]["group"].startswith(f"{name}-")
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_a_job_ends_and_keeps_no_credentials(name: str) -> None:
+    assert JOBS[name]["timeout-minutes"] <= 60
+    for step in JOBS[name]["steps"]:
+        if step.get("uses", "").startswith("actions/checkout@"):
+            assert step["with"]["persist-credentials"] is False
+        assert "${{" not in step.get("run", ""), "an expression in a command is text of a stranger's"
+
+
+def needed(name: str) -> set[str]:
+    """The jobs that have to succeed before the job `name` of wheels.yml."""
+    needs: str | list[str] = JOBS[f"wheels/{name}"].get("needs", [])
+    direct = {needs} if isinstance(needs, str) else set(needs)
+    return direct.union(*(needed(other) for other in direct))
+
+
+def test_only_a_tag_is_published_after_everything_else() -> None:
+    powerful = {name: job for name, job in JOBS.items() if "permissions" in job or "environment" in job}
+    [(name, publish)] = powerful.items()
+    assert (name, publish["environment"]) == ("wheels/publish", "pypi")
+    assert publish["permissions"] == {"id-token": "write", "attestations": "write"}
+    assert publish["if"] == "github.event_name == 'push' && github.ref_type == 'tag'"
+    assert needed("publish") == {"sdist", "wheels", "check"}
+    assert not any("run" in step for step in publish["steps"])
+    trigger: Any = workflows()["wheels"].get("on", workflows()["wheels"].get(True))  # YAML 1.1 takes `on` for true
+    assert trigger["push"] == {"tags": ["v*"]}
+
+
+def test_nothing_that_is_published_comes_from_a_cache() -> None:
+    assert not any(
+        "cache" in step.get("with", {}) for name in JOBS for step in JOBS[name]["steps"] if "wheels/" in name
+    )
+
+
+@pytest.mark.parametrize("step", [*steps()], ids=lambda step: f"{step.job} {step.command.split()[-1]}")
+def test_make_has_what_a_step_makes(step: Any) -> None:
+    for target in re.findall(r"\bmake ([\w-]+)", step.command):
+        assert re.search(rf"^([\w-]+ )*{target}( [\w-]+)*:", MAKEFILE, re.MULTILINE), target
+
+
+def test_what_is_not_run_here_is_there() -> None:
+    assert set(NOT_HERE) <= set(steps())
+
+
+def test_the_core_tests_are_the_same_everywhere() -> None:
+    [paths] = re.findall(r"^CORE_TESTS := (.*)$", MAKEFILE, re.MULTILINE)
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
+    pytest_command = settings["test-command"][0].split()
+    assert pytest_command == ["pytest", "-q", *paths.split(), "tests/wheel/installed.py"]
+    assert set(pytest_command[2:]) <= set(settings["test-sources"])
+    assert all((ROOT / source).exists() for source in settings["test-sources"])
+
+
+def test_updates_are_asked_for_where_there_is_something_to_update() -> None:
+    updates = msgspec.yaml.decode((ROOT / ".github" / "dependabot.yml").read_bytes())["updates"]
+    places = {update["package-ecosystem"]: update["directory"] for update in updates}
+    assert places.keys() >= {"pip", "github-actions", "docker"}
+    assert any((ROOT / str(Path(places["pip"]).relative_to("/"))).glob("*.txt"))
