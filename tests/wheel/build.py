@@ -16,6 +16,7 @@ from tempfile import TemporaryDirectory
 
 from tests.wheel.contents import ROOT, listed
 
+FIRST_OF_ZIP = 315532800  # 1980
 NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
 
 
@@ -23,10 +24,12 @@ def source_date() -> int:
     """When what is built was made: SOURCE_DATE_EPOCH, or the commit's time, or without git the first that zip knows."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
-    asked = subprocess.run(
-        ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"], capture_output=True, check=False, text=True
-    )
-    return int(asked.stdout) if asked.returncode == 0 else 315532800
+    if git := shutil.which("git"):
+        command = [git, "-C", str(ROOT), "log", "-1", "--format=%ct"]
+        asked = subprocess.run(command, capture_output=True, check=False, text=True)
+        if asked.returncode == 0:
+            return int(asked.stdout)
+    return FIRST_OF_ZIP
 
 
 def environment(home: Path) -> dict[str, str]:

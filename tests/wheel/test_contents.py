@@ -45,6 +45,14 @@ def test_the_sdist_is_the_same_every_time(sdist: Path, tmp_path: Path) -> None:
     assert build.sdist(tmp_path).read_bytes() == sdist.read_bytes()
 
 
+def test_what_is_built_has_a_date_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
+    monkeypatch.setenv("PATH", "")
+    assert build.source_date() == build.FIRST_OF_ZIP
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
+    assert build.source_date() == 1767225600
+
+
 def test_a_difference_is_told_as_a_line_for_the_list(sdist: Path, tmp_path: Path) -> None:
     with ZipFile(tmp_path / f"sepu-{version()}-py3-none-any.whl", "w") as wheel:
         for name in {*listed("wheel"), "sepu/notes.txt"} - {"sepu/py.typed"}:
