@@ -13,7 +13,10 @@
 # make bench-gate-renew    take what is counted now for what the gate expects
 # make bench-gate-proof    show that the gate sees each hot path made slower by 5 %
 # make load                a real server under load beside its floors, targets and plots [LOAD="--seconds 5 --rounds 5"]
-# make profile startup             where the microseconds of one metered POST go
+# make profile             where the microseconds of one metered POST go
+# make startup             import times, time to ready, memory of the workers
+# make docs                the documentation site: build/site/index.html
+# make pictures            draw the documentation's pictures anew from the library
 # make bench-peers         the compiled core beside what its users would take instead
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
 # make lock                resolve the pinned requirements anew
