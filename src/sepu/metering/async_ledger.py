@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from sepu.metering import migrate, scripts
 from sepu.metering.commands import Command
+from sepu.metering.observer import LedgerObserver
 from sepu.metering.outage import LedgerUnavailable, bounded
 from sepu.metering.session import Rows
 from sepu.metering.shuttle import Rider, Shuttle
@@ -29,14 +30,15 @@ SHUTTLES_ALONE = 4
 class AsyncLedger:
     """Runs commands for an event loop, joined or each by itself."""
 
-    def __init__(self, database_url: str, *, join: bool = True) -> None:
+    def __init__(self, database_url: str, *, join: bool = True, observer: LedgerObserver | None = None) -> None:
         conninfo = bounded(database_url)
         self._join = join
+        self._observer = observer = observer or LedgerObserver()
         self._joined: deque[Rider] = deque()
         self._alone: deque[Rider] = deque()
-        self._shuttle = Shuttle(conninfo, self._joined, MAX_JOINED, self._part, keeps=True)
+        self._shuttle = Shuttle(conninfo, self._joined, MAX_JOINED, self._part, observer, keeps=True)
         self._shuttles_alone = [
-            Shuttle(conninfo, self._alone, 1, self._part, keeps=not join) for _ in range(SHUTTLES_ALONE)
+            Shuttle(conninfo, self._alone, 1, self._part, observer, keeps=not join) for _ in range(SHUTTLES_ALONE)
         ]
 
     async def close(self) -> None:
@@ -55,7 +57,11 @@ class AsyncLedger:
             return command.read(rows[0])
 
         rider = Rider(command.statement, command.parameters, read, command.joined_statement, command.on_duplicate)
-        answer: T = await self._ride(rider)
+        self._observer.command_began()
+        try:
+            answer: T = await self._ride(rider)
+        finally:
+            self._observer.command_ended()
         return answer
 
     async def ready(self) -> bool:

@@ -14,6 +14,7 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sepu.metering import migrate, scripts
 from sepu.metering.commands import Command
+from sepu.metering.observer import LedgerObserver
 from sepu.metering.outage import (
     CONNECTION_SECONDS,
     RECONNECT_SECONDS,
@@ -21,7 +22,7 @@ from sepu.metering.outage import (
     LedgerUnavailable,
     bounded,
     hung_up,
-    log_failure,
+    report_failure,
 )
 
 T = TypeVar("T")
@@ -68,8 +69,17 @@ class _Connection(psycopg.Connection[Any]):
 class Ledger:
     """The ledger for threads."""
 
-    def __init__(self, database_url: str, connections: int) -> None:
-        self._pool = ConnectionPool(connection_class=_Connection, check=self._check, **_pool(database_url, connections))
+    def __init__(self, database_url: str, connections: int, observer: LedgerObserver | None = None) -> None:
+        self._observer = observer or LedgerObserver()
+        self._pool = ConnectionPool(
+            connection_class=_Connection,
+            check=self._check,
+            configure=self._configure,
+            **_pool(database_url, connections),
+        )
+
+    def _configure(self, connection: _Connection) -> None:  # noqa: ARG002
+        self._observer.connected()
 
     def _check(self, connection: _Connection) -> None:
         if hung_up(connection.pgconn):
@@ -90,6 +100,7 @@ class Ledger:
         Raises:
             LedgerUnavailable: no answer, or not in time.
         """
+        self._observer.command_began()
         try:
             with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
                 (row,) = cursor.execute(command.statement, command.parameters).fetchall()
@@ -98,8 +109,11 @@ class Ledger:
                 return command.on_duplicate
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
                 self._pool.drain()  # no longer the primary
-            log_failure(error)
+            report_failure(error, self._observer)
             raise LedgerUnavailable from None
+        finally:
+            self._observer.command_ended()
+        self._observer.call_answered(1)
         return command.read(row)
 
     def ready(self) -> bool:
@@ -107,6 +121,8 @@ class Ledger:
         try:
             with self._pool.connection() as connection:
                 rows = connection.execute(scripts.statement("read_migrations")).fetchall()
-        except (psycopg.Error, PoolTimeout):
+        except (psycopg.Error, PoolTimeout) as error:
+            report_failure(error, self._observer)
             return False
+        self._observer.call_answered(1)
         return migrate.holds_migrations(rows)

@@ -7,6 +7,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 
+from sepu.metering.observer import LedgerObserver
+
 log = logging.getLogger("sepu.ledger")
 
 # A client is told of an outage within two seconds: half of it for a connection, the rest for the statement.
@@ -52,6 +54,8 @@ def hung_up(pgconn: PGconn) -> bool:
     return False
 
 
-def log_failure(error: Exception) -> None:
+def report_failure(error: Exception, observer: LedgerObserver) -> None:
     """Logs the kind of failure only: a server's message can quote a row."""
-    log.error("ledger unavailable: %s %s", type(error).__name__, getattr(error, "sqlstate", None) or "")
+    sqlstate: str = getattr(error, "sqlstate", None) or ""
+    log.error("ledger unavailable: %s %s", type(error).__name__, sqlstate)
+    observer.call_failed(sqlstate)

@@ -10,12 +10,13 @@ from typing import Any, LiteralString
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
+from sepu.metering.observer import LedgerObserver
 from sepu.metering.outage import (
     CONNECTION_SECONDS,
     RECONNECT_SECONDS,
     STATEMENT_SECONDS,
     LedgerUnavailable,
-    log_failure,
+    report_failure,
 )
 from sepu.metering.session import Rows, Session
 
@@ -79,9 +80,17 @@ class Shuttle:
     """
 
     def __init__(
-        self, conninfo: str, queue: deque[Rider], most: int, part: Callable[[Sequence[Rider]], None], *, keeps: bool
+        self,
+        conninfo: str,
+        queue: deque[Rider],
+        most: int,
+        part: Callable[[Sequence[Rider]], None],
+        observer: LedgerObserver,
+        *,
+        keeps: bool,
     ) -> None:
         self._conninfo = conninfo
+        self._observer = observer
         # A server that takes a connection and does not answer keeps us no longer than our riders wait. Of several hosts
         # the first may be such a one, and libpq then goes on to the next by itself, after its connect_timeout.
         self._patience = None if "," in str(conninfo_to_dict(conninfo).get("host")) else CONNECTION_SECONDS
@@ -142,11 +151,13 @@ class Shuttle:
         self._busy = False
         if isinstance(outcome, Exception):
             self._fail(riders, outcome)
-        elif len(riders) == 1:
-            riders[0].conclude(outcome)
         else:
-            for position, *row in outcome:
-                riders[position - 1].conclude([tuple(row)])
+            self._observer.call_answered(len(riders))
+            if len(riders) == 1:
+                riders[0].conclude(outcome)
+            else:
+                for position, *row in outcome:
+                    riders[position - 1].conclude([tuple(row)])
         self.go()
 
     def _fail(self, riders: Sequence[Rider], error: Exception) -> None:
@@ -155,7 +166,7 @@ class Shuttle:
             self._part(riders)
             return
         if not isinstance(error, psycopg.errors.UniqueViolation):
-            log_failure(error)
+            report_failure(error, self._observer)
         if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) and self._session is not None:
             self._session.close()  # no longer the primary
         for rider in riders:
@@ -168,11 +179,12 @@ class Shuttle:
                 try:
                     async with asyncio.timeout(self._patience):
                         self._session = await Session.connect(self._conninfo, STATEMENT_SECONDS)
+                    self._observer.connected()
                     break
                 except TimeoutError as error:  # which was wait enough
-                    log_failure(error)
+                    report_failure(error, self._observer)
                 except psycopg.Error as error:
-                    log_failure(error)
+                    report_failure(error, self._observer)
                     await asyncio.sleep(RECONNECT_SECONDS)
                 if not self._somebody_waits():
                     break
