@@ -18,6 +18,7 @@ MAY_IMPORT = {
 FOREIGN = {
     "falcon": {"http"},
     "psycopg": {"metering", "cli"},
+    "prometheus_client": {"server"},
     "psycopg_pool": {"metering"},
     "gunicorn": {"server"},
     "click": {"cli", "library"},  # the release is built by a command

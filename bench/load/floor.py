@@ -13,6 +13,7 @@ from bench.load.scenarios import Scenario, pgbench_scripts
 
 from sepu.library.release import load_release
 from sepu.server.gunicorn import Server, Settings
+from sepu.server.journal import Journal
 
 
 def pgbench(programs: Path, url: str, scenario: Scenario, connections: int, seconds: float, run: str) -> Sample:
@@ -95,7 +96,8 @@ def main() -> None:
     parser.add_argument("--workers", type=int)
     parser.add_argument("--port")
     given = parser.parse_args()
-    Constant(Settings(f"127.0.0.1:{given.port}", given.workers, "asgi", ""), load_release()).run()
+    settings = Settings(f"127.0.0.1:{given.port}", given.workers, "asgi", "")
+    Constant(settings, load_release(), Journal("auto", requests=False)).run()
 
 
 if __name__ == "__main__":

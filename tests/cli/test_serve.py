@@ -108,7 +108,7 @@ def test_the_first_start_prints_a_key_and_curls_that_work_as_pasted(state_dir: P
 def booted(log: Path, count: int) -> list[int]:
     """The process ids of the first `count` workers, once there have been so many."""
     deadline = time.monotonic() + START_SECONDS
-    while len(found := re.findall(r"\[(\d+)\] \[INFO\] Booting worker", log.read_text())) < count:
+    while len(found := re.findall(r"Booting worker with pid: (\d+)", log.read_text())) < count:
         assert time.monotonic() < deadline, log.read_text()
         time.sleep(0.05)
     return [int(pid) for pid in found]

@@ -7,6 +7,7 @@ import falcon.testing
 import pytest
 
 from sepu.http import asgi, wsgi
+from sepu.http.exchange import Sender
 from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.metering import keys
@@ -37,7 +38,7 @@ def client(request: pytest.FixtureRequest) -> falcon.testing.TestClient:
     service = Service.of(load_release())
     broken: Any = {"asgi": BrokenAsyncLedger, "wsgi": BrokenLedger}[request.param]()
     create_app: Any = {"asgi": asgi.create_app, "wsgi": wsgi.create_app}[request.param]
-    return falcon.testing.TestClient(create_app(service, broken, lambda: "the-request-id"))
+    return falcon.testing.TestClient(create_app(service, broken, Sender(request_ids=lambda: "the-request-id")))
 
 
 @pytest.mark.parametrize(

@@ -19,6 +19,7 @@ from sepu.metering.roles import grant
 from sepu.server import listen
 from sepu.server.embedded import embedded_postgres, kept_running
 from sepu.server.gunicorn import Server, Settings, Worker
+from sepu.server.journal import Journal, LogFormat
 
 _DEMO = """\
 This database is new, so here is a demo account, {account_id}. Its key is shown this once:
@@ -91,6 +92,26 @@ class Networks(click.ParamType[tuple[Network, ...]]):
     default=True,
     help="Whether simultaneous requests of an asgi worker share calls; not on Citus.  [env: SEPU_JOIN]",
 )
+@click.option(
+    "--metrics-bind",
+    envvar="SEPU_METRICS_BIND",
+    metavar="HOST:PORT",
+    help="Where Prometheus may read metrics, without a key.  [env: SEPU_METRICS_BIND]",
+)
+@click.option(
+    "--log-format",
+    envvar="SEPU_LOG_FORMAT",
+    type=click.Choice(get_args(LogFormat)),
+    default="auto",
+    show_default=True,
+    help="Of the log, on standard error; auto: text on a terminal, else JSON.  [env: SEPU_LOG_FORMAT]",
+)
+@click.option(
+    "--log-requests/--no-log-requests",
+    envvar="SEPU_LOG_REQUESTS",
+    default=True,
+    help="Whether each request is a line of the log.  [env: SEPU_LOG_REQUESTS]",
+)
 @database_options
 def serve(
     host: str,
@@ -100,20 +121,25 @@ def serve(
     worker: Worker,
     trusted_proxies: tuple[Network, ...],
     join: bool,
+    metrics_bind: str | None,
+    log_format: LogFormat,
+    log_requests: bool,
     database_url: str | None,
     state_dir: Path,
 ) -> None:
     """Serve the HTTP interface in the foreground, until Ctrl-C or SIGTERM."""
-    logging.basicConfig(level=logging.WARNING, format="%(asctime)s [%(process)d] [%(levelname)s] %(name)s: %(message)s")
+    journal = Journal(log_format, requests=log_requests)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[journal])
     address = listen.address(host, port, bind, worker)
     release = load_release()
-    with database(database_url, state_dir) as url:
-        if database_url is not None:
-            Server(Settings(address, workers, worker, url, trusted_proxies, join), release).run()
-            return
-        _greet(url, address)
-        with kept_running(state_dir):
-            Server(Settings(address, workers, worker, service_url(url), trusted_proxies, join), release).run()
+    with ExitStack() as stack:
+        url = stack.enter_context(database(database_url, state_dir))
+        if database_url is None:
+            _greet(url, address)
+            stack.enter_context(kept_running(state_dir))
+            url = service_url(url)
+        settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind)
+        Server(settings, release, journal).run()
 
 
 def _greet(url: str, address: str) -> None:

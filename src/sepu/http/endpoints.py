@@ -36,11 +36,12 @@ class Head(Peer, Protocol):
 
 
 class Pending(msgspec.Struct, Generic[T], frozen=True):
-    """What to ask the ledger, the reply to its answer, and the reply if it has none."""
+    """What to ask the ledger, the reply to its answer, the reply if it has none, and for which account."""
 
     command: Command[T]
     conclude: Callable[[T], Reply]
     unavailable: Reply
+    account: str
 
 
 # A Pending is consumed only as a whole, so what passes between its parts concerns nobody else.
@@ -68,16 +69,23 @@ def _idempotency_key(head: Head) -> str:
 
 def _admitted(holder: Credential, reply: Reply, unavailable: Reply) -> Pending[str]:
     """The reply, once the ledger has admitted the request."""
-    return Pending(admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome), unavailable)
+    return Pending(
+        admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome), unavailable, holder.account_id
+    )
 
 
-def _conclude_metered(metered: Metered) -> Reply:
-    usage = () if metered.usage is None else usage_headers(metered.usage)
-    if metered.body is None:
-        return error(metered.outcome, *usage)
-    if metered.outcome == "replayed":
-        usage = (*usage, ("Idempotency-Replayed", "true"))
-    return Reply(200, usage, metered.body)
+def _metered(holder: Credential, key: str, charge: Charge) -> Pending[Metered]:
+    """The charge's body, once it is charged or was before."""
+
+    def conclude(metered: Metered) -> Reply:
+        usage = () if metered.usage is None else usage_headers(metered.usage)
+        if metered.body is None:
+            return error(metered.outcome, *usage)
+        if metered.outcome == "replayed":
+            return Reply(200, (*usage, ("Idempotency-Replayed", "true")), metered.body, replayed=True)
+        return Reply(200, usage, metered.body, units=charge.units)
+
+    return Pending(meter_request(holder, key, charge), conclude, _COMMIT_FAILED, holder.account_id)
 
 
 class Endpoint(ABC):
@@ -92,7 +100,7 @@ class Endpoint(ABC):
         if holder is None:
             return _UNAUTHORIZED
         if self._strangers.held_back(holder, head):
-            return _RATE_LIMITED
+            return msgspec.structs.replace(_RATE_LIMITED, account=holder.account_id)
         pending = self.decide(holder, head, body)
 
         def conclude(answer: object) -> Reply:
@@ -103,7 +111,7 @@ class Endpoint(ABC):
                 self._strangers.accept(holder)
             return reply
 
-        return Pending(pending.command, conclude, pending.unavailable)
+        return Pending(pending.command, conclude, pending.unavailable, pending.account)
 
     @abstractmethod
     def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
@@ -141,7 +149,7 @@ class UsageEndpoint(Endpoint):
             }
             return Reply(200, body=msgspec.json.encode(body))
 
-        return Pending(read_usage(holder), conclude, _LEDGER_DOWN)
+        return Pending(read_usage(holder), conclude, _LEDGER_DOWN, holder.account_id)
 
 
 class MatchEndpoint(Endpoint):
@@ -159,7 +167,7 @@ class MatchEndpoint(Endpoint):
         except InputError as refusal:
             return _admitted(holder, error(refusal.code), _COMMIT_FAILED)
         charge = Charge("color_match", request.units, request.fingerprint(), self._matcher.answer(request))
-        return Pending(meter_request(holder, key, charge), _conclude_metered, _COMMIT_FAILED)
+        return _metered(holder, key, charge)
 
 
 def _match_input(head: Head, body: bytes) -> MatchInput:
@@ -196,4 +204,4 @@ class SearchEndpoint(Endpoint):
         except InputError as refusal:
             return _admitted(holder, error(refusal.code), _COMMIT_FAILED)
         charge = Charge("color_search", 1, request.fingerprint(), self._searcher.answer(request))
-        return Pending(meter_request(holder, key, charge), _conclude_metered, _COMMIT_FAILED)
+        return _metered(holder, key, charge)

@@ -1,12 +1,13 @@
 """Answers to what never becomes a request: made by the servers, in the contract's form."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from email.utils import formatdate
 
 import falcon
 
 from sepu.http.exchange import new_request_id
-from sepu.http.replies import JSON, error
+from sepu.http.observer import RequestObserver
+from sepu.http.replies import JSON, Reply, error
 
 # What gunicorn's parsers and our limits refuse with.
 _CODES = {
@@ -21,10 +22,18 @@ _CODES = {
 }
 
 
-def refusal(status: int) -> bytes:
-    """A whole response, after which the connection closes. A status without a code of its own is a bad request."""
+def refuse(status: int, send: Callable[[bytes], object], observer: RequestObserver) -> None:
+    """Sends a whole response, after which the connection closes; a status without a code of its own is a bad request.
+
+    The observer hears of it unless sending raises.
+    """
     reply = error(_CODES.get(status, "bad_request"))
     request_id = new_request_id()
+    send(_response(reply, request_id))
+    observer.replied(request_id, reply)
+
+
+def _response(reply: Reply, request_id: str) -> bytes:
     body = reply.render(request_id)
     headers: Iterable[tuple[str, str]] = (
         ("Date", formatdate(usegmt=True)),

@@ -45,12 +45,18 @@ ERRORS: dict[str, tuple[int, str | None]] = {
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A response but for its request id: a body, or the code of an error."""
+    """A response but for its request id: a body, or the code of an error.
+
+    For those who watch: the units that it cost, whether it is a replay, and the account that a refused key names.
+    """
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     error: str | None = None
+    units: int = 0
+    replayed: bool = False
+    account: str | None = None
 
     def render(self, request_id: str) -> bytes:
         """The body; an error's carries the request id."""

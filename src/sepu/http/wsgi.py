@@ -1,5 +1,6 @@
 """The WSGI application: for gunicorn's `gthread` worker, and for meinheld."""
 
+import time
 from typing import Any
 
 import falcon
@@ -7,7 +8,7 @@ from falcon import Request, Response
 
 from sepu.http import routes
 from sepu.http.endpoints import Endpoint, Verdict
-from sepu.http.exchange import RequestIds, new_request_id, reply_to, send
+from sepu.http.exchange import Sender
 from sepu.http.replies import Reply
 from sepu.http.service import HEALTHY, NOT_READY, Service
 from sepu.metering.ledger import Ledger
@@ -15,17 +16,24 @@ from sepu.metering.outage import LedgerUnavailable
 from sepu.operations.match import MAX_BODY_BYTES
 
 
+class _Request(Request):
+    """Knows when it came."""
+
+    __slots__ = ("started",)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        self.started = time.perf_counter()
+        super().__init__(*arguments, **options)
+
+
 class _Resource:
     """Carries verdicts and replies over Falcon."""
 
-    def __init__(self, ledger: Ledger, request_ids: RequestIds) -> None:
+    def __init__(self, ledger: Ledger, sender: Sender) -> None:
         self._ledger = ledger
-        self._request_ids = request_ids
+        self._sender = sender
 
-    def send(self, reply: Reply, resp: Response) -> None:
-        send(reply, resp, self._request_ids())
-
-    def answer(self, verdict: Verdict, resp: Response) -> None:
+    def answer(self, verdict: Verdict, req: _Request, resp: Response) -> None:
         if isinstance(verdict, Reply):
             reply = verdict
         else:
@@ -33,61 +41,60 @@ class _Resource:
                 reply = verdict.conclude(self._ledger.run(verdict.command))
             except LedgerUnavailable:
                 reply = verdict.unavailable
-        self.send(reply, resp)
+        self._sender.send(reply, req, resp, verdict.account)
 
-    def on_options(self, req: Request, resp: Response) -> None:  # noqa: ARG002
+    def on_options(self, req: _Request, resp: Response) -> None:  # noqa: ARG002
         # A method like any other, and not allowed; Falcon would answer it by itself.
         raise falcon.HTTPMethodNotAllowed(())
 
 
 class _Get(_Resource):
-    def __init__(self, endpoint: Endpoint, ledger: Ledger, request_ids: RequestIds) -> None:
-        super().__init__(ledger, request_ids)
+    def __init__(self, endpoint: Endpoint, ledger: Ledger, sender: Sender) -> None:
+        super().__init__(ledger, sender)
         self._endpoint = endpoint
 
-    def on_get(self, req: Request, resp: Response) -> None:
-        self.answer(self._endpoint.judge(req), resp)
+    def on_get(self, req: _Request, resp: Response) -> None:
+        self.answer(self._endpoint.judge(req), req, resp)
 
 
 class _Match(_Resource):
-    def __init__(self, endpoint: Endpoint, ledger: Ledger, request_ids: RequestIds) -> None:
-        super().__init__(ledger, request_ids)
+    def __init__(self, endpoint: Endpoint, ledger: Ledger, sender: Sender) -> None:
+        super().__init__(ledger, sender)
         self._endpoint = endpoint
 
-    def on_post(self, req: Request, resp: Response) -> None:
+    def on_post(self, req: _Request, resp: Response) -> None:
         # Not bounded_stream: it takes a chunked body for an empty one. The servers end their stream with the body.
         try:
             body = req.stream.read(MAX_BODY_BYTES + 1)
         except Exception:  # each server has its own for broken chunks and early ends: the body did not come
             body = b""
-        self.answer(self._endpoint.judge(req, body), resp)
+        self.answer(self._endpoint.judge(req, body), req, resp)
 
 
 class _Health(_Resource):
-    def on_get(self, req: Request, resp: Response) -> None:  # noqa: ARG002
-        self.send(HEALTHY, resp)
+    def on_get(self, req: _Request, resp: Response) -> None:
+        self._sender.send(HEALTHY, req, resp)
 
 
 class _Ready(_Resource):
-    def on_get(self, req: Request, resp: Response) -> None:  # noqa: ARG002
-        self.send(HEALTHY if self._ledger.ready() else NOT_READY, resp)
+    def on_get(self, req: _Request, resp: Response) -> None:
+        self._sender.send(HEALTHY if self._ledger.ready() else NOT_READY, req, resp)
 
 
-def create_app(
-    service: Service, ledger: Ledger, request_ids: RequestIds = new_request_id
-) -> falcon.App[Request, Response]:
+def create_app(service: Service, ledger: Ledger, sender: Sender | None = None) -> falcon.App[_Request, Response]:
     """Wires the service to Falcon, over an opened ledger."""
-    app = falcon.App()
+    sender = sender or Sender()
+    app = falcon.App(request_type=_Request)
 
-    def on_error(req: Request, resp: Response, raised: Exception, params: dict[str, Any]) -> None:  # noqa: ARG001
-        send(reply_to(raised, req.uri_template, request_id := request_ids()), resp, request_id)
+    def on_error(req: _Request, resp: Response, raised: Exception, params: dict[str, Any]) -> None:  # noqa: ARG001
+        sender.send_raised(raised, req, resp)
 
     app.add_error_handler(Exception, on_error)
     app.add_error_handler(falcon.HTTPError, on_error)
-    app.add_route(routes.LIBRARY, _Get(service.library, ledger, request_ids))
-    app.add_route(routes.USAGE, _Get(service.usage, ledger, request_ids))
-    app.add_route(routes.SEARCH, _Get(service.search, ledger, request_ids))
-    app.add_route(routes.MATCH, _Match(service.match, ledger, request_ids))
-    app.add_route(routes.HEALTHZ, _Health(ledger, request_ids))
-    app.add_route(routes.READYZ, _Ready(ledger, request_ids))
+    app.add_route(routes.LIBRARY, _Get(service.library, ledger, sender))
+    app.add_route(routes.USAGE, _Get(service.usage, ledger, sender))
+    app.add_route(routes.SEARCH, _Get(service.search, ledger, sender))
+    app.add_route(routes.MATCH, _Match(service.match, ledger, sender))
+    app.add_route(routes.HEALTHZ, _Health(ledger, sender))
+    app.add_route(routes.READYZ, _Ready(ledger, sender))
     return app

@@ -14,7 +14,7 @@ from gunicorn.asgi.parser import CallbackRequest, InvalidHeader, LimitRequestHea
 from gunicorn.asgi.protocol import ASGIProtocol, BodyReceiver
 from gunicorn.workers import gasgi
 
-from sepu.http.refusals import refusal
+from sepu.http.refusals import refuse
 from sepu.server import patience
 
 # A body waits in memory while the application does not read it; beyond this its client waits too.
@@ -215,7 +215,7 @@ class Protocol(ASGIProtocol):
     ) -> None:
         if not self._answered:  # a body can break while the answer to its request is under way
             self._answered = True
-            self._safe_write(refusal(status))
+            refuse(status, self._safe_write, self.worker.app.observer)
 
     def _refuse(self, status: int) -> None:
         self._send_error_response(status)

@@ -8,7 +8,8 @@ from gunicorn import util
 from gunicorn.http import errors
 from gunicorn.workers import gthread
 
-from sepu.http.refusals import refusal
+from sepu.http.observer import RequestObserver
+from sepu.http.refusals import refuse
 from sepu.server import patience
 
 # The first that an exception is an instance of; any other ParseException is 400.
@@ -46,7 +47,7 @@ class GthreadWorker(gthread.ThreadWorker):
         for conn, deadline in list(self._deadlines.items()):
             if deadline < now:
                 with suppress(OSError):  # the thread may be through with it, or its answer stuck
-                    conn.sock.send(refusal(408), socket.MSG_DONTWAIT)
+                    self._refuse(408, conn.sock)
                 with suppress(OSError):
                     conn.sock.shutdown(socket.SHUT_RDWR)
 
@@ -56,7 +57,11 @@ class GthreadWorker(gthread.ThreadWorker):
         if status == 500:
             self.log.error("Error handling a request: %s", type(exc).__name__)
         with suppress(OSError):
-            client.send(refusal(status), socket.MSG_DONTWAIT)
+            self._refuse(status, client)
+
+    def _refuse(self, status: int, client: socket.socket) -> None:
+        observer: RequestObserver = self.app.observer  # type: ignore[attr-defined]  # our Server's
+        refuse(status, lambda response: client.send(response, socket.MSG_DONTWAIT), observer)
 
 
 def _linger(sock: socket.socket) -> None:

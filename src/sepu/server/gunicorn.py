@@ -4,19 +4,25 @@ import gc
 import os
 import signal
 from collections.abc import Callable
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.workers.base import Worker as GunicornWorker
 
 from sepu.http import asgi, wsgi
+from sepu.http.exchange import Sender
 from sepu.http.service import Service
 from sepu.http.strangers import Network
 from sepu.library.release import Release
 from sepu.metering.async_ledger import AsyncLedger
 from sepu.metering.ledger import Ledger
 from sepu.server import patience
+from sepu.server.journal import GunicornLogger, Journal
+from sepu.server.metrics import Blocks, Counts, told_at
+from sepu.server.observer import Observer
 
 Worker = Literal["asgi", "gthread", "meinheld"]
 
@@ -39,14 +45,23 @@ class Settings:
     database_url: str
     trusted_proxies: tuple[Network, ...] = ()
     join: bool = True  # requests of the asgi worker share calls to the database
+    metrics_bind: str | None = None  # `HOST:PORT`
 
 
 class Server(BaseApplication):
     """gunicorn over one release, made ready before the workers are forked, so that they share its memory."""
 
-    def __init__(self, settings: Settings, release: Release) -> None:
+    observer: Observer  # in each worker
+
+    def __init__(self, settings: Settings, release: Release, journal: Journal) -> None:
         self._settings = settings
+        self._journal = journal
+        self._blocks = Blocks()
+        self._block_of: dict[int, int] = {}  # by the age of the worker
+        self._library = release.manifest.version
         self._service = Service.of(release, settings.trusted_proxies)
+        self._counts: Counts
+        self._ledger: Ledger | None = None
         super().__init__()
 
     def run(self) -> None:
@@ -54,13 +69,16 @@ class Server(BaseApplication):
         master = os.getpid()
         gc.freeze()  # what the workers share stays shared: the collector would write to it
         os.register_at_fork(after_in_child=_default_signals)
-        try:
-            super().run()
-        except SystemExit as ended:
-            if os.getpid() != master:
-                # A forked worker ends by unwinding the master's stack; what is cleaned up there is not the worker's.
-                os._exit(ended.code if isinstance(ended.code, int) else 0)
-            raise
+        with ExitStack() as stack:
+            if (bind := self._settings.metrics_bind) is not None:
+                stack.enter_context(told_at(bind, self._blocks, self._settings.worker, self._library))
+            try:
+                super().run()
+            except SystemExit as ended:
+                if os.getpid() != master:
+                    # A forked worker ends by unwinding the master's stack; what that cleans up is not the worker's.
+                    os._exit(ended.code if isinstance(ended.code, int) else 0)
+                raise
 
     def load_config(self) -> None:
         """Called by gunicorn."""
@@ -78,6 +96,11 @@ class Server(BaseApplication):
             "umask": 0o117,  # of the Unix socket: for our user and group, where the proxy belongs
             "control_socket_disable": True,
             "proc_name": "sepu",
+            "logger_class": GunicornLogger,
+            "pre_fork": self._before_fork,
+            "post_fork": self._after_fork,
+            "worker_exit": self._worker_exit,
+            "child_exit": self._after_exit,
         }
         if os.access(_RAM_DISK, os.W_OK):
             options["worker_tmp_dir"] = str(_RAM_DISK)
@@ -90,13 +113,31 @@ class Server(BaseApplication):
 
     def load(self) -> Callable[..., Any]:
         """The application; called by gunicorn in each worker."""
+        url, sender = self._settings.database_url, Sender(self.observer)
         if self._settings.worker == "asgi":
-            return asgi.create_app(self._service, AsyncLedger(self._settings.database_url, join=self._settings.join))
+            return asgi.create_app(
+                self._service, AsyncLedger(url, join=self._settings.join, observer=self._counts), sender
+            )
         threads = _THREADS if self._settings.worker == "gthread" else 1
-        ledger = Ledger(self._settings.database_url, connections=threads)
-        ledger.open()
-        self.cfg.set("worker_exit", lambda _arbiter, _worker: ledger.close())
-        return wsgi.create_app(self._service, ledger)
+        self._ledger = Ledger(url, threads, self._counts)
+        self._ledger.open()
+        return wsgi.create_app(self._service, self._ledger, sender)
+
+    def _before_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
+        self._block_of[worker.age] = self._blocks.take()
+
+    def _after_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
+        self._counts = self._blocks.counts(self._block_of[worker.age])
+        self.observer = Observer(self._counts, self._journal)
+        self._journal.start(self._counts.line_dropped)
+
+    def _worker_exit(self, _arbiter: object, _worker: object) -> None:
+        if self._ledger is not None:
+            self._ledger.close()
+        self._journal.stop()
+
+    def _after_exit(self, _arbiter: object, worker: GunicornWorker) -> None:
+        self._blocks.give_back(self._block_of.pop(worker.age))
 
 
 def _default_signals() -> None:

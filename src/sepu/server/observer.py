@@ -1,0 +1,29 @@
+"""Who hears of every reply in a worker."""
+
+import time
+
+from sepu.http.observer import RequestObserver
+from sepu.http.replies import Reply
+from sepu.server.journal import Journal
+from sepu.server.metrics import Counts
+
+
+class Observer(RequestObserver):
+    """Counts replies and writes a line for each."""
+
+    def __init__(self, counts: Counts, journal: Journal) -> None:
+        self._counts = counts
+        self._journal = journal
+
+    def replied(
+        self,
+        request_id: str,
+        reply: Reply,
+        route: str | None = None,
+        account: str | None = None,
+        started: float | None = None,
+    ) -> None:
+        """A reply was made."""
+        seconds = None if started is None else time.perf_counter() - started
+        self._counts.replied(reply, route, seconds)
+        self._journal.request(request_id, reply, route, account or reply.account, seconds)
