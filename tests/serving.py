@@ -153,6 +153,7 @@ def serving(
     unix: bool = False,
     address: str | None = None,
     program: Sequence[str | Path] = (SEPU,),
+    options: Sequence[str] = (),
 ) -> Iterator[Server]:
     """Runs `sepu serve` until the block ends, then stops it gracefully; without a URL on an embedded database."""
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
@@ -163,7 +164,7 @@ def serving(
         log = Path(directory) / "log"
         with log.open("w") as output:
             process = subprocess.Popen(
-                [*program, "serve", "--worker", worker, "--workers", str(workers), *where],
+                [*program, "serve", "--worker", worker, "--workers", str(workers), *where, *options],
                 env={**os.environ, **({"SEPU_DATABASE_URL": database_url} if database_url else {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,

@@ -3,6 +3,7 @@
 import base64
 import subprocess
 import tempfile
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +11,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from psycopg import sql
-from tests.serving import WORKERS, Server, serving, until_closed, why_not
+from tests.serving import WORKERS, Server, free_port, serving, until_closed, why_not
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts, keys
@@ -24,6 +25,7 @@ class Place:
     """A server on a database of its own, whose log can be read."""
 
     server: Server
+    metrics: str
     connection: psycopg.Connection
     postgres_log: Path
 
@@ -32,13 +34,14 @@ class Place:
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     if reason := why_not(request.param):
         pytest.skip(reason)
+    metrics = f"127.0.0.1:{free_port()}"
     with (
         tempfile.TemporaryDirectory(prefix="sepu-") as directory,
         database(None, Path(directory)) as url,
-        serving(request.param, url, workers=1) as server,
+        serving(request.param, url, workers=1, options=["--metrics-bind", metrics]) as server,
         connect(url) as connection,
     ):
-        yield Place(server, connection, Path(directory) / "postgres.log")
+        yield Place(server, metrics, connection, Path(directory) / "postgres.log")
 
 
 def forms(api_key: str) -> list[bytes]:
@@ -151,6 +154,8 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
     accounts.revoke_key(connection, issued.key_id)
     again("unauthorized")
 
+    with urllib.request.urlopen(f"http://{place.metrics}/metrics", timeout=30) as scrape:
+        metrics = scrape.read()
     log, postgres_log = place.server.log.read_bytes(), place.postgres_log.read_bytes()
     assert b"ledger unavailable: CheckViolation 23514" in log
     assert b"nothing" in postgres_log
@@ -160,10 +165,11 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
         "tables": everything_stored(connection),
         "answers": said,
         "titles": titles(place.server),
+        "metrics": metrics,
     }
     assert [where for where, text in searched.items() for form in forms(issued.api_key) if form in text] == []
-    for text in (log, said, searched["titles"]):
+    for text in (log, said, searched["titles"], metrics):
         assert b"Bearer " not in text
         assert IDEMPOTENCY_KEY.encode() not in text
     assert issued.account_id.encode() in log  # public, and of no use without the secret
-    assert issued.account_id.encode() not in searched["titles"]
+    assert issued.account_id.encode() not in searched["titles"] + metrics

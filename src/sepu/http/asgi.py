@@ -90,7 +90,7 @@ class _Lifespan:
 
 def create_app(
     service: Service, ledger: AsyncLedger, sender: Sender | None = None
-) -> falcon.asgi.App[_Request, Response]:
+) -> "falcon.asgi.App[_Request, Response]":
     """Wires the service to Falcon. The application opens and closes the ledger with its lifespan."""
     sender = sender or Sender()
     app = falcon.asgi.App(middleware=[_Lifespan(ledger)], request_type=_Request)

@@ -81,7 +81,7 @@ class _Ready(_Resource):
         self._sender.send(HEALTHY if self._ledger.ready() else NOT_READY, req, resp)
 
 
-def create_app(service: Service, ledger: Ledger, sender: Sender | None = None) -> falcon.App[_Request, Response]:
+def create_app(service: Service, ledger: Ledger, sender: Sender | None = None) -> "falcon.App[_Request, Response]":
     """Wires the service to Falcon, over an opened ledger."""
     sender = sender or Sender()
     app = falcon.App(request_type=_Request)

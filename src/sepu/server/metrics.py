@@ -37,7 +37,7 @@ _SECONDS = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0
 _SIZES = tuple(2.0**power for power in range(MAX_JOINED.bit_length()))
 # Those that Postgres can be expected to name, and those that it cannot: no answer, or no connection.
 _SQLSTATE_CLASSES = (
-    *("08", "22", "23", "25", "26", "28", "34", "3D", "40", "42", "53", "54", "55", "57", "58", "XX"),
+    *("08", "22", "23", "25", "26", "28", "34", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "XX"),
     "none",
     OTHER,
 )

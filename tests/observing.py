@@ -1,0 +1,55 @@
+"""Reads what a server tells of itself: its log, and what it tells Prometheus."""
+
+import json
+import time
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+from prometheus_client.parser import text_string_to_metric_families
+from tests.serving import START_SECONDS
+
+Labels = tuple[tuple[str, str], ...]
+Samples = dict[tuple[str, Labels], float]
+
+
+def scrape(metrics: str) -> str:
+    """What Prometheus would read at `HOST:PORT`."""
+    with urllib.request.urlopen(f"http://{metrics}/metrics", timeout=30) as answer:
+        text: str = answer.read().decode()
+    return text
+
+
+def samples(metrics: str) -> Samples:
+    """Each sample by its name and labels."""
+    return {
+        (sample.name, tuple(sorted(sample.labels.items()))): sample.value
+        for family in text_string_to_metric_families(scrape(metrics))
+        for sample in family.samples
+    }
+
+
+def sample(metrics: str, name: str, **labels: str) -> float:
+    """The sum of the samples of one name that have these labels."""
+    return sum(
+        value
+        for (found, its), value in samples(metrics).items()
+        if found == name and labels.items() <= dict(its).items()
+    )
+
+
+def records(log: Path, event: str) -> list[dict[str, Any]]:
+    """The whole lines of a log in JSON."""
+    lines = log.read_text().split("\n")[:-1]
+    return [record for line in lines if (record := json.loads(line))["event"] == event]
+
+
+def requests(log: Path, ids: set[str]) -> list[dict[str, Any]]:
+    """The lines of these requests, once they are there."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        found = [record for record in records(log, "request") if record["requestId"] in ids]
+        if len(found) >= len(ids):
+            return found
+        assert time.monotonic() < deadline, (ids, log.read_text())
+        time.sleep(0.05)

@@ -1,0 +1,436 @@
+"""What operators see of a real server: the lines of its log, and its metrics, to the letter."""
+
+import http.client
+import json
+import logging
+import os
+import pty
+import re
+import select
+import shutil
+import signal
+import socket
+import subprocess
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+import psycopg
+import pytest
+from psycopg import sql
+from tests.observing import Labels, records, requests, sample, samples, scrape
+from tests.serving import SEPU, START_SECONDS, WORKERS, Response, Server, free_port, serving, until_closed, why_not
+
+from sepu.cli.database import connect
+from sepu.cli.database import service_url as as_service
+from sepu.http.exchange import new_request_id
+from sepu.http.replies import Reply
+from sepu.metering import accounts, keys
+from sepu.server import journal
+from sepu.server.journal import Journal
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+THREE = b'{"colors":[{"r":1,"g":2,"b":3},{"r":4,"g":5,"b":6},{"r":7,"g":8,"b":9}]}'
+NOBODYS = "b" * 16
+
+
+class Watched(NamedTuple):
+    server: Server
+    metrics: str
+    url: str
+
+
+def until(true: Callable[[], object]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while not true():
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+
+
+@pytest.fixture(params=WORKERS)
+def watched(request: pytest.FixtureRequest, own_url: str) -> Iterator[Watched]:
+    if reason := why_not(request.param):
+        pytest.skip(reason)
+    metrics = f"127.0.0.1:{free_port()}"
+    with serving(request.param, as_service(own_url), options=["--metrics-bind", metrics]) as server:
+        yield Watched(server, metrics, own_url)
+
+
+class Expected(NamedTuple):
+    """Of a request's line."""
+
+    endpoint: str | None
+    status: int
+    error: str | None = None
+    account: str | None = None
+    replayed: bool = False
+    timed: bool = True
+
+
+def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple[Response, Expected]]:
+    """A request of each kind, and what its line should say."""
+    issued = accounts.create_account(connection, "standard")
+    who = issued.account_id
+    bearer = {"Authorization": f"Bearer {issued.api_key}"}
+
+    def metered(key: str, holder: dict[str, str] = bearer) -> dict[str, str]:
+        return {**holder, "Idempotency-Key": key, "Content-Type": "application/json"}
+
+    def match(headers: dict[str, str], body: bytes = THREE) -> Response:
+        return server.request("POST", "/v1/match", headers, body)
+
+    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who)
+    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, replayed=True)
+    yield (
+        match(metered("observed-1"), THREE.replace(b"1", b"2")),
+        Expected("/v1/match", 409, "idempotency_conflict", who),
+    )
+    yield match(bearer), Expected("/v1/match", 400, "idempotency_key_required", who)
+    yield match(metered("observed-2"), b"{"), Expected("/v1/match", 400, "invalid_json", who)
+    yield match(metered("observed-2"), b"{}"), Expected("/v1/match", 422, "invalid_body", who)
+    yield match(metered("observed-2"), b" " * 20_000), Expected("/v1/match", 413, "payload_too_large", who)
+    yield (
+        match({**metered("observed-2"), "Content-Type": "text/plain"}),
+        Expected("/v1/match", 415, "unsupported_media_type", who),
+    )
+    yield server.request("GET", "/v1/search?q=hong", metered("observed-3")), Expected("/v1/search", 200, None, who)
+    yield (
+        server.request("GET", "/v1/search?q=hong", metered("observed-3")),
+        Expected("/v1/search", 200, None, who, replayed=True),
+    )
+    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 200, None, who)
+    yield server.request("GET", "/v1/library", bearer), Expected("/v1/library", 200, None, who)
+    yield server.request("GET", "/v1/library"), Expected("/v1/library", 401, "unauthorized")
+    stranger = {"Authorization": f"Bearer {keys.new_key(NOBODYS)}"}
+    yield server.request("GET", "/v1/library", stranger), Expected("/v1/library", 401, "unauthorized", NOBODYS)
+    yield server.request("DELETE", "/v1/match", bearer), Expected("/v1/match", 405, "method_not_allowed")
+    yield server.request("GET", "/metrics"), Expected(None, 404, "not_found")
+    yield server.request("GET", "/healthz"), Expected("/healthz", 200)
+    yield server.request("GET", "/readyz"), Expected("/readyz", 200)
+
+    accounts.set_plan(connection, "spent", match_limit=0, search_limit=0, requests_per_minute=1)
+    poor = accounts.create_account(connection, "spent")
+    holder = {"Authorization": f"Bearer {poor.api_key}"}
+    yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "quota_exceeded", poor.account_id)
+    yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "rate_limited", poor.account_id)
+    accounts.set_status(connection, who, "suspended")
+    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 403, "account_unavailable", who)
+    accounts.set_status(connection, who, "active")
+
+    # The functions are gone, for the database a syntax error of ours.
+    connection.execute("alter schema sepu rename to gone")
+    yield match(metered("observed-4")), Expected("/v1/match", 503, "usage_commit_failed", who)
+    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 500, "internal_error", who)
+    yield server.request("GET", "/readyz"), Expected("/readyz", 503, "not_ready")
+    connection.execute("alter schema gone rename to sepu")
+
+    if server.worker != "meinheld":  # its proxy refuses this
+        with server.socket() as raw:
+            raw.sendall(b"sepu_secret?q=secret\r\n\r\n")
+            yield parsed(until_closed(raw)), Expected(None, 400, "bad_request", timed=False)
+
+
+def parsed(answer: bytes) -> Response:
+    head, _, body = answer.partition(b"\r\n\r\n")
+    first, *lines = head.decode().split("\r\n")
+    return Response(int(first.split()[1]), {n.lower(): v for n, v in (line.split(": ", 1) for line in lines)}, body)
+
+
+def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watched) -> None:
+    server, metrics, url = watched
+    before = samples(metrics)
+    with connect(url) as connection:
+        kinds = list(every_kind(server, connection))
+
+    by_id = {response.headers["x-request-id"]: expected for response, expected in kinds}
+    assert [response.status for response, _ in kinds] == [expected.status for _, expected in kinds]
+    lines = requests(server.log, set(by_id))
+    assert len(lines) == len(kinds)
+    for line in lines:
+        expected = by_id[line["requestId"]]
+        when, took = datetime.fromisoformat(line.pop("time")), line.pop("durationMs")
+        assert timedelta(0) <= datetime.now(UTC) - when < timedelta(minutes=5)
+        assert 0 < took < 60_000 if expected.timed else took is None
+        assert line.pop("pid") in server.workers()
+        assert line == {
+            "level": "error" if expected.status >= 500 else "info",
+            "event": "request",
+            "requestId": line["requestId"],
+            "account": expected.account,
+            "endpoint": expected.endpoint,
+            "status": expected.status,
+            "error": expected.error,
+            "replayed": expected.replayed,
+        }
+
+    after = samples(metrics)
+    wanted: Counter[tuple[str, Labels]] = Counter()
+    for _, (endpoint, status, error, _, _, _) in kinds:
+        wanted["sepu_http_requests_total", (("endpoint", endpoint or "other"), ("status", str(status)))] += 1
+        if endpoint:
+            labels: Labels = (("endpoint", endpoint), ("status_class", f"{status // 100}xx"))
+            wanted["sepu_http_request_duration_seconds_count", labels] += 1
+        if error:
+            wanted["sepu_http_refusals_total", (("code", error),)] += 1
+    for meter, units in (("color_match", 3), ("color_search", 1)):
+        wanted["sepu_units_charged_total", (("meter", meter),)] = units
+        wanted["sepu_replays_total", (("meter", meter),)] = 1
+    # The ledger said nothing to three, was not asked by what has no route, no key or no need of it.
+    unasked = [e for _, e in kinds if e.endpoint in {None, "/healthz"} or e.error == "method_not_allowed"]
+    calls = len(kinds) - len(unasked) - 1 - 3
+    wanted["sepu_ledger_call_commands_count", ()] = wanted["sepu_ledger_call_commands_sum", ()] = calls
+    wanted["sepu_ledger_call_commands_bucket", (("le", "1.0"),)] = calls
+    found = {key: after[key] - before[key] for key in after if after[key] != before.get(key, 0)}
+    for (name, labels), value in found.items():
+        if name.removesuffix("_bucket").removesuffix("_sum") == "sepu_http_request_duration_seconds":
+            continue
+        if name in {"sepu_database_connections_opened_total", "sepu_workers", "sepu_database_errors_total"}:
+            continue
+        if name == "sepu_ledger_call_commands_bucket":
+            assert value == calls
+            continue
+        assert wanted[name, labels] == value, (name, labels)
+    assert {key: value for key, value in wanted.items() if found.get(key) != value} == {}
+    failed = {dict(its)["sqlstate_class"]: value for (name, its), value in found.items() if "database_errors" in name}
+    assert failed.keys() <= {"3F", "42"}  # no such schema, no such function
+    assert sum(failed.values()) == 3
+
+
+def workers(server: Server) -> set[int]:
+    """The workers that live; `Server.workers` finds the process that tells the metrics too."""
+    booted = {int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", server.log.read_text())}
+    return booted & set(server.workers())
+
+
+def test_a_killed_workers_counts_stay_and_its_state_goes(watched: Watched) -> None:
+    server, metrics, url = watched
+    in_progress = "sepu_ledger_commands_in_progress"
+    with connect(url) as connection, connect(url) as locking, ThreadPoolExecutor() as threads:
+        bearer = {"Authorization": f"Bearer {accounts.create_account(connection, 'standard').api_key}"}
+
+        def charge(key: str) -> int:
+            headers = {**bearer, "Idempotency-Key": key, "Content-Type": "application/json"}
+            with suppress(OSError, http.client.HTTPException):
+                return server.request("POST", "/v1/match", headers, THREE).status
+            return 0
+
+        assert [charge(f"before-{number}") for number in range(6)] == [200] * 6
+        caught = 0.0
+        while not caught:  # a command that waits for a lock, as it does for up to a second
+            with locking.transaction():
+                locking.execute("lock table sepu.usage in exclusive mode")
+                waiting = threads.submit(charge, new_request_id())
+                while not waiting.done() and not (caught := sample(metrics, in_progress)):
+                    pass
+                if caught:
+                    for pid in workers(server):
+                        os.kill(pid, signal.SIGKILL)
+        before = samples(metrics)
+        until(lambda: sample(metrics, "sepu_workers_started_total") == 4 and sample(metrics, "sepu_workers") == 2)
+        assert sample(metrics, in_progress) == 0
+        until(lambda: charge("after-000") == 200)
+        after = samples(metrics)
+    counters = [key for key in before if not key[0].endswith(("_progress", "_workers", "_info"))]
+    assert [key for key in counters if after[key] < before[key]] == []
+    units = ("sepu_units_charged_total", (("meter", "color_match"),))
+    assert before[units] == 18
+    assert after[units] == 21
+
+
+def test_metrics_are_told_while_all_workers_are_stuck_and_end_with_the_master(own_url: str) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    with serving("asgi", as_service(own_url), options=["--metrics-bind", metrics]) as server:
+        stuck = workers(server)
+        for pid in stuck:
+            os.kill(pid, signal.SIGSTOP)
+        assert sample(metrics, "sepu_workers") == 2
+        server.process.kill()
+        for pid in stuck:
+            os.kill(pid, signal.SIGKILL)
+        server.process.wait()
+
+        def gone() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", int(metrics.rpartition(":")[2]))) != 0
+
+        until(gone)
+
+
+def test_an_outage_is_counted_and_logged(database_url: str, own_url: str) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    with connect(own_url) as connection:
+        issued = accounts.create_account(connection, "standard")
+        name = connection.info.dbname
+    with serving("asgi", as_service(own_url), workers=1, options=["--metrics-bind", metrics]) as server:
+        with connect(database_url) as root:
+            root.execute(sql.SQL("alter database {} allow_connections false").format(sql.Identifier(name)))
+            root.execute(
+                "select pg_terminate_backend(pid) from pg_stat_activity where datname = %s and pid <> pg_backend_pid()",
+                [name],
+            )
+        headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": "outage-0001"}
+        answer = server.request("GET", "/v1/search?q=hong", headers)
+        assert (answer.status, answer.error) == (503, "usage_commit_failed")
+        (line,) = requests(server.log, {answer.headers["x-request-id"]})
+        assert (line["level"], line["status"], line["error"]) == ("error", 503, "usage_commit_failed")
+        said = {record["message"] for record in records(server.log, "log") if record["logger"] == "sepu.ledger"}
+        assert said
+        assert all(message.startswith("ledger unavailable: ") for message in said)
+        assert sample(metrics, "sepu_database_errors_total") > 0
+        assert sample(metrics, "sepu_workers", database="fails") == 1
+        assert sample(metrics, "sepu_units_charged_total") == 0
+
+
+def test_a_log_that_nobody_reads_delays_no_answer_and_lines_stay_whole(own_url: str, tmp_path: Path) -> None:
+    fifo = tmp_path / "log"
+    os.mkfifo(fifo)
+    reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    ids = set()
+    program = ("/bin/sh", "-c", f'exec "$0" "$@" 2>{fifo}', SEPU)
+    with serving("asgi", as_service(own_url), program=program) as server:
+        for _ in range(4):  # so that both workers have some
+            server.hang_up()
+            for _ in range(150):  # of some 230 bytes: twice what the pipe holds
+                ids.add(server.request("GET", "/healthz", keep=True).headers["x-request-id"])
+        assert server.request("GET", "/readyz").status == 200
+        os.set_blocking(reading, True)
+        read = b""
+        while sum(requested in read.decode() for requested in ids) < len(ids):
+            read += os.read(reading, 1 << 16)
+        threading.Thread(target=drain, args=[reading], daemon=True).start()
+    *lines, _ = read.split(b"\n")
+    found = [json.loads(line) for line in lines]
+    assert ids <= {record.get("requestId") for record in found}
+    assert len({record["pid"] for record in found if record["event"] == "request"}) == 2
+
+
+def drain(descriptor: int) -> None:
+    while os.read(descriptor, 1 << 16):
+        pass
+
+
+def line(number: int = 0) -> tuple[str, Reply, str, str, float]:
+    return f"{number:032}", Reply(200, replayed=True), "/v1/match", NOBODYS, 0.0012349
+
+
+def test_what_does_not_fit_any_more_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "_WAITING_LINES", 100)
+    reading, writing = os.pipe()
+    os.set_blocking(writing, False)
+    with suppress(BlockingIOError):
+        while os.write(writing, bytes(4096)):
+            pass
+    os.set_blocking(writing, True)
+    dropped: list[None] = []
+    log = Journal("json", descriptor=writing)
+    log.start(lambda: dropped.append(None))
+    for number in range(300):
+        log.request(*line(number))
+    assert 180 <= len(dropped) <= 200  # up to a batch of 20 is on its way
+    read = b""
+    while f"{299 - len(dropped):032}".encode() not in read:
+        read += os.read(reading, 1 << 16)
+    log.stop()
+    os.close(writing)
+
+
+def test_a_terminal_gets_text_and_anything_else_json() -> None:
+    master, terminal = pty.openpty()
+    Journal("auto", descriptor=terminal).request(*line())
+    assert re.fullmatch(
+        rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[\d+\] \[INFO\] 200 /v1/match 1.2 ms replayed b{16} 0{32}\r\n",
+        os.read(master, 4096),
+    )
+    reading, writing = os.pipe()
+    for log_format in ("auto", "text"):
+        Journal(log_format, descriptor=writing).request(*line())
+    as_json, as_text, _ = os.read(reading, 4096).split(b"\n")
+    assert json.loads(as_json)["durationMs"] == 1.234
+    assert as_text.endswith(b"0" * 32)
+    Journal("json", requests=False, descriptor=writing).request(*line())
+    os.close(writing)
+    assert os.read(reading, 4096) == b""
+    for descriptor in (master, terminal, reading):
+        os.close(descriptor)
+
+
+def test_a_long_message_still_is_one_write() -> None:
+    reading, writing = os.pipe()
+    log = Journal("json", descriptor=writing)
+    log.emit(logging.makeLogRecord({"name": "x", "levelname": "ERROR", "msg": "first\n" + "y\n" * 9000 + "last"}))
+    read = os.read(reading, 1 << 16)
+    assert len(read) <= select.PIPE_BUF
+    message = json.loads(read)["message"]
+    assert (message[:5], message[-4:]) == ("first", "last")
+    for descriptor in (reading, writing):
+        os.close(descriptor)
+
+
+@pytest.mark.parametrize("bind", ["9100", "127.0.0.1:", "127.0.0.1:99999", "nowhere.invalid:9100", "TAKEN"])
+def test_an_address_that_cannot_be_had_is_refused(database_url: str, bind: str) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        if bind == "TAKEN":
+            bind = f"127.0.0.1:{taken.getsockname()[1]}"
+        done = subprocess.run(
+            [SEPU, "serve", "--port", str(free_port()), "--metrics-bind", bind, "--database-url", database_url],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert done.returncode == 1
+    assert bind in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def expressions(found: object) -> Iterator[str]:
+    """Every `expr` in a file of rules or of a dashboard."""
+    if isinstance(found, dict):
+        for name, value in found.items():
+            if name in {"expr", "definition"}:
+                yield value
+            else:
+                yield from expressions(value)
+    elif isinstance(found, list):
+        for item in found:
+            yield from expressions(item)
+
+
+def test_dashboard_and_alerts_name_what_there_is(watched: Watched) -> None:
+    with connect(watched.url) as connection:
+        for _ in every_kind(watched.server, connection):
+            pass
+    text = scrape(watched.metrics)
+    told: set[str] = {name for name, _ in samples(watched.metrics)}
+    dashboard = json.loads((DEPLOY / "grafana" / "sepu.json").read_text("utf-8"))
+    alerts = msgspec.yaml.decode((DEPLOY / "prometheus" / "alerts.yml").read_bytes())
+    for found in (dashboard, alerts):
+        used = {name for expression in expressions(found) for name in re.findall(r"\bsepu_\w+", expression)}
+        assert used - told == set()
+        assert len(used) > 5
+    families = set(re.findall(r"^# TYPE (\w+)", text, re.MULTILINE))
+    documented = (ROOT / "docs" / "observe.md").read_text("utf-8")
+    assert [name for name in families if f"`{name}`" not in documented] == []
+    names = [rule["alert"] for rule in alerts["groups"][0]["rules"]]
+    assert [name for name in names if f"### {name}" not in documented] == []
+
+
+@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool (Debian: apt install prometheus)")
+def test_prometheus_takes_the_alerts_and_the_metrics(own_url: str) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    with serving("asgi", as_service(own_url), options=["--metrics-bind", metrics]):
+        text = scrape(metrics)
+    rules = ["promtool", "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")]
+    for command, given in ((rules, ""), (["promtool", "check", "metrics"], text)):
+        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+        assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
