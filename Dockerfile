@@ -1,0 +1,45 @@
+# The service without a database, for production:   docker build -t sepu .
+# With a Postgres of its own, to try it:             docker build -t sepu-demo --build-arg REQUIREMENTS=embedded .
+# The base is pinned by its tag; pin it by the digest that you tested with (@sha256:...), and rebuild for its updates.
+
+FROM python:3.13-slim-bookworm AS build
+RUN apt-get update \
+    && apt-get install --yes --no-install-recommends gcc libc6-dev \
+    && rm -rf /var/lib/apt/lists/*
+WORKDIR /build
+# What comes from outside has a hash, and stays in a layer of its own when only the code changes.
+ARG REQUIREMENTS=server
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=ignore
+COPY requirements/build.txt requirements/${REQUIREMENTS}.txt requirements/
+RUN pip install --require-hashes --only-binary :all: -r requirements/build.txt \
+    && pip wheel --require-hashes --no-build-isolation -r requirements/${REQUIREMENTS}.txt --wheel-dir wheels
+COPY pyproject.toml setup.py MANIFEST.in README.md LICENSE ./
+COPY cext cext
+COPY data data
+COPY src src
+RUN pip wheel --no-deps --no-build-isolation --no-index --wheel-dir wheels . \
+    && python -m venv --without-pip /opt/sepu \
+    && pip --python /opt/sepu/bin/python install --no-deps --no-index wheels/*.whl
+
+FROM python:3.13-slim-bookworm
+LABEL org.opencontainers.image.title="sepu" \
+      org.opencontainers.image.description="Matches RGB values against 161 traditional Chinese colours" \
+      org.opencontainers.image.licenses="MIT"
+# Numbers, for volumes and secrets to name. /run/sepu is for a Unix socket, /var/lib/sepu for the embedded Postgres.
+RUN groupadd --gid 10001 sepu \
+    && useradd --uid 10001 --gid sepu --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin sepu \
+    && install --directory --owner sepu --group sepu --mode 0750 /run/sepu /var/lib/sepu
+COPY --from=build /opt/sepu /opt/sepu
+COPY --chmod=0444 deploy/docker/healthcheck.py /opt/sepu/healthcheck.py
+ENV PATH=/opt/sepu/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    PYTHONUNBUFFERED=1 \
+    SEPU_HOST=0.0.0.0 \
+    SEPU_STATE_DIR=/var/lib/sepu
+USER 10001:10001
+WORKDIR /
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=3s --start-period=15s --retries=3 CMD ["python", "-I", "/opt/sepu/healthcheck.py"]
+ENTRYPOINT ["sepu"]
+CMD ["serve"]

@@ -1,0 +1,15 @@
+"""The image's HEALTHCHECK: whether the service answers where its environment says that it listens.
+
+It asks /healthz, not /readyz: a service that waits for its database has nothing to gain from being restarted.
+"""
+
+import os
+import socket
+import sys
+
+bind = os.environ.get("SEPU_BIND", "")
+with socket.socket(socket.AF_UNIX if bind else socket.AF_INET) as connection:
+    connection.settimeout(2)
+    connection.connect(bind.removeprefix("unix:") or ("127.0.0.1", int(os.environ.get("SEPU_PORT", "8000"))))
+    connection.sendall(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n")
+    sys.exit(connection.recv(12, socket.MSG_WAITALL) != b"HTTP/1.1 200")
