@@ -1,0 +1,17 @@
+#!/bin/sh
+# Run once by the image of Postgres, when the cluster is new: the database, the role that owns its schema, and the one
+# that serves. The passwords are those of the service files that both connect with.
+set -eu
+
+password() {
+    sed -n 's/^password=//p' "/run/secrets/$1"
+}
+
+psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \
+    --set owner="$(password owner)" --set service="$(password service)" <<'SQL'
+create role sepu_owner login password :'owner';
+create role sepu_service login password :'service';
+create database sepu owner sepu_owner;
+revoke all on database sepu from public;
+grant connect on database sepu to sepu_service;
+SQL

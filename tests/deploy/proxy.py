@@ -1,0 +1,151 @@
+"""The nginx that we ship, in front of a service: its configuration with other paths, ports and user, nothing else."""
+
+import getpass
+import grp
+import http.client
+import itertools
+import os
+import re
+import shutil
+import socket
+import ssl
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from tests.serving import Server, free_port
+
+PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+OPENSSL = shutil.which("openssl")
+CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx" / "nginx.conf"
+
+_TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
+
+
+def why_not() -> str | None:
+    """Why nginx cannot run here, or None."""
+    if PROGRAM is None:
+        return "nginx is not installed (Debian: apt install nginx)"
+    return None if OPENSSL else "openssl is not installed (Debian: apt install openssl)"
+
+
+class _Socket(ssl.SSLSocket):
+    """Can close its side and still read, which Python's cannot."""
+
+    def shutdown(self, how: int) -> None:
+        socket.socket.shutdown(self, how)
+
+
+class _Tls(http.client.HTTPSConnection):
+    """From an address of its own, so that the limits for one do not hold up the tests."""
+
+    def __init__(self, address: str, source: str, context: ssl.SSLContext, timeout: float) -> None:
+        super().__init__(address, context=context, timeout=timeout, source_address=(source, 0))
+
+
+@dataclass
+class Proxied(Server):
+    """The service behind nginx; `address` is nginx's. Each connection comes from an address of its own."""
+
+    directory: Path = field(kw_only=True)
+    context: ssl.SSLContext = field(kw_only=True)
+    _sources: Iterator[int] = field(default_factory=lambda: itertools.count(2), repr=False)
+
+    def next_source(self) -> str:
+        number = next(self._sources)
+        return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
+
+    def connect(self, timeout: float = 30, source: str | None = None) -> http.client.HTTPConnection:
+        return _Tls(self.address, source or self.next_source(), self.context, timeout)
+
+    def access_log(self) -> str:
+        return (self.directory / "access.log").read_text()
+
+    def error_log(self) -> str:
+        return (self.directory / "error.log").read_text()
+
+
+@contextmanager
+def proxied(*sockets: Path, service: Server | None = None) -> Iterator[Proxied]:
+    """Runs nginx before what listens on these sockets; workers and log are those of the service."""
+    assert PROGRAM is not None
+    with tempfile.TemporaryDirectory(prefix="sepu-nginx-") as name:
+        directory = Path(name)
+        context = _certificate(directory)
+        port = free_port()
+        (directory / "nginx.conf").write_text(rendered(directory, port, sockets))
+        with (directory / "output").open("w") as output:
+            process = subprocess.Popen(
+                [PROGRAM, "-p", str(directory), "-c", str(directory / "nginx.conf"), "-g", "daemon off;"],
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                text=True,
+            )
+        try:
+            _await_listening(process, port, directory / "output")
+            yield Proxied(
+                service.worker if service else "none",
+                f"127.0.0.1:{port}",
+                service.process if service else process,
+                service.log if service else directory / "output",
+                directory=directory,
+                context=context,
+            )
+        finally:
+            process.terminate()
+            process.wait(20)
+
+
+def rendered(directory: Path, port: int, sockets: Sequence[Path]) -> str:
+    """The shipped configuration for a place and a port of a test's own."""
+    text = CONFIGURATION.read_text()
+    temporary = "".join(f"    {kind}_temp_path {directory}/{kind};\n" for kind in _TEMPORARY)
+    servers = "".join(f"        server unix:{path} max_fails=0;\n" for path in sockets)
+    for found, wanted, times in (
+        (r"^user www-data;", f"user {getpass.getuser()} {grp.getgrgid(os.getegid()).gr_name};", 1),
+        (r"^pid /run/nginx\.pid;", f"pid {directory}/nginx.pid;", 1),
+        (r"/var/log/nginx/", f"{directory}/", 3),
+        (r"/etc/nginx/tls/", f"{directory}/", 2),
+        (r"listen 443 ", f"listen 127.0.0.1:{port} ", 1),
+        (r"listen \[::\]:443 ", f"listen 127.0.0.1:{free_port()} ", 1),
+        (r"^http \{\n", f"http {{\n{temporary}", 1),
+        (r"(^ *server unix:.*\n)+", servers, 1),
+    ):
+        text, count = re.subn(found, wanted, text, flags=re.MULTILINE)
+        assert count == times, found
+    return text
+
+
+def _certificate(directory: Path) -> ssl.SSLContext:
+    """Makes a certificate, and what believes in it."""
+    assert OPENSSL is not None
+    chain = directory / "fullchain.pem"
+    subprocess.run(
+        [
+            *(OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
+            *("-subj", "/CN=sepu", "-addext", "subjectAltName=IP:127.0.0.1"),
+            *("-keyout", str(directory / "privkey.pem"), "-out", str(chain)),
+        ],
+        check=True,
+        capture_output=True,
+    )
+    context = ssl.create_default_context(cafile=chain)
+    context.sslsocket_class = _Socket
+    return context
+
+
+def _await_listening(process: subprocess.Popen[str], port: int, output: Path) -> None:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            socket.create_connection(("127.0.0.1", port), 1).close()
+        except OSError:
+            assert process.poll() is None, output.read_text()
+            assert time.monotonic() < deadline, output.read_text()
+            time.sleep(0.05)
+        else:
+            return

@@ -1,0 +1,449 @@
+"""What nginx refuses, bounds and keeps to itself, in front of the real service and of upstreams that do not answer."""
+
+import json
+import re
+import socket
+import ssl
+import threading
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.deploy.proxy import Proxied, proxied
+from tests.fuzz.campaign import Campaign
+from tests.http.test_raw import chunked, everything, exchange, parsed
+from tests.serving import Response, serving, until_closed
+
+from sepu.http.replies import ERRORS
+from sepu.metering import accounts
+
+ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
+BAD, URI, HEAD, TOO_LARGE = "bad_request", "uri_too_long", "headers_too_large", "payload_too_large"
+GET = b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\n"
+POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+
+whoever_serves = pytest.mark.parametrize("server", ["asgi"], indirect=True)  # it does not get there
+
+
+def check_form(status: int, headers: dict[str, str], body: bytes, code: str) -> str:
+    """An error in the contract's form; returns its request id."""
+    request_id = headers["x-request-id"]
+    assert str(uuid.UUID(request_id)) == request_id
+    assert uuid.UUID(request_id).version == 4
+    assert (status, json.loads(body)) == (ERRORS[code][0], {"error": code, "requestId": request_id})
+    assert headers["content-type"] == "application/json"
+    assert headers["cache-control"] == "no-store"
+    assert headers.get("retry-after") == ERRORS[code][1]
+    return request_id
+
+
+def until(holds: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 10
+    while not holds():
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def check(response: Response, code: str) -> str:
+    return check_form(response.status, dict(response.headers), response.body, code)
+
+
+def reached_the_service(server: Proxied, request_id: str) -> bool:
+    """By the access log, which is written when the answer has been sent."""
+    logged: list[dict[str, str]] = []
+
+    def is_logged() -> bool:
+        entries = (json.loads(line) for line in server.access_log().splitlines())
+        logged.extend(entry for entry in entries if entry["request_id"] == request_id)
+        return bool(logged)
+
+    until(is_logged)
+    return bool(logged[0]["upstream_status"])
+
+
+# --- what is no request
+
+
+@whoever_serves
+@pytest.mark.parametrize(
+    ("sent", "code"),
+    [
+        pytest.param(b"\x16\x03\x01\x02\x00\x01\r\n\r\n", BAD, id="tls-in-tls"),
+        pytest.param(b"GET v1/library HTTP/1.1\r\n\r\n", BAD, id="no-slash"),
+        pytest.param(b"GET /v1/\xff HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="non-ascii-path"),
+        pytest.param(b"GET /../.. HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="above-the-root"),
+        pytest.param(b"GET /v1/%zz HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="broken-escape"),
+        pytest.param(b"GET /v1/library HTTP/1.1\r\n\r\n", BAD, id="no-host"),
+        pytest.param(GET + b"Host: other\r\n\r\n", BAD, id="two-hosts"),
+        pytest.param(b"GET /v1/library HTTP/1.1\r\nHost: a b\r\n\r\n", BAD, id="broken-host"),
+        pytest.param(b"GET /v1/library HTTP/2.0\r\nHost: sepu\r\n\r\n", BAD, id="version"),
+        pytest.param(b"get /v1/library HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="method-in-lower-case"),
+        pytest.param(b"CONNECT sepu:443 HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="connect"),
+        pytest.param(GET + b"X : y\r\n\r\n", BAD, id="space-before-colon"),
+        pytest.param(GET + b"X: a\0b\r\n\r\n", BAD, id="nul"),
+        pytest.param(GET + b"X: a\r\n folded\r\n\r\n", BAD, id="folded"),
+        pytest.param(GET + b"Authorization: a\r\nAuthorization: b\r\n\r\n", BAD, id="two-authorizations"),
+        pytest.param(POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", BAD, id="length-and-chunked"),
+        pytest.param(POST + b"Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", BAD, id="chunked-and-length"),
+        pytest.param(POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", BAD, id="two-lengths"),
+        pytest.param(POST + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\n", BAD, id="one-length-twice"),
+        pytest.param(POST + b"Content-Length: -1\r\n\r\n", BAD, id="negative-length"),
+        pytest.param(POST + b"Content-Length: +1\r\n\r\n", BAD, id="signed-length"),
+        pytest.param(POST + b"Content-Length: 1, 1\r\n\r\n", BAD, id="listed-length"),
+        pytest.param(POST + b"Content-Length: 99999999999999999999\r\n\r\n", BAD, id="length-beyond-64-bits"),
+        pytest.param(POST + b"Transfer-Encoding: gzip\r\n\r\n", BAD, id="coding"),
+        pytest.param(POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n", BAD, id="codings"),
+        pytest.param(POST + b"Transfer-Encoding: xchunked\r\n\r\n", BAD, id="nearly-chunked"),
+        pytest.param(POST + b"Transfer-Encoding: chunked\r\n" * 2 + b"\r\n", BAD, id="chunked-twice"),
+        pytest.param(CHUNKED.replace(b"1.1", b"1.0") + b"0\r\n\r\n", BAD, id="chunks-in-http-1.0"),
+        pytest.param(CHUNKED + b"zz\r\n", BAD, id="chunk-size"),
+        pytest.param(CHUNKED + b"-1\r\n", BAD, id="negative-chunk"),
+        pytest.param(CHUNKED + b"10000000000000001\r\nx", BAD, id="chunk-beyond-64-bits"),
+        pytest.param(CHUNKED + b"1\r\nxyz", BAD, id="chunk-end"),
+        pytest.param(b"GET /v1/search?q=" + b"a" * 9000 + b" HTTP/1.1\r\nHost: sepu\r\n\r\n", URI, id="long-uri"),
+        pytest.param(GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", HEAD, id="long-header"),
+        pytest.param(GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 4000) for n in range(9)) + b"\r\n", HEAD, id="head"),
+        pytest.param(POST + b"Content-Length: 65537\r\n\r\n", TOO_LARGE, id="long-body"),
+        pytest.param(CHUNKED + b"ffff\r\n" + b"a" * 65535 + b"\r\n2\r\naa\r\n", TOO_LARGE, id="long-chunks"),
+    ],
+)
+def test_what_is_no_request_ends_at_nginx(server: Proxied, sent: bytes, code: str) -> None:
+    status, headers, body = parsed(everything(server, sent))
+    request_id = check_form(status, headers, body, code)
+    assert headers["connection"] == "close"
+    assert headers["server"] == "nginx"
+    assert not reached_the_service(server, request_id)
+
+
+@whoever_serves
+def test_http_0_9_gets_no_answer(server: Proxied) -> None:
+    assert everything(server, b"GET /v1/library\r\n") == b""
+
+
+@whoever_serves
+@pytest.mark.parametrize(
+    ("method", "target", "code", "allow"),
+    [
+        ("BREW", "/v1/match", "method_not_allowed", "POST"),
+        ("BREW", "/v1/search?q=tao", "method_not_allowed", "GET"),
+        ("TRACE", "/v1/usage", "method_not_allowed", "GET"),
+        ("BREW", "/v1/nothing", "not_found", None),
+    ],
+)
+def test_methods_that_nobody_knows_end_at_nginx(
+    server: Proxied, method: str, target: str, code: str, allow: str | None
+) -> None:
+    response = server.request(method, target)
+    assert not reached_the_service(server, check(response, code))
+    assert response.headers.get("allow") == allow
+
+
+def test_wishes_for_the_connection_are_nginxs_affair(
+    server: Proxied, issued: accounts.IssuedKey, connection: psycopg.Connection
+) -> None:
+    """meinheld would stumble over some of them."""
+    wishes = (
+        b"Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Version: 13\r\n",
+        b"Upgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nConnection: Upgrade, HTTP2-Settings\r\n",
+        b"Expect: tea\r\n",
+        b"Expect: 100-continue\r\n",
+        b"TE: trailers\r\nTrailer: X\r\n",
+    )
+    for number, wish in enumerate(wishes):
+        framing = b"Transfer-Encoding: chunked\r\n" + wish[:-2]
+        body = chunked(ONE)[:-2] + b"X: y\r\n\r\n"  # a trailer
+        answer = exchange(server, issued, framing, body).removeprefix(b"HTTP/1.1 100 Continue\r\n\r\n")
+        assert answer.startswith(b"HTTP/1.1 200"), answer
+        assert (b"idempotency-replayed: true" in answer.lower()) == bool(number)
+    assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 1
+
+
+def test_absolute_targets_name_the_same_resource(server: Proxied, issued: accounts.IssuedKey) -> None:
+    head = b"GET https://sepu.example%b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
+    for target, status in ((b"/v1/usage", 200), (b"/v1/library?x=1", 200), (b"/v1/usag", 404), (b"", 404)):
+        assert parsed(everything(server, head % (target, issued.api_key.encode())))[0] == status
+
+
+# To a POST without a version nginx says no more than the body.
+HTTP_0_9 = re.compile(r"(?s)a broken answer b'(.*\})?\{\"error\":\"bad_request\",\"requestId\":\"[0-9a-f-]{36}\"\}' to")
+
+
+def test_hostile_clients(server: Proxied, connection: psycopg.Connection) -> None:
+    report = Campaign(server, connection, seed_=1, hang=10).run(5)
+    assert not [text for text in report.violations if not HTTP_0_9.match(text)], str(report)
+    assert (report.deaths, report.hangs) == (0, 0), str(report)
+
+
+# --- who asks too much
+
+
+@whoever_serves
+def test_an_address_that_asks_too_much(server: Proxied, issued: accounts.IssuedKey) -> None:
+    connection = server.connect()
+    found: dict[int, int] = {}
+    for _ in range(300):
+        connection.request("GET", "/nowhere", headers={"Authorization": f"Bearer {issued.api_key}"})
+        answer = connection.getresponse()
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        body = answer.read()
+        found[answer.status] = found.get(answer.status, 0) + 1
+        if answer.status == 429:
+            assert not reached_the_service(server, check_form(429, headers, body, "rate_limited"))
+            break
+    connection.close()
+    assert found[404] > 100
+    assert found[429] == 1, "the limit did not come"
+    assert server.request("GET", "/healthz").status == 200  # from another address
+
+
+@pytest.mark.usefixtures("nginx")
+def test_what_the_service_is_told_of_a_client(tmp_path: Path) -> None:
+    """Its address is nginx's word, not its own."""
+    with ExitStack() as stack:
+        taken = stack.enter_context(silent(tmp_path / "socket"))
+        server = stack.enter_context(proxied(tmp_path / "socket"))
+        raw = stack.enter_context(server.socket())
+        claims = b"X-Forwarded-For: 203.0.113.7\r\nx-forwarded-for: 203.0.113.8\r\nX_Forwarded_For: 203.0.113.9\r\n"
+        raw.sendall(GET + claims + b"Connection: keep-alive, Upgrade\r\nUpgrade: h2c\r\nTE: trailers\r\nX: y\r\n\r\n")
+        address = raw.getsockname()[0]
+        until(lambda: bool(taken))
+        taken[0].settimeout(10)
+        told = taken[0].recv(65536)
+    assert told == b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\nX-Forwarded-For: %b\r\n\r\n" % address.encode()
+
+
+# --- what is written down
+
+
+def test_no_log_has_a_key_or_a_question(server: Proxied, issued: accounts.IssuedKey) -> None:
+    key = issued.api_key
+    bearer = {"Authorization": f"Bearer {key}", "Idempotency-Key": "log-secret-1"}
+    server.request("GET", "/v1/search?q=taohong", bearer)
+    server.request("GET", f"/v1/search?q={key}", bearer)
+    server.request("GET", f"/{key}", bearer)
+    server.request(key, "/v1/library", bearer)
+    everything(server, GET + f"Authorization : Bearer {key}\r\n\r\n".encode())
+    everything(server, GET + f"X: {key}\0\r\n\r\n".encode())
+    everything(server, f"GET {key} HTTP/1.1\r\n\r\n".encode())
+    everything(server, GET.replace(b"sepu", key.encode() + b" x") + b"\r\n")
+    last = server.request("GET", "/v1/usage", bearer)
+    assert reached_the_service(server, last.headers["x-request-id"])
+    for text in (server.access_log(), server.error_log(), server.log.read_text()):
+        for secret in (key, key[-20:], "taohong", "log-secret-1"):
+            assert secret not in text
+    entry = json.loads(server.access_log().splitlines()[-1])
+    assert (entry["method"], entry["route"], entry["status"]) == ("GET", "/v1/usage", 200)
+    assert entry["request_id"] == last.headers["x-request-id"]
+
+
+# --- TLS
+
+
+@whoever_serves
+def test_tls(server: Proxied) -> None:
+    host, _, port = server.address.rpartition(":")
+
+    def shake(version: ssl.TLSVersion, ciphers: str = "DEFAULT@SECLEVEL=0") -> tuple[str | None, str | None]:
+        context = ssl.create_default_context(cafile=str(server.directory / "fullchain.pem"))
+        context.set_ciphers(ciphers)
+        context.minimum_version = context.maximum_version = version
+        context.set_alpn_protocols(["h2", "http/1.1"])
+        with socket.create_connection((host, int(port))) as raw, context.wrap_socket(raw, server_hostname=host) as tls:
+            return tls.version(), tls.selected_alpn_protocol()
+
+    assert shake(ssl.TLSVersion.TLSv1_3) == ("TLSv1.3", "h2")
+    assert shake(ssl.TLSVersion.TLSv1_2) == ("TLSv1.2", "h2")
+    with pytest.raises(ssl.SSLError):
+        shake(ssl.TLSVersion.TLSv1_2, "AES128-SHA:AES256-GCM-SHA384")  # without forward secrecy
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"), pytest.raises(ssl.SSLError):
+        shake(ssl.TLSVersion.TLSv1_1)
+
+
+@whoever_serves
+def test_a_request_in_clear_is_refused(server: Proxied) -> None:
+    host, _, port = server.address.rpartition(":")
+    with socket.create_connection((host, int(port))) as raw:
+        raw.sendall(GET + b"\r\n")
+        status, headers, body = parsed(until_closed(raw))
+    check_form(status, headers, body, "bad_request")
+
+
+def test_http_2(server: Proxied, issued: accounts.IssuedKey) -> None:
+    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
+        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+    def literal(name: bytes, value: bytes) -> bytes:
+        assert len(name) < 127
+        assert len(value) < 127
+        return b"\x10" + bytes([len(name)]) + name + bytes([len(value)]) + value
+
+    fields = {b":method": b"GET", b":scheme": b"https", b":path": b"/v1/library", b":authority": b"sepu"}
+    fields[b"authorization"] = f"Bearer {issued.api_key}".encode()
+    request = frame(1, 5, 1, b"".join(literal(name, value) for name, value in fields.items()))
+    context = ssl.create_default_context(cafile=str(server.directory / "fullchain.pem"))
+    context.set_alpn_protocols(["h2"])
+    host, _, port = server.address.rpartition(":")
+    body = b""
+    with socket.create_connection((host, int(port)), 20) as raw, context.wrap_socket(raw, server_hostname=host) as tls:
+        tls.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + request)
+        stream = tls.makefile("rb")
+        while True:
+            head = stream.read(9)
+            payload = stream.read(int.from_bytes(head[:3], "big"))
+            if head[3] == 0:
+                body += payload
+            if head[3] in {0, 1} and head[4] & 1:
+                break
+    assert json.loads(body)["recordCount"] == 161
+
+
+# --- upstreams that are no help
+
+
+@contextmanager
+def silent(path: Path) -> Iterator[list[socket.socket]]:
+    """Listens, and collects connections without a word."""
+    taken: list[socket.socket] = []
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(str(path))
+        listener.listen(512)
+
+        def accept() -> None:
+            try:
+                while True:
+                    taken.append(listener.accept()[0])
+            except OSError:
+                return
+
+        thread = threading.Thread(target=accept)
+        thread.start()
+        try:
+            yield taken
+        finally:
+            listener.shutdown(socket.SHUT_RDWR)
+            thread.join()
+            for one in taken:
+                one.close()
+
+
+@pytest.mark.usefixtures("nginx")
+@pytest.mark.parametrize("how", ["absent", "refusing", "hanging-up"])
+def test_without_a_service(tmp_path: Path, how: str) -> None:
+    with ExitStack() as stack:
+        path = tmp_path / "socket"
+        if how == "refusing":
+            with socket.socket(socket.AF_UNIX) as listener:
+                listener.bind(str(path))
+        elif how == "hanging-up":
+            listener = stack.enter_context(socket.socket(socket.AF_UNIX))
+            listener.bind(str(path))
+            listener.listen(0)
+            threading.Thread(target=_hang_up, args=(listener,)).start()
+            stack.callback(listener.shutdown, socket.SHUT_RDWR)
+        server = stack.enter_context(proxied(path))
+        check(server.request("POST", "/v1/match", {"Content-Type": "application/json"}, ONE), "usage_commit_failed")
+        check(server.request("GET", "/v1/search?q=tao"), "usage_commit_failed")
+        check(server.request("GET", "/v1/search"), "usage_commit_failed")
+        check(server.request("GET", "/v1/usage"), "internal_error")
+        check(server.request("GET", "/v1/library?x"), "internal_error")
+        check(server.request("GET", "/readyz"), "not_ready")
+        check(server.request("BREW", "/v1/match"), "method_not_allowed")
+
+
+def _hang_up(listener: socket.socket) -> None:
+    try:
+        while True:
+            connection, _ = listener.accept()
+            connection.recv(1)
+            connection.close()
+    except OSError:
+        return
+
+
+@pytest.mark.usefixtures("nginx")
+def test_slow_clients_do_not_reach_the_service(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        taken = stack.enter_context(silent(tmp_path / "socket"))
+        server = stack.enter_context(proxied(tmp_path / "socket"))
+        slow = []
+        for started in (b"", b"GET /v1/lib", GET, POST + b"Content-Length: 36\r\n\r\n" + ONE[:9], CHUNKED + b"24\r\n{"):
+            raw = stack.enter_context(server.socket())
+            raw.sendall(started)
+            slow.append(raw)
+        start = time.monotonic()
+        assert [until_closed(raw, 30) for raw in slow] == [b""] * len(slow)  # nginx hangs up without a word
+        assert 5 < time.monotonic() - start < 25
+        assert not taken
+
+
+@pytest.mark.usefixtures("nginx")
+def test_an_address_with_too_many_requests_at_once(tmp_path: Path) -> None:
+    with ExitStack() as stack:
+        taken = stack.enter_context(silent(tmp_path / "socket"))
+        server = stack.enter_context(proxied(tmp_path / "socket"))
+        for _ in range(100):
+            connection = server.connect(source="127.9.9.9")
+            stack.callback(connection.close)
+            connection.request("GET", "/v1/library")
+        until(lambda: len(taken) == 100)
+        refused = server.connect(source="127.9.9.9")
+        stack.callback(refused.close)
+        refused.request("GET", "/v1/library")
+        answer = refused.getresponse()
+        headers = {name.lower(): value for name, value in answer.getheaders()}
+        check_form(answer.status, headers, answer.read(), "rate_limited")
+        assert len(taken) == 100
+
+
+# --- two instances
+
+
+@pytest.mark.usefixtures("nginx")
+def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
+    tmp_path: Path, service_url: str, connection: psycopg.Connection
+) -> None:
+    accounts.set_plan(connection, "rolling", match_limit=10**6, search_limit=10**6, requests_per_minute=10**6)
+    issued = accounts.create_account(connection, "rolling")
+    paths = [tmp_path / "1.sock", tmp_path / "2.sock"]
+    statuses: list[int] = []
+    stop = threading.Event()
+
+    def ask(server: Proxied, number: int) -> None:
+        made = 0
+        while not stop.is_set():
+            made += 1
+            headers = {
+                "Authorization": f"Bearer {issued.api_key}",
+                "Idempotency-Key": f"rolling-{number}-{made}",
+                "Content-Type": "application/json",
+            }
+            statuses.append(server.request("POST", "/v1/match", headers, ONE).status)
+
+    def instance(path: Path) -> ExitStack:
+        stack = ExitStack()
+        stack.enter_context(serving("asgi", service_url, workers=1, address=f"unix:{path}"))
+        return stack
+
+    with ExitStack() as stack:
+        running = [stack.enter_context(instance(path)) for path in paths]
+        server = stack.enter_context(proxied(*paths))
+        clients = [threading.Thread(target=ask, args=(server, number)) for number in range(4)]
+        for client in clients:
+            client.start()
+        try:
+            for number, path in enumerate(paths):
+                running[number].close()
+                running[number] = stack.enter_context(instance(path))
+                time.sleep(0.5)
+        finally:
+            stop.set()
+            for client in clients:
+                client.join()
+    assert len(statuses) > 100
+    assert set(statuses) == {200}
+    assert accounts.show_usage(connection, issued.account_id).usage[0].committed == len(statuses)
