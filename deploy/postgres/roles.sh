@@ -4,7 +4,7 @@
 set -eu
 
 password() {
-    sed -n 's/^password=//p' "/run/secrets/$1"
+    sed -n 's/^password=//p' "/run/secrets/$1.conf"
 }
 
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \

@@ -1,0 +1,215 @@
+"""The other files of a deployment: as far as they can be run here they are, the rest is read."""
+
+import os
+import re
+import shutil
+import stat
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import yaml
+from psycopg.conninfo import conninfo_to_dict
+from tests.serving import SEPU, serving
+
+from sepu.cli.database import connect
+from sepu.metering import accounts
+from sepu.server import embedded
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+GRACEFUL_SECONDS = 30  # sepu.server.gunicorn
+
+
+def service_headers() -> set[str]:
+    """The request headers that the code reads."""
+    sources = (ROOT / "src" / "sepu" / "http").glob("*.py")
+    return {name for source in sources for name in re.findall(r'get_header\("([^"]+)"\)', source.read_text())}
+
+
+def test_nginx_passes_every_header_that_the_service_reads() -> None:
+    passed = set(re.findall(r"proxy_set_header (\S+) ", (DEPLOY / "nginx" / "nginx.conf").read_text()))
+    assert "Idempotency-Key" in service_headers()
+    assert service_headers() - {"Content-Length"} <= passed  # which nginx makes
+
+
+def test_nginx_knows_every_route() -> None:
+    from sepu.http.routes import ALLOW
+
+    text = (DEPLOY / "nginx" / "nginx.conf").read_text()
+    (pattern,) = re.findall(r'"~(\S+)" \$known;', text)
+    allow = dict(
+        re.findall(r"^ {8}(\S+) (\S+);$", text[text.index("map $route $allow") :].partition("}")[0], re.MULTILINE)
+    )
+    for route, methods in ALLOW.items():
+        assert re.match(pattern.replace("?<known>", "?P<known>"), route), route
+        assert allow.get(route, allow["default"]) == methods
+
+
+# --- containers
+
+
+def compose() -> dict[str, Any]:
+    found: dict[str, Any] = yaml.safe_load((ROOT / "compose.yaml").read_text())
+    return found
+
+
+def seconds(duration: str) -> int:
+    assert duration.endswith("s")
+    return int(duration[:-1])
+
+
+def test_containers_can_do_little() -> None:
+    services = compose()["services"]
+    for name, service in services.items():
+        assert service["read_only"], name
+        assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert "mem_limit" in service, name
+        assert service["user"] not in {"root", "0"}, name
+        assert re.search(r":\d", service["image"]) or service["build"] == ".", name
+        assert "privileged" not in service, name
+        assert not [value for value in service.get("environment", {}).values() if "password=" in str(value)], name
+    assert [name for name, service in services.items() if "ports" in service] == ["nginx"]
+    assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
+    for name in ("service-1", "service-2"):
+        assert services[name]["networks"] == services["postgres"]["networks"]
+        assert seconds(services[name]["stop_grace_period"]) > GRACEFUL_SECONDS
+        path = services[name]["environment"]["SEPU_BIND"]
+        assert f"server {path} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
+
+
+def test_the_image_is_made_of_what_is_let_in() -> None:
+    """Docker is not here: what is copied exists, .dockerignore lets it in, and nothing starts as root."""
+    text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
+    admitted = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE):
+        for source in [word for word in line.split() if not word.startswith("--")][:-1]:
+            path = source.replace("${REQUIREMENTS}", "server")
+            assert (ROOT / path).exists(), path
+            assert any(path == one or path.startswith(f"{one}/") for one in admitted), path
+    assert (ROOT / "requirements" / "embedded.txt").exists()
+    final = text[text.rindex("\nFROM ") :]
+    assert re.findall(r"^USER (\d+):(\d+)$", final, re.MULTILINE) == [("10001", "10001")]
+    assert re.findall(r"^(?:ENTRYPOINT|CMD) \[", final, re.MULTILINE) == ["ENTRYPOINT [", "CMD ["]
+    assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"python:3.13-slim-bookworm"}
+
+
+@pytest.mark.parametrize("unix", [False, True])
+def test_the_health_check(service_url: str, unix: bool) -> None:
+    def healthy(address: str) -> bool:
+        where = "SEPU_BIND" if unix else "SEPU_PORT"
+        environment = {where: address if unix else address.rpartition(":")[2]}
+        program = [sys.executable, "-I", str(DEPLOY / "docker" / "healthcheck.py")]
+        return subprocess.run(program, env=environment, capture_output=True, check=False, timeout=30).returncode == 0
+
+    with serving("asgi", service_url, workers=1, unix=unix) as server:
+        assert healthy(server.address)
+    assert not healthy(server.address)
+
+
+# --- secrets, and the roles of the database
+
+
+@pytest.fixture
+def secrets(tmp_path: Path) -> Path:
+    if shutil.which("openssl") is None:
+        pytest.skip("openssl is not installed (Debian: apt install openssl)")
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    subprocess.run([tmp_path / "deploy" / "secrets", "colours.example"], check=True, cwd="/")
+    return tmp_path / "secrets"
+
+
+def test_secrets_are_made_once(secrets: Path) -> None:
+    assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
+    made = [str(secrets / Path(one["file"]).name) for one in compose()["secrets"].values()]
+    texts = [Path(path).read_text() for path in made]
+    passwords = re.findall(r"password=([0-9a-f]{48})\n", "".join(texts)) + re.findall(r"^[0-9a-f]{48}$", texts[0])
+    assert len(set(passwords)) == 3
+    again = subprocess.run([secrets.parent / "deploy" / "secrets"], capture_output=True, check=False)
+    assert again.returncode != 0
+    assert [Path(path).read_text() for path in made] == texts
+    assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_the_database_of_the_containers(secrets: Path, tmp_path: Path) -> None:
+    """What compose.yaml does, on an empty cluster: roles, schema, grant, service."""
+    with embedded.embedded_postgres(tmp_path / "s") as url, connect(url) as root:
+        host = str(conninfo_to_dict(url)["host"])
+        assert {one["target"] for one in compose()["services"]["postgres"]["secrets"][1:]} == {"owner.conf", "service.conf"}
+        script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
+        programs = str(embedded._programs())
+        subprocess.run(
+            ["/bin/sh", "-c", script],
+            env={"PATH": f"{programs}:{os.environ['PATH']}", "POSTGRES_USER": "sepu", "PGHOST": host},
+            check=True,
+        )
+        stored = dict(
+            root.execute("select rolname, rolpassword from pg_authid where rolname like 'sepu!_%' escape '!'")
+        )
+        assert set(stored) == {"sepu_owner", "sepu_service"}
+        assert all(password.startswith("SCRAM-SHA-256$") for password in stored.values())
+        for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
+            if match := re.match(r"(\w+) = '?([^'#]+?)'?$", line):
+                root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses what it does not know
+
+        owner = secrets / "owner.conf"
+        owner.write_text(owner.read_text().replace("host=postgres\n", f"host={host}\n"))
+        environment = {
+            "PATH": os.environ["PATH"],
+            "PGSERVICEFILE": str(owner),
+            "SEPU_DATABASE_URL": "postgresql:///?service=sepu",
+        }
+        for arguments in (("db", "migrate"), ("db", "grant", "sepu_service")):
+            subprocess.run([SEPU, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
+        as_owner = f"postgresql://sepu_owner@/sepu?host={quote(host, safe='')}"
+        with connect(as_owner) as connection:
+            issued = accounts.create_account(connection, "standard")
+        with serving("asgi", as_owner.replace("sepu_owner", "sepu_service"), workers=1) as server:
+            headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": "container-1"}
+            assert server.request("GET", "/v1/search?q=taohong", headers).status == 200
+
+
+# --- systemd
+
+
+@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+def test_the_unit_is_what_systemd_takes_and_lets_little_through(tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / "sepu@.service").read_text()
+    unit = tmp_path / "sepu@.service"
+    unit.write_text(text.replace("/opt/sepu/bin/sepu", sys.executable))
+    verified = subprocess.run(
+        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (verified.returncode, verified.stderr) == (0, "")
+    security = subprocess.run(
+        ["systemd-analyze", "security", "--offline=true", "--threshold=15", str(unit)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert security.returncode == 0, security.stdout + security.stderr
+
+
+def test_the_unit_leaves_time_to_finish() -> None:
+    text = (DEPLOY / "systemd" / "sepu@.service").read_text()
+    (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
+    assert int(stop) > GRACEFUL_SECONDS
+    # gunicorn changes the owner of its socket, to itself, and does not start where it may not.
+    assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
+    (path,) = re.findall(r"SEPU_BIND=(\S+)", text)
+    assert f"server {path.replace('%i', '1')} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
+
+
+# --- the chapter
+
+
+def test_every_setting_is_told() -> None:
+    options = "".join(path.read_text() for path in (ROOT / "src" / "sepu" / "cli").glob("*.py"))
+    settings = set(re.findall(r'envvar="(SEPU_\w+)"', options))
+    assert "SEPU_BIND" in settings
+    assert settings <= set(re.findall(r"SEPU_\w+", (ROOT / "docs" / "deploy.md").read_text()))
