@@ -139,7 +139,8 @@ def test_the_database_of_the_containers(secrets: Path, tmp_path: Path) -> None:
     """What compose.yaml does, on an empty cluster: roles, schema, grant, service."""
     with embedded.embedded_postgres(tmp_path / "s") as url, connect(url) as root:
         host = str(conninfo_to_dict(url)["host"])
-        assert {one["target"] for one in compose()["services"]["postgres"]["secrets"][1:]} == {"owner.conf", "service.conf"}
+        targets = {one["target"] for one in compose()["services"]["postgres"]["secrets"][1:]}
+        assert targets == {"owner.conf", "service.conf"}
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
         programs = str(embedded._programs())
         subprocess.run(
