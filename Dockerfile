@@ -30,7 +30,7 @@ RUN groupadd --gid 10001 sepu \
     && useradd --uid 10001 --gid sepu --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin sepu \
     && install --directory --owner sepu --group sepu --mode 0750 /run/sepu /var/lib/sepu
 COPY --from=build /opt/sepu /opt/sepu
-COPY --chmod=0444 deploy/docker/healthcheck.py /opt/sepu/healthcheck.py
+COPY deploy/docker/healthcheck.py /opt/sepu/healthcheck.py
 ENV PATH=/opt/sepu/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1 \

@@ -11,7 +11,7 @@ psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbn
     --set owner="$(password owner)" --set service="$(password service)" <<'SQL'
 create role sepu_owner login password :'owner';
 create role sepu_service login password :'service';
-create database sepu owner sepu_owner;
+create database sepu owner sepu_owner template template0 encoding 'UTF8' locale 'C';
 revoke all on database sepu from public;
 grant connect on database sepu to sepu_service;
 SQL
