@@ -2,6 +2,7 @@
 # make test                lint, types and the whole test suite
 # make soak                100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS
 # make test-pgbouncer      the contract and the fault harness through PgBouncer
+# make test-citus          the ledger on a Citus cluster [SEPU_CITUS_PG_CONFIG=the pg_config of a Postgres with Citus]
 # make prove-search        the name index against the slow reference, for millions of queries
 # make fuzz                hostile clients against a real server, for minutes [WORKER=asgi SECONDS=300 SEED=1]
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
@@ -30,7 +31,7 @@
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
 
 .PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
-.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer sanitize bench-peers load profile startup docs pictures
+.PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer test-citus sanitize bench-peers load profile startup docs pictures
 .PHONY: sdist wheel check-dist reproduce test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
@@ -104,6 +105,9 @@ soak: build
 
 test-pgbouncer: build
 	$(BIN)/pytest -k pgbouncer
+
+test-citus: build
+	$(BIN)/pytest tests/citus
 
 prove-search: build
 	@$(BIN)/python -m tests.search.prove $(SEED)

@@ -31,6 +31,8 @@ FORBIDDEN = {
     "randomness differs from node to node": r"\b(random|gen_random_uuid|uuidv4|uuidv7|nextval)\s*\(",
     "exception blocks are subtransactions": r"\bexception\s+when\b",
     "a function of ours in an update differs from node to node": r"\bupdate\b[^;]*\bset\b[^;]*\bsepu\.\w+\s*\(",
+    "an instant in a coalesce or case is refused in an update": r"\bset\b[^;]*\b(coalesce|case)\b[^;]*\bnow\s*\(",
+    "an instant in an upsert's update is refused": r"\bdo\s+update\s+set\b[^;]*\bnow\s*\(",
     "a simple case in an insert is not planned for one node": r"\binsert\b[^;]*\bcase\s+(?!when\b)",
 }  # fmt: skip
 
@@ -78,6 +80,8 @@ EXAMPLES = [
     ("prepared statements", "prepare ask as select 1"),
     ("exception blocks", "exception when others then null"),
     ("a function of ours in an update", "update sepu.usage set committed = sepu.cost(meter)"),
+    ("an instant in a coalesce", "update t set at = coalesce(at, now())"),
+    ("an instant in an upsert", "insert into t values (1) on conflict (a) do update set at = now()"),
     ("a simple case in an insert", "insert into t values (case a when 1 then 2 end)"),
 ]
 

@@ -14,6 +14,7 @@ from sepu.http.examples import curls
 from sepu.http.strangers import Network
 from sepu.library.release import load_release
 from sepu.metering import accounts
+from sepu.metering.distribute import distribute
 from sepu.metering.migrate import migrate
 from sepu.metering.roles import grant
 from sepu.server import listen
@@ -181,3 +182,21 @@ def grant_role(role: str, as_json: bool, database_url: str | None, state_dir: Pa
     with database_connection(database_url, state_dir) as connection:
         grant(connection, role)
     echo_fields({"role": role}, as_json)
+
+
+@db.command("distribute")
+@json_option
+@database_options
+def distribute_database(as_json: bool, database_url: str | None, state_dir: Path) -> None:
+    """Spread the tables and functions over the workers of a Citus cluster, by account.
+
+    Run on the coordinator by the owner of the schema, after each `sepu db migrate`; again, it changes nothing. Fails
+    unless requests are really delegated to every worker.
+    """
+    with database_connection(database_url, state_dir) as connection:
+        done = distribute(connection)
+    if as_json:
+        echo_fields({"distributed": done.distributed, "workers": done.workers}, as_json)
+    else:
+        distributed = ", ".join(done.distributed) or "nothing to distribute"
+        echo_fields({"distributed": distributed, "workers": ", ".join(done.workers)}, as_json)

@@ -36,3 +36,8 @@ def migrations() -> tuple[Script, ...]:
 def functions() -> Script:
     """The functions; applied again whenever their text changes."""
     return Script("functions.sql", _SQL.joinpath("functions.sql").read_text("utf-8"))
+
+
+def distribution() -> LiteralString:
+    """What distributes tables and functions on Citus; may be run again and again."""
+    return _SQL.joinpath("citus.sql").read_text("utf-8")

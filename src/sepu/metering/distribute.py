@@ -1,0 +1,88 @@
+"""Spreads the ledger over a Citus cluster by account, and makes sure that each request runs where its account is.
+
+Citus runs a function on the coordinator, and says nothing, whenever something about the call or the cluster keeps it
+from delegating: the answers are the same, and the workers idle. So what it plans is looked at.
+"""
+
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+
+from sepu.errors import SepuError
+from sepu.metering import scripts
+
+# What the service sends for one account, and arguments that follow the account's id. No key has such a hash.
+_CALLS: dict[LiteralString, tuple[Any, ...]] = {
+    "admit": (b"",),
+    "read_usage": (b"",),
+    "meter_request": (b"", "probe-key", b"", "color_match", 1, b"{}"),
+}
+
+
+class DistributionError(SepuError):
+    """The ledger cannot be distributed, or requests are not delegated; the message says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What was not distributed before, and the workers to which requests are delegated."""
+
+    distributed: tuple[str, ...]
+    workers: tuple[str, ...]
+
+
+def distribute(connection: psycopg.Connection) -> Distribution:
+    """Distributes what is not distributed yet, all or nothing, and checks that every worker is delegated to.
+
+    Raises:
+        DistributionError: this is no Citus, it has no workers, a table has no account, or calls are not delegated.
+    """
+    with connection.transaction():
+        connection.execute(scripts.statement("lock_migrations"))
+        if not _flag(connection, "has_citus"):
+            raise DistributionError("this database has no Citus; install it, and: create extension citus")
+        if not _flag(connection, "has_workers"):
+            raise DistributionError("this Citus has no workers for shards; add them with citus_add_node")
+        if strays := _names(connection, "read_strays"):
+            raise DistributionError(f"nothing says how to distribute {', '.join(strays)}: there is no account_id")
+        due = _names(connection, "read_undistributed")
+        connection.execute(scripts.distribution())
+        if left := _names(connection, "read_undistributed"):
+            raise DistributionError(f"Citus did not distribute {', '.join(left)} by account")
+    workers = []
+    for worker, account_id in connection.execute(scripts.statement("read_probes"), ()).fetchall():
+        _check_delegation(connection, worker, account_id)
+        workers.append(worker)
+    return Distribution(tuple(due), tuple(workers))
+
+
+def _check_delegation(connection: psycopg.Connection, worker: str, account_id: str) -> None:
+    with psycopg.ClientCursor(connection) as cursor:  # constants in the text, as Citus wants them in the end
+        for name, arguments in _CALLS.items():
+            call = scripts.statement(name)
+            ((plan,),) = cursor.execute("explain (format json) " + call, (account_id, *arguments)).fetchall()
+            if not _is_delegated(plan):
+                raise DistributionError(
+                    f"sepu.{name} runs on the coordinator instead of {worker}; "
+                    "why, is told by: set client_min_messages = debug4"
+                )
+            # Nobody has this key, so nothing is written; but the call finds there what it calls and reads.
+            ((outcome, *_),) = cursor.execute(call, (account_id, *arguments)).fetchall()
+            if outcome != "unauthorized":
+                raise DistributionError(f"sepu.{name} on {worker} answered a key that nobody has with {outcome}")
+
+
+def _is_delegated(plan: list[dict[str, Any]]) -> bool:
+    """Whether the whole of the call is one task of one worker."""
+    root = plan[0]["Plan"]
+    return bool(root.get("Custom Plan Provider") == "Citus Adaptive" and not root.get("Plans"))
+
+
+def _flag(connection: psycopg.Connection, name: str) -> bool:
+    ((flag,),) = connection.execute(scripts.statement(name)).fetchall()
+    return bool(flag)
+
+
+def _names(connection: psycopg.Connection, name: str) -> list[str]:
+    return [name for (name,) in connection.execute(scripts.statement(name)).fetchall()]

@@ -1,0 +1,53 @@
+-- Spreads the ledger over a Citus cluster, by account. Run again, it does what is not done yet: nothing, or the tables
+-- and functions that later migrations brought.
+--
+-- An account's rows of all tables are on one node, and a request's function is run there, whole. plan and migration,
+-- which are small and the same for all, are on every node.
+do $$
+declare
+    v_table     regclass;
+    v_function  regprocedure;
+    v_delegated boolean;
+begin
+    -- Or account, which refers to plan, would first be made a table of another kind, and copied twice.
+    perform set_config('citus.enable_local_reference_table_foreign_keys', 'off', true);
+
+    for v_table in
+        select t.oid from pg_class t
+         where t.oid in ('sepu.plan'::regclass, 'sepu.migration'::regclass)
+           and not exists (select from pg_dist_partition d
+                            where d.logicalrelid = t.oid and d.partmethod = 'n' and d.repmodel = 't')
+    loop
+        perform create_reference_table(v_table);
+    end loop;
+
+    -- By age: a table refers to older ones, and all of them to account.
+    for v_table in
+        select t.oid from pg_class t
+         where t.relnamespace = 'sepu'::regnamespace and t.relkind = 'r'
+           and exists (select from pg_attribute a where a.attrelid = t.oid and a.attname = 'account_id')
+           and not exists (select from pg_dist_partition d where d.logicalrelid = t.oid and d.partmethod = 'h')
+         order by t.oid
+    loop
+        perform create_distributed_table(
+            v_table, 'account_id',
+            colocate_with => case when v_table = 'sepu.account'::regclass then 'none' else 'sepu.account' end
+        );
+    end loop;
+
+    -- What the service calls for one account is delegated to the account's node; what that calls has to be there too.
+    for v_function, v_delegated in
+        select p.oid, p.prosecdef and p.proargnames[1] = 'p_account_id'
+          from pg_proc p
+         where p.pronamespace = 'sepu'::regnamespace
+    loop
+        if v_delegated and not exists (select from pg_dist_object o
+                                        where o.classid = 'pg_proc'::regclass and o.objid = v_function
+                                          and o.distribution_argument_index = 0) then
+            perform create_distributed_function(v_function, 'p_account_id', colocate_with => 'sepu.account');
+        elsif not exists (select from pg_dist_object o
+                           where o.classid = 'pg_proc'::regclass and o.objid = v_function) then
+            perform create_distributed_function(v_function);
+        end if;
+    end loop;
+end $$;

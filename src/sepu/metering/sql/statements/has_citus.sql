@@ -1,0 +1,1 @@
+select exists (select from pg_extension where extname = 'citus')

@@ -1,0 +1,7 @@
+-- Tables of which nothing says on which nodes they belong.
+select t.relname
+  from pg_class t
+ where t.relnamespace = 'sepu'::regnamespace and t.relkind in ('r', 'p', 'S')
+   and t.relname not in ('plan', 'migration')
+   and not exists (select from pg_attribute a where a.attrelid = t.oid and a.attname = 'account_id')
+ order by t.relname

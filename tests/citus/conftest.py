@@ -1,0 +1,62 @@
+"""In place of the run's Postgres a Citus cluster, distributed; skips where there is none."""
+
+from collections.abc import Iterator
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.citus.cluster import Citus, citus, why_not
+from tests.serving import SEPU, Server, serving
+
+from sepu.cli.database import connect
+from sepu.metering.distribute import distribute
+from sepu.metering.migrate import migrate
+from sepu.metering.roles import make_service_role
+
+SERVICE = ("env", "SEPU_JOIN=0", SEPU)
+
+
+@pytest.fixture(scope="session")
+def cluster() -> Iterator[Citus]:
+    if reason := why_not():
+        pytest.skip(reason)
+    with citus() as running:
+        with connect(running.url) as connection:
+            migrate(connection)
+            make_service_role(connection, "sepu_service")
+            distribute(connection)
+        yield running
+
+
+@pytest.fixture(scope="session")
+def database_url(cluster: Citus) -> str:
+    return cluster.url
+
+
+@pytest.fixture(scope="session")
+def service_url(cluster: Citus) -> str:
+    return make_conninfo(cluster.url, user="sepu_service")
+
+
+@pytest.fixture(scope="session")
+def server(service_url: str) -> Iterator[Server]:
+    with serving("asgi", service_url, program=SERVICE) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def other() -> Iterator[Citus]:
+    """A cluster on which every schema may be spoilt."""
+    if reason := why_not():
+        pytest.skip(reason)
+    with citus() as running:
+        yield running
+
+
+@pytest.fixture
+def spoilt(other: Citus) -> Iterator[psycopg.Connection]:
+    """To the coordinator of that one, with a new schema that is not distributed yet."""
+    with connect(other.url) as opened:
+        opened.execute("drop schema if exists sepu cascade")
+        migrate(opened)
+        yield opened

@@ -1,0 +1,168 @@
+"""`sepu db distribute` on a Citus cluster: a ledger that has grown, later migrations, and delegation that is lost."""
+
+import json
+import subprocess
+from typing import Any
+
+import psycopg
+import pytest
+from tests.citus.cluster import Citus
+from tests.serving import SEPU
+
+from sepu.metering import accounts, scripts
+from sepu.metering.audit import audit
+from sepu.metering.commands import Charge, meter_request
+from sepu.metering.distribute import DistributionError, distribute
+from sepu.metering.keys import credential
+from sepu.metering.ledger import Ledger
+from sepu.metering.migrate import migrate
+
+METADATA = (
+    "select logicalrelid::text, partmethod, colocationid, repmodel from pg_dist_partition order by 1",
+    "select objid::regprocedure::text, distribution_argument_index, colocationid from pg_dist_object "
+    "where classid = 'pg_proc'::regclass order by 1",
+    "select logicalrelid::text, shardid from pg_dist_shard order by 2",
+)
+
+
+@pytest.fixture
+def connection(spoilt: psycopg.Connection) -> psycopg.Connection:
+    return spoilt
+
+
+def sepu(url: str, *arguments: str) -> Any:
+    done = subprocess.run(
+        [SEPU, *arguments, "--json", "--database-url", url], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def metadata(connection: psycopg.Connection) -> list[Any]:
+    return [connection.execute(query).fetchall() for query in METADATA]
+
+
+def outcomes(url: str, issued: list[accounts.IssuedKey]) -> list[str]:
+    ledger = Ledger(url, 1)
+    ledger.open()
+    try:
+        holders = [holder for each in issued if (holder := credential(each.api_key))]
+        charge = Charge("color_match", 3, bytes(32), b"{}")
+        return [ledger.run(meter_request(holder, "grown-up-1", charge)).outcome for holder in holders]
+    finally:
+        ledger.close()
+
+
+def test_a_ledger_that_has_grown_goes_on(other: Citus, connection: psycopg.Connection) -> None:
+    issued = [accounts.create_account(connection, "standard") for _ in range(12)]
+    assert set(outcomes(other.url, issued)) == {"charged"}
+
+    done = sepu(other.url, "db", "distribute")
+    assert {"account", "usage", "stored_result", "request_rate", "meter_request"} <= set(done["distributed"])
+    assert len(done["workers"]) == 2
+    before = metadata(connection)
+    assert sepu(other.url, "db", "distribute") == {"distributed": [], "workers": done["workers"]}
+    assert metadata(connection) == before
+
+    assert set(outcomes(other.url, issued)) == {"replayed"}
+    assert {other.worker_of(each.account_id) for each in issued} == set(other.workers)
+    found = audit(connection)
+    assert (found.results, found.differences) == (12, ())
+    issued.append(accounts.create_account(connection, "standard"))
+    assert outcomes(other.url, issued)[-1] == "charged"
+
+
+def test_operators_commands(other: Citus, connection: psycopg.Connection) -> None:
+    distribute(connection)
+    issued = [accounts.create_account(connection, "standard") for _ in range(4)]
+    outcomes(other.url, issued)
+    account, key = issued[0].account_id, issued[0].key_id
+    limits = ("--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9")
+    assert sepu(other.url, "plan", "set", "standard", *limits)["matchLimit"] == 9
+    assert sepu(other.url, "usage", account)["usage"][0]["committed"] == 3
+    sepu(other.url, "key", "issue", account)
+    sepu(other.url, "key", "revoke", key)
+    (first,) = connection.execute("select revoked_at from sepu.api_key where key_id = %s", [key]).fetchall()
+    sepu(other.url, "key", "revoke", key)
+    assert connection.execute("select revoked_at from sepu.api_key where key_id = %s", [key]).fetchall() == [first]
+    sepu(other.url, "account", "suspend", account)
+    assert outcomes(other.url, issued[:1]) == ["unauthorized"]
+    connection.execute("update sepu.usage set period = '2026-01'")
+    connection.execute("update sepu.stored_result set period = '2026-01', created_at = '2026-01-10'")
+    assert sepu(other.url, "prune")["units"] == 12
+    assert sepu(other.url, "audit")["differences"] == []
+    assert sepu(other.url, "db", "migrate")["applied"] == []
+
+
+def test_what_a_later_migration_brings_is_distributed(other: Citus, connection: psycopg.Connection) -> None:
+    distribute(connection)
+    connection.execute("delete from sepu.migration where name = 'functions.sql'")  # they are pending again
+    with connection.transaction():
+        connection.execute(scripts.statement("lock_migrations"))
+        connection.execute("alter table sepu.api_key add column note text")
+        connection.execute(
+            "create table sepu.receipt (account_id text primary key references sepu.account (account_id))"
+        )
+        assert migrate(connection) == ["functions.sql"]
+    done = distribute(connection)
+    assert done.distributed == ("receipt",)
+    issued = [accounts.create_account(connection, "standard")]
+    assert outcomes(other.url, issued) == ["charged"]
+
+
+def test_a_table_of_which_nothing_says_where_it_belongs_is_refused(connection: psycopg.Connection) -> None:
+    connection.execute("create table sepu.stray (name text primary key)")
+    with pytest.raises(DistributionError, match="stray"):
+        distribute(connection)
+    assert connection.execute("select count(*) from pg_dist_partition").fetchone() == (0,)
+
+
+@pytest.mark.parametrize("spoil", ["a volatile argument", "metadata that is not synchronised"])
+def test_a_call_that_is_not_delegated_is_told(connection: psycopg.Connection, spoil: str) -> None:
+    distribute(connection)
+    if spoil == "a volatile argument":
+        text = scripts.functions().text.replace(
+            "p_now timestamptz default now()", "p_now timestamptz default clock_timestamp()"
+        )
+        connection.execute(text)
+        with pytest.raises(DistributionError, match="coordinator"):
+            distribute(connection)
+        return
+    connection.execute("select stop_metadata_sync_to_node('127.0.0.1', nodeport) from pg_dist_node where groupid <> 0")
+    try:
+        with pytest.raises(DistributionError, match="coordinator"):
+            distribute(connection)
+    finally:
+        connection.execute("select start_metadata_sync_to_all_nodes()")
+
+
+def test_a_function_that_lost_its_account_is_distributed_again(connection: psycopg.Connection) -> None:
+    distribute(connection)
+    connection.execute(
+        "update pg_dist_object set distribution_argument_index = null where objid = 'sepu.meter_request'::regproc"
+    )
+    assert distribute(connection).distributed == ("meter_request",)
+
+
+def test_no_workers(connection: psycopg.Connection) -> None:
+    connection.execute("drop schema sepu cascade")
+    connection.execute(
+        "select citus_set_node_property('127.0.0.1', nodeport, 'shouldhaveshards', false) "
+        "from pg_dist_node where groupid <> 0"
+    )
+    try:
+        migrate(connection)
+        with pytest.raises(DistributionError, match="no workers"):
+            distribute(connection)
+    finally:
+        connection.execute(
+            "select citus_set_node_property('127.0.0.1', nodeport, 'shouldhaveshards', true) "
+            "from pg_dist_node where groupid <> 0"
+        )
+
+
+def test_all_of_it_or_nothing(connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scripts, "distribution", lambda: "create table sepu.half (account_id text primary key)")
+    with pytest.raises(DistributionError, match="did not distribute account"):
+        distribute(connection)
+    assert connection.execute("select to_regclass('sepu.half')").fetchone() == (None,)

@@ -1,0 +1,125 @@
+"""The service on a Citus cluster: whole requests run on the workers, and what is promised holds."""
+
+import time
+from collections import Counter
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.citus.cluster import Citus
+from tests.citus.conftest import SERVICE
+from tests.nodes.crowd import crowded
+from tests.nodes.test_nodes import (
+    match,
+    on_plan,
+    test_a_key_at_both_nodes_is_executed_once,
+    test_the_abuse_limit_holds_across_nodes,
+    test_the_quota_is_exact_across_nodes,
+)
+from tests.serving import SEPU, Server, serving
+
+from sepu.cli.database import connect
+from sepu.metering import accounts
+from sepu.metering.audit import audit
+from sepu.metering.distribute import distribute
+from sepu.metering.roles import make_service_role
+
+__all__ = [
+    "test_a_key_at_both_nodes_is_executed_once",
+    "test_the_abuse_limit_holds_across_nodes",
+    "test_the_quota_is_exact_across_nodes",
+]
+
+CALLS = "select coalesce(sum(calls), 0)::integer from pg_stat_user_functions where schemaname = 'sepu'"
+
+
+@pytest.fixture
+def nodes(server: Server) -> tuple[Server, Server]:
+    """One service with two processes is as good as two here; they meet on the coordinator."""
+    return server, server
+
+
+@pytest.fixture
+def url(spoilt: psycopg.Connection, other: Citus) -> str:
+    """Of the other cluster, distributed, as the service's role."""
+    make_service_role(spoilt, "sepu_service")
+    distribute(spoilt)
+    return make_conninfo(other.url, user="sepu_service")
+
+
+def calls(url: str) -> int:
+    """Of our functions on one node since its statistics were reset; sessions report them when they end."""
+    with connect(url) as connection:
+        ((count,),) = connection.execute(CALLS).fetchall()
+    return int(count)
+
+
+def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: psycopg.Connection, other: Citus) -> None:
+    for cluster in (other.coordinator, *other.workers):
+        with connect(cluster.url) as connection:
+            connection.execute("select pg_stat_reset()")
+    with serving("asgi", url, program=SERVICE) as server:
+        issued = [on_plan(spoilt) for _ in range(8)]
+        for each in issued:
+            assert match(server, each, "where-0001").status == 200
+            assert server.request("GET", "/v1/library", {"Authorization": f"Bearer {each.api_key}"}).status == 200
+            assert server.request("GET", "/v1/usage", {"Authorization": f"Bearer {each.api_key}"}).status == 200
+    deadline = time.monotonic() + 20
+    while not all(calls(worker.url) for worker in other.workers):
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    assert calls(other.coordinator.url) == 0
+
+
+def test_shards_move_beneath_traffic(url: str, spoilt: psycopg.Connection, other: Citus) -> None:
+    """Those of all tables together, to the other worker."""
+    source, target = other.workers
+
+    def move() -> None:
+        with connect(other.url) as connection:
+            for _ in range(2):
+                connection.execute(
+                    "select citus_move_shard_placement("
+                    "           min(p.shardid), '127.0.0.1', %s, '127.0.0.1', %s, 'block_writes')"
+                    "  from pg_dist_shard_placement p join pg_dist_shard s using (shardid)"
+                    " where s.logicalrelid = 'sepu.account'::regclass and p.nodeport = %s",
+                    [source.port, target.port, source.port],
+                )
+
+    with serving("asgi", url, program=SERVICE) as server:
+        verdict, _ = crowded(spoilt, [server.address], 1200, move)
+    assert verdict.findings == []
+    assert len(distribute(spoilt).workers) == 2
+
+
+def test_joined_calls_are_right_too(url: str, spoilt: psycopg.Connection) -> None:
+    """They run on the coordinator, so they scale to nothing; but whoever forgets --no-join loses no charge."""
+    with serving("asgi", url, program=(SEPU,)) as server:
+        verdict, _ = crowded(spoilt, [server.address], 600)
+    assert verdict.findings == []
+
+
+def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.Connection, other: Citus) -> None:
+    issued = [on_plan(spoilt) for _ in range(12)]
+    lost = other.workers[0]
+    its = [each for each in issued if other.worker_of(each.account_id) == lost]
+    others = [each for each in issued if each not in its]
+    assert its
+    assert others
+    with serving("asgi", url, program=SERVICE) as server:
+        assert Counter(match(server, each, "lost-0001").status for each in issued) == {200: 12}
+        lost.stop("immediate")
+        try:
+            assert {match(server, each, "lost-0002").status for each in others} == {200}
+            assert {match(server, each, "lost-0002").status for each in its} == {503}
+        finally:
+            lost.start("127.0.0.1")
+        deadline = time.monotonic() + 20
+        while match(server, its[0], "lost-0002").status != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert {match(server, each, "lost-0001").headers["idempotency-replayed"] for each in issued} == {"true"}
+        assert {match(server, each, "lost-0002").status for each in issued} == {200}
+    found = audit(spoilt)
+    assert (found.results, found.differences) == (24, ())
+    assert accounts.show_usage(spoilt, its[0].account_id).usage[0].committed == 2

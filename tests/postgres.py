@@ -1,0 +1,92 @@
+"""Postgres servers of a test's own from any build of Postgres: Debian's, or one with Citus."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+from sepu.server.embedded import SYSTEM_USER, _programs, _system_user
+
+EMBEDDED = _programs()
+
+
+def run(program: Path, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
+    """One of Postgres's programs, as a user that it accepts."""
+    user = SYSTEM_USER if os.geteuid() == 0 else None
+    if user:
+        _system_user()
+    done = subprocess.run(
+        [program, *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        env={"LC_ALL": "C", "PATH": os.environ["PATH"]},
+        cwd="/",
+        user=user,
+        group=user,
+        extra_groups=[] if user else None,
+        check=False,
+    )
+    assert not check or done.returncode == 0, f"{program}: {done.stdout}{done.stderr}"
+    return done
+
+
+@dataclass(frozen=True)
+class Cluster:
+    """A data directory in `directory`, which is the server's socket directory too."""
+
+    directory: Path
+    port: int = 5432
+    programs: Path = EMBEDDED
+
+    @property
+    def data(self) -> Path:
+        return self.directory / "data"
+
+    @property
+    def url(self) -> str:
+        return f"postgresql://sepu@/postgres?host={quote(str(self.directory), safe='')}&port={self.port}"
+
+    def initialise(self, **settings: str) -> None:
+        """Makes it."""
+        let_in(self.directory)
+        run(self.programs / "initdb", "-D", self.data, "-U", "sepu", "--auth=trust", "--encoding=UTF8", "--locale=C")
+        self.configure(**settings)
+
+    def configure(self, **settings: str) -> None:
+        """Adds to its settings, while it is stopped."""
+        with (self.data / "postgresql.auto.conf").open("a") as file:
+            file.writelines(f"{name} = '{value}'\n" for name, value in settings.items())
+
+    def start(self, listen: str = "") -> None:
+        # The server would keep a pipe open as long as it runs, hence the log.
+        options = f"-c unix_socket_directories={self.directory} -c listen_addresses={listen} -p {self.port}"
+        arguments: list[str | Path] = ["-D", self.data, "-w", "-t", "60", "-l", self.directory / "log", "-o", options]
+        assert run(self.programs / "pg_ctl", *arguments, "start", check=False).returncode == 0, self.log()
+
+    def stop(self, mode: str = "fast") -> None:
+        """By `immediate` as good as killed. Nothing happens if it does not run."""
+        run(self.programs / "pg_ctl", "-D", self.data, "-w", "-m", mode, "stop", check=False)
+
+    def log(self) -> str:
+        return (self.directory / "log").read_text()
+
+    @contextmanager
+    def running(self, listen: str = "") -> Iterator[str]:
+        """Its connection string, while it runs."""
+        self.start(listen)
+        try:
+            yield self.url
+        finally:
+            self.stop("immediate")
+
+
+def let_in(path: Path) -> None:
+    """Gives a directory to the user whom Postgres runs as."""
+    if os.geteuid() == 0:
+        _system_user()
+        shutil.chown(path, SYSTEM_USER, SYSTEM_USER)
