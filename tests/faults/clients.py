@@ -115,10 +115,10 @@ class Memory:
 
 
 class Client:
-    """One connection at a time, one request at a time."""
+    """One connection at a time, one request at a time. Each new connection goes to the next of the nodes."""
 
-    def __init__(self, address: str, memory: Memory, rng: random.Random) -> None:
-        self._address = address
+    def __init__(self, addresses: Sequence[str], memory: Memory, rng: random.Random) -> None:
+        self._addresses = itertools.cycle(addresses)
         self._memory = memory
         self._random = rng
         self._kept: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
@@ -161,7 +161,8 @@ class Client:
         return Answer(int(status.split()[1]), headers, body)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-        if self._address.startswith("unix:"):
-            return await asyncio.open_unix_connection(self._address[5:])
-        host, _, port = self._address.rpartition(":")
+        address = next(self._addresses)
+        if address.startswith("unix:"):
+            return await asyncio.open_unix_connection(address[5:])
+        host, _, port = address.rpartition(":")
         return await asyncio.open_connection(host, int(port))

@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -120,7 +120,7 @@ async def _run(
             # In threads: what starts here looks at once for the database, which is behind the proxy in this thread.
             url = await asyncio.to_thread(stack.enter_context, between(proxy.url))
             server = await asyncio.to_thread(stack.enter_context, serving(plan.worker, url, workers=plan.workers))
-            crowd = Crowd(server.address, plan.clients, rng)
+            crowd = Crowd([server.address], plan.clients, rng)
             havoc = Havoc(server, state_dir, proxy, plan.pace, plan.seed)
 
             def faults() -> dict[str, int]:
@@ -169,9 +169,13 @@ async def _ended(task: asyncio.Task[None]) -> None:
 class Crowd:
     """Clients that share out the requests among them."""
 
-    def __init__(self, address: str, clients: int, rng: random.Random) -> None:
+    def __init__(self, addresses: Sequence[str], clients: int, rng: random.Random) -> None:
         self.memory = Memory()
-        self._pairs = [(Client(address, self.memory, rng), Client(address, self.memory, rng)) for _ in range(clients)]
+        turns = [[*addresses[n:], *addresses[:n]] for n in range(len(addresses))]  # so that all nodes are asked
+        self._pairs = [
+            (Client(turns[n % len(turns)], self.memory, rng), Client(turns[(n + 1) % len(turns)], self.memory, rng))
+            for n in range(clients)
+        ]
 
     async def settle(self, asked: Iterable[Ask], then: Callable[[], object] = lambda: None) -> None:
         """Until each request has its final answer. `then` is called when the last one has been taken."""

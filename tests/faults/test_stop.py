@@ -131,7 +131,7 @@ def assert_nothing_is_lost_during(restarts: Callable[[], None], address: str, ur
 
 async def under_load(restarts: Callable[[], None], address: str, holders: list[Holder]) -> tuple[list[Ask], Crowd]:
     rng = random.Random(1)
-    crowd = Crowd(address, 8, rng)
+    crowd = Crowd([address], 8, rng)
     asked: list[Ask] = []
     restarting = asyncio.create_task(asyncio.to_thread(restarts))
 

@@ -1,0 +1,46 @@
+"""Clients by the interface's rules at several nodes, and the verdict on what they were told."""
+
+import asyncio
+import os
+import random
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import islice
+
+import psycopg
+from tests.faults.clients import Memory, asks
+from tests.faults.soak import Crowd, open_accounts
+from tests.faults.verdict import Verdict, judge
+from tests.serving import Server
+
+
+def kill(server: Server) -> None:
+    """All processes of a node at once, as a power cut would."""
+    for pid in (server.process.pid, *server.workers()):
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def crowded(
+    connection: psycopg.Connection,
+    addresses: Sequence[str],
+    requests: int,
+    meanwhile: Callable[[], object] = lambda: None,
+) -> tuple[Verdict, Memory]:
+    """Sixteen clients have so many requests answered at the nodes, while `meanwhile` runs in a thread.
+
+    The database must be theirs alone.
+    """
+    rng = random.Random(1)
+    asked = list(islice(asks(open_accounts(connection), rng), requests))
+    crowd = Crowd(addresses, 16, rng)
+
+    async def run() -> None:
+        disturbing = asyncio.create_task(asyncio.to_thread(meanwhile))
+        async with asyncio.timeout(100):
+            await crowd.settle(asked)
+        await disturbing
+
+    asyncio.run(run())
+    return judge(connection, asked, crowd.memory), crowd.memory
