@@ -1,0 +1,187 @@
+"""Backup and restore with Postgres's own programs, under traffic; the pages are docs/operate.md."""
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.faults.proxy import socket_directory
+from tests.nodes.crowd import crowded
+from tests.nodes.test_nodes import match, on_plan
+from tests.postgres import Cluster, let_in, run
+from tests.serving import Response, serving
+
+from sepu.cli.database import connect, service_url
+from sepu.metering import accounts
+from sepu.metering.audit import audit
+from sepu.metering.migrate import migrate
+
+
+@pytest.fixture
+def first() -> Iterator[Cluster]:
+    """A cluster that is not made yet."""
+    with socket_directory() as directory:
+        yield Cluster(directory)
+
+
+@pytest.fixture
+def second() -> Iterator[Cluster]:
+    with socket_directory() as directory:
+        let_in(directory)
+        yield Cluster(directory)
+
+
+@pytest.fixture
+def archive() -> Iterator[Path]:
+    with socket_directory() as directory:
+        let_in(directory)
+        yield directory
+
+
+def usage_of(connection: psycopg.Connection, issued: accounts.IssuedKey) -> int:
+    return accounts.show_usage(connection, issued.account_id).usage[0].committed
+
+
+def is_replay_of(answer: Response, told: Response) -> bool:
+    return answer.headers.get("idempotency-replayed") == "true" and answer.body == told.body
+
+
+def base_backup(source: Cluster, target: Cluster, *arguments: str) -> None:
+    run(source.programs / "pg_basebackup", "-d", source.url, "-D", target.data, "-c", "fast", *arguments)
+
+
+def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster) -> None:
+    first.initialise()
+    dump = second.directory / "sepu.dump"
+    with first.running() as url, connect(url) as connection:
+        migrate(connection)
+        with serving("asgi", service_url(url)) as server:
+            issued = on_plan(connection)
+            told = match(server, issued, "dumped-1")
+
+            def back_up() -> None:
+                run(first.programs / "pg_dump", "-d", url, "-Fc", "-f", dump)
+
+            _, memory = crowded(connection, [server.address], 600, back_up)
+            assert memory.wrong == []
+            results = audit(connection).results
+    assert told.status == 200
+
+    second.initialise()
+    with second.running() as url, connect(url) as connection:
+        connection.execute("create role sepu_service login")  # roles are the server's, and in no dump
+        connection.execute("create database restored")
+        target = url.replace("/postgres?", "/restored?")
+        run(second.programs / "pg_restore", "-d", target, "--exit-on-error", dump)
+        with connect(target) as restored, serving("asgi", service_url(target)) as server:
+            found = audit(restored)
+            assert found.differences == ()
+            assert 0 < found.results <= results
+            assert is_replay_of(match(server, issued, "dumped-1"), told)
+            assert match(server, issued, "dumped-2").status == 200
+            assert usage_of(restored, issued) == 2
+
+
+def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) -> None:
+    # Moved into place whole: whoever restores must not find half a segment.
+    first.initialise(
+        archive_mode="on",
+        archive_command=f"test ! -f {archive}/%f && cp %p {archive}/%f.part && mv {archive}/%f.part {archive}/%f",
+    )
+    told: dict[str, Response] = {}
+    moment = ""
+    with first.running() as url, connect(url) as connection, connect(url) as beside:
+        migrate(connection)
+        with serving("asgi", service_url(url)) as server:
+            issued = on_plan(connection)
+
+            def back_up_and_regret() -> None:
+                nonlocal moment
+                told["earliest"] = match(server, issued, "earliest")
+                base_backup(first, second)
+                told["before"] = match(server, issued, "before-1")
+                ((moment,),) = beside.execute("select clock_timestamp()::text").fetchall()
+                told["after"] = match(server, issued, "after-01")
+
+            _, memory = crowded(connection, [server.address], 800, back_up_and_regret)
+            assert memory.wrong == []
+        assert {answer.status for answer in told.values()} == {200}
+        results = audit(connection).results
+        ((segment,),) = beside.execute("select pg_walfile_name(pg_switch_wal())").fetchall()
+        deadline = time.monotonic() + 30
+        while not (archive / segment).exists():
+            assert time.monotonic() < deadline
+            time.sleep(0.05)
+
+    second.configure(
+        archive_mode="off",
+        restore_command=f"cp {archive}/%f %p",
+        recovery_target_time=moment,
+        recovery_target_action="promote",
+    )
+    (second.data / "recovery.signal").touch()
+    with second.running() as url, connect(url) as connection:
+        deadline = time.monotonic() + 30
+        while connection.execute("select pg_is_in_recovery()").fetchone() != (False,):
+            assert time.monotonic() < deadline, second.log()
+            time.sleep(0.05)
+        found = audit(connection)
+        assert found.differences == ()
+        assert 2 <= found.results < results
+        assert connection.execute("select count(*) from sepu.request_rate").fetchone() == (0,)
+        assert usage_of(connection, issued) == 2
+        with serving("asgi", service_url(url)) as server:
+            assert is_replay_of(match(server, issued, "earliest"), told["earliest"])
+            assert is_replay_of(match(server, issued, "before-1"), told["before"])
+            # What the lost time had charged is unknown; the customer's retry is executed and charged anew.
+            again = match(server, issued, "after-01")
+            assert (again.status, again.headers.get("idempotency-replayed")) == (200, None)
+            assert again.body == told["after"].body
+            assert is_replay_of(match(server, issued, "after-01"), again)
+        assert usage_of(connection, issued) == 3
+        assert audit(connection).differences == ()
+
+
+def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second: Cluster) -> None:
+    first.initialise()
+    hosts = f"postgresql://sepu@/postgres?host={first.directory},{second.directory}&port=5432,5432"
+    with first.running() as url, connect(url) as primary:
+        migrate(primary)
+        base_backup(first, second, "-R")
+        second.configure(primary_conninfo=f"host={first.directory} user=sepu application_name=second")
+        with second.running() as second_url, connect(second_url) as standby:
+            primary.execute("alter system set synchronous_standby_names = 'second'")
+            primary.execute("select pg_reload_conf()")
+            deadline = time.monotonic() + 30
+            while primary.execute("select sync_state from pg_stat_replication").fetchall() != [("sync",)]:
+                assert time.monotonic() < deadline, second.log()
+                time.sleep(0.05)
+
+            def fail_over() -> None:
+                time.sleep(1)
+                first.stop("immediate")
+                standby.execute("select pg_promote()")
+
+            with serving("asgi", hosts) as server:
+                verdict, memory = crowded(primary, [server.address], 2500, fail_over, judged=standby)
+            assert memory.tally["503 usage_commit_failed"] > 0, "it died under load"
+            assert verdict.findings == []
+
+
+def test_without_its_synchronous_standby_nothing_is_charged(first: Cluster) -> None:
+    first.initialise()
+    with first.running() as url, connect(url) as connection:
+        migrate(connection)
+        issued = on_plan(connection)
+        connection.execute("alter system set synchronous_standby_names = 'second'")
+        connection.execute("select pg_reload_conf()")
+        with serving("asgi", url) as server:
+            assert match(server, issued, "alone-01").status == 503
+            connection.execute("alter system reset synchronous_standby_names")
+            connection.execute("select pg_reload_conf()")
+            deadline = time.monotonic() + 20
+            while match(server, issued, "alone-01").status != 200:
+                assert time.monotonic() < deadline
+                time.sleep(0.1)
+        assert usage_of(connection, issued) == 1
