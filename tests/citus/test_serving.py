@@ -71,20 +71,22 @@ def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: psycopg.
     assert calls(other.coordinator.url) == 0
 
 
-def test_shards_move_beneath_traffic(url: str, spoilt: psycopg.Connection, other: Citus) -> None:
-    """Those of all tables together, to the other worker."""
+@pytest.mark.parametrize("mode", ["block_writes", "force_logical"])
+def test_shards_move_beneath_traffic(url: str, spoilt: psycopg.Connection, other: Citus, mode: str) -> None:
+    """Those of all tables together, to the other worker. An unlogged table cannot be replicated."""
     source, target = other.workers
 
     def move() -> None:
         with connect(other.url) as connection:
-            for _ in range(2):
-                connection.execute(
-                    "select citus_move_shard_placement("
-                    "           min(p.shardid), '127.0.0.1', %s, '127.0.0.1', %s, 'block_writes')"
-                    "  from pg_dist_shard_placement p join pg_dist_shard s using (shardid)"
-                    " where s.logicalrelid = 'sepu.account'::regclass and p.nodeport = %s",
-                    [source.port, target.port, source.port],
-                )
+            if mode == "force_logical":
+                connection.execute("alter table sepu.request_rate set logged")
+            connection.execute(
+                "select citus_move_shard_placement(min(p.shardid), '127.0.0.1', %s, '127.0.0.1', %s, %s)"
+                "  from pg_dist_shard_placement p join pg_dist_shard s using (shardid)"
+                " where s.logicalrelid = 'sepu.account'::regclass and p.nodeport = %s",
+                [source.port, target.port, mode, source.port],
+            )
+            connection.execute("alter table sepu.request_rate set unlogged")
 
     with serving("asgi", url, program=SERVICE) as server:
         verdict, _ = crowded(spoilt, [server.address], 1200, move)
