@@ -43,11 +43,11 @@ PIP := $(BIN)/pip install --quiet --disable-pip-version-check
 
 build: .venv/ready
 
-.venv/ready: requirements/dev.txt setup.py pyproject.toml $(wildcard cext/*)
+.venv/ready: requirements/dev.txt setup.py pyproject.toml client/pyproject.toml $(wildcard cext/*)
 	@sh requirements/check $(PYTHON)
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(PIP) --require-hashes -r requirements/dev.txt
-	$(PIP) --no-deps --no-build-isolation --editable .
+	$(PIP) --no-deps --no-build-isolation --editable . --editable client
 	@touch $@
 
 meinheld: .venv/meinheld-ready
@@ -248,4 +248,4 @@ lock: build
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:
-	rm -rf .venv build dist src/*.egg-info src/sepu/*.so
+	rm -rf .venv build dist src/*.egg-info client/build client/src/*.egg-info src/sepu/*.so

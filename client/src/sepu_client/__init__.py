@@ -1,0 +1,62 @@
+"""A client of the sepu service: matches and searches that are charged once, however often they have to be sent.
+
+`Client` is for plain code and threads, `AsyncClient` for asyncio. Both keep to the service's rules of retrying.
+"""
+
+from sepu_client.async_client import AsyncClient
+from sepu_client.client import Client
+from sepu_client.core import new_idempotency_key
+from sepu_client.errors import (
+    AccountUnavailableError,
+    ApiError,
+    Error,
+    IdempotencyConflictError,
+    InvalidAnswerError,
+    InvalidRequestError,
+    NoAnswerError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestInProgressError,
+    ServiceError,
+    UnauthorizedError,
+)
+from sepu_client.results import (
+    RGB,
+    Color,
+    ColorName,
+    Library,
+    Match,
+    MatchResponse,
+    MatchResult,
+    SearchResponse,
+    UsageResponse,
+    UsageSnapshot,
+)
+
+__all__ = [
+    "RGB",
+    "AccountUnavailableError",
+    "ApiError",
+    "AsyncClient",
+    "Client",
+    "Color",
+    "ColorName",
+    "Error",
+    "IdempotencyConflictError",
+    "InvalidAnswerError",
+    "InvalidRequestError",
+    "Library",
+    "Match",
+    "MatchResponse",
+    "MatchResult",
+    "NoAnswerError",
+    "QuotaExceededError",
+    "RateLimitedError",
+    "RequestInProgressError",
+    "SearchResponse",
+    "ServiceError",
+    "UnauthorizedError",
+    "UsageResponse",
+    "UsageSnapshot",
+    "new_idempotency_key",
+]

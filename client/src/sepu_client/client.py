@@ -1,0 +1,104 @@
+"""The client for plain code and threads."""
+
+import time
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Self, TypeVar
+
+import httpx
+
+from sepu_client import core
+from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
+
+T = TypeVar("T")
+
+
+class Client:
+    """Calls the service at `base_url`; threads may share it, and it keeps connections until it is closed.
+
+    An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds. `transport`
+    is httpx's, for certificates or proxies of your own.
+    """
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        timeout: float = core.TIMEOUT,
+        deadline: float = core.DEADLINE,
+        transport: httpx.BaseTransport | None = None,
+    ) -> None:
+        bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
+        self._timeout = timeout
+        self._deadline = deadline
+        self._http = httpx.Client(
+            base_url=core.checked_url(base_url),
+            auth=bearer.checked(),
+            headers={"User-Agent": core.USER_AGENT},
+            transport=transport,
+        )
+
+    def match(
+        self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
+    ) -> MatchResponse:
+        """The `top` nearest colours to each of one to five colours; costs one unit a colour.
+
+        Without a key of yours it is a new intent under a new key.
+        """
+        return self._settle(core.match(colors, top, idempotency_key))
+
+    def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
+        """Colours whose Chinese name, pinyin or English name fits; costs one unit.
+
+        Without a key of yours it is a new intent under a new key.
+        """
+        return self._settle(core.search(q, limit, idempotency_key))
+
+    def library(self) -> Library:
+        """The metadata of the colour library; costs nothing."""
+        return self._settle(core.library())
+
+    def usage(self) -> UsageResponse:
+        """What the account used this month; costs nothing."""
+        return self._settle(core.usage())
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._http.close()
+
+    def __enter__(self) -> Self:
+        """The client, which is closed when the block ends."""
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, raised: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Closes the connections."""
+        self.close()
+
+    def _settle(self, call: core.Call[T]) -> T:
+        attempts = core.settle(call, self._timeout, self._deadline, time.monotonic)
+        attempt = next(attempts)
+        while True:
+            time.sleep(attempt.wait)
+            try:
+                attempt = attempts.send(self._send(call, attempt.seconds))
+            except StopIteration as settled:
+                result: T = settled.value
+                return result
+
+    def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
+        until = time.monotonic() + seconds
+        body = b""
+        try:
+            with self._http.stream(
+                call.method, call.target, headers=call.headers, content=call.content, timeout=seconds
+            ) as response:
+                for part in response.iter_bytes():  # each may take its time
+                    body += part
+                    if time.monotonic() > until:
+                        return core.Lost("the answer came too slowly")
+        except httpx.RequestError as error:
+            return core.Lost.by(error)
+        return core.Answer(response.status_code, response.headers, body)

@@ -1,0 +1,232 @@
+"""What both clients share, without I/O: what is sent, what an answer means, and whether and when it is sent again."""
+
+import json
+import logging
+import random
+import re
+import uuid
+from collections.abc import Callable, Generator, Iterable, Mapping
+from dataclasses import dataclass
+from importlib.metadata import version
+from itertools import count
+from typing import Generic, Self, TypeVar
+from urllib.parse import quote, urlencode
+
+import httpx
+
+from sepu_client import results
+from sepu_client.errors import ApiError, Error, InvalidAnswerError, NoAnswerError, error_class
+from sepu_client.results import Unreadable
+
+log = logging.getLogger("sepu_client")
+
+T = TypeVar("T")
+
+USER_AGENT = f"sepu-client/{version('sepu-client')} httpx/{httpx.__version__}"
+TIMEOUT = 10.0
+DEADLINE = 60.0
+
+FIRST_BACK_OFF = 0.25
+DOUBLINGS = 5  # of the back-off, at most: to 8 seconds
+
+_IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}")
+_BEARER = re.compile(r"Bearer [!-~]+")
+_SECONDS = re.compile(r"[0-9]{1,9}")
+# No more of an error than these shapes is taken over: whoever answers might echo the request.
+_CODE = re.compile(r"[a-z_]{1,64}")
+_REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
+
+
+class Bearer(httpx.Auth):
+    """Puts the API key into each request, and shows it nowhere."""
+
+    def __init__(self, api_key: str) -> None:
+        self._header = f"Bearer {api_key}"
+
+    def checked(self) -> Self:
+        """Itself, unless the key could never be sent: raises without a frame that holds the key."""
+        if not _BEARER.fullmatch(self._header):
+            raise ValueError("the API key is empty or has characters that no key has")
+        return self
+
+    def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
+        """Called by httpx."""
+        request.headers["Authorization"] = self._header
+        yield request
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What came back; the headers' names in any case."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: bytes
+
+    @property
+    def request_id(self) -> str | None:
+        """As the header has it."""
+        found = self.headers.get("X-Request-Id", "")
+        return found if _REQUEST_ID.fullmatch(found) else None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Nothing came back: a time-out, or a connection that broke."""
+
+    reason: str
+
+    @classmethod
+    def by(cls, error: httpx.RequestError) -> "Lost":
+        """What httpx says. Only a failure to connect is quoted: it knows nothing of the request."""
+        name = type(error).__name__
+        return cls(f"{name}: {error}" if isinstance(error, httpx.ConnectError) else name)
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """Wait, then send, and give up after so many seconds."""
+
+    wait: float
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """One intent of the caller: every attempt sends exactly this."""
+
+    method: str
+    target: str
+    read: Callable[[Answer], T]
+    idempotency_key: str | None = None
+    content: bytes | None = None
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """Those that are not the same in every call."""
+        headers = {}
+        if self.idempotency_key is not None:
+            headers["Idempotency-Key"] = self.idempotency_key
+        if self.content is not None:
+            headers["Content-Type"] = "application/json"
+        return headers
+
+
+def checked_url(base_url: str) -> str:
+    """The service's address, if it is one that can be called."""
+    url = httpx.URL(base_url)
+    if url.scheme not in {"http", "https"} or not url.host:
+        raise ValueError("the base URL is not of the form https://HOST")
+    return base_url
+
+
+def new_idempotency_key() -> str:
+    """A random key for one new match or search."""
+    return str(uuid.uuid4())
+
+
+def match(
+    colors: Iterable[tuple[float, float, float]], top: int, idempotency_key: str | None
+) -> Call[results.MatchResponse]:
+    """A match, under a new key unless one is given."""
+    key = _checked(idempotency_key)
+    rgb = [{"r": float(r), "g": float(g), "b": float(b)} for r, g, b in colors]
+    content = json.dumps({"colors": rgb, "top": top}, allow_nan=False).encode()
+
+    def read(answer: Answer) -> results.MatchResponse:
+        return results.read_match(answer.body, _receipt(answer, key))
+
+    return Call("POST", "/v1/match", read, key, content)
+
+
+def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.SearchResponse]:
+    """A search, under a new key unless one is given."""
+    key = _checked(idempotency_key)
+
+    def read(answer: Answer) -> results.SearchResponse:
+        return results.read_search(answer.body, _receipt(answer, key))
+
+    return Call("GET", "/v1/search?" + urlencode({"q": q, "limit": limit}, quote_via=quote), read, key)
+
+
+def library() -> Call[results.Library]:
+    """The library's metadata."""
+    return Call("GET", "/v1/library", lambda answer: results.read_library(answer.body, _request_id(answer)))
+
+
+def usage() -> Call[results.UsageResponse]:
+    """The account's meters."""
+    return Call("GET", "/v1/usage", lambda answer: results.read_usage(answer.body, _request_id(answer)))
+
+
+def settle(
+    call: Call[T],
+    timeout: float,
+    deadline: float,
+    clock: Callable[[], float],
+    uniform: Callable[[float, float], float] = random.uniform,
+) -> Generator[Attempt, Answer | Lost, T]:
+    """Yields one attempt after the other, takes what came of each, and returns the result or raises the error.
+
+    An attempt that failed is repeated if its error is of a kind that is `retried`, after Retry-After and a back-off
+    with full jitter, unless the deadline would come first.
+    """
+    end = clock() + deadline
+    wait, left = 0.0, deadline
+    for number in count():
+        outcome = yield Attempt(wait, min(timeout, left))
+        if isinstance(outcome, Answer) and outcome.status == 200:
+            return _result(call, outcome)
+        error = _error(call, outcome)
+        retry_after = error.retry_after if isinstance(error, ApiError) else None
+        wait = (retry_after or 0) + uniform(0, FIRST_BACK_OFF * 2 ** min(number, DOUBLINGS))
+        left = end - clock() - wait
+        if not error.retried or left <= 0:
+            raise error
+        log.info("%s: %s; it is sent again in %.2f seconds", call.target.partition("?")[0], error, wait)
+    raise AssertionError  # count() has no end
+
+
+def _result(call: Call[T], answer: Answer) -> T:
+    try:
+        return call.read(answer)
+    except Unreadable as unreadable:
+        reason = str(unreadable)
+    raise InvalidAnswerError(answer.status, reason, answer.request_id, call.idempotency_key)
+
+
+def _error(call: Call[T], outcome: Answer | Lost) -> Error:
+    key = call.idempotency_key
+    if isinstance(outcome, Lost):
+        return NoAnswerError(outcome.reason, key)
+    if outcome.status < 400:
+        return InvalidAnswerError(outcome.status, "the status is not of the interface", outcome.request_id, key)
+    code = results.read_error_code(outcome.body)
+    code = code if code is not None and _CODE.fullmatch(code) else None
+    after = outcome.headers.get("Retry-After", "")
+    try:
+        snapshot = results.read_usage_headers(outcome.headers)
+    except Unreadable:
+        snapshot = None
+    return error_class(outcome.status, code)(
+        outcome.status, code, outcome.request_id, int(after) if _SECONDS.fullmatch(after) else None, snapshot, key
+    )
+
+
+def _checked(idempotency_key: str | None) -> str:
+    if idempotency_key is None:
+        return new_idempotency_key()
+    if not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
+        raise ValueError("an idempotency key has 8 to 128 of A-Z a-z 0-9 . _ : -")
+    return idempotency_key
+
+
+def _receipt(answer: Answer, key: str) -> results.Receipt:
+    replayed = answer.headers.get("Idempotency-Replayed") == "true"
+    return results.Receipt(results.read_usage_headers(answer.headers), replayed, _request_id(answer), key)
+
+
+def _request_id(answer: Answer) -> str:
+    if answer.request_id is None:
+        raise Unreadable("the header X-Request-Id is missing or no UUID")
+    return answer.request_id

@@ -1,0 +1,125 @@
+"""Why a call failed. None of these knows the API key."""
+
+from typing import ClassVar
+
+from sepu_client.results import UsageSnapshot
+
+
+class Error(Exception):
+    """The base of them all.
+
+    `idempotency_key` is that of a match or search: the same call with the same key goes on where this one ended, and
+    is charged once. `request_id`, where there is one, is for the service's support.
+    """
+
+    retried: ClassVar[bool] = False  # such a failure is raised only when the deadline leaves no time for another try
+    idempotency_key: str | None
+    request_id: str | None
+
+
+class NoAnswerError(Error):
+    """Time-outs or lost connections until the deadline. Whether the service did its work is not known."""
+
+    retried = True
+
+    def __init__(self, reason: str, idempotency_key: str | None) -> None:
+        super().__init__(reason, idempotency_key)
+        self.reason = reason
+        self.idempotency_key = idempotency_key
+        self.request_id = None
+
+    def __str__(self) -> str:
+        """For people and logs."""
+        return f"no answer in time ({self.reason})"
+
+
+class InvalidAnswerError(Error):
+    """The answer is not one of this service's interface: perhaps the address is wrong, or a proxy answered."""
+
+    def __init__(self, status: int, reason: str, request_id: str | None, idempotency_key: str | None) -> None:
+        super().__init__(status, reason, request_id, idempotency_key)
+        self.status = status
+        self.reason = reason
+        self.request_id = request_id
+        self.idempotency_key = idempotency_key
+
+    def __str__(self) -> str:
+        """For people and logs."""
+        return f"{self.status}: {self.reason} (request id {self.request_id})"
+
+
+class ApiError(Error):
+    """The service refused. `code` is None if a proxy did, and `retry_after` is in seconds."""
+
+    def __init__(
+        self,
+        status: int,
+        code: str | None,
+        request_id: str | None,
+        retry_after: int | None,
+        usage: UsageSnapshot | None,
+        idempotency_key: str | None,
+    ) -> None:
+        super().__init__(status, code, request_id, retry_after, usage, idempotency_key)  # what pickle calls it with
+        self.status = status
+        self.code = code
+        self.request_id = request_id
+        self.retry_after = retry_after
+        self.usage = usage
+        self.idempotency_key = idempotency_key
+
+    def __str__(self) -> str:
+        """For people and logs."""
+        return f"{self.status} {self.code} (request id {self.request_id})"
+
+
+class InvalidRequestError(ApiError):
+    """The request is wrong, and would be again: 400, 404, 413, 422 and the like. Nothing was charged."""
+
+
+class UnauthorizedError(ApiError):
+    """401: the API key is missing, malformed, revoked, expired or invalid."""
+
+
+class AccountUnavailableError(ApiError):
+    """403: the account is suspended or unavailable."""
+
+
+class IdempotencyConflictError(ApiError):
+    """409 `idempotency_conflict`: the key was used for another input."""
+
+
+class RequestInProgressError(ApiError):
+    """409 `request_in_progress`: an earlier attempt with the key is still running."""
+
+    retried = True
+
+
+class RateLimitedError(ApiError):
+    """429 `rate_limited`: too many requests of the account in a minute."""
+
+    retried = True
+
+
+class QuotaExceededError(ApiError):
+    """429 `quota_exceeded`: the month's units, which are in `usage`, do not suffice. Nothing was charged."""
+
+
+class ServiceError(ApiError):
+    """5xx: the service, its database or a proxy before it failed."""
+
+    retried = True
+
+
+_BY_CODE = {
+    (409, "idempotency_conflict"): IdempotencyConflictError,
+    (409, "request_in_progress"): RequestInProgressError,
+    (429, "quota_exceeded"): QuotaExceededError,
+}
+_BY_STATUS = {401: UnauthorizedError, 403: AccountUnavailableError, 429: RateLimitedError}
+
+
+def error_class(status: int, code: str | None) -> type[ApiError]:
+    """The class for a status from 400; codes that are not known go by it."""
+    by_status = _BY_STATUS.get(status, ServiceError if status >= 500 else InvalidRequestError)
+    return _BY_CODE.get((status, code or ""), by_status)

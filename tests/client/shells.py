@@ -1,0 +1,68 @@
+"""Both clients in the same words: each call is plain, whichever client makes it."""
+
+import asyncio
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from typing import Any, Protocol
+
+import httpx
+from tests.serving import Server
+
+from sepu_client import AsyncClient, Client, Library, MatchResponse, SearchResponse, UsageResponse
+
+
+class Shell(Protocol):
+    """What tests ask of a client."""
+
+    def match(
+        self, colors: list[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
+    ) -> MatchResponse: ...
+    def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse: ...
+    def library(self) -> Library: ...
+    def usage(self) -> UsageResponse: ...
+
+
+class Plain:
+    """An AsyncClient on an event loop of its own."""
+
+    def __init__(self, client: AsyncClient, runner: asyncio.Runner) -> None:
+        self._client = client
+        self._runner = runner
+
+    def match(self, *given: Any, **options: Any) -> MatchResponse:
+        return self._runner.run(self._client.match(*given, **options))
+
+    def search(self, *given: Any, **options: Any) -> SearchResponse:
+        return self._runner.run(self._client.search(*given, **options))
+
+    def library(self) -> Library:
+        return self._runner.run(self._client.library())
+
+    def usage(self) -> UsageResponse:
+        return self._runner.run(self._client.usage())
+
+
+@contextmanager
+def sync_shell(base_url: str, api_key: str, **options: Any) -> Iterator[Shell]:
+    with Client(base_url, api_key, **options) as client:
+        yield client
+
+
+@contextmanager
+def async_shell(base_url: str, api_key: str, **options: Any) -> Iterator[Shell]:
+    with asyncio.Runner() as runner:
+        client = AsyncClient(base_url, api_key, **options)
+        yield Plain(client, runner)
+        runner.run(client.aclose())
+
+
+Open = Callable[..., AbstractContextManager[Shell]]
+SHELLS: dict[str, Open] = {"sync": sync_shell, "async": async_shell}
+
+
+def where(server: Server, shell: str) -> dict[str, Any]:
+    """The address of a server, and the transport if it listens on a Unix socket."""
+    if not server.address.startswith("unix:"):
+        return {"base_url": f"http://{server.address}"}
+    transport = httpx.HTTPTransport if shell == "sync" else httpx.AsyncHTTPTransport
+    return {"base_url": "http://localhost", "transport": transport(uds=server.address[5:])}

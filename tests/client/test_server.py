@@ -1,0 +1,300 @@
+"""Both clients against the real server, on every worker: results, errors, replays, and secrets."""
+
+import asyncio
+import logging
+import pickle
+import socket
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any, assert_type
+
+import psycopg
+import pytest
+from tests.client.conftest import Opened
+from tests.client.shells import Shell, where
+from tests.serving import Server
+
+import sepu
+from sepu.metering import accounts, keys
+from sepu_client import (
+    RGB,
+    AccountUnavailableError,
+    ApiError,
+    AsyncClient,
+    Client,
+    Error,
+    IdempotencyConflictError,
+    InvalidRequestError,
+    MatchResponse,
+    NoAnswerError,
+    QuotaExceededError,
+    RateLimitedError,
+    UnauthorizedError,
+    new_idempotency_key,
+)
+
+SCARLET = (200, 60, 35)
+
+
+@pytest.fixture
+def committed(connection: psycopg.Connection, issued: accounts.IssuedKey) -> Iterator[dict[str, int]]:
+    """What a test expects to be charged in the end, by meter."""
+    expected: dict[str, int] = {}
+    yield expected
+    shown = accounts.show_usage(connection, issued.account_id).usage
+    assert {meter.meter: meter.committed for meter in shown if meter.committed} == expected
+
+
+def test_a_match(at_server: Opened, issued: accounts.IssuedKey, committed: dict[str, int]) -> None:
+    answer = at_server(issued.api_key).match([SCARLET, (12.5, 0, 255)], top=3)
+    committed["color_match"] = 2
+    palette, records = sepu.load().palette(), sepu.load().records
+    assert [result.input for result in answer.results] == [RGB(200, 60, 35), RGB(12.5, 0, 255)]
+    for result in answer.results:
+        nearest = palette.nearest(*result.input, 3)
+        assert [(match.slug, match.delta_e) for match in result.matches] == [
+            (records[place].slug, round(difference, 4)) for place, difference in nearest
+        ]
+    scarlet = answer.results[0].matches[0]
+    assert (scarlet.name.zh, scarlet.name.en, scarlet.name.pinyin) == ("绯红", "Scarlet Silk", "fēi hóng")
+    assert (scarlet.hex, scarlet.reliability, scarlet.similarity) == ("#C83C23", "verified", 1.0)
+    assert answer.dataset_version == "1.0.0"
+    assert not answer.replayed
+    assert (answer.usage.meter, answer.usage.limit, answer.usage.committed) == ("color_match", 2000, 2)
+    assert (answer.usage.reserved, answer.usage.remaining) == (0, 1998)
+
+
+def test_a_search(at_server: Opened, issued: accounts.IssuedKey, committed: dict[str, int]) -> None:
+    answer = at_server(issued.api_key).search("桃 红 ", limit=3)
+    committed["color_search"] = 1
+    assert (answer.count, [color.name.zh for color in answer.results]) == (1, ["桃红"])
+    assert (answer.usage.meter, answer.usage.committed) == ("color_search", 1)
+    assert at_server(issued.api_key).search("a&limit=1#/?+%41 ö").count == 0  # sent as it is
+    committed["color_search"] = 2
+
+
+def test_library_and_usage(at_server: Opened, issued: accounts.IssuedKey) -> None:
+    client = at_server(issued.api_key)
+    library = client.library()
+    assert (library.record_count, library.value_mismatch_count, library.mode) == (161, 96, "commercial")
+    assert len({library.source_projection_sha256, library.rights_manifest_sha256, library.library_sha256}) == 3
+    found = client.usage()
+    assert (found.account_id, found.plan_id, found.status) == (issued.account_id, "standard", "active")
+    assert [(meter.meter, meter.remaining) for meter in found.usage] == [("color_match", 2000), ("color_search", 1000)]
+
+
+def test_a_key_of_the_callers_own_is_one_intent(
+    at_server: Opened, issued: accounts.IssuedKey, committed: dict[str, int]
+) -> None:
+    client, key = at_server(issued.api_key), new_idempotency_key()
+    first = client.match([SCARLET], idempotency_key=key)
+    again = client.match([SCARLET], idempotency_key=key)
+    committed["color_match"] = 1
+    assert (first.replayed, again.replayed) == (False, True)
+    assert (first.idempotency_key, again.idempotency_key) == (key, key)
+    assert (first.results, first.usage) == (again.results, again.usage)
+    assert first.request_id != again.request_id
+    with pytest.raises(IdempotencyConflictError) as raised:
+        client.match([(1, 2, 3)], idempotency_key=key)
+    assert (raised.value.status, raised.value.idempotency_key) == (409, key)
+
+
+def test_without_one_each_call_is_an_intent_of_its_own(
+    at_server: Opened, issued: accounts.IssuedKey, committed: dict[str, int]
+) -> None:
+    client = at_server(issued.api_key)
+    assert client.match([SCARLET]).idempotency_key != client.match([SCARLET]).idempotency_key
+    committed["color_match"] = 2
+
+
+def test_errors_have_status_code_and_request_id(at_server: Opened, issued: accounts.IssuedKey) -> None:
+    client = at_server(issued.api_key)
+    with pytest.raises(InvalidRequestError, match=r"^422 invalid_rgb \(request id [0-9a-f-]{36}\)$") as raised:
+        client.match([(256, 0, 0)])
+    assert (raised.value.status, raised.value.code, raised.value.usage) == (422, "invalid_rgb", None)
+    with pytest.raises(InvalidRequestError) as raised:
+        client.search("x")
+    assert (raised.value.code, len(raised.value.idempotency_key or "")) == ("invalid_q", 36)
+    with pytest.raises(UnauthorizedError) as refused:
+        at_server(keys.new_key(issued.account_id)).library()
+    assert (refused.value.status, refused.value.code) == (401, "unauthorized")
+    assert len(refused.value.request_id or "") == 36
+
+
+def test_a_suspended_account_stops(
+    at_server: Opened, issued: accounts.IssuedKey, connection: psycopg.Connection
+) -> None:
+    accounts.set_status(connection, issued.account_id, "suspended")
+    with pytest.raises(AccountUnavailableError) as raised:
+        at_server(issued.api_key).match([SCARLET])
+    assert (raised.value.status, raised.value.code) == (403, "account_unavailable")
+
+
+def test_an_exhausted_quota_stops(at_server: Opened, connection: psycopg.Connection) -> None:
+    accounts.set_plan(connection, "narrow", match_limit=3, search_limit=1, requests_per_minute=100)
+    client = at_server(accounts.create_account(connection, "narrow").api_key)
+    client.match([SCARLET] * 2)
+    with pytest.raises(QuotaExceededError) as raised:
+        client.match([SCARLET] * 2)
+    assert (raised.value.code, raised.value.retry_after) == ("quota_exceeded", 86400)
+    usage = raised.value.usage
+    assert usage is not None
+    assert (usage.limit, usage.committed, usage.remaining) == (3, 2, 1)
+    assert str(pickle.loads(pickle.dumps(raised.value))) == str(raised.value)
+    assert client.match([SCARLET], idempotency_key=raised.value.idempotency_key).usage.remaining == 0
+
+
+def test_a_rate_limit_beyond_the_deadline_is_told_at_once(at_server: Opened, connection: psycopg.Connection) -> None:
+    accounts.set_plan(connection, "slow", match_limit=10, search_limit=10, requests_per_minute=1)
+    client = at_server(accounts.create_account(connection, "slow").api_key)
+    started = time.monotonic()
+
+    def hurry() -> None:
+        for _ in range(3):  # a new minute may begin in between
+            client.usage()
+
+    with pytest.raises(RateLimitedError) as raised:
+        hurry()
+    assert raised.value.retry_after is not None
+    assert time.monotonic() - started < 30
+
+
+@contextmanager
+def deaf() -> Iterator[str]:
+    """The address of a service that takes connections, and never says a word."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@contextmanager
+def trickling() -> Iterator[str]:
+    """The address of a service that sends an endless body, bit by bit."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def answer() -> None:
+            try:
+                while True:
+                    taken, _ = listener.accept()
+                    with taken:
+                        taken.recv(65536)
+                        taken.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
+                        while True:
+                            taken.sendall(b" ")
+                            time.sleep(0.05)
+            except OSError:
+                if listener.fileno() != -1:
+                    answer()
+
+        thread = threading.Thread(target=answer, daemon=True)
+        thread.start()
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.parametrize("service", [deaf, trickling])
+def test_who_never_answers_is_given_up_at_the_deadline(
+    at_server: Opened, issued: accounts.IssuedKey, service: type
+) -> None:
+    with service() as address:
+        client = at_server(issued.api_key, base_url=address, transport=None, timeout=0.4, deadline=1.0)
+        started = time.monotonic()
+        with pytest.raises(NoAnswerError, match="no answer in time") as raised:
+            client.match([SCARLET], idempotency_key="never-told")
+        assert time.monotonic() - started < 10
+    assert (raised.value.idempotency_key, raised.value.request_id) == ("never-told", None)
+
+
+def test_the_key_is_shown_nowhere(
+    at_server: Opened, server: Server, shell: str, issued: accounts.IssuedKey, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Neither in what is logged at any level, nor in errors, their variables, or the client."""
+    api_key = issued.api_key
+    secret = api_key.split("_")[2]
+    shown: list[str] = []
+
+    def fail(client: Shell) -> None:
+        calls: list[Callable[[], object]] = [lambda: client.match([(256, 0, 0)]), lambda: client.search("x")]
+        for call in calls:
+            with pytest.raises(Error) as raised:
+                call()
+            assert raised.value.__cause__ is None
+            assert raised.value.__context__ is None
+            whole = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
+            shown.extend([*whole.format(), repr(raised.value), repr(vars(raised.value))])
+
+    with caplog.at_level(logging.DEBUG), deaf() as address:
+        client = at_server(api_key)
+        client.match([SCARLET])
+        fail(client)
+        fail(at_server(api_key + "x"))
+        fail(at_server(api_key, base_url=address, transport=None, timeout=0.1, deadline=0.5))
+    real: type[Any] = Client if shell == "sync" else AsyncClient
+    for wrong in ({"base_url": "ftp://x"}, {"base_url": "http://localhost", "api_key": f"{api_key}\n"}):
+        with pytest.raises(ValueError, match="base URL|API key") as raised:
+            real(**{"api_key": api_key, **wrong})
+        own = raised.value.__traceback__
+        assert own is not None
+        whole = traceback.TracebackException(type(raised.value), raised.value, own.tb_next, capture_locals=True)
+        shown.extend(whole.format())
+    one = real(**{"api_key": api_key, **where(server, shell)})
+    shown.extend([repr(one), str(one), repr(vars(one)), repr(vars(one._http)), repr(one._http.headers)])
+    if isinstance(one, AsyncClient):
+        asyncio.run(one.aclose())
+    else:
+        one.close()
+    assert "sepu_client" in "".join(shown)
+    assert "HTTP Request" in caplog.text
+    for text in [*shown, caplog.text]:
+        assert secret not in text
+
+
+def test_a_cancelled_call_is_repeated_with_its_key(server: Server, issued: accounts.IssuedKey) -> None:
+    """However far it came when it was cancelled, it is charged once."""
+
+    async def cancel_and_repeat() -> list[MatchResponse]:
+        async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
+            repeated = []
+            for number in range(12):
+                call = asyncio.create_task(client.match([SCARLET], idempotency_key=f"cancelled-{number}"))
+                await asyncio.sleep(number / 2000)
+                call.cancel()
+                await asyncio.wait([call])
+                repeated.append(await client.match([SCARLET], idempotency_key=f"cancelled-{number}"))
+            return repeated
+
+    answers = asyncio.run(cancel_and_repeat())
+    assert [answer.results[0].matches[0].slug for answer in answers] == ["fei-hong"] * 12
+    assert answers[-1].usage.committed == 12
+
+
+def test_tasks_and_threads_share_a_client(server: Server, issued: accounts.IssuedKey) -> None:
+    async def at_once() -> int:
+        async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
+            answers = await asyncio.gather(*(client.match([SCARLET]) for _ in range(10)))
+        return max(answer.usage.committed for answer in answers)
+
+    assert asyncio.run(at_once()) == 10
+    with Client(api_key=issued.api_key, **where(server, "sync")) as client:
+        threads = [threading.Thread(target=client.match, args=([SCARLET],)) for _ in range(10)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        assert client.usage().usage[0].committed == 20
+
+
+def test_types_are_seen_by_users() -> None:
+    """Held by mypy, which reads this file."""
+
+    def use(client: Client) -> None:
+        assert_type(client.match([(1, 2, 3)]), MatchResponse)
+        assert_type(client.match([RGB(1, 2, 3)]).results[0].matches[0].delta_e, float)
+
+    async def use_async(client: AsyncClient) -> None:
+        assert_type(await client.match([(1, 2, 3)]), MatchResponse)
+
+    assert callable(use)
+    assert callable(use_async)
+    assert issubclass(QuotaExceededError, ApiError)
