@@ -1,0 +1,372 @@
+"""The rules of retrying: the core by properties, and both clients by one table; only the waits are on a fake clock."""
+
+import asyncio
+import json
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Any
+
+import httpx
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.client.shells import Open
+
+from sepu_client import (
+    AccountUnavailableError,
+    ApiError,
+    Error,
+    IdempotencyConflictError,
+    InvalidAnswerError,
+    InvalidRequestError,
+    NoAnswerError,
+    QuotaExceededError,
+    RateLimitedError,
+    RequestInProgressError,
+    ServiceError,
+    UnauthorizedError,
+    async_client,
+    client,
+    core,
+)
+
+REQUEST_ID = "0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40"
+USAGE = {
+    "X-Usage-Period": "2026-11",
+    "X-Usage-Meter": "color_search",
+    "X-Usage-Limit": "1000",
+    "X-Usage-Committed": "1",
+    "X-Usage-Reserved": "0",
+    "X-Usage-Remaining": "999",
+}
+
+
+def answer(status: int, body: Any, **headers: str) -> core.Answer:
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    return core.Answer(status, httpx.Headers({"X-Request-Id": REQUEST_ID, **named}), content)
+
+
+def refusal(status: int, code: str, after: str | None = None, **headers: str) -> core.Answer:
+    given_after = {} if after is None else {"Retry-After": after}
+    return answer(status, {"error": code, "requestId": REQUEST_ID}, **given_after, **headers)
+
+
+GOOD = answer(200, {"datasetVersion": "1.0.0", "count": 0, "results": []}, **USAGE)
+BUSY = refusal(503, "usage_commit_failed", "1")
+BROKEN = refusal(500, "internal_error")
+RUNNING = refusal(409, "request_in_progress", "1")
+LIMITED = refusal(429, "rate_limited", "60")
+CONFLICT = refusal(409, "idempotency_conflict")
+EXHAUSTED = refusal(429, "quota_exceeded", "86400", **USAGE)
+SUSPENDED = refusal(403, "account_unavailable")
+STRANGER = refusal(401, "unauthorized")
+LOST = core.Lost("ReadTimeout")
+GATEWAY = core.Answer(502, httpx.Headers(), b"<html>bad gateway")
+
+PASSING = [BUSY, BROKEN, RUNNING, LIMITED, LOST, GATEWAY]
+FINAL = [
+    *(refusal(400, code) for code in ("idempotency_key_invalid", "body_required", "bad_request")),
+    *(refusal(status, "any") for status in (402, 404, 405, 408, 409, 410, 413, 414, 415, 417, 422, 431, 451, 499)),
+    CONFLICT,
+    EXHAUSTED,
+    SUSPENDED,
+    STRANGER,
+    refusal(422, "invalid_q", "1"),  # a Retry-After alone makes nothing repeatable
+    refusal(409, "unheard_of", "1"),
+    answer(200, b"{"),
+    answer(204, b""),
+    answer(301, b"", Location="https://elsewhere"),
+    refusal(403, "unheard_of"),
+]
+
+
+@dataclass
+class Fake:
+    """A clock that only waiting moves, and what it saw."""
+
+    now: float = 0.0
+    waits: list[float] = field(default_factory=list)
+
+    def time(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.waits.append(seconds)
+        self.now += seconds
+
+
+def run(outcomes: list[core.Answer | core.Lost], deadline: float, fraction: float, takes: float = 0.0) -> Any:
+    """Plays outcomes into the core; gives what it came to, the waits before each attempt, and how long each may take.
+
+    The last outcome repeats itself.
+    """
+    fake, allowed = Fake(), list[float]()
+    steps = core.settle(
+        core.search("hong", 10, "the-one-key"), 10, deadline, fake.time, lambda low, high: low + fraction * (high - low)
+    )
+    attempt = next(steps)
+    script = iter(outcomes)
+    outcome = outcomes[0]
+    while True:
+        fake.sleep(attempt.wait)
+        allowed.append(attempt.seconds)
+        fake.now += min(takes, attempt.seconds)
+        outcome = next(script, outcome)
+        try:
+            attempt = steps.send(outcome)
+        except StopIteration as settled:
+            return settled.value, fake, allowed
+        except Error as error:
+            return error, fake, allowed
+
+
+@given(
+    st.lists(st.sampled_from(PASSING), max_size=6),
+    st.sampled_from([GOOD, *FINAL]),
+    st.floats(0, 1),
+)
+def test_what_passes_is_repeated_until_an_end(
+    passing: list[core.Answer | core.Lost], end: core.Answer, fraction: float
+) -> None:
+    result, fake, _ = run([*passing, end], 10_000, fraction)
+    assert len(fake.waits) == len(passing) + 1
+    assert isinstance(result, Error) == (end is not GOOD)
+    assert result.idempotency_key == "the-one-key"
+    assert fake.waits[0] == 0
+    for number, (outcome, wait) in enumerate(zip(passing, fake.waits[1:], strict=True)):
+        asked = int(outcome.headers.get("Retry-After", "0")) if isinstance(outcome, core.Answer) else 0
+        assert wait == pytest.approx(asked + fraction * min(8, 0.25 * 2**number))
+        assert wait >= asked
+
+
+@given(
+    st.lists(st.sampled_from(PASSING), min_size=1, max_size=6),
+    st.floats(0, 1),
+    st.floats(0.5, 300),
+    st.floats(0.001, 20),
+)
+def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
+    outcomes: list[core.Answer | core.Lost], fraction: float, deadline: float, takes: float
+) -> None:
+    error, fake, allowed = run(outcomes, deadline, fraction, takes)
+    assert error.retried
+    assert fake.now <= deadline + 1e-6
+    assert all(0 < seconds <= 10 for seconds in allowed)
+    # It did not give up early: the next wait would have gone past the end.
+    asked = error.retry_after or 0 if isinstance(error, ApiError) else 0
+    assert fake.now + asked + 8 >= deadline - 1e-6
+
+
+@given(st.lists(st.sampled_from(PASSING), min_size=40, max_size=40))
+def test_the_jitter_is_full_and_the_back_off_capped(passing: list[core.Answer | core.Lost]) -> None:
+    _, least, _ = run([*passing, GOOD], 1e9, 0)
+    _, most, _ = run([*passing, GOOD], 1e9, 1)
+    spread = [high - low for low, high in zip(least.waits, most.waits, strict=True)]
+    assert spread[:8] == pytest.approx([0, 0.25, 0.5, 1, 2, 4, 8, 8])
+    assert spread[8:] == pytest.approx([8] * 33)
+
+
+def test_a_very_long_deadline_is_no_trouble() -> None:
+    result, fake, _ = run([*[LOST] * 3000, GOOD], 1e9, 0.5)
+    assert result.count == 0
+    assert len(fake.waits) == 3001
+
+
+CLASSES = [
+    (BUSY, ServiceError),
+    (BROKEN, ServiceError),
+    (GATEWAY, ServiceError),
+    (RUNNING, RequestInProgressError),
+    (LIMITED, RateLimitedError),
+    (refusal(429, "unheard_of"), RateLimitedError),
+    (EXHAUSTED, QuotaExceededError),
+    (CONFLICT, IdempotencyConflictError),
+    (STRANGER, UnauthorizedError),
+    (refusal(404, "not_found"), InvalidRequestError),
+    (answer(302, b""), InvalidAnswerError),
+    (LOST, NoAnswerError),
+]
+
+
+@pytest.mark.parametrize(("outcome", "expected"), CLASSES)
+def test_the_class_of_an_error(outcome: core.Answer | core.Lost, expected: type[Error]) -> None:
+    error, _, _ = run([outcome], 0.001, 1)
+    assert type(error) is expected
+    assert error.retried == (outcome in PASSING or error.__class__ is RateLimitedError)
+
+
+def test_an_echo_of_the_request_is_not_taken_over() -> None:
+    """From whatever stands between, only a code and a request id of the right shape come through."""
+    secret = "sepu_abcdefghijklmnop_secret234_check23"
+    echo = core.Answer(400, httpx.Headers({"X-Request-Id": secret}), json.dumps({"error": secret}).encode())
+    error, _, _ = run([echo], 1, 0)
+    assert (error.code, error.request_id) == (None, None)
+    assert secret not in repr(error) + str(error)
+
+
+@pytest.mark.parametrize("after", ["", "soon", "-5", "1.5", "9" * 400, "Wed, 21 Oct 2026 07:28:00 GMT", "１"])
+def test_a_retry_after_that_is_no_number_of_seconds_is_none(after: str) -> None:
+    headers = httpx.Headers([(b"Retry-After", after.encode())])
+    result, fake, _ = run([core.Answer(503, headers, b""), GOOD], 60, 1)
+    assert result.count == 0
+    assert fake.waits == [0, 0.25]
+
+
+# What the service does, and what a client makes of it: the class of an error or None, and the least and the most that
+# it waits before each attempt but the first.
+Step = core.Answer | type[httpx.RequestError]
+TABLE: dict[str, tuple[list[Step], type[Error] | None, list[tuple[float, float]]]] = {
+    "good": ([GOOD], None, []),
+    "a time-out": ([httpx.ReadTimeout, GOOD], None, [(0, 0.25)]),
+    "no connection": ([httpx.ConnectError, httpx.ConnectTimeout, GOOD], None, [(0, 0.25), (0, 0.5)]),
+    "cut": ([httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError, GOOD], None, [(0, 0.25), (0, 0.5), (0, 1)]),
+    "500": ([BROKEN, GOOD], None, [(0, 0.25)]),
+    "503": ([BUSY, BUSY, GOOD], None, [(1, 1.25), (1, 1.5)]),
+    "a gateway": ([GATEWAY, GOOD], None, [(0, 0.25)]),
+    "running": ([httpx.ReadTimeout, RUNNING, GOOD], None, [(0, 0.25), (1, 1.5)]),
+    "rate limited": ([LIMITED, GOOD], None, [(60, 60.25)]),
+    "rate limited for long": ([refusal(429, "rate_limited", "600")], RateLimitedError, []),
+    "suspended": ([SUSPENDED], AccountUnavailableError, []),
+    "suspended meanwhile": ([BROKEN, SUSPENDED], AccountUnavailableError, [(0, 0.25)]),
+    "exhausted": ([EXHAUSTED], QuotaExceededError, []),
+    "a stranger": ([STRANGER], UnauthorizedError, []),
+    "wrong": ([refusal(422, "invalid_q")], InvalidRequestError, []),
+    "conflict": ([CONFLICT], IdempotencyConflictError, []),
+    "no JSON": ([answer(200, b"<html>")], InvalidAnswerError, []),
+    "moved": ([answer(307, b"", Location="https://elsewhere")], InvalidAnswerError, []),
+}
+
+
+class Scripted(httpx.BaseTransport, httpx.AsyncBaseTransport):
+    """Does one step of a script for each request, and sees that they come one at a time."""
+
+    def __init__(self, script: list[Step]) -> None:
+        self._script = iter(script)
+        self.requests: list[tuple[str, bytes, dict[str, str]]] = []
+        self.seconds: list[float] = []
+        self._busy = False
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        assert not self._busy
+        sent = {name: value for name, value in request.headers.items() if name != "authorization"}
+        self.requests.append((str(request.url), request.content, sent))
+        self.seconds.append(request.extensions["timeout"]["read"])
+        step = next(self._script)
+        if isinstance(step, core.Answer):
+            return httpx.Response(step.status, headers=dict(step.headers), content=step.body)
+        raise step("by the script", request=request)
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        self._busy, was = True, self._busy
+        assert not was
+        await asyncio.sleep(0)
+        self._busy = False
+        return self.handle_request(request)
+
+
+@pytest.fixture
+def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
+    """Both clients wait by it."""
+    clock = Fake(now=1000.0)
+    pause = asyncio.sleep
+
+    async def sleep(seconds: float) -> None:
+        await pause(0)
+        clock.sleep(seconds)
+
+    time = SimpleNamespace(monotonic=clock.time, sleep=clock.sleep)
+    monkeypatch.setattr(client, "time", time)
+    monkeypatch.setattr(async_client, "time", time)
+    monkeypatch.setattr(async_client, "asyncio", SimpleNamespace(timeout=asyncio.timeout, sleep=sleep))
+    return clock
+
+
+CALLS: dict[str, Callable[[Any], Any]] = {
+    "given": lambda shell: shell.search("hong", idempotency_key="the-one-key"),
+    "made": lambda shell: shell.search("hong"),
+}
+
+
+@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("case", TABLE)
+def test_both_clients_keep_to_the_table(open_shell: Open, fake: Fake, case: str, call: str) -> None:
+    script, expected, waits = TABLE[case]
+    transport = Scripted(script)
+    with open_shell("https://example.test/prefix/", "sepu_key", transport=transport, deadline=90) as shell:
+        if expected is None:
+            found = CALLS[call](shell)
+            assert not found.replayed
+        else:
+            with pytest.raises(expected) as raised:
+                CALLS[call](shell)
+            assert type(raised.value) is expected
+            found = raised.value
+    assert len(transport.requests) == len(script)
+    assert all(request == transport.requests[0] for request in transport.requests)  # exactly the same
+    url, _, headers = transport.requests[0]
+    assert url == "https://example.test/prefix/v1/search?q=hong&limit=10"
+    assert headers["idempotency-key"] == found.idempotency_key
+    assert (found.idempotency_key == "the-one-key") == (call == "given")
+    assert headers["user-agent"].startswith("sepu-client/0.1.0 httpx/")
+    assert fake.waits[0] == 0
+    for wait, (least, most) in zip(fake.waits[1:], waits, strict=True):
+        assert least <= wait <= most
+    assert all(seconds <= 10 for seconds in transport.seconds)
+
+
+def test_both_clients_give_up_at_the_deadline(open_shell: Open, fake: Fake) -> None:
+    transport = Scripted([BUSY] * 1000)
+    with (
+        open_shell("https://example.test", "sepu_key", transport=transport, deadline=30) as shell,
+        pytest.raises(ServiceError) as raised,
+    ):
+        shell.match([(1, 2, 3)])
+    assert (raised.value.status, raised.value.code, raised.value.retry_after) == (503, "usage_commit_failed", 1)
+    assert 1000 + 21 <= fake.now < 1030
+    assert transport.seconds[-1] <= 1030 - fake.now + 1e-9
+
+
+def test_reading_is_free_to_repeat(open_shell: Open, fake: Fake) -> None:
+    transport = Scripted([BROKEN, httpx.ReadTimeout, STRANGER])
+    with (
+        open_shell("https://example.test", "sepu_key", transport=transport) as shell,
+        pytest.raises(UnauthorizedError) as raised,
+    ):
+        shell.usage()
+    assert raised.value.idempotency_key is None
+    assert [headers.get("idempotency-key") for _, _, headers in transport.requests] == [None] * 3
+    assert len(fake.waits) == 3
+
+
+def test_a_retry_is_logged(open_shell: Open, fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+    with (
+        caplog.at_level(logging.INFO, "sepu_client"),
+        open_shell("https://example.test", "sepu_key", transport=Scripted([BUSY, GOOD])) as shell,
+    ):
+        shell.search("hong")
+    (record,) = (record for record in caplog.records if record.name == "sepu_client")
+    assert record.getMessage().startswith(f"/v1/search: 503 usage_commit_failed (request id {REQUEST_ID}); it is sent")
+    assert fake.waits[1] >= 1
+
+
+@pytest.mark.parametrize("key", ["short", "x" * 129, "white space", "schlüssel", "new-line\n", ""])
+def test_a_malformed_idempotency_key_is_not_sent(open_shell: Open, key: str) -> None:
+    with (
+        open_shell("https://example.test", "sepu_key", transport=Scripted([])) as shell,
+        pytest.raises(ValueError, match="an idempotency key has"),
+    ):
+        shell.search("hong", idempotency_key=key)
+
+
+@settings(max_examples=50)
+@given(st.text("abcXYZ019._:-", min_size=8, max_size=128))
+def test_every_idempotency_key_of_the_interface_is_taken(key: str) -> None:
+    assert core.search("hong", 1, key).headers == {"Idempotency-Key": key}
+
+
+def test_made_keys_are_new() -> None:
+    made = {core.match([(1, 2, 3)], 1, None).idempotency_key for _ in range(100)}
+    assert len(made) == 100

@@ -1,0 +1,157 @@
+"""Reading answers: by the examples of the OpenAPI document, with members to come, and without those that must be."""
+
+import json
+from collections.abc import Callable, Iterator
+from copy import deepcopy
+from typing import Any
+
+import httpx
+import pytest
+from tests.openapi.document import DOCUMENT
+
+from sepu_client import InvalidAnswerError, core
+
+REQUEST_ID = "0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40"
+HEADERS = {
+    "X-Request-Id": REQUEST_ID,
+    "X-Usage-Period": "2026-11",
+    "X-Usage-Meter": "color_match",
+    "X-Usage-Limit": "2000",
+    "X-Usage-Committed": "1",
+    "X-Usage-Reserved": "0",
+    "X-Usage-Remaining": "1999",
+}
+UNITS = [name for name in HEADERS if HEADERS[name].isdigit()]
+CALLS: dict[str, tuple[str, Callable[[], core.Call[Any]]]] = {
+    "/v1/match": ("post", lambda: core.match([(1, 2, 3)], 1, "a-key-of-ours")),
+    "/v1/search": ("get", lambda: core.search("hong", 10, "a-key-of-ours")),
+    "/v1/library": ("get", core.library),
+    "/v1/usage": ("get", core.usage),
+}
+
+
+def example(path: str) -> Any:
+    """The document's own; a test elsewhere holds it to the service."""
+    content = DOCUMENT["paths"][path][CALLS[path][0]]["responses"]["200"]["content"]["application/json"]
+    (found,) = content["examples"].values()
+    return found["value"]
+
+
+def read(path: str, body: Any, headers: httpx.Headers | None = None) -> Any:
+    content = body if isinstance(body, bytes) else json.dumps(body).encode()
+    steps = core.settle(CALLS[path][1](), 1, 1, lambda: 0.0)
+    next(steps)
+    try:
+        steps.send(core.Answer(200, httpx.Headers(HEADERS) if headers is None else headers, content))
+    except StopIteration as settled:
+        return settled.value
+    raise AssertionError
+
+
+def objects(node: Any) -> Iterator[dict[str, Any]]:
+    """All objects inside, this one first."""
+    if isinstance(node, dict):
+        yield node
+    for inner in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+        yield from objects(inner)
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_members_to_come_do_no_harm(path: str) -> None:
+    body = example(path)
+    grown = deepcopy(body)
+    for one in list(objects(grown)):
+        one.update(someday={"any": [1]})
+    assert read(path, grown, httpx.Headers({**HEADERS, "X-Someday": "1"})) == read(path, body)
+
+
+@pytest.mark.parametrize("path", CALLS)
+def test_what_is_missing_or_of_another_type_is_refused(path: str) -> None:
+    body = example(path)
+    tried = 0
+    for place, one in enumerate(objects(body)):
+        for name in one:
+            for wrong in (None, True, float("nan"), [1], "missing"):
+                broken = deepcopy(body)
+                target = list(objects(broken))[place]
+                if wrong == "missing":
+                    del target[name]
+                else:
+                    target[name] = wrong
+                if (name, wrong) == ("valueMismatchCount", "missing"):
+                    assert read(path, broken).value_mismatch_count is None
+                elif name != "outcome":  # which says nothing
+                    tried += 1
+                    with pytest.raises(InvalidAnswerError, match=name) as raised:
+                        read(path, broken)
+                    assert raised.value.request_id == REQUEST_ID
+    assert tried > 30
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"{", b"[]", b"null", b"\xff", b"[" * 100_000, b'{"results":1e999}', b"9" * 9999]
+)
+@pytest.mark.parametrize("path", CALLS)
+def test_what_is_no_object_is_refused(path: str, body: bytes) -> None:
+    with pytest.raises(InvalidAnswerError):
+        read(path, body)
+
+
+@pytest.mark.parametrize("value", [10**400, -(10**400), float("inf")])
+def test_a_number_beyond_all_bounds_is_refused(value: float) -> None:
+    body = example("/v1/match")
+    body = json.loads(json.dumps(body))
+    body["results"][0]["matches"][0]["deltaE"] = value
+    with pytest.raises(InvalidAnswerError, match="deltaE"):
+        read("/v1/match", body)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        *((name, None) for name in HEADERS),
+        *((name, value) for name in UNITS for value in ("１", "-1", "")),
+    ],
+)
+def test_the_headers_of_a_charge_must_be_there(name: str, value: str | None) -> None:
+    headers = httpx.Headers(HEADERS)
+    del headers[name]
+    if value is not None:
+        headers = httpx.Headers([*headers.multi_items(), (name, value)], encoding="utf-8")
+    with pytest.raises(InvalidAnswerError, match="X-"):
+        read("/v1/match", example("/v1/match"), headers)
+
+
+def test_names_and_numbers_come_as_they_are() -> None:
+    found = read("/v1/match", example("/v1/match"))
+    assert found.results[0].input == (200.0, 60.0, 36.5)
+    assert isinstance(found.results[0].input.r, float)
+    assert found.results[0].matches[0].name.zh == "绯红"
+    assert found.results[0].matches[0].name.pinyin == "fēi hóng"
+    assert (found.results[0].matches[1].delta_e, found.results[0].matches[1].similarity) == (3.6956, 0.963)
+    assert (found.request_id, found.idempotency_key) == (REQUEST_ID, "a-key-of-ours")
+    with pytest.raises(AttributeError):
+        found.replayed = True
+    with pytest.raises(TypeError):
+        found.results[0] = None
+
+
+def test_each_member_lands_in_its_field() -> None:
+    library = example("/v1/library")
+    found = read("/v1/library", library)
+    assert [
+        found.version,
+        found.record_count,
+        found.value_mismatch_count,
+        found.source_projection_version,
+        found.source_projection_sha256,
+        found.rights_manifest_sha256,
+        found.library_sha256,
+        found.mode,
+    ] == list(library.values())
+    usage = read("/v1/usage", example("/v1/usage"))
+    assert (usage.account_id, usage.plan_id, usage.status) == ("mfzwizltor2gk4tt", "standard", "active")
+    assert [(m.period, m.meter, m.limit, m.committed, m.reserved, m.remaining) for m in usage.usage] == [
+        ("2026-11", "color_match", 2000, 1, 0, 1999),
+        ("2026-11", "color_search", 1000, 1, 0, 999),
+    ]
