@@ -1,0 +1,216 @@
+"""Both clients while workers die, Postgres restarts and connections break on both sides of the service.
+
+Every intent ends with the right answer and one charge.
+"""
+
+import asyncio
+import itertools
+import random
+import sys
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.client.cutter import Cutter
+from tests.faults.havoc import Havoc, Pace
+from tests.faults.proxy import Odds, Proxy, socket_directory
+from tests.faults.soak import CUTS, FAULTS
+from tests.serving import serving
+
+import sepu
+from sepu.cli.database import connect, database
+from sepu.metering import accounts
+from sepu.metering.audit import audit
+from sepu_client import AsyncClient, Client, MatchResponse, QuotaExceededError, SearchResponse, new_idempotency_key
+
+PACE = Pace(worker_kill=1.2, back_end_kill=2.5, back_end_terminate=1, restart=4, cut=0.7)
+ODDS = Odds(before=0.01, during=0.01, after=0.01)
+INTENTS = 200
+MOST_SECONDS = 40
+SCARCE = 20
+CUT_OFF = ("request cut", "request stalled", "response cut", "response stalled")
+
+Answer = MatchResponse | SearchResponse
+
+
+@dataclass
+class Intent:
+    """What is asked, and what it came to."""
+
+    holder: accounts.IssuedKey
+    rgb: tuple[float, float, float] | None  # None stands for a search
+    own_key: str | None
+    raced: bool
+    answers: list[Answer] = field(default_factory=list)
+    refused: bool = False
+
+
+@dataclass
+class Scene:
+    """Who asks whom."""
+
+    ample: accounts.IssuedKey
+    scarce: accounts.IssuedKey
+    url: str = ""
+    asked: list[Intent] = field(default_factory=list)
+
+    def intents(self, rng: random.Random) -> Iterator[Intent]:
+        for number in itertools.count():
+            rgb = (rng.randrange(256), rng.uniform(0, 255), rng.randrange(256)) if number % 4 else None
+            holder = self.scarce if number % 6 == 1 else self.ample
+            raced = number % 10 == 3
+            own = new_idempotency_key() if raced or number % 2 else None
+            yield Intent(holder, rgb, own, raced)
+
+
+def sync_work(client: Client, intent: Intent) -> None:
+    try:
+        if intent.rgb is None:
+            intent.answers.append(client.search("tao hong", idempotency_key=intent.own_key))
+        else:
+            intent.answers.append(client.match([intent.rgb, intent.rgb], top=2, idempotency_key=intent.own_key))
+    except QuotaExceededError:
+        intent.refused = True
+
+
+async def async_work(client: AsyncClient, intent: Intent) -> None:
+    try:
+        if intent.rgb is None:
+            intent.answers.append(await client.search("tao hong", idempotency_key=intent.own_key))
+        else:
+            intent.answers.append(await client.match([intent.rgb, intent.rgb], top=2, idempotency_key=intent.own_key))
+    except QuotaExceededError:
+        intent.refused = True
+
+
+async def play(scene: Scene, state_dir: Path, proxy: Proxy, worker: str) -> Counter[str]:
+    rng = random.Random(7)
+    async with proxy.listening():
+        stack = ExitStack()
+        try:
+            server = await asyncio.to_thread(stack.enter_context, serving(worker, proxy.url))
+            cutter = Cutter(server.address, 7)
+            havoc = Havoc(server, state_dir, proxy, PACE, 7)
+
+            def faults() -> Counter[str]:
+                made = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
+                return havoc.done + made + cutter.cuts
+
+            def intents() -> Iterator[Intent]:
+                end = time.monotonic() + MOST_SECONDS
+                for intent in scene.intents(rng):
+                    enough = len(scene.asked) >= INTENTS and all(faults()[name] for name in (*FAULTS, *CUT_OFF))
+                    if enough or time.monotonic() > end:
+                        return
+                    scene.asked.append(intent)
+                    yield intent
+
+            async with cutter.listening():
+                scene.url = f"http://{server.address}"
+                proxy.odds = ODDS
+                wreaking = asyncio.create_task(havoc.wreak())
+                try:
+                    await ask_all(scene, cutter.url, intents())
+                finally:
+                    wreaking.cancel()
+                    await asyncio.wait([wreaking])
+                    proxy.odds = Odds()
+            await asyncio.to_thread(ask_again, scene)
+            return faults()
+        finally:
+            await asyncio.to_thread(stack.close)
+
+
+async def ask_all(scene: Scene, url: str, intents: Iterator[Intent]) -> None:
+    holders = (scene.ample, scene.scarce)
+    plain = {one.account_id: Client(url, one.api_key, timeout=2, deadline=90) for one in holders}
+    busy = {one.account_id: AsyncClient(url, one.api_key, timeout=2, deadline=90) for one in holders}
+
+    async def work(number: int) -> None:
+        for intent in intents:  # one iterator for all: each takes the next
+            async with asyncio.TaskGroup() as asking:
+                if number % 2 or intent.raced:
+                    asking.create_task(asyncio.to_thread(sync_work, plain[intent.holder.account_id], intent))
+                if not number % 2 or intent.raced:
+                    asking.create_task(async_work(busy[intent.holder.account_id], intent))
+
+    try:
+        async with asyncio.TaskGroup() as workers:
+            for number in range(10):
+                workers.create_task(work(number))
+    finally:
+        for client in plain.values():
+            client.close()
+        for each in busy.values():
+            await each.aclose()
+
+
+def ask_again(scene: Scene) -> None:
+    """When the dust has settled: what was answered is stored, and is answered so for ever."""
+    for holder in (scene.ample, scene.scarce):
+        with Client(scene.url, holder.api_key) as client:
+            for intent in [intent for intent in scene.asked if intent.holder is holder and intent.answers]:
+                again = Intent(holder, intent.rgb, intent.answers[0].idempotency_key, raced=False)
+                sync_work(client, again)
+                assert again.answers[0].replayed
+                intent.answers += again.answers
+
+
+def judge(scene: Scene, connection: psycopg.Connection) -> None:
+    assert audit(connection).differences == ()
+    colours = sepu.load()
+    palette, records = colours.palette(), colours.records
+    due = {}
+    for intent in scene.asked:
+        if not intent.answers:
+            assert intent.refused
+            assert intent.holder is scene.scarce
+            continue
+        (key,) = {answer.idempotency_key for answer in intent.answers}
+        assert intent.own_key in {None, key}
+        due[intent.holder.account_id, key] = ("color_search", 1) if intent.rgb is None else ("color_match", 2)
+        for answer in intent.answers:
+            if isinstance(answer, SearchResponse):
+                assert [color.slug for color in answer.results] == ["tao-hong"]
+            else:
+                nearest = palette.nearest(*intent.rgb, 2) if intent.rgb else []
+                wanted = [(records[place].slug, round(difference, 4)) for place, difference in nearest]
+                assert len(answer.results) == 2
+                for result in answer.results:
+                    assert result.input == intent.rgb
+                    assert [(match.slug, match.delta_e) for match in result.matches] == wanted
+    stored = connection.execute("select account_id, idempotency_key, meter, units from sepu.stored_result").fetchall()
+    assert {(account, key): (meter, units) for account, key, meter, units in stored} == due
+    charged = Counter[tuple[str, str]]()
+    for (account, _), (meter, units) in due.items():
+        charged[account, meter] += units
+    usage = connection.execute("select account_id, meter, sum(committed) from sepu.usage group by 1, 2").fetchall()
+    assert {(account, meter): units for account, meter, units in usage if units} == charged
+    assert 0 < charged[scene.scarce.account_id, "color_match"] <= SCARCE
+
+
+@pytest.mark.timeout(300)
+def test_every_intent_ends_with_its_answer_and_one_charge() -> None:
+    with ExitStack() as stack:
+        state_dir = stack.enter_context(socket_directory())
+        url = stack.enter_context(database(None, state_dir))
+        proxy = Proxy(stack.enter_context(socket_directory()), state_dir / "socket", 7)
+        with connect(url) as connection:
+            much = 10**9
+            accounts.set_plan(connection, "ample", match_limit=much, search_limit=much, requests_per_minute=much)
+            accounts.set_plan(connection, "scarce", match_limit=SCARCE, search_limit=5, requests_per_minute=much)
+            scene = Scene(accounts.create_account(connection, "ample"), accounts.create_account(connection, "scarce"))
+        faults = asyncio.run(play(scene, state_dir, proxy, "asgi"))
+        with connect(url) as connection:
+            judge(scene, connection)
+    first = [intent.answers[0].replayed for intent in scene.asked if intent.answers and not intent.raced]
+    refused = sum(intent.refused for intent in scene.asked)
+    sys.stdout.write(f"{len(scene.asked)} intents, {refused} refused, {sum(first)} replayed; {dict(faults)}\n")
+    assert [name for name in (*FAULTS, *CUT_OFF) if not faults[name]] == []
+    assert sum(first) > 0  # charged, and told only by a later attempt
+    assert refused > 0
