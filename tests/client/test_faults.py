@@ -10,6 +10,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,10 +29,11 @@ from sepu.metering import accounts
 from sepu.metering.audit import audit
 from sepu_client import AsyncClient, Client, MatchResponse, QuotaExceededError, SearchResponse, new_idempotency_key
 
-PACE = Pace(worker_kill=1.2, back_end_kill=2.5, back_end_terminate=1, restart=4, cut=0.7)
-ODDS = Odds(before=0.01, during=0.01, after=0.01)
+PACE = Pace(worker_kill=2, back_end_kill=3, back_end_terminate=2, restart=5, cut=0.7)
+ODDS = Odds(before=0.03, during=0.03, after=0.03)
 INTENTS = 200
-MOST_SECONDS = 40
+ASKERS = 10
+MOST_SECONDS = 40  # for new intents, on a slow machine
 SCARCE = 20
 CUT_OFF = ("request cut", "request stalled", "response cut", "response stalled")
 
@@ -106,6 +108,7 @@ async def play(scene: Scene, state_dir: Path, proxy: Proxy, worker: str) -> Coun
                 for intent in scene.intents(rng):
                     enough = len(scene.asked) >= INTENTS and all(faults()[name] for name in (*FAULTS, *CUT_OFF))
                     if enough or time.monotonic() > end:
+                        wreaking.cancel()
                         return
                     scene.asked.append(intent)
                     yield intent
@@ -131,19 +134,27 @@ async def ask_all(scene: Scene, url: str, intents: Iterator[Intent]) -> None:
     plain = {one.account_id: Client(url, one.api_key, timeout=2, deadline=90) for one in holders}
     busy = {one.account_id: AsyncClient(url, one.api_key, timeout=2, deadline=90) for one in holders}
 
+    # Not asyncio's own threads: there are few, and Postgres is started again in one.
+    threads = ThreadPoolExecutor(ASKERS)
+
+    async def in_thread(intent: Intent) -> None:
+        client = plain[intent.holder.account_id]
+        await asyncio.get_running_loop().run_in_executor(threads, sync_work, client, intent)
+
     async def work(number: int) -> None:
         for intent in intents:  # one iterator for all: each takes the next
             async with asyncio.TaskGroup() as asking:
                 if number % 2 or intent.raced:
-                    asking.create_task(asyncio.to_thread(sync_work, plain[intent.holder.account_id], intent))
+                    asking.create_task(in_thread(intent))
                 if not number % 2 or intent.raced:
                     asking.create_task(async_work(busy[intent.holder.account_id], intent))
 
     try:
         async with asyncio.TaskGroup() as workers:
-            for number in range(10):
+            for number in range(ASKERS):
                 workers.create_task(work(number))
     finally:
+        threads.shutdown()
         for client in plain.values():
             client.close()
         for each in busy.values():
