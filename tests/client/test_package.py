@@ -1,0 +1,112 @@
+"""The distribution: what its wheel holds and needs, and the examples of its pages."""
+
+import doctest
+import inspect
+import re
+import subprocess
+import sys
+import zipfile
+from collections.abc import Iterator
+from email.parser import Parser
+from pathlib import Path
+
+import pytest
+from tests.client.shells import where
+from tests.serving import Server, serving
+
+import sepu_client
+from sepu.metering import accounts
+
+ROOT = Path(__file__).parents[2]
+MODULES = ("__init__", "async_client", "client", "core", "errors", "results")
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, built from a copy: building leaves traces."""
+    directory = tmp_path_factory.mktemp("client")
+    for source in (ROOT / "client").rglob("*"):
+        inside = source.relative_to(ROOT / "client")
+        if source.is_file() and not {"build", "__pycache__", "sepu_client.egg-info"} & set(inside.parts):
+            (directory / "client" / inside).parent.mkdir(parents=True, exist_ok=True)
+            (directory / "client" / inside).write_bytes(source.read_bytes())
+    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
+    subprocess.run([*build, "--wheel-dir", directory, directory / "client"], check=True, capture_output=True)
+    (found,) = directory.glob("*.whl")
+    return found
+
+
+def test_the_wheel_is_pure_and_holds_these_files(wheel: Path) -> None:
+    assert wheel.name == "sepu_client-0.1.0-py3-none-any.whl"
+    own = {f"sepu_client/{name}.py" for name in MODULES} | {"sepu_client/py.typed"}
+    about = {f"sepu_client-0.1.0.dist-info/{n}" for n in ("METADATA", "RECORD", "WHEEL", "top_level.txt")}
+    with zipfile.ZipFile(wheel) as archive:
+        assert set(archive.namelist()) == own | about | {"sepu_client-0.1.0.dist-info/licenses/LICENSE"}
+        metadata = Parser().parsestr(archive.read("sepu_client-0.1.0.dist-info/METADATA").decode())
+    assert metadata.get_all("Requires-Dist") == ["httpx<1,>=0.28"]
+    assert metadata["License-Expression"] == "MIT"
+
+
+def test_it_needs_nothing_of_the_server(wheel: Path) -> None:
+    """Run from the wheel, where sepu and what it needs cannot be imported."""
+    script = """
+import sys
+
+class Nothing:
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] in {"sepu", "numpy", "msgspec", "falcon", "psycopg", "gunicorn", "rich", "click"}:
+            raise ModuleNotFoundError(name)
+
+sys.meta_path.insert(0, Nothing())
+sys.path.insert(0, sys.argv[1])
+import sepu_client
+assert sepu_client.__file__.startswith(sys.argv[1]), sepu_client.__file__
+sepu_client.Client("https://colors.example", "a-key").close()
+"""
+    done = subprocess.run([sys.executable, "-c", script, wheel], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.fixture(scope="module")
+def plain_server(service_url: str) -> Iterator[Server]:
+    with serving("asgi", service_url) as server:
+        yield server
+
+
+@pytest.mark.parametrize("page", ["docs/client.md", "client/README.md"])
+def test_the_examples_of_the_pages(
+    plain_server: Server, issued: accounts.IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
+) -> None:
+    monkeypatch.setenv("SEPU_URL", where(plain_server, "sync")["base_url"])
+    monkeypatch.setenv("SEPU_API_KEY", issued.api_key)
+    text = (ROOT / page).read_text("utf-8")
+    examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    ran = doctest.DocTestRunner().run(doctest.DocTestParser().get_doctest(examples, {}, page, page, 0))
+    assert ran.attempted == text.count("\n>>> ") > 3
+    assert ran.failed == 0
+
+
+def test_the_page_lists_every_error() -> None:
+    text = (ROOT / "docs" / "client.md").read_text("utf-8")
+    listed = set(re.findall(r"^\| `(\w+Error)` ", text, re.MULTILINE))
+    assert listed == {name for name in sepu_client.__all__ if name.endswith("Error")} - {"Error", "ApiError"}
+    for name in listed:
+        (row,) = re.findall(rf"^\| `{name}` .* \| (.*) \|$", text, re.MULTILINE)
+        assert row == ("at the deadline" if getattr(sepu_client, name).retried else "at once")
+
+
+def test_everything_public_is_documented() -> None:
+    for name in sepu_client.__all__:
+        thing = getattr(sepu_client, name)
+        assert inspect.getdoc(thing), name
+    for client in (sepu_client.Client, sepu_client.AsyncClient):
+        for name, method in vars(client).items():
+            assert name.startswith("_") or inspect.getdoc(method), name
+
+
+def test_both_clients_have_the_same_methods() -> None:
+    """But for `aclose`, by the convention of asyncio."""
+    for name, method in vars(sepu_client.Client).items():
+        if callable(method) and name[0] != "_" and name != "close":
+            assert inspect.signature(method) == inspect.signature(getattr(sepu_client.AsyncClient, name)), name
+            assert inspect.getdoc(method) == inspect.getdoc(getattr(sepu_client.AsyncClient, name)), name
