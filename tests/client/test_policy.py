@@ -112,6 +112,7 @@ def run(outcomes: list[core.Answer | core.Lost], deadline: float, fraction: floa
     outcome = outcomes[0]
     while True:
         fake.sleep(attempt.wait)
+        assert len(fake.waits) < 10_000
         allowed.append(attempt.seconds)
         fake.now += min(takes, attempt.seconds)
         outcome = next(script, outcome)
@@ -123,6 +124,7 @@ def run(outcomes: list[core.Answer | core.Lost], deadline: float, fraction: floa
             return error, fake, allowed
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(PASSING), max_size=6),
     st.sampled_from([GOOD, *FINAL]),
@@ -142,11 +144,12 @@ def test_what_passes_is_repeated_until_an_end(
         assert wait >= asked
 
 
+@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(PASSING), min_size=1, max_size=6),
     st.floats(0, 1),
     st.floats(0.5, 300),
-    st.floats(0.001, 20),
+    st.floats(0.1, 20),
 )
 def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
     outcomes: list[core.Answer | core.Lost], fraction: float, deadline: float, takes: float
@@ -160,6 +163,7 @@ def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
     assert fake.now + asked + 8 >= deadline - 1e-6
 
 
+@settings(deadline=None)
 @given(st.lists(st.sampled_from(PASSING), min_size=40, max_size=40))
 def test_the_jitter_is_full_and_the_back_off_capped(passing: list[core.Answer | core.Lost]) -> None:
     _, least, _ = run([*passing, GOOD], 1e9, 0)
@@ -361,7 +365,7 @@ def test_a_malformed_idempotency_key_is_not_sent(open_shell: Open, key: str) -> 
         shell.search("hong", idempotency_key=key)
 
 
-@settings(max_examples=50)
+@settings(max_examples=50, deadline=None)
 @given(st.text("abcXYZ019._:-", min_size=8, max_size=128))
 def test_every_idempotency_key_of_the_interface_is_taken(key: str) -> None:
     assert core.search("hong", 1, key).headers == {"Idempotency-Key": key}
