@@ -241,7 +241,6 @@ lock: build
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(COMPILE) --group advisories -o requirements/advisories.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
-	$(COMPILE) -c requirements/dev.txt --group build -o requirements/build.txt
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/core-test.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt
 	$(COMPILE) --group workflows -o requirements/workflows.txt
