@@ -74,7 +74,7 @@ def test_create_account_needs_a_plan(connection: psycopg.Connection) -> None:
 
 def test_has_accounts_of_an_empty_database(connection: psycopg.Connection) -> None:
     with connection.transaction(force_rollback=True):
-        connection.execute("truncate sepu.api_key, sepu.usage, sepu.account")
+        connection.execute("truncate sepu.receipt, sepu.api_key, sepu.usage, sepu.account")
         assert not accounts.has_accounts(connection)
     assert isinstance(accounts.has_accounts(connection), bool)
 
