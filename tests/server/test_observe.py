@@ -11,6 +11,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -434,3 +435,28 @@ def test_prometheus_takes_the_alerts_and_the_metrics(own_url: str) -> None:
     for command, given in ((rules, ""), (["promtool", "check", "metrics"], text)):
         done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+
+
+_WRITER = """
+import sys, time
+from sepu.http.replies import Reply
+from sepu.server.journal import Journal
+log = Journal("json", descriptor=int(sys.argv[1]))
+log.start(lambda: None)
+for number in range(2000):
+    log.request(f"{number:032}", Reply(200), "/v1/match", "b" * 16, 0.001)
+while log._lines:
+    time.sleep(0.01)
+log.stop()
+"""
+
+
+def test_lines_of_several_processes_do_not_mix() -> None:
+    reading, writing = os.pipe()
+    command = [sys.executable, "-c", _WRITER, str(writing)]
+    writers = [subprocess.Popen(command, pass_fds=[writing]) for _ in range(2)]
+    os.close(writing)
+    with open(reading, "rb") as read:
+        found = Counter(json.loads(written)["requestId"] for written in read)
+    assert [writer.wait(30) for writer in writers] == [0, 0]
+    assert found == Counter({f"{number:032}": 2 for number in range(2000)})
