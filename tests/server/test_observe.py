@@ -322,14 +322,32 @@ def line(number: int = 0) -> tuple[str, Reply, str, str, float]:
     return f"{number:032}", Reply(200, replayed=True), "/v1/match", NOBODYS, 0.0012349
 
 
-def test_what_does_not_fit_any_more_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "_WAITING_LINES", 100)
+def full_pipe() -> tuple[int, int]:
+    """Whoever writes into it has to wait for its reader."""
     reading, writing = os.pipe()
     os.set_blocking(writing, False)
     with suppress(BlockingIOError):
         while os.write(writing, bytes(4096)):
             pass
     os.set_blocking(writing, True)
+    return reading, writing
+
+
+def test_the_master_is_not_stopped_by_a_log_that_nobody_reads() -> None:
+    pipe = reading, writing = full_pipe()
+    log = Journal("json", descriptor=writing)
+    record = logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": "Booting worker"})
+    log.emit(record)
+    os.read(reading, 1 << 16)
+    log.emit(record)
+    assert json.loads(os.read(reading, 1 << 16))["message"] == "Booting worker"
+    for descriptor in pipe:
+        os.close(descriptor)
+
+
+def test_what_does_not_fit_any_more_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "_WAITING_LINES", 100)
+    reading, writing = full_pipe()
     dropped: list[None] = []
     log = Journal("json", descriptor=writing)
     log.start(lambda: dropped.append(None))
@@ -445,6 +463,7 @@ log = Journal("json", descriptor=int(sys.argv[1]))
 log.start(lambda: None)
 for number in range(2000):
     log.request(f"{number:032}", Reply(200), "/v1/match", "b" * 16, 0.001)
+print(flush=True)
 while log._lines:
     time.sleep(0.01)
 log.stop()
@@ -454,9 +473,14 @@ log.stop()
 def test_lines_of_several_processes_do_not_mix() -> None:
     reading, writing = os.pipe()
     command = [sys.executable, "-c", _WRITER, str(writing)]
-    writers = [subprocess.Popen(command, pass_fds=[writing]) for _ in range(2)]
+    writers = [subprocess.Popen(command, pass_fds=[writing], stdout=subprocess.PIPE) for _ in range(2)]
     os.close(writing)
-    with open(reading, "rb") as read:
+    for writer in writers:
+        assert writer.stdout is not None
+        with writer.stdout as told:
+            assert told.readline() == b"\n"
+    time.sleep(0.5)  # they share a pipe that is full now, so each byte that is read lets one of them go on
+    with os.fdopen(reading, "rb") as read:
         found = Counter(json.loads(written)["requestId"] for written in read)
     assert [writer.wait(30) for writer in writers] == [0, 0]
     assert found == Counter({f"{number:032}": 2 for number in range(2000)})

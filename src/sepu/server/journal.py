@@ -4,7 +4,8 @@ Standard output stays for what `sepu serve` tells its user, a new key for one, w
 
 A worker hands its lines to a thread, so that a slow reader of the log delays no answer; what does not fit any more is
 dropped and counted. Lines are written whole, in batches that a pipe takes in one piece (PIPE_BUF), so those of several
-processes do not mix. The master, which forks and so has no threads, writes at once; it has little to say.
+processes do not mix. The master, which forks and so has no threads, writes at once; it has little to say, and drops it
+after a second if it is not taken.
 """
 
 import logging
@@ -29,8 +30,8 @@ LogFormat = Literal["auto", "json", "text"]
 _BATCH_SECONDS = 0.05
 # What waits at most: some 2 MB, which a reader has to be seconds behind for.
 _WAITING_LINES = 10_000
-# For the last lines of a worker.
-_LAST_SECONDS = 1.0
+# For the last lines of a worker, and a line of the master.
+_PATIENCE_SECONDS = 1.0
 # A message is cut to fit, so that its line does: JSON writes some characters as two.
 _MESSAGE_ENDS = 900
 
@@ -91,7 +92,7 @@ class Journal(logging.Handler):
         if thread is not None:
             self._ending = True
             self._wake.set()
-            thread.join(_LAST_SECONDS)
+            thread.join(_PATIENCE_SECONDS)
 
     def request(
         self, request_id: str, reply: Reply, route: str | None, account: str | None, seconds: float | None
@@ -117,6 +118,8 @@ class Journal(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Called by logging."""
+        if self._thread is None and not select.select([], [self._descriptor], [], _PATIENCE_SECONDS)[1]:
+            return
         message = self.format(record)
         if len(message) > 2 * _MESSAGE_ENDS:
             message = f"{message[:_MESSAGE_ENDS]} … {message[-_MESSAGE_ENDS:]}"

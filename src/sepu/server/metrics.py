@@ -307,9 +307,10 @@ def told_at(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[No
     try:
         yield
     finally:
-        with suppress(ProcessLookupError, ChildProcessError):  # gunicorn reaps it, if it died
-            os.kill(teller, signal.SIGTERM)
-            os.waitpid(teller, 0)
+        with suppress(ChildProcessError):  # gunicorn reaps it if it dies, and its number may be another's by now
+            if os.waitpid(teller, os.WNOHANG) == (0, 0):
+                os.kill(teller, signal.SIGTERM)
+                os.waitpid(teller, 0)
 
 
 def _listening(bind: str, handler: type) -> _MetricsServer:
