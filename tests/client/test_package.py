@@ -5,9 +5,11 @@ import inspect
 import re
 import subprocess
 import sys
+import venv
 import zipfile
 from collections.abc import Iterator
 from email.parser import Parser
+from importlib.metadata import version
 from pathlib import Path
 
 import pytest
@@ -18,6 +20,7 @@ import sepu_client
 from sepu.metering import accounts
 
 ROOT = Path(__file__).parents[2]
+VERSION = version("sepu-client")
 MODULES = ("__init__", "async_client", "client", "core", "errors", "results")
 
 
@@ -37,12 +40,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_wheel_is_pure_and_holds_these_files(wheel: Path) -> None:
-    assert wheel.name == "sepu_client-0.1.0-py3-none-any.whl"
+    assert wheel.name == f"sepu_client-{VERSION}-py3-none-any.whl"
     own = {f"sepu_client/{name}.py" for name in MODULES} | {"sepu_client/py.typed"}
-    about = {f"sepu_client-0.1.0.dist-info/{n}" for n in ("METADATA", "RECORD", "WHEEL", "top_level.txt")}
+    notes = f"sepu_client-{VERSION}.dist-info"
+    about = {f"{notes}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE")}
     with zipfile.ZipFile(wheel) as archive:
-        assert set(archive.namelist()) == own | about | {"sepu_client-0.1.0.dist-info/licenses/LICENSE"}
-        metadata = Parser().parsestr(archive.read("sepu_client-0.1.0.dist-info/METADATA").decode())
+        assert set(archive.namelist()) == own | about
+        metadata = Parser().parsestr(archive.read(f"{notes}/METADATA").decode())
     assert metadata.get_all("Requires-Dist") == ["httpx<1,>=0.28"]
     assert metadata["License-Expression"] == "MIT"
 
@@ -65,6 +69,35 @@ sepu_client.Client("https://colors.example", "a-key").close()
 """
     done = subprocess.run([sys.executable, "-c", script, wheel], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+USERS_CODE = """
+from typing import assert_type
+from sepu_client import AsyncClient, Client, MatchResponse, RGB
+
+def use(client: Client) -> int:
+    answer = client.match([(1, 2.5, 3), RGB(1, 2, 3)], top=3)
+    assert_type(answer, MatchResponse)
+    assert_type(answer.results[0].matches[0].delta_e, float)
+    client.search(5)  # type: ignore[arg-type]
+    answer.replayed = True  # type: ignore[misc]
+    return answer.usage.remaining
+
+async def use_async(client: AsyncClient) -> None:
+    assert_type(await client.match([(1, 2, 3)]), MatchResponse)
+"""
+
+
+def test_users_have_its_types(wheel: Path, tmp_path: Path) -> None:
+    """Under mypy --strict, which also refuses the two exceptions if they are none."""
+    venv.create(tmp_path / "user", symlinks=True)
+    (packages,) = (tmp_path / "user").glob("lib/*/site-packages")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(packages)
+    (tmp_path / "use.py").write_text(USERS_CODE)
+    mypy = [sys.executable, "-m", "mypy", "--strict", f"--python-executable={tmp_path}/user/bin/python"]
+    done = subprocess.run([*mypy, "use.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
 @pytest.fixture(scope="module")

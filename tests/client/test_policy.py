@@ -6,6 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
@@ -310,7 +311,7 @@ def test_both_clients_keep_to_the_table(open_shell: Open, fake: Fake, case: str,
     assert url == "https://example.test/prefix/v1/search?q=hong&limit=10"
     assert headers["idempotency-key"] == found.idempotency_key
     assert (found.idempotency_key == "the-one-key") == (call == "given")
-    assert headers["user-agent"].startswith("sepu-client/0.1.0 httpx/")
+    assert headers["user-agent"].startswith(f"sepu-client/{version('sepu-client')} httpx/")
     assert fake.waits[0] == 0
     for wait, (least, most) in zip(fake.waits[1:], waits, strict=True):
         assert least <= wait <= most

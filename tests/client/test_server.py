@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, assert_type
+from typing import Any
 
 import psycopg
 import pytest
@@ -22,7 +22,6 @@ from sepu.metering import accounts, keys
 from sepu_client import (
     RGB,
     AccountUnavailableError,
-    ApiError,
     AsyncClient,
     Client,
     Error,
@@ -283,18 +282,3 @@ def test_tasks_and_threads_share_a_client(server: Server, issued: accounts.Issue
         for thread in threads:
             thread.join()
         assert client.usage().usage[0].committed == 20
-
-
-def test_types_are_seen_by_users() -> None:
-    """Held by mypy, which reads this file."""
-
-    def use(client: Client) -> None:
-        assert_type(client.match([(1, 2, 3)]), MatchResponse)
-        assert_type(client.match([RGB(1, 2, 3)]).results[0].matches[0].delta_e, float)
-
-    async def use_async(client: AsyncClient) -> None:
-        assert_type(await client.match([(1, 2, 3)]), MatchResponse)
-
-    assert callable(use)
-    assert callable(use_async)
-    assert issubclass(QuotaExceededError, ApiError)
