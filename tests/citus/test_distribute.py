@@ -1,7 +1,10 @@
 """`sepu db distribute` on a Citus cluster: a ledger that has grown, later migrations, and delegation that is lost."""
 
 import json
+import os
 import subprocess
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -32,10 +35,15 @@ def connection(spoilt: psycopg.Connection) -> psycopg.Connection:
 
 def sepu(url: str, *arguments: str) -> Any:
     done = subprocess.run(
-        [SEPU, *arguments, "--json", "--database-url", url], capture_output=True, text=True, check=False
+        [SEPU, *arguments, "--json"],
+        env={**os.environ, "SEPU_DATABASE_URL": url},
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 0, done.stderr
-    return json.loads(done.stdout)
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    return answers[0] if len(answers) == 1 else answers
 
 
 def metadata(connection: psycopg.Connection) -> list[Any]:
@@ -72,7 +80,7 @@ def test_a_ledger_that_has_grown_goes_on(other: Citus, connection: psycopg.Conne
     assert outcomes(other.url, issued)[-1] == "charged"
 
 
-def test_operators_commands(other: Citus, connection: psycopg.Connection) -> None:
+def test_operators_commands(other: Citus, connection: psycopg.Connection, tmp_path: Path) -> None:
     distribute(connection)
     issued = [accounts.create_account(connection, "standard") for _ in range(4)]
     outcomes(other.url, issued)
@@ -85,6 +93,17 @@ def test_operators_commands(other: Citus, connection: psycopg.Connection) -> Non
     (first,) = connection.execute("select revoked_at from sepu.api_key where key_id = %s", [key]).fetchall()
     sepu(other.url, "key", "revoke", key)
     assert connection.execute("select revoked_at from sepu.api_key where key_id = %s", [key]).fetchall() == [first]
+    private, public = tmp_path / "private", tmp_path / "public"
+    sepu(other.url, "receipt", "keypair", str(private), str(public))
+    rotations = [sepu(other.url, "key", "rotate", account, "--public-key", str(public)) for _ in range(2)]
+    assert [rotation["repeated"] for rotation in rotations] == [False, True]
+    opened = sepu(other.url, "receipt", "open", str(private), rotations[1]["receipt"])
+    assert outcomes(other.url, [replace(issued[0], api_key=opened["apiKey"])]) == ["replayed"]
+    assert len(sepu(other.url, "key", "list", account)) == 3
+    assert sepu(other.url, "account", "show", account)["matchLimit"] == 9
+    assert len(sepu(other.url, "account", "list")) == 4
+    month = connection.execute("select to_char(now() at time zone 'UTC', 'YYYY-MM')").fetchall()[0][0]
+    assert sum(line["committed"] for line in sepu(other.url, "export-usage", month)) == 12
     sepu(other.url, "account", "suspend", account)
     assert outcomes(other.url, issued[:1]) == ["unauthorized"]
     connection.execute("update sepu.usage set period = '2026-01'")
@@ -100,12 +119,10 @@ def test_what_a_later_migration_brings_is_distributed(other: Citus, connection: 
     with connection.transaction():
         connection.execute(scripts.statement("lock_migrations"))
         connection.execute("alter table sepu.api_key add column note text")
-        connection.execute(
-            "create table sepu.receipt (account_id text primary key references sepu.account (account_id))"
-        )
+        connection.execute("create table sepu.later (account_id text primary key references sepu.account (account_id))")
         assert migrate(connection) == ["functions.sql"]
     done = distribute(connection)
-    assert done.distributed == ("receipt",)
+    assert done.distributed == ("later",)
     issued = [accounts.create_account(connection, "standard")]
     assert outcomes(other.url, issued) == ["charged"]
 
