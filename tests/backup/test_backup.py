@@ -159,7 +159,8 @@ def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second:
                 time.sleep(0.05)
 
             def fail_over() -> None:
-                time.sleep(1)
+                while standby.execute("select count(*) >= 300 from sepu.stored_result").fetchall() != [(True,)]:
+                    time.sleep(0.02)
                 first.stop("immediate")
                 standby.execute("select pg_promote()")
 
