@@ -4,9 +4,12 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
 
 from sepu.cli.database import connect
 from sepu.metering import accounts, scripts
+from sepu.metering.keys import new_account_id
 from sepu.metering.migrate import MigrationError, holds_migrations, migrate, pending
 
 NAMES = [*(script.name for script in scripts.migrations()), "functions.sql"]
@@ -157,3 +160,22 @@ def test_an_older_server_leaves_a_newer_database_alone(
     assert pending(empty) == []
     assert migrate(empty) == []
     assert applied(empty) == newer
+
+
+def test_a_database_of_another_encoding_is_refused(empty_url: str) -> None:
+    """Names are Chinese; SQL_ASCII would take them for bytes, and fail at the first request."""
+    with connect(empty_url) as connection:
+        name = f"ascii_{new_account_id()}"
+        connection.execute(
+            sql.SQL("create database {} encoding 'SQL_ASCII' lc_collate 'C' lc_ctype 'C' template template0").format(
+                sql.Identifier(name)
+            )
+        )
+        try:
+            with (
+                connect(make_conninfo(empty_url, dbname=name)) as ascii_only,
+                pytest.raises(MigrationError, match=r"SQL_ASCII.*'UTF8'"),
+            ):
+                migrate(ascii_only)
+        finally:
+            connection.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))

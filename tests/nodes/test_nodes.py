@@ -1,13 +1,12 @@
 """Two service nodes on one database: what is promised holds across both, and one may die."""
 
-import time
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from tests.nodes.crowd import crowded, kill
+from tests.nodes.crowd import crowded, kill, until_under_load
 from tests.serving import Response, Server, serving
 
 from sepu.cli.database import connect
@@ -84,7 +83,7 @@ def test_a_node_dies_and_the_other_goes_on(own_url: str, connection: psycopg.Con
     with serving("asgi", url) as one, serving("asgi", url) as other:
 
         def power_cut() -> None:
-            time.sleep(1)
+            until_under_load(own_url)
             kill(one)
 
         verdict, memory = crowded(connection, [one.address, other.address], 3000, meanwhile=power_cut)

@@ -36,7 +36,15 @@ def pending(connection: psycopg.Connection) -> list[scripts.Script]:
 
 
 def migrate(connection: psycopg.Connection) -> list[str]:
-    """Applies what is pending and returns the names; all of it or nothing."""
+    """Applies what is pending and returns the names; all of it or nothing.
+
+    Raises:
+        MigrationError: an applied migration was edited, or the database has another encoding than UTF8.
+    """
+    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+        raise MigrationError(
+            f"the database's encoding is {encoding}; make one with: encoding 'UTF8' template template0"
+        )
     with connection.transaction():
         connection.execute(scripts.statement("lock_migrations"))
         connection.execute(scripts.statement("create_migration_table"))
