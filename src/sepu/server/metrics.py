@@ -2,7 +2,7 @@
 
 Each worker counts in a block of cells that is its own, so nobody waits for anybody. The memory is the master's: a
 worker that dies leaves its counts, and the next in its block goes on from there. PERF: prometheus_client's own counters
-for several processes would cost a request seven times as many instructions as these, and leave files of the dead
+for several processes would cost a request three times as many instructions as these, and leave files of the dead
 behind; it does the telling.
 """
 
