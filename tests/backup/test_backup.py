@@ -7,7 +7,8 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.faults.proxy import socket_directory
-from tests.nodes.crowd import crowded, until_under_load
+from tests.faults.verdict import until_stored
+from tests.nodes.crowd import crowded
 from tests.nodes.test_nodes import match, on_plan
 from tests.postgres import Cluster, let_in, run
 from tests.serving import Response, serving
@@ -159,7 +160,7 @@ def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second:
                 time.sleep(0.05)
 
             def fail_over() -> None:
-                until_under_load(second_url)
+                until_stored(second_url, 300)
                 first.stop("immediate")
                 standby.execute("select pg_promote()")
 

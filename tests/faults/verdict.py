@@ -1,5 +1,6 @@
 """What the ledger holds, compared with what the clients were told."""
 
+import time
 from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -7,6 +8,7 @@ from dataclasses import dataclass
 import psycopg
 from tests.faults.clients import Ask, Memory
 
+from sepu.cli.database import connect
 from sepu.metering.audit import audit
 
 STORED = "select account_id, idempotency_key, meter, units, body from sepu.stored_result"
@@ -33,6 +35,13 @@ class Verdict:
     @property
     def findings(self) -> list[str]:
         return [f"{name}: {finding}" for name, found in vars(self).items() for finding in found]
+
+
+def until_stored(url: str, results: int) -> None:
+    """Waits until the ledger holds so many results: until clients have been served."""
+    with connect(url) as watching:
+        while watching.execute("select count(*) >= %s from sepu.stored_result", [results]).fetchall() != [(True,)]:
+            time.sleep(0.02)
 
 
 def judge(connection: psycopg.Connection, asked: Iterable[Ask], memory: Memory) -> Verdict:

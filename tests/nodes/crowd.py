@@ -4,7 +4,6 @@ import asyncio
 import os
 import random
 import signal
-import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from itertools import islice
@@ -15,21 +14,12 @@ from tests.faults.soak import Crowd, open_accounts
 from tests.faults.verdict import Verdict, judge
 from tests.serving import Server
 
-from sepu.cli.database import connect
-
 
 def kill(server: Server) -> None:
     """All processes of a node at once, as a power cut would."""
     for pid in (server.process.pid, *server.workers()):
         with suppress(ProcessLookupError):
             os.kill(pid, signal.SIGKILL)
-
-
-def until_under_load(url: str, results: int = 300) -> None:
-    """Waits until so many results are stored."""
-    with connect(url) as watching:
-        while watching.execute("select count(*) >= %s from sepu.stored_result", [results]).fetchall() != [(True,)]:
-            time.sleep(0.02)
 
 
 def crowded(

@@ -6,7 +6,8 @@ from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
 import pytest
-from tests.nodes.crowd import crowded, kill, until_under_load
+from tests.faults.verdict import until_stored
+from tests.nodes.crowd import crowded, kill
 from tests.serving import Response, Server, serving
 
 from sepu.cli.database import connect
@@ -83,7 +84,7 @@ def test_a_node_dies_and_the_other_goes_on(own_url: str, connection: psycopg.Con
     with serving("asgi", url) as one, serving("asgi", url) as other:
 
         def power_cut() -> None:
-            until_under_load(own_url)
+            until_stored(own_url, 300)
             kill(one)
 
         verdict, memory = crowded(connection, [one.address, other.address], 3000, meanwhile=power_cut)
