@@ -42,6 +42,7 @@ def test_an_account_from_its_plan_to_its_suspension(run: Run, database_url: str)
         ("color_search", 0, 0),
     ]
 
+    assert printed(run("account", "move", account["accountId"], "--plan", "standard", "--json"))["planId"] == "standard"
     assert printed(run("account", "suspend", account["accountId"], "--json"))["status"] == "suspended"
     assert admitted(database_url, account["apiKey"]) == "account_unavailable"
     assert printed(run("usage", account["accountId"], "--json"))["status"] == "suspended"
@@ -75,6 +76,7 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
     failed(run("usage", "a" * 16), "there is no account 'aaaaaaaaaaaaaaaa'")
     failed(run("usage", "nonsense"), "there is no account 'nonsense'")
     failed(run("account", "suspend", "a" * 16), "there is no account")
+    failed(run("account", "move", "a" * 16, "--plan", "standard"), "there is no account")
     failed(run("account", "reactivate", "a" * 16), "there is no account")
     failed(run("account", "create", "--plan", "golden"), "there is no plan 'golden'", "sepu plan set")
     failed(run("key", "issue", "a" * 16), "there is no account")

@@ -87,6 +87,17 @@ def test_suspension_and_reactivation(connection: psycopg.Connection, customer: "
     assert customer.admit(connection) == "ok"
 
 
+def test_an_account_on_another_plan(connection: psycopg.Connection, customer: "Customer") -> None:
+    accounts.set_plan(connection, "moved-to", match_limit=0, search_limit=7, requests_per_minute=50)
+    assert customer.meter(connection, "moved-01").outcome == "charged"
+    accounts.move_account(connection, customer.account_id, "moved-to")
+    refused = customer.meter(connection, "moved-02")
+    assert (refused.outcome, refused.limit, refused.committed) == ("quota_exceeded", 0, 1)
+    assert accounts.show_account(connection, customer.account_id).plan_id == "moved-to"
+    with pytest.raises(accounts.AccountError, match="no plan 'nowhere'"):
+        accounts.move_account(connection, customer.account_id, "nowhere")
+
+
 def test_an_unknown_status_is_refused(connection: psycopg.Connection, customer: "Customer") -> None:
     with pytest.raises(psycopg.errors.CheckViolation):
         accounts.set_status(connection, customer.account_id, "closed")
@@ -99,6 +110,7 @@ def test_no_such_account(connection: psycopg.Connection) -> None:
         lambda: accounts.issue_key(connection, "Not an id"),
         lambda: accounts.issue_key(connection, ""),
         lambda: accounts.show_usage(connection, NOBODY),
+        lambda: accounts.move_account(connection, NOBODY, "standard"),
     ):
         with pytest.raises(accounts.AccountError, match="no account"):
             act()

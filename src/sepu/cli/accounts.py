@@ -149,6 +149,18 @@ def _fields(shown: accounts.Account) -> dict[str, str | int | None]:
     }
 
 
+@account.command("move")
+@click.argument("account_id", metavar="ACCOUNT")
+@click.option("--plan", "plan_id", required=True, help="Its new plan: its limits.")
+@json_option
+@database_options
+def move_account(account_id: str, plan_id: str, as_json: bool, database_url: str | None, state_dir: Path) -> None:
+    """Put an account on another plan; what it has used this month stays used."""
+    with database_connection(database_url, state_dir) as connection:
+        accounts.move_account(connection, account_id, plan_id)
+    echo_fields({"accountId": account_id, "planId": plan_id}, as_json)
+
+
 @account.command("suspend")
 @click.argument("account_id", metavar="ACCOUNT")
 @json_option

@@ -11,6 +11,7 @@ from sepu.metering import keys, scripts
 from sepu.metering.commands import METERS, Usage
 
 _PAGE = 5000
+_NO_PLAN = "there is no plan {!r}; make it with: sepu plan set"
 
 
 class AccountError(SepuError):
@@ -106,7 +107,7 @@ def create_account(connection: psycopg.Connection, plan_id: str) -> IssuedKey:
             connection.execute(scripts.statement("create_account"), {"account_id": account_id, "plan_id": plan_id})
             return issue_key(connection, account_id)
     except psycopg.errors.ForeignKeyViolation as error:
-        raise AccountError(f"there is no plan {plan_id!r}; make it with: sepu plan set") from error
+        raise AccountError(_NO_PLAN.format(plan_id)) from error
 
 
 def has_accounts(connection: psycopg.Connection) -> bool:
@@ -142,6 +143,20 @@ def set_status(connection: psycopg.Connection, account_id: str, status: str) -> 
         AccountError: no such account.
     """
     cursor = connection.execute(scripts.statement("set_account_status"), {"account_id": account_id, "status": status})
+    if cursor.rowcount == 0:
+        raise AccountError(f"there is no account {account_id!r}")
+
+
+def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) -> None:
+    """Puts an account on another plan, whose limits count from its next request on.
+
+    Raises:
+        AccountError: no such account, or no such plan.
+    """
+    try:
+        cursor = connection.execute(scripts.statement("move_account"), {"account_id": account_id, "plan_id": plan_id})
+    except psycopg.errors.ForeignKeyViolation as error:
+        raise AccountError(_NO_PLAN.format(plan_id)) from error
     if cursor.rowcount == 0:
         raise AccountError(f"there is no account {account_id!r}")
 
