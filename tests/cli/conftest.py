@@ -5,17 +5,20 @@ import subprocess
 
 import pytest
 from tests.cli.running import Run
-from tests.serving import SEPU
+from tests.serving import SEPU, free_port
 
 
 @pytest.fixture
 def run(database_url: str) -> Run:
     """Runs `sepu` against the run's database."""
 
+    # Somebody may have a server on the usual port.
+    own = {"SEPU_DATABASE_URL": database_url, "SEPU_PORT": str(free_port()), "COLUMNS": "200"}
+
     def sepu(*arguments: str, given: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             [SEPU, *arguments],
-            env={**os.environ, "SEPU_DATABASE_URL": database_url, "COLUMNS": "200", **environment},
+            env={**os.environ, **own, **environment},
             input=given,
             capture_output=True,
             text=True,
