@@ -62,6 +62,8 @@ def watched(request: pytest.FixtureRequest, own_url: str) -> Iterator[Watched]:
         pytest.skip(reason)
     metrics = f"127.0.0.1:{free_port()}"
     with serving(request.param, as_service(own_url), options=["--metrics-bind", metrics]) as server:
+        while samples(metrics)["sepu_workers_started_total", ()] < 2:  # the first makes the server ready
+            time.sleep(0.05)
         yield Watched(server, metrics, own_url)
 
 
