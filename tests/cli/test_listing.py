@@ -8,6 +8,7 @@ import pty
 import re
 import subprocess
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -73,9 +74,9 @@ def test_an_accounts_keys(run: Run) -> None:
     assert [each["expiresAt"] for each in listed] == [None, None, "2999-01-31T04:00:00Z", "2000-01-01T00:00:00Z"]
     assert [each["revokedAt"] is not None for each in listed] == [True, False, False, False]
 
-    shown = run("key", "list", account_id)
-    for each in listed:
-        assert each["keyId"] in shown.stdout
+    shown = run("key", "list", account_id, COLUMNS="40")
+    for each, line in zip(listed, shown.stdout.splitlines(), strict=True):
+        assert line.split()[:2] == [each["keyId"], each["state"]]
     for api_key in (account["apiKey"], *(each["apiKey"] for each in issued)):
         found = keys.credential(api_key)
         assert found is not None
@@ -172,3 +173,22 @@ def test_a_reader_that_goes_away(own_url: str) -> None:
             assert process.stdout.readline()
             process.stdout.close()
             assert process.stderr.read() == b""
+
+
+def test_an_instant_that_some_time_zones_do_not_have(run: Run) -> None:
+    account_id = printed(run("account", "create", "--json"))["accountId"]
+    done = run("key", "issue", account_id, "--expires-at", "9999-12-31T23:59:59Z")
+    assert (done.returncode, "too far off" in done.stderr) == (2, True)
+
+
+def test_what_cannot_be_written_is_told_in_a_line(database_url: str) -> None:
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(
+            [SEPU, "account", "list", "--database-url", database_url],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+    assert (done.returncode, done.stderr) == (1, "sepu: No space left on device\n")

@@ -70,7 +70,8 @@ def test_repeating_a_rotation(run: Run, pair: Pair, account_id: str) -> None:
     assert printed(run(*rotate, "--grace", "0s", "--json")) == {**first, "repeated": True}
     again = run(*rotate)
     assert (again.returncode, again.stdout) == (0, first["receipt"] + "\n")
-    assert again.stderr == f"sepu: this rotation was made at {first['issuedAt']}; nothing was changed\n"
+    assert again.stderr.startswith(f"sepu: this rotation was made at {first['issuedAt']}; nothing was changed")
+    assert "--rotation-id" in again.stderr
     assert len(run("key", "list", account_id, "--json").stdout.splitlines()) == 2
 
     second = printed(run(*rotate, "--rotation-id", "2031-03", "--json"))
@@ -93,6 +94,10 @@ def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) ->
     secret = json.loads(Path(pair.private).read_text())
     assert [name for name in ("d", "p", "q", "dp", "dq", "qi") if secret[name][:12] in done.stderr] == []
     assert len(run("key", "list", account_id, "--json").stdout.splitlines()) == 1
+    # The key itself in the place of its file's name, as by $(cat FILE).
+    inline = run("key", "rotate", account_id, "--public-key", Path(pair.private).read_text())
+    assert inline.returncode == 2
+    assert [name for name in ("n", "d", "p", "q") if secret[name][:12] in inline.stderr] == []
 
 
 def test_other_public_keys(run: Run, account_id: str, tmp_path: Path) -> None:

@@ -220,3 +220,16 @@ def test_the_key_is_in_no_table_no_log_and_no_repr(
     said = stored + repr(made).encode()
     for form in (secret.encode(), secret.encode().hex().encode(), base64.b64encode(api_key.encode())):
         assert form not in said
+
+
+def test_a_rotation_whose_key_is_dead_is_not_repeated(
+    connection: psycopg.Connection, customer: "Customer", private: RSAKey
+) -> None:
+    """Who rotates after a leak must not be told that all is well while the leaked key works on."""
+    made = rotate_key(connection, customer.account_id, private, "2031-05", DAY)
+    accounts.revoke_key(connection, made.key_id)
+    before = state(connection, customer)
+    with pytest.raises(AccountError, match=r"revoked or expired.*--rotation-id"):
+        rotate_key(connection, customer.account_id, private, "2031-05", timedelta(0))
+    assert state(connection, customer) == before
+    assert not rotate_key(connection, customer.account_id, private, "2031-06", timedelta(0)).repeated

@@ -10,6 +10,7 @@ import select
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -251,6 +252,7 @@ def test_a_killed_workers_counts_stay_and_its_state_goes(watched: Watched) -> No
 def test_metrics_are_told_while_all_workers_are_stuck_and_end_with_the_master(own_url: str) -> None:
     metrics = f"127.0.0.1:{free_port()}"
     with serving("asgi", as_service(own_url), options=["--metrics-bind", metrics]) as server:
+        until(lambda: sample(metrics, "sepu_workers") == len(workers(server)) == 2)
         stuck = workers(server)
         for pid in stuck:
             os.kill(pid, signal.SIGSTOP)
@@ -265,6 +267,26 @@ def test_metrics_are_told_while_all_workers_are_stuck_and_end_with_the_master(ow
                 return probe.connect_ex(("127.0.0.1", int(metrics.rpartition(":")[2]))) != 0
 
         until(gone)
+
+
+def test_the_telling_bears_who_says_nothing_and_signals_for_others(own_url: str) -> None:
+    metrics = f"127.0.0.1:{free_port()}"
+    with serving("asgi", as_service(own_url), options=["--metrics-bind", metrics]) as server:
+        host, _, port = metrics.rpartition(":")
+        with (
+            socket.create_connection((host, int(port))) as silent,
+            socket.create_connection((host, int(port))) as hasty,
+        ):
+            hasty.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            hasty.sendall(b"GET /metrics HTTP/1.0\r\n\r\n")
+            hasty.close()
+            assert until_closed(silent) == b""
+        until(lambda: len(workers(server)) == 2)
+        (teller,) = set(server.workers()) - set(workers(server))
+        for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGWINCH):
+            os.kill(teller, number)
+        assert samples(metrics)["sepu_workers_started_total", ()] >= 1
+        assert "Traceback" not in server.log.read_text()
 
 
 def test_an_outage_is_counted_and_logged(database_url: str, own_url: str) -> None:
@@ -361,6 +383,28 @@ def test_what_does_not_fit_any_more_is_dropped_and_counted(monkeypatch: pytest.M
         read += os.read(reading, 1 << 16)
     log.stop()
     os.close(writing)
+
+
+def test_what_nobody_took_at_the_end_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "_PATIENCE_SECONDS", 0.2)
+    pipe = full_pipe()
+    dropped: list[None] = []
+    log = Journal("json", descriptor=pipe[1])
+    log.start(lambda: dropped.append(None))
+    for number in range(100):
+        log.request(*line(number))
+    log.stop()
+    assert 80 <= len(dropped) <= 100  # but for the batch in hand
+    for descriptor in pipe:
+        os.close(descriptor)
+
+
+def test_what_is_no_utf8_is_written_all_the_same() -> None:
+    reading, writing = os.pipe()
+    Journal("json", descriptor=writing).emit(logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": "\udcff"}))
+    assert json.loads(os.read(reading, 1 << 16))["message"] == "\\udcff"
+    for descriptor in (reading, writing):
+        os.close(descriptor)
 
 
 def test_a_terminal_gets_text_and_anything_else_json() -> None:

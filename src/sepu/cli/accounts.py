@@ -14,6 +14,8 @@ from sepu.cli.output import echo_fields, echo_json, instant, json_lines_option, 
 from sepu.metering import accounts, receipts
 from sepu.metering.rotation import rotate_key as rotated
 
+_LAST_YEAR = 9998  # in some time zones Python has no later one
+
 
 class Rfc3339(click.ParamType[datetime]):
     """An instant with its offset, such as 2027-01-31T12:00:00Z."""
@@ -30,6 +32,8 @@ class Rfc3339(click.ParamType[datetime]):
             instant = None
         if instant is None or instant.tzinfo is None:
             self.fail(f"{value!r} is not like 2027-01-31T12:00:00Z", param, ctx)
+        if instant.year > _LAST_YEAR:
+            self.fail(f"{value!r} is too far off; what does not expire needs no instant", param, ctx)
         return instant
 
 
@@ -251,7 +255,11 @@ def rotate_key(
         )
         return
     if made.repeated:
-        click.echo(f"sepu: this rotation was made at {instant(made.issued_at)}; nothing was changed", err=True)
+        click.echo(
+            f"sepu: this rotation was made at {instant(made.issued_at)}; nothing was changed, and older keys expire at "
+            f"{instant(made.older_keys_expire_at)}. A new key needs another --rotation-id",
+            err=True,
+        )
     click.echo(made.receipt)
 
 
@@ -277,10 +285,11 @@ def list_keys(account_id: str, as_json: bool, database_url: str | None, state_di
         for row in rows:
             echo_json(row)
         return
-    table = Table("keyId", "state", "createdAt", "expiresAt", "revokedAt")
     for row in rows:
-        table.add_row(*(value or "-" for value in row.values()))
-    Console().print(table)
+        click.echo(
+            f"{row['keyId']}  {row['state']:<7}  created {row['createdAt']}  expires {row['expiresAt'] or '-'}  "
+            f"revoked {row['revokedAt'] or '-'}"
+        )
 
 
 @key.command("revoke")

@@ -3,6 +3,7 @@
 import click
 
 _MOST_BYTES = 65536
+_LONGEST_NAME = 255
 
 
 class FirstBytes(click.ParamType[bytes]):
@@ -18,5 +19,7 @@ class FirstBytes(click.ParamType[bytes]):
             with click.open_file(value, "rb") as file:
                 content: bytes = file.read(_MOST_BYTES)
         except OSError as error:
+            if len(value) > _LONGEST_NAME:
+                self.fail("this is no file's name", param, ctx)  # the content itself perhaps, and that a secret
             self.fail(f"{value!r}: {error.strerror}", param, ctx)
         return content

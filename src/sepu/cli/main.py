@@ -63,3 +63,7 @@ def main() -> None:
         commands.main()
     except SepuError as error:
         fail(error)
+    except OSError as error:
+        fail(SepuError(error.strerror or type(error).__name__))
+    except UnicodeEncodeError:
+        fail(SepuError("an argument is not UTF-8"))

@@ -1,6 +1,7 @@
 """`sepu serve` and `sepu db`."""
 
 import logging
+import os
 from contextlib import ExitStack
 from ipaddress import ip_network
 from pathlib import Path
@@ -129,6 +130,7 @@ def serve(
     state_dir: Path,
 ) -> None:
     """Serve the HTTP interface in the foreground, until Ctrl-C or SIGTERM."""
+    _open_standard_error()
     journal = Journal(log_format, requests=log_requests)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[journal])
     address = listen.address(host, port, bind, worker)
@@ -141,6 +143,14 @@ def serve(
             url = service_url(url)
         settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind)
         Server(settings, release, journal).run()
+
+
+def _open_standard_error() -> None:
+    """If it is closed, the next file to be opened would take its number, and the log."""
+    try:
+        os.fstat(2)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
 
 
 def _greet(url: str, address: str) -> None:

@@ -35,7 +35,8 @@ def rotate_key(
     The same rotation again changes nothing and gives the same receipt. All of it is one transaction.
 
     Raises:
-        AccountError: no such account, the rotation was made for another public key, or an argument is out of bounds.
+        AccountError: no such account, the rotation was made for another public key, its key is dead, or an argument is
+            out of bounds.
     """
     thumbprint = public_key.thumbprint()
     where = {"account_id": account_id, "rotation_id": rotation_id}
@@ -44,10 +45,15 @@ def rotate_key(
             raise AccountError(f"there is no account {account_id!r}")
         made = connection.execute(scripts.statement("read_receipt"), where).fetchone()
         if made is not None:
-            made_for, key_id, receipt, issued_at, older_keys_expire_at = made
+            made_for, key_id, receipt, issued_at, older_keys_expire_at, is_valid = made
             if made_for != thumbprint:
                 raise AccountError(
                     f"rotation {rotation_id!r} was made for another public key, {made_for}; "
+                    "a new rotation needs another --rotation-id"
+                )
+            if not is_valid:
+                raise AccountError(
+                    f"rotation {rotation_id!r} was made before, and its key {key_id} is revoked or expired; "
                     "a new rotation needs another --rotation-id"
                 )
             return Rotation(key_id, issued_at, older_keys_expire_at, receipt, repeated=True)

@@ -93,6 +93,8 @@ class Journal(logging.Handler):
             self._ending = True
             self._wake.set()
             thread.join(_PATIENCE_SECONDS)
+            for _ in range(len(self._lines)):  # nobody reads, and the process ends
+                self._dropped()
 
     def request(
         self, request_id: str, reply: Reply, route: str | None, account: str | None, seconds: float | None
@@ -120,7 +122,7 @@ class Journal(logging.Handler):
         """Called by logging."""
         if self._thread is None and not select.select([], [self._descriptor], [], _PATIENCE_SECONDS)[1]:
             return
-        message = self.format(record)
+        message = self.format(record).encode(errors="backslashreplace").decode()  # a path may be no UTF-8
         if len(message) > 2 * _MESSAGE_ENDS:
             message = f"{message[:_MESSAGE_ENDS]} … {message[-_MESSAGE_ENDS:]}"
         when = datetime.fromtimestamp(record.created, UTC)

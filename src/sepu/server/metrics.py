@@ -43,6 +43,8 @@ _SQLSTATE_CLASSES = (
 )
 _DATABASE_STATES = ("unasked", "answers", "fails")
 
+_CLIENT_SECONDS = 5.0  # for a scraper that says nothing
+
 # More workers at a time than anybody runs, a reload's old ones included. Memory is taken when it is used.
 _BLOCKS = 1024
 _BLOCK_BYTES = 8 * 1024
@@ -285,6 +287,9 @@ class _MetricsServer(ThreadingTCPServer):
     daemon_threads = True
     timeout = 1.0  # between two looks whether the master is there
 
+    def handle_error(self, request: object, client_address: object) -> None:
+        """A scraper that went away is nobody's fault; socketserver would print a traceback."""
+
 
 @contextmanager
 def told_at(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[None]:
@@ -298,7 +303,8 @@ def told_at(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[No
     """
     registry = CollectorRegistry()
     registry.register(Told(blocks, {"version": version("sepu"), "worker": worker, "library": library}))
-    server = _listening(bind, MetricsHandler.factory(registry))
+    handler = type("Handler", (MetricsHandler.factory(registry),), {"timeout": _CLIENT_SECONDS})
+    server = _listening(bind, handler)
     master = os.getpid()
     teller = os.fork()
     if not teller:
@@ -330,7 +336,9 @@ def _listening(bind: str, handler: type) -> _MetricsServer:
 
 def _tell(server: _MetricsServer, master: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C reaches us too, but the master needs us to its end
+    # Meant for the master, which needs us to its end: Ctrl-C reaches us too.
+    for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
+        signal.signal(number, signal.SIG_IGN)
     try:
         while os.getppid() == master:
             server.handle_request()
