@@ -73,8 +73,9 @@ MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isol
 serve: build
 	@$(BIN)/sepu serve --port $(PORT)
 
+# Two files at a time: most tests wait, for clocks, disks and processes.
 test: lint types meinheld
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: build
 	$(BIN)/ruff check
