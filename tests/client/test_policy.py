@@ -281,7 +281,9 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     time = SimpleNamespace(monotonic=clock.time, sleep=clock.sleep)
     monkeypatch.setattr(client, "time", time)
     monkeypatch.setattr(async_client, "time", time)
-    monkeypatch.setattr(async_client, "asyncio", SimpleNamespace(timeout=asyncio.timeout, sleep=sleep))
+    monkeypatch.setattr(
+        async_client, "asyncio", SimpleNamespace(timeout=asyncio.timeout, sleep=sleep, Semaphore=asyncio.Semaphore)
+    )
     return clock
 
 

@@ -282,3 +282,29 @@ def test_tasks_and_threads_share_a_client(server: Server, issued: accounts.Issue
         for thread in threads:
             thread.join()
         assert client.usage().usage[0].committed == 20
+
+
+def test_many_more_tasks_than_connections(server: Server, connection: psycopg.Connection) -> None:
+    accounts.set_plan(connection, "many-tasks", match_limit=5000, search_limit=0, requests_per_minute=5000)
+    issued = accounts.create_account(connection, "many-tasks")
+
+    async def at_once() -> int:
+        async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
+            answers = await asyncio.gather(*(client.match([SCARLET]) for _ in range(800)))
+        return max(answer.usage.committed for answer in answers)
+
+    assert asyncio.run(at_once()) == 800
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"timeout": None}, {"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"timeout": 1e10},
+        {"deadline": 0}, {"deadline": "60"},
+        {"base_url": "http://localhost?x=1"}, {"base_url": "http://localhost/v1/"}, {"base_url": "http://[::1"},
+    ],
+)  # fmt: skip
+def test_what_cannot_work_is_refused_at_once(kind: Any, wrong: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="base URL|timeout is|deadline is"):
+        kind(**{"base_url": "http://localhost", "api_key": "sepu_x", **wrong})

@@ -13,6 +13,8 @@ from sepu_client.results import Library, MatchResponse, SearchResponse, UsageRes
 
 T = TypeVar("T")
 
+_CONNECTIONS = 100  # httpx's default
+
 
 class AsyncClient:
     """Calls the service at `base_url`; tasks may share it, and it keeps connections until it is closed.
@@ -32,8 +34,10 @@ class AsyncClient:
         transport: httpx.AsyncBaseTransport | None = None,
     ) -> None:
         bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
-        self._timeout = timeout
-        self._deadline = deadline
+        self._timeout = core.checked_seconds("timeout", timeout)
+        self._deadline = core.checked_seconds("deadline", deadline)
+        # httpx's own queue for its connections takes the longer for each request, the more there are.
+        self._free = asyncio.Semaphore(_CONNECTIONS)
         self._http = httpx.AsyncClient(
             base_url=core.checked_url(base_url),
             auth=bearer.checked(),
@@ -93,7 +97,7 @@ class AsyncClient:
 
     async def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
         try:
-            async with asyncio.timeout(seconds):
+            async with asyncio.timeout(seconds), self._free:
                 response = await self._http.request(
                     call.method, call.target, headers=call.headers, content=call.content, timeout=seconds
                 )

@@ -30,8 +30,8 @@ class Client:
         transport: httpx.BaseTransport | None = None,
     ) -> None:
         bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
-        self._timeout = timeout
-        self._deadline = deadline
+        self._timeout = core.checked_seconds("timeout", timeout)
+        self._deadline = core.checked_seconds("deadline", deadline)
         self._http = httpx.Client(
             base_url=core.checked_url(base_url),
             auth=bearer.checked(),

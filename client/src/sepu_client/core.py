@@ -55,6 +55,9 @@ class Bearer(httpx.Auth):
         yield request
 
 
+_DAY_SECONDS = 86_400
+
+
 @dataclass(frozen=True, slots=True)
 class Answer:
     """What came back; the headers' names in any case."""
@@ -114,10 +117,26 @@ class Call(Generic[T]):
 
 def checked_url(base_url: str) -> str:
     """The service's address, if it is one that can be called."""
-    url = httpx.URL(base_url)
-    if url.scheme not in {"http", "https"} or not url.host:
-        raise ValueError("the base URL is not of the form https://HOST")
+    try:
+        url = httpx.URL(base_url)
+    except httpx.InvalidURL:
+        url = httpx.URL()
+    if (
+        url.scheme not in {"http", "https"}
+        or not url.host
+        or url.query
+        or url.fragment
+        or url.path.rstrip("/").endswith("/v1")  # which the calls have
+    ):
+        raise ValueError("the base URL is not of the form https://HOST: no query, and no /v1")
     return base_url
+
+
+def checked_seconds(name: str, seconds: float) -> float:
+    """A time-out or deadline, if it is one that can be kept."""
+    if not isinstance(seconds, int | float) or not 0 < seconds <= _DAY_SECONDS:
+        raise ValueError(f"{name} is more than 0 seconds, and at most a day")
+    return seconds
 
 
 def new_idempotency_key() -> str:
