@@ -133,5 +133,7 @@ def wheel(sdist: Path, target: Path) -> Path:
 def unpack(sdist: Path, directory: Path) -> Path:
     """Unpacks the sdist; returns the directory that it is in."""
     with tarfile.open(sdist) as archive:
-        archive.extractall(directory, filter="data")
+        if hasattr(tarfile, "data_filter"):  # not in CPython 3.11.2, and later the one without a warning
+            archive.extraction_filter = tarfile.data_filter
+        archive.extractall(directory)
     return directory / sdist.name.removesuffix(".tar.gz")

@@ -1,6 +1,7 @@
 """The commands of `sepu`, and how they fail."""
 
 import importlib
+import os
 
 import click
 
@@ -64,6 +65,8 @@ def main() -> None:
     except SepuError as error:
         fail(error)
     except OSError as error:
+        # What is left in the buffer of standard output would be tried again at the end, and change the exit status.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         fail(SepuError(error.strerror or type(error).__name__))
     except UnicodeEncodeError:
         fail(SepuError("an argument is not UTF-8"))
