@@ -51,9 +51,15 @@ def own_url(empty_url: str) -> str:
 
 
 @pytest.fixture
-def connection(database_url: str) -> Iterator[psycopg.Connection]:
+def ledger_url(database_url: str) -> str:
+    """Of the ledger that a test looks at; tests that look at all accounts take one of their own instead."""
+    return database_url
+
+
+@pytest.fixture
+def connection(ledger_url: str) -> Iterator[psycopg.Connection]:
     """An autocommit connection for the test to look behind the ledger with."""
-    with connect(database_url) as opened:
+    with connect(ledger_url) as opened:
         yield opened
 
 

@@ -122,12 +122,12 @@ def customer(make_customer: MakeCustomer) -> Customer:
 
 
 @pytest.fixture
-def session(database_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
+def session(ledger_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
     """Opens sessions: each statement its own transaction, unless the test says `begin`."""
     with ExitStack() as opened:
 
         def open_one() -> psycopg.Connection:
-            one = connect(database_url)
+            one = connect(ledger_url)
             opened.callback(one.close)
             return one
 

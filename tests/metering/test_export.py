@@ -1,13 +1,12 @@
 """A month's usage of every account: complete, of one moment, and in little memory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 
-from sepu.cli.database import connect
 from sepu.metering import accounts, export
 from sepu.metering.export import ExportError, count_exported, export_usage
 
@@ -20,24 +19,9 @@ LAST = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"
 
 
 @pytest.fixture
-def connection(own_url: str) -> Iterator[psycopg.Connection]:
-    """To a database of the test's own: an export takes everybody's usage."""
-    with connect(own_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-def session(own_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
-    """Opens sessions on that database."""
-    opened: list[psycopg.Connection] = []
-
-    def open_one() -> psycopg.Connection:
-        opened.append(connect(own_url))
-        return opened[-1]
-
-    yield open_one
-    for one in opened:
-        one.close()
+def ledger_url(own_url: str) -> str:
+    """An export takes everybody's usage."""
+    return own_url
 
 
 def created(connection: psycopg.Connection, customer: "Customer", at: str) -> None:

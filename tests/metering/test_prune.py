@@ -1,6 +1,6 @@
 """Pruning: what is past retention goes, what was charged stays, and traffic does not notice."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Event
@@ -23,24 +23,9 @@ HOUR = timedelta(hours=1)  # far longer than a run of all tests
 
 
 @pytest.fixture
-def connection(own_url: str) -> Iterator[psycopg.Connection]:
-    """To a database of the test's own: a prune takes everybody's results."""
-    with connect(own_url) as opened:
-        yield opened
-
-
-@pytest.fixture
-def session(own_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
-    """Opens sessions on that database."""
-    opened: list[psycopg.Connection] = []
-
-    def open_one() -> psycopg.Connection:
-        opened.append(connect(own_url))
-        return opened[-1]
-
-    yield open_one
-    for one in opened:
-        one.close()
+def ledger_url(own_url: str) -> str:
+    """A prune takes everybody's results."""
+    return own_url
 
 
 def total(batches: Iterable[Batch]) -> tuple[int, int]:

@@ -10,7 +10,6 @@ from tests.faults.verdict import until_stored
 from tests.nodes.crowd import crowded, kill
 from tests.serving import Response, Server, serving
 
-from sepu.cli.database import connect
 from sepu.cli.database import service_url as as_service
 from sepu.metering import accounts
 
@@ -19,10 +18,9 @@ CLIENTS = 16
 
 
 @pytest.fixture
-def connection(own_url: str) -> Iterator[psycopg.Connection]:
-    """To a database of the test's own."""
-    with connect(own_url) as opened:
-        yield opened
+def ledger_url(own_url: str) -> str:
+    """The nodes share it with nobody."""
+    return own_url
 
 
 @pytest.fixture
