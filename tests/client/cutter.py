@@ -1,10 +1,14 @@
-"""A proxy between client and service that cuts each connection at a random byte, or falls silent there."""
+"""A proxy between client and service that cuts each connection at a random byte, or falls silent there.
+
+And a service that never says a word.
+"""
 
 import asyncio
 import random
+import socket
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 
 FARTHEST = {"request": 4000, "response": 8000}  # bytes until the cut: some messages, and some of the next
 
@@ -71,3 +75,10 @@ class Cutter:
             await source.read()  # until the client has had enough
         else:
             self.cuts[f"{what} cut"] += 1
+
+
+@contextmanager
+def deaf() -> Iterator[str]:
+    """The address of a service that takes connections, and nothing else."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        yield "http://{}:{}".format(*listener.getsockname())

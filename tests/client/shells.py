@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from functools import partial
 from typing import Any, Protocol
 
 import httpx
@@ -65,4 +66,4 @@ def where(server: Server, shell: str) -> dict[str, Any]:
     if not server.address.startswith("unix:"):
         return {"base_url": f"http://{server.address}"}
     transport = httpx.HTTPTransport if shell == "sync" else httpx.AsyncHTTPTransport
-    return {"base_url": "http://localhost", "transport": transport(uds=server.address[5:])}
+    return {"base_url": "http://localhost", "transport": partial(transport, uds=server.address[5:])}

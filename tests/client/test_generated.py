@@ -57,7 +57,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 def connect(generated: Any, server: Server, api_key: str, shell: str = "sync") -> Any:
     at = where(server, shell)
-    own = {"transport": at["transport"]} if "transport" in at else {}
+    own = {"transport": at["transport"]()} if "transport" in at else {}
     return generated.client.AuthenticatedClient(at["base_url"], api_key, httpx_args=own)
 
 

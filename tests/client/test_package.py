@@ -21,7 +21,7 @@ from sepu.metering import accounts
 
 ROOT = Path(__file__).parents[2]
 VERSION = version("sepu-client")
-MODULES = ("__init__", "async_client", "client", "core", "errors", "results")
+MODULES = ("__init__", "async_client", "client", "core", "errors", "lanes", "results")
 
 
 @pytest.fixture(scope="module")

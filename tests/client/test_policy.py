@@ -281,9 +281,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     time = SimpleNamespace(monotonic=clock.time, sleep=clock.sleep)
     monkeypatch.setattr(client, "time", time)
     monkeypatch.setattr(async_client, "time", time)
-    monkeypatch.setattr(
-        async_client, "asyncio", SimpleNamespace(timeout=asyncio.timeout, sleep=sleep, Semaphore=asyncio.Semaphore)
-    )
+    monkeypatch.setattr(async_client, "asyncio", SimpleNamespace(timeout=asyncio.timeout, sleep=sleep))
     return clock
 
 
@@ -298,7 +296,7 @@ CALLS: dict[str, Callable[[Any], Any]] = {
 def test_both_clients_keep_to_the_table(open_shell: Open, fake: Fake, case: str, call: str) -> None:
     script, expected, waits = TABLE[case]
     transport = Scripted(script)
-    with open_shell("https://example.test/prefix/", "sepu_key", transport=transport, deadline=90) as shell:
+    with open_shell("https://example.test/prefix/", "sepu_key", transport=lambda: transport, deadline=90) as shell:
         if expected is None:
             found = CALLS[call](shell)
             assert not found.replayed
@@ -323,7 +321,7 @@ def test_both_clients_keep_to_the_table(open_shell: Open, fake: Fake, case: str,
 def test_both_clients_give_up_at_the_deadline(open_shell: Open, fake: Fake) -> None:
     transport = Scripted([BUSY] * 1000)
     with (
-        open_shell("https://example.test", "sepu_key", transport=transport, deadline=30) as shell,
+        open_shell("https://example.test", "sepu_key", transport=lambda: transport, deadline=30) as shell,
         pytest.raises(ServiceError) as raised,
     ):
         shell.match([(1, 2, 3)])
@@ -335,7 +333,7 @@ def test_both_clients_give_up_at_the_deadline(open_shell: Open, fake: Fake) -> N
 def test_reading_is_free_to_repeat(open_shell: Open, fake: Fake) -> None:
     transport = Scripted([BROKEN, httpx.ReadTimeout, STRANGER])
     with (
-        open_shell("https://example.test", "sepu_key", transport=transport) as shell,
+        open_shell("https://example.test", "sepu_key", transport=lambda: transport) as shell,
         pytest.raises(UnauthorizedError) as raised,
     ):
         shell.usage()
@@ -347,7 +345,7 @@ def test_reading_is_free_to_repeat(open_shell: Open, fake: Fake) -> None:
 def test_a_retry_is_logged(open_shell: Open, fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.INFO, "sepu_client"),
-        open_shell("https://example.test", "sepu_key", transport=Scripted([BUSY, GOOD])) as shell,
+        open_shell("https://example.test", "sepu_key", transport=lambda: Scripted([BUSY, GOOD])) as shell,
     ):
         shell.search("hong")
     (record,) = (record for record in caplog.records if record.name == "sepu_client")
@@ -358,7 +356,7 @@ def test_a_retry_is_logged(open_shell: Open, fake: Fake, caplog: pytest.LogCaptu
 @pytest.mark.parametrize("key", ["short", "x" * 129, "white space", "schlüssel", "new-line\n", ""])
 def test_a_malformed_idempotency_key_is_not_sent(open_shell: Open, key: str) -> None:
     with (
-        open_shell("https://example.test", "sepu_key", transport=Scripted([])) as shell,
+        open_shell("https://example.test", "sepu_key", transport=lambda: Scripted([])) as shell,
         pytest.raises(ValueError, match="an idempotency key has"),
     ):
         shell.search("hong", idempotency_key=key)

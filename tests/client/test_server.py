@@ -14,6 +14,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.client.conftest import Opened
+from tests.client.cutter import deaf
 from tests.client.shells import Shell, where
 from tests.serving import Server
 
@@ -162,13 +163,6 @@ def test_a_rate_limit_beyond_the_deadline_is_told_at_once(at_server: Opened, con
 
 
 @contextmanager
-def deaf() -> Iterator[str]:
-    """The address of a service that takes connections, and never says a word."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
-@contextmanager
 def trickling() -> Iterator[str]:
     """The address of a service that sends an endless body, bit by bit."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
@@ -199,7 +193,7 @@ def test_who_never_answers_is_given_up_at_the_deadline(
     with service() as address:
         client = at_server(issued.api_key, base_url=address, transport=None, timeout=0.4, deadline=1.0)
         started = time.monotonic()
-        with pytest.raises(NoAnswerError, match="no answer in time") as raised:
+        with pytest.raises(NoAnswerError, match="no answer") as raised:
             client.match([SCARLET], idempotency_key="never-told")
         assert time.monotonic() - started < 10
     assert (raised.value.idempotency_key, raised.value.request_id) == ("never-told", None)
@@ -238,7 +232,9 @@ def test_the_key_is_shown_nowhere(
         whole = traceback.TracebackException(type(raised.value), raised.value, own.tb_next, capture_locals=True)
         shown.extend(whole.format())
     one = real(**{"api_key": api_key, **where(server, shell)})
-    shown.extend([repr(one), str(one), repr(vars(one)), repr(vars(one._http)), repr(one._http.headers)])
+    shown.extend([repr(one), str(one), repr(vars(one))])
+    http = one._http if isinstance(one, Client) else one._lanes._make()
+    shown.extend([repr(vars(http)), repr(http.headers)])
     if isinstance(one, AsyncClient):
         asyncio.run(one.aclose())
     else:

@@ -2,26 +2,25 @@
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
 from sepu_client import core
+from sepu_client.lanes import Closed, Lanes
 from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
 
 T = TypeVar("T")
-
-_CONNECTIONS = 100  # httpx's default
 
 
 class AsyncClient:
     """Calls the service at `base_url`; tasks may share it, and it keeps connections until it is closed.
 
     An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds. `transport`
-    is httpx's, for certificates or proxies of your own. A call that was cancelled may have been charged: the same call
-    with the same `idempotency_key` gets its answer without another charge.
+    makes a transport of httpx's for each connection, for certificates or proxies of your own. A call that was cancelled
+    may have been charged: the same call with the same `idempotency_key` gets its answer without another charge.
     """
 
     def __init__(
@@ -31,19 +30,19 @@ class AsyncClient:
         *,
         timeout: float = core.TIMEOUT,
         deadline: float = core.DEADLINE,
-        transport: httpx.AsyncBaseTransport | None = None,
+        transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
     ) -> None:
         bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
         self._timeout = core.checked_seconds("timeout", timeout)
         self._deadline = core.checked_seconds("deadline", deadline)
-        # httpx's own queue for its connections takes the longer for each request, the more there are.
-        self._free = asyncio.Semaphore(_CONNECTIONS)
-        self._http = httpx.AsyncClient(
-            base_url=core.checked_url(base_url),
-            auth=bearer.checked(),
-            headers={"User-Agent": core.USER_AGENT},
-            transport=transport,
-        )
+        options: dict[str, Any] = {
+            "base_url": core.checked_url(base_url),
+            "auth": bearer.checked(),
+            "headers": {"User-Agent": core.USER_AGENT},
+            "verify": httpx.create_ssl_context(),  # one for all: it takes milliseconds
+            "limits": httpx.Limits(max_connections=1),
+        }
+        self._lanes = Lanes(lambda: httpx.AsyncClient(transport=transport and transport(), **options))
 
     async def match(
         self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
@@ -70,8 +69,8 @@ class AsyncClient:
         return await self._settle(core.usage())
 
     async def aclose(self) -> None:
-        """Closes the connections."""
-        await self._http.aclose()
+        """Closes the connections. A call that is under way ends with its answer, or with NoAnswerError."""
+        await self._lanes.aclose()
 
     async def __aenter__(self) -> Self:
         """The client, which is closed when the block ends."""
@@ -97,12 +96,16 @@ class AsyncClient:
 
     async def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
         try:
-            async with asyncio.timeout(seconds), self._free:
-                response = await self._http.request(
+            async with asyncio.timeout(seconds), self._lanes.lane() as http:
+                response = await http.request(
                     call.method, call.target, headers=call.headers, content=call.content, timeout=seconds
                 )
         except TimeoutError:
             return core.Lost("the answer came too slowly")
         except httpx.RequestError as error:
             return core.Lost.by(error)
+        except Closed:
+            return core.CLOSED
+        except BaseException as ended:  # cancelled, above all
+            raise core.bare(ended) from None
         return core.Answer(response.status_code, response.headers, response.content)

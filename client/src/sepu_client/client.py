@@ -1,7 +1,7 @@
 """The client for plain code and threads."""
 
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
@@ -17,7 +17,7 @@ class Client:
     """Calls the service at `base_url`; threads may share it, and it keeps connections until it is closed.
 
     An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds. `transport`
-    is httpx's, for certificates or proxies of your own.
+    makes a transport of httpx's, for certificates or proxies of your own.
     """
 
     def __init__(
@@ -27,7 +27,7 @@ class Client:
         *,
         timeout: float = core.TIMEOUT,
         deadline: float = core.DEADLINE,
-        transport: httpx.BaseTransport | None = None,
+        transport: Callable[[], httpx.BaseTransport] | None = None,
     ) -> None:
         bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
         self._timeout = core.checked_seconds("timeout", timeout)
@@ -36,7 +36,7 @@ class Client:
             base_url=core.checked_url(base_url),
             auth=bearer.checked(),
             headers={"User-Agent": core.USER_AGENT},
-            transport=transport,
+            transport=transport and transport(),
         )
 
     def match(
@@ -64,7 +64,7 @@ class Client:
         return self._settle(core.usage())
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Closes the connections. A call that is under way ends with its answer, or with NoAnswerError."""
         self._http.close()
 
     def __enter__(self) -> Self:
@@ -101,4 +101,8 @@ class Client:
                         return core.Lost("the answer came too slowly")
         except httpx.RequestError as error:
             return core.Lost.by(error)
+        except BaseException as ended:
+            if isinstance(ended, Exception) and self._http.is_closed:
+                return core.CLOSED
+            raise core.bare(ended) from None
         return core.Answer(response.status_code, response.headers, body)

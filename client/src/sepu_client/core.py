@@ -4,6 +4,7 @@ import json
 import logging
 import random
 import re
+import ssl
 import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping
 from dataclasses import dataclass
@@ -75,15 +76,36 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Nothing came back: a time-out, or a connection that broke."""
+    """Nothing came back: a time-out, or a connection that broke. It is no use to try again if it is `final`."""
 
     reason: str
+    final: bool = False
 
     @classmethod
     def by(cls, error: httpx.RequestError) -> "Lost":
         """What httpx says. Only a failure to connect is quoted: it knows nothing of the request."""
         name = type(error).__name__
-        return cls(f"{name}: {error}" if isinstance(error, httpx.ConnectError) else name)
+        if isinstance(error, httpx.ConnectError):
+            return cls(f"{name}: {error}", _distrusted(error))
+        return cls(name)
+
+
+CLOSED = Lost("the client is closed", final=True)
+
+_BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
+
+
+def _distrusted(error: BaseException | None) -> bool:
+    """Whether TLS was refused, and would be again: by the wrong certificate, for one."""
+    while error is not None and not isinstance(error, ssl.SSLError):
+        error = error.__cause__ or error.__context__
+    return error is not None and not isinstance(error, _BROKEN_OFF)
+
+
+def bare(ended: BaseException) -> BaseException:
+    """What ended an attempt, to raise without the frames of httpx: their variables have the API key."""
+    ended.__context__ = None
+    return ended.with_traceback(None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +239,7 @@ def _result(call: Call[T], answer: Answer) -> T:
 def _error(call: Call[T], outcome: Answer | Lost) -> Error:
     key = call.idempotency_key
     if isinstance(outcome, Lost):
-        return NoAnswerError(outcome.reason, key)
+        return NoAnswerError(outcome.reason, key, retried=not outcome.final)
     if outcome.status < 400:
         return InvalidAnswerError(outcome.status, "the status is not of the interface", outcome.request_id, key)
     code = results.read_error_code(outcome.body)

@@ -1,7 +1,5 @@
 """Why a call failed. None of these knows the API key."""
 
-from typing import ClassVar
-
 from sepu_client.results import UsageSnapshot
 
 
@@ -12,25 +10,29 @@ class Error(Exception):
     is charged once. `request_id`, where there is one, is for the service's support.
     """
 
-    retried: ClassVar[bool] = False  # such a failure is raised only when the deadline leaves no time for another try
+    retried = False  # such a failure is raised only when the deadline leaves no time for another try
     idempotency_key: str | None
     request_id: str | None
 
 
 class NoAnswerError(Error):
-    """Time-outs or lost connections until the deadline. Whether the service did its work is not known."""
+    """Time-outs or lost connections until the deadline. Whether the service did its work is not known.
+
+    Raised at once where no other try would help: TLS refuses the service's certificate, or the client was closed.
+    """
 
     retried = True
 
-    def __init__(self, reason: str, idempotency_key: str | None) -> None:
-        super().__init__(reason, idempotency_key)
+    def __init__(self, reason: str, idempotency_key: str | None, retried: bool = True) -> None:
+        super().__init__(reason, idempotency_key, retried)
         self.reason = reason
         self.idempotency_key = idempotency_key
         self.request_id = None
+        self.retried = retried
 
     def __str__(self) -> str:
         """For people and logs."""
-        return f"no answer in time ({self.reason})"
+        return f"no answer ({self.reason})"
 
 
 class InvalidAnswerError(Error):

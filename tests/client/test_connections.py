@@ -1,0 +1,313 @@
+"""What becomes of connections: where calls are cancelled, where the client is closed, and where TLS is refused."""
+
+import asyncio
+import datetime
+import socket
+import ssl
+import threading
+import time
+import traceback
+from collections.abc import AsyncIterator, Awaitable, Iterator
+from contextlib import asynccontextmanager, contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import partial
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from ipaddress import IPv4Address
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from tests.client.cutter import deaf
+from tests.client.shells import Open
+
+from sepu_client import AsyncClient, Client, NoAnswerError, lanes
+
+ANSWER = (
+    b'{"version":"1.0.0","recordCount":161,"sourceProjectionVersion":"1.0.0","sourceProjectionSha256":"",'
+    b'"rightsManifestSha256":"","librarySha256":"","mode":"commercial"}'
+)
+HEADERS = {"X-Request-Id": "00000000-0000-0000-0000-000000000000", "Content-Length": str(len(ANSWER))}
+SECRET = "sepu_account_thesecret"
+
+
+@dataclass
+class Service:
+    """Answers on the test's own event loop, so that the order of steps is always the same."""
+
+    url: str
+    open: set[asyncio.StreamWriter] = field(default_factory=set)
+
+
+@asynccontextmanager
+async def service(keep: bool = True) -> AsyncIterator[Service]:
+    head = "HTTP/1.1 200 OK\r\n" + "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()) + "\r\n"
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        found.open.add(writer)
+        try:
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(head.encode() + ANSWER)
+                await writer.drain()
+                if not keep:
+                    return
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            found.open.discard(writer)
+            writer.close()
+
+    server = await asyncio.start_server(answer, "127.0.0.1", 0)
+    found = Service("http://{}:{}".format(*server.sockets[0].getsockname()))
+    try:
+        yield found
+    finally:
+        server.close()
+        for writer in list(found.open):
+            writer.close()
+        while found.open:
+            await asyncio.sleep(0)
+
+
+@pytest.mark.parametrize("keep", [True, False])
+@pytest.mark.parametrize("times", [1, 2])
+def test_no_connection_is_lost_wherever_a_call_is_cancelled(
+    monkeypatch: pytest.MonkeyPatch, times: int, keep: bool
+) -> None:
+    monkeypatch.setattr(lanes, "MOST", 2)
+
+    async def cancel() -> int:
+        cancelled = 0
+        async with service(keep) as at, AsyncClient(at.url, SECRET, timeout=10, deadline=10) as client:
+            for step in range(70):
+                calls = [asyncio.create_task(client.library()) for _ in range(3)]
+                for _ in range(step):
+                    await asyncio.sleep(0)
+                for _ in range(times):
+                    for call in calls:
+                        call.cancel()
+                    await asyncio.sleep(0)
+                await asyncio.wait(calls)
+                cancelled += sum(call.cancelled() for call in calls)
+                for answer in await asyncio.gather(client.library(), client.library()):
+                    assert answer.record_count == 161
+                assert len(at.open) <= 2 + 3, "those cancelled are being closed"
+        return cancelled
+
+    assert asyncio.run(cancel()) > 30
+
+
+def test_a_connection_that_is_long_idle_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def burst_and_calm() -> tuple[int, int]:
+        async with service() as at, AsyncClient(at.url, SECRET) as client:
+            await asyncio.gather(*(client.library() for _ in range(20)))
+            after_burst = len(at.open)
+            monkeypatch.setattr(lanes, "IDLE_SECONDS", -1.0)
+            await client.library()
+            while len(at.open) > 1:
+                await asyncio.sleep(0.01)
+            monkeypatch.undo()
+            await client.library()
+            return after_burst, len(at.open)
+
+    assert asyncio.run(burst_and_calm()) == (20, 1)
+
+
+async def cancelled(url: str) -> BaseException:
+    async with AsyncClient(url, SECRET) as client:
+        call = asyncio.create_task(client.library())
+        await asyncio.sleep(0.2)
+        call.cancel()
+        try:
+            await call
+        except asyncio.CancelledError as ended:
+            return ended
+    raise AssertionError
+
+
+class Interrupted(httpx.HTTPTransport):
+    """Ctrl-C, while httpx is about to handle a failure."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        assert SECRET in request.headers["Authorization"]
+        try:
+            return super().handle_request(request)
+        finally:
+            raise KeyboardInterrupt
+
+
+def interrupted() -> BaseException:
+    with Client("http://127.0.0.1:9", SECRET, transport=Interrupted) as client:
+        try:
+            client.library()
+        except KeyboardInterrupt as ended:
+            return ended
+    raise AssertionError
+
+
+def test_what_ends_a_call_from_without_does_not_show_the_key() -> None:
+    """With the variables of each frame, as reporters of crashes record them; but for our own frame."""
+    with deaf() as url:
+        ends = [interrupted(), asyncio.run(cancelled(url))]
+    for ended in ends:
+        assert ended.__context__ is None
+        whole = traceback.TracebackException.from_exception(ended, capture_locals=True)
+        assert any("sepu_client" in frame.filename for frame in whole.stack)
+        assert not any("httpx" in frame.filename for frame in whole.stack)
+        assert SECRET not in "".join(whole.format())
+
+
+async def close_while_it_waits(url: str) -> list[NoAnswerError]:
+    client = AsyncClient(url, SECRET, timeout=0.5, deadline=60)
+    call = asyncio.create_task(client.search("hong", idempotency_key="the-one-key"))
+    await asyncio.sleep(0.2)
+    await client.aclose()
+    return [await told(call), await told(client.search("hong", idempotency_key="another-key"))]
+
+
+async def told(call: Awaitable[object]) -> NoAnswerError:
+    with pytest.raises(NoAnswerError) as raised:
+        await call
+    return raised.value
+
+
+def close_in_a_thread(url: str) -> list[NoAnswerError]:
+    client = Client(url, SECRET, timeout=0.5, deadline=60)
+    threading.Timer(0.2, client.close).start()
+    found = []
+    for key in ("the-one-key", "another-key"):
+        with pytest.raises(NoAnswerError) as raised:
+            client.search("hong", idempotency_key=key)
+        found.append(raised.value)
+    return found
+
+
+def test_a_call_whose_client_is_closed_tells_its_idempotency_key() -> None:
+    start = time.monotonic()
+    with deaf() as url:
+        for ends in (close_in_a_thread(url), asyncio.run(close_while_it_waits(url))):
+            assert [end.idempotency_key for end in ends] == ["the-one-key", "another-key"]
+            assert [(str(end), end.retried) for end in ends] == [("no answer (the client is closed)", False)] * 2
+    assert time.monotonic() - start < 30
+
+
+def test_an_attempt_that_is_under_way_goes_on_when_the_client_is_closed() -> None:
+    async def close() -> int:
+        async with service() as at:
+            client = AsyncClient(at.url, SECRET)
+            call = asyncio.create_task(client.library())
+            while not at.open:
+                await asyncio.sleep(0)
+            await client.aclose()
+            assert (await call).record_count == 161
+            while at.open:
+                await asyncio.sleep(0)
+        return True
+
+    assert asyncio.run(close())
+
+
+def certificate(directory: Path) -> tuple[Path, Path]:
+    """Of 127.0.0.1, signed by itself; and its private key."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
+    now = datetime.datetime.now(datetime.UTC)
+    day = datetime.timedelta(days=1)
+    signed = (
+        x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
+        .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+    paths = directory / "certificate.pem", directory / "key.pem"
+    pem = serialization.Encoding.PEM
+    paths[0].write_bytes(signed.public_bytes(pem))
+    paths[1].write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
+    return paths
+
+
+class Answering(BaseHTTPRequestHandler):
+    """Answers every GET with the library."""
+
+    def do_GET(self) -> None:
+        self.send_response(200)
+        for name, value in HEADERS.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(ANSWER)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.fixture(scope="module")
+def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
+    """The address of a service with TLS, and its certificate."""
+    own, key = certificate(tmp_path_factory.mktemp("tls"))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(own, key)
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield "https://{}:{}".format(*server.server_address), own
+        server.shutdown()
+        thread.join()
+
+
+def test_a_certificate_that_is_not_trusted_ends_a_call_at_once(open_shell: Open, tls: tuple[str, Path]) -> None:
+    with (
+        open_shell(tls[0], SECRET, deadline=3600) as client,
+        pytest.raises(NoAnswerError, match="CERTIFICATE_VERIFY") as raised,
+    ):
+        client.search("hong", idempotency_key="the-one-key")
+    assert (raised.value.idempotency_key, raised.value.retried) == ("the-one-key", False)
+
+
+def test_tls_where_there_is_none_ends_a_call_at_once(open_shell: Open) -> None:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        address = "https://{}:{}".format(*server.server_address)
+        with open_shell(address, SECRET, deadline=3600) as client, pytest.raises(NoAnswerError) as raised:
+            client.library()
+        server.shutdown()
+        thread.join()
+    assert not raised.value.retried
+
+
+@contextmanager
+def hanging_up() -> Iterator[str]:
+    """The address of a service that closes each connection at once, as one that is being restarted."""
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+
+        def hang_up() -> None:
+            with suppress(OSError):
+                while True:
+                    listener.accept()[0].close()
+
+        thread = threading.Thread(target=hang_up, daemon=True)
+        thread.start()
+        yield "https://{}:{}".format(*listener.getsockname())
+        listener.shutdown(socket.SHUT_RDWR)
+        thread.join()
+
+
+def test_tls_that_is_broken_off_is_tried_again(open_shell: Open) -> None:
+    with hanging_up() as url, open_shell(url, SECRET, deadline=1) as client, pytest.raises(NoAnswerError) as raised:
+        client.library()
+    assert raised.value.retried
+
+
+def test_a_certificate_of_ones_own(
+    open_shell: Open, shell: str, tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make = httpx.HTTPTransport if shell == "sync" else httpx.AsyncHTTPTransport
+    trusting = partial(make, verify=ssl.create_default_context(cafile=tls[1]))
+    with open_shell(tls[0], SECRET, transport=trusting) as client:
+        assert client.library().record_count == 161
+    monkeypatch.setenv("SSL_CERT_FILE", str(tls[1]))
+    with open_shell(tls[0], SECRET) as client:
+        assert client.library().record_count == 161
