@@ -20,11 +20,12 @@ def run(examples: str, name: str) -> doctest.TestResults:
     return doctest.DocTestRunner().run(doctest.DocTestParser().get_doctest(examples, {}, name, name, 0))
 
 
-def test_the_examples_of_the_page() -> None:
-    page = (ROOT / "docs" / "library.md").read_text("utf-8")
+@pytest.mark.parametrize(("name", "least"), [("docs/library.md", 16), ("docs/package.md", 5)])
+def test_the_examples_of_a_page(name: str, least: int) -> None:
+    page = (ROOT / name).read_text("utf-8")
     examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))
-    failed, attempted = run(examples, "docs/library.md")
-    assert attempted == page.count("\n>>> ") > 15
+    failed, attempted = run(examples, name)
+    assert attempted == page.count("\n>>> ") >= least
     assert failed == 0
 
 

@@ -6,6 +6,7 @@ import shutil
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -86,6 +87,8 @@ def test_the_image_is_made_of_what_is_let_in() -> None:
     """Docker is not here: what is copied exists, .dockerignore lets it in, and nothing starts as root."""
     text = (ROOT / "Dockerfile").read_text().replace("\\\n", " ")
     admitted = [line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")]
+    readme = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["readme"]
+    assert f"COPY {readme} " in text  # or nothing is built
     for line in re.findall(r"^COPY (?!--from)(.*)$", text, re.MULTILINE):
         for source in [word for word in line.split() if not word.startswith("--")][:-1]:
             path = source.replace("${REQUIREMENTS}", "server")

@@ -1,14 +1,20 @@
 """The documentation says what is so."""
 
+import os
+import shlex
 import shutil
+import subprocess
+from pathlib import Path
 
 import psycopg
 import pytest
 from docs.site.pictures import IMAGES, PICTURES
 from tests.docs.examples import PAGE, shell, with_answers
-from tests.serving import serving
+from tests.serving import SEPU, serving
 
 from sepu.metering import accounts
+
+PACKAGE = Path(__file__).parents[2] / "docs" / "package.md"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
@@ -18,6 +24,24 @@ def test_examples_are_what_a_server_answers(connection: psycopg.Connection, serv
     with serving("asgi", service_url) as server:
         assert with_answers(page, shell(server.address, key)) == page
     assert page.count("\n{") >= 7
+
+
+def test_the_package_prints_what_its_page_shows() -> None:
+    def run(command: str) -> str:
+        if not command.startswith("sepu match"):
+            return ""
+        done = subprocess.run(
+            [SEPU, *shlex.split(command)[1:]],
+            env={**os.environ, "COLUMNS": "100"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+
+    page = PACKAGE.read_text("utf-8")
+    assert with_answers(page, run) == page
+    assert "绯红" in page
 
 
 @pytest.mark.parametrize("name", PICTURES)
