@@ -25,6 +25,7 @@
 # make wheel               sdist and wheel, checked, and tried with every CPython here: dist/
 # make check-dist          the checks of whatever is in dist/
 # make reproduce           whether building again gives what is in dist/, byte for byte
+# make client            sepu-client, as `make wheel` and `make reproduce` do it: client/dist/
 # make test-core           the tests that need no more than the library
 # make workflows           lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 # make release             build data/release from data/facts
@@ -32,7 +33,7 @@
 
 .PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
 .PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer test-citus sanitize bench-peers load profile startup docs pictures
-.PHONY: sdist wheel check-dist reproduce test-core lint-workflows workflows
+.PHONY: sdist wheel check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
 
@@ -195,7 +196,7 @@ build/wheel/ready: requirements/wheel.txt
 # They need no .venv, and ask for no compiler: zig's comes with the requirements.
 WHEEL = build/wheel/bin/python -m tests.wheel
 
-sdist wheel reproduce: build/wheel/ready
+sdist wheel reproduce client: build/wheel/ready
 	$(WHEEL) $@
 
 check-dist: build/wheel/ready
@@ -243,9 +244,10 @@ lock: build
 	$(COMPILE) --group advisories -o requirements/advisories.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/core-test.txt pyproject.toml
+	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/client.txt client/pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt
 	$(COMPILE) --group workflows -o requirements/workflows.txt
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:
-	rm -rf .venv build dist src/*.egg-info client/build client/src/*.egg-info src/sepu/*.so
+	rm -rf .venv build dist src/*.egg-info client/build client/dist client/src/*.egg-info src/sepu/*.so

@@ -2,29 +2,26 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from typing import Any
 
+import httpx
 import pytest
-from tests.client.shells import SHELLS, Open, Shell, where
+from tests.client.shells import SHELLS, Shell, open_shell, shell
 from tests.http.conftest import server
 from tests.serving import Server
 
-__all__ = ["server"]
+__all__ = ["open_shell", "server", "shell"]
 
 Opened = Callable[..., Shell]
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
-    """The name of a client."""
-    name: str = request.param
-    return name
-
-
-@pytest.fixture
-def open_shell(shell: str) -> Open:
-    """Opens the client."""
-    return SHELLS[shell]
+def where(server: Server, shell: str) -> dict[str, Any]:
+    """The address of a server, and the transport if it listens on a Unix socket."""
+    if not server.address.startswith("unix:"):
+        return {"base_url": f"http://{server.address}"}
+    transport = httpx.HTTPTransport if shell == "sync" else httpx.AsyncHTTPTransport
+    return {"base_url": "http://localhost", "transport": partial(transport, uds=server.address[5:])}
 
 
 @pytest.fixture

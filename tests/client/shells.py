@@ -1,13 +1,14 @@
-"""Both clients in the same words: each call is plain, whichever client makes it."""
+"""Both clients in the same words: each call is plain, whichever client makes it.
+
+Knows nothing of the server: an installed client is tried with it.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
 from typing import Any, Protocol
 
-import httpx
-from tests.serving import Server
+import pytest
 
 from sepu_client import AsyncClient, Client, Library, MatchResponse, SearchResponse, UsageResponse
 
@@ -61,9 +62,14 @@ Open = Callable[..., AbstractContextManager[Shell]]
 SHELLS: dict[str, Open] = {"sync": sync_shell, "async": async_shell}
 
 
-def where(server: Server, shell: str) -> dict[str, Any]:
-    """The address of a server, and the transport if it listens on a Unix socket."""
-    if not server.address.startswith("unix:"):
-        return {"base_url": f"http://{server.address}"}
-    transport = httpx.HTTPTransport if shell == "sync" else httpx.AsyncHTTPTransport
-    return {"base_url": "http://localhost", "transport": partial(transport, uds=server.address[5:])}
+@pytest.fixture(params=SHELLS)
+def shell(request: pytest.FixtureRequest) -> str:
+    """The name of a client."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def open_shell(shell: str) -> Open:
+    """Opens the client."""
+    return SHELLS[shell]

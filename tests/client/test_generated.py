@@ -13,7 +13,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from tests.client.shells import where
+from tests.client.conftest import where
 from tests.openapi.document import PATH
 from tests.serving import Server
 

@@ -1,4 +1,4 @@
-"""The distribution: what its wheel holds and needs, and the examples of its pages."""
+"""The distribution: what its wheel needs, and the examples of its pages."""
 
 import doctest
 import inspect
@@ -13,40 +13,29 @@ from importlib.metadata import version
 from pathlib import Path
 
 import pytest
-from tests.client.shells import where
+from tests.client.conftest import where
 from tests.serving import Server, serving
+from tests.wheel import build
+from tests.wheel.contents import CLIENT
 
 import sepu_client
 from sepu.metering import accounts
 
 ROOT = Path(__file__).parents[2]
 VERSION = version("sepu-client")
-MODULES = ("__init__", "async_client", "client", "core", "errors", "lanes", "results")
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from a copy: building leaves traces."""
+    """As it would be published; what it holds is tested with that of sepu, in tests/wheel."""
     directory = tmp_path_factory.mktemp("client")
-    for source in (ROOT / "client").rglob("*"):
-        inside = source.relative_to(ROOT / "client")
-        if source.is_file() and not {"build", "__pycache__", "sepu_client.egg-info"} & set(inside.parts):
-            (directory / "client" / inside).parent.mkdir(parents=True, exist_ok=True)
-            (directory / "client" / inside).write_bytes(source.read_bytes())
-    build = [sys.executable, "-m", "pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation"]
-    subprocess.run([*build, "--wheel-dir", directory, directory / "client"], check=True, capture_output=True)
-    (found,) = directory.glob("*.whl")
-    return found
+    return build.wheel(build.sdist(CLIENT, directory), directory)
 
 
-def test_the_wheel_is_pure_and_holds_these_files(wheel: Path) -> None:
+def test_the_wheel_is_pure_and_says_what_it_needs(wheel: Path) -> None:
     assert wheel.name == f"sepu_client-{VERSION}-py3-none-any.whl"
-    own = {f"sepu_client/{name}.py" for name in MODULES} | {"sepu_client/py.typed"}
-    notes = f"sepu_client-{VERSION}.dist-info"
-    about = {f"{notes}/{name}" for name in ("METADATA", "RECORD", "WHEEL", "top_level.txt", "licenses/LICENSE")}
     with zipfile.ZipFile(wheel) as archive:
-        assert set(archive.namelist()) == own | about
-        metadata = Parser().parsestr(archive.read(f"{notes}/METADATA").decode())
+        metadata = Parser().parsestr(archive.read(f"sepu_client-{VERSION}.dist-info/METADATA").decode())
     assert metadata.get_all("Requires-Dist") == ["httpx<1,>=0.28"]
     assert metadata["License-Expression"] == "MIT"
 

@@ -13,9 +13,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.client.conftest import Opened
+from tests.client.conftest import Opened, where
 from tests.client.cutter import deaf
-from tests.client.shells import Shell, where
+from tests.client.shells import Shell
 from tests.serving import Server
 
 import sepu

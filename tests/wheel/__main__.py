@@ -1,4 +1,7 @@
-"""`make sdist`, `make wheel`, `make check-dist`, `make reproduce`: into dist/. Exits with 1 if something is wrong."""
+"""`make sdist`, `make wheel`, `make check-dist`, `make reproduce` into dist/, and `make client` into client/dist/.
+
+Exits with 1 if something is wrong.
+"""
 
 import shutil
 import sys
@@ -9,45 +12,39 @@ from tempfile import TemporaryDirectory
 import click
 from tests.wheel import build
 from tests.wheel.check import check
-from tests.wheel.contents import ROOT
+from tests.wheel.contents import CLIENT, SEPU, Distribution
 from tests.wheel.tryout import pythons, tryout
 
-DIST = ROOT / "dist"
+
+def make_sdist(distribution: Distribution) -> bool:
+    """Leaves the sdist alone in the distribution's dist/."""
+    shutil.rmtree(distribution.dist, ignore_errors=True)
+    return check(distribution, [build.sdist(distribution, distribution.dist)])
 
 
-def make_sdist() -> bool:
-    """Leaves the sdist alone in dist/."""
-    shutil.rmtree(DIST, ignore_errors=True)
-    return check([build.sdist(DIST)])
-
-
-def make_wheel() -> bool:
+def make_wheel(distribution: Distribution) -> bool:
     """Builds sdist and wheel, checks both, and tries the wheel with each CPython here."""
-    if not make_sdist():
+    if not make_sdist(distribution):
         return False
-    [sdist] = DIST.iterdir()
-    wheel = build.wheel(sdist, DIST)
-    if not check([wheel]):
+    [sdist] = distribution.dist.iterdir()
+    wheel = build.wheel(sdist, distribution.dist)
+    if not check(distribution, [wheel]):
         return False
     for version, python in pythons().items():
         click.echo(f"\n{wheel.name} with CPython {version}")
-        if not tryout(wheel, sdist, python):
+        if not tryout(distribution, wheel, sdist, python):
             return False
-    return show(DIST)
+    return show(distribution.dist)
 
 
-def check_dist() -> bool:
-    """Checks whatever dist/ holds."""
-    return check(sorted(DIST.iterdir()))
-
-
-def reproduce() -> bool:
-    """Builds sdist and wheel once more, and compares them with those in dist/."""
+def reproduce(distribution: Distribution) -> bool:
+    """Builds sdist and wheel once more, and compares them with those in the distribution's dist/."""
+    dist = distribution.dist
     with TemporaryDirectory() as directory:
         again = Path(directory)
-        build.wheel(build.sdist(again), again)
+        build.wheel(build.sdist(distribution, again), again)
         show(again)
-        return all((DIST / path.name).read_bytes() == path.read_bytes() for path in again.iterdir()) and show(DIST)
+        return all((dist / path.name).read_bytes() == path.read_bytes() for path in again.iterdir()) and show(dist)
 
 
 def show(directory: Path) -> bool:
@@ -59,5 +56,11 @@ def show(directory: Path) -> bool:
 
 
 if __name__ == "__main__":
-    commands = {"sdist": make_sdist, "wheel": make_wheel, "check": check_dist, "reproduce": reproduce}
+    commands = {
+        "sdist": lambda: make_sdist(SEPU),
+        "wheel": lambda: make_wheel(SEPU),
+        "check": lambda: check(SEPU, sorted(SEPU.dist.iterdir())),
+        "reproduce": lambda: reproduce(SEPU),
+        "client": lambda: make_wheel(CLIENT) and reproduce(CLIENT),
+    }
     sys.exit(not commands[sys.argv[1]]())

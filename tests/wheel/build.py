@@ -14,7 +14,7 @@ import tarfile
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.wheel.contents import ROOT, listed
+from tests.wheel.contents import ROOT, Distribution, pure
 
 FIRST_OF_ZIP = 315532800  # 1980
 NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
@@ -68,17 +68,17 @@ def _ask(hook: str, source: Path, target: Path, variables: dict[str, str]) -> Pa
     return built
 
 
-def sdist(target: Path) -> Path:
-    """Builds the sdist into the directory `target`."""
+def sdist(distribution: Distribution, target: Path) -> Path:
+    """Builds its sdist into the directory `target`."""
     with TemporaryDirectory(prefix="sepu-sdist-") as directory:
         source, home, built = (Path(directory) / name for name in ("source", "home", "built"))
         for path in (source, home, built):
             path.mkdir()
-        for name in {name.partition("/")[0] for name in listed("sdist")}:
-            if (ROOT / name).is_dir():
-                shutil.copytree(ROOT / name, source / name, symlinks=True, ignore=NOT_SOURCE)
-            elif (ROOT / name).exists():  # setuptools makes the others
-                shutil.copy(ROOT / name, source / name)
+        for name in {name.partition("/")[0] for name in distribution.listed("sdist")}:
+            if (distribution.root / name).is_dir():
+                shutil.copytree(distribution.root / name, source / name, symlinks=True, ignore=NOT_SOURCE)
+            elif (distribution.root / name).exists():  # setuptools makes the others
+                shutil.copy(distribution.root / name, source / name)
         return _settled(_ask("build_sdist", source, built, environment(home)), target)
 
 
@@ -109,13 +109,16 @@ def _settled(sdist: Path, target: Path) -> Path:
 
 
 def wheel(sdist: Path, target: Path) -> Path:
-    """Builds the wheel from the sdist into the directory `target`, for any Linux with glibc 2.17 or later."""
+    """Builds the wheel from the sdist into the directory `target`; a compiled one for any Linux with glibc 2.17."""
     with TemporaryDirectory(prefix="sepu-wheel-") as directory:
         home, raw, repaired = (Path(directory) / name for name in ("home", "raw", "repaired"))
         for path in (home, raw, repaired):
             path.mkdir()
         source = unpack(sdist, Path(directory))
         built = _ask("build_wheel", source, raw, environment(home))
+        target.mkdir(parents=True, exist_ok=True)
+        if pure(built):
+            return Path(shutil.copy(built, target))
         repair = [sys.executable, "-m", "auditwheel", "repair", "--plat", f"manylinux2014_{platform.machine()}"]
         subprocess.run(
             [*repair, "--wheel-dir", str(repaired), str(built)],
@@ -126,7 +129,6 @@ def wheel(sdist: Path, target: Path) -> Path:
             umask=0o022,
         )
         [found] = repaired.iterdir()
-        target.mkdir(parents=True, exist_ok=True)
         return Path(shutil.copy(found, target))
 
 

@@ -1,36 +1,58 @@
-"""What the sdist and the wheel hold: exactly what sdist.txt and wheel.txt list."""
+"""What is published: two distributions, whose sdist and wheel hold exactly what sdist.txt and wheel.txt list."""
 
 import tarfile
 import tomllib
+from dataclasses import dataclass
 from pathlib import Path
 from zipfile import ZipFile
 
-ROOT = Path(__file__).parents[2]
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
 
 
-def version() -> str:
-    """The package's version."""
-    found = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"]
-    assert isinstance(found, str)
-    return found
+@dataclass(frozen=True)
+class Distribution:
+    """What has a name and a version of its own."""
+
+    root: Path  # with its pyproject.toml, and what is built in dist/
+    lists: Path
+
+    @property
+    def dist(self) -> Path:
+        """Where what is published is built."""
+        return self.root / "dist"
+
+    @property
+    def version(self) -> str:
+        """Its version."""
+        found = tomllib.loads((self.root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+        assert isinstance(found, str)
+        return found
+
+    def listed(self, kind: str) -> set[str]:
+        """The files that a `kind` of it has to hold, sdist or wheel."""
+        lines = (self.lists / f"{kind}.txt").read_text("ascii").splitlines()
+        return {line.replace("VERSION", self.version) for line in lines}
+
+    def differences(self, file: Path) -> list[str]:
+        """What is wrong, as lines for the list: + is held but not listed, - is listed but not held."""
+        found, wanted = held(file), self.listed("wheel" if file.suffix == ".whl" else "sdist")
+        return [*(f"+ {name}" for name in sorted(found - wanted)), *(f"- {name}" for name in sorted(wanted - found))]
 
 
-def listed(kind: str) -> set[str]:
-    """The files that a `kind` of distribution has to hold, sdist or wheel."""
-    lines = Path(__file__).with_name(f"{kind}.txt").read_text("ascii").splitlines()
-    return {line.replace("VERSION", version()) for line in lines}
+SEPU = Distribution(ROOT, HERE)
+CLIENT = Distribution(ROOT / "client", HERE / "client")
 
 
-def held(distribution: Path) -> set[str]:
-    """The files that it does hold; those of an sdist without the directory that they are all in."""
-    if distribution.suffix == ".whl":
-        with ZipFile(distribution) as wheel:
+def pure(wheel: Path) -> bool:
+    """Whether a wheel holds nothing compiled, by its name."""
+    return wheel.name.endswith("-none-any.whl")
+
+
+def held(file: Path) -> set[str]:
+    """The files that a wheel or an sdist does hold; those of an sdist without the directory that they are all in."""
+    if file.suffix == ".whl":
+        with ZipFile(file) as wheel:
             return {entry.filename for entry in wheel.infolist() if not entry.is_dir()}
-    with tarfile.open(distribution) as sdist:
+    with tarfile.open(file) as sdist:
         return {member.name.partition("/")[2] for member in sdist if not member.isdir()}
-
-
-def differences(distribution: Path) -> list[str]:
-    """What is wrong, as lines for the list: + is held but not listed, - is listed but not held."""
-    found, wanted = held(distribution), listed("wheel" if distribution.suffix == ".whl" else "sdist")
-    return [*(f"+ {name}" for name in sorted(found - wanted)), *(f"- {name}" for name in sorted(wanted - found))]

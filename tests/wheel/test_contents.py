@@ -4,23 +4,54 @@ import re
 import subprocess
 import sys
 from collections.abc import Iterator
+from email import message_from_bytes
+from email.policy import default
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
 from tests.wheel import build
-from tests.wheel.contents import ROOT, differences, held, listed, version
+from tests.wheel.contents import CLIENT, SEPU, Distribution, held
 
 COMPILED = {"sepu/_names.abi3.so", "sepu/_palette.abi3.so"}
+DISTRIBUTIONS = {"sepu": SEPU, "sepu-client": CLIENT}
+FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
+TARGET = re.compile(
+    r"""\]\(<?([^)>\s]*)|^ {0,3}\[[^]]+\]:\s*<?([^>\s]+)|\b(?:href|src)=["']?([^"'>\s]*)""", re.MULTILINE
+)
 
 
 @pytest.fixture(scope="module")
-def sdist(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return build.sdist(tmp_path_factory.mktemp("dist"))
+def sdists(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    directory = tmp_path_factory.mktemp("dist")
+    return {name: build.sdist(distribution, directory) for name, distribution in DISTRIBUTIONS.items()}
 
 
-def test_the_sdist_holds_what_is_listed(sdist: Path) -> None:
-    assert differences(sdist) == []
+@pytest.fixture
+def sdist(sdists: dict[str, Path]) -> Path:
+    return sdists["sepu"]
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_the_sdist_holds_what_is_listed(sdists: dict[str, Path], name: str) -> None:
+    assert DISTRIBUTIONS[name].differences(sdists[name]) == []
+
+
+def test_the_wheel_of_the_client_holds_what_is_listed(sdists: dict[str, Path], tmp_path: Path) -> None:
+    wheel = build.wheel(sdists["sepu-client"], tmp_path / "one")
+    assert CLIENT.differences(wheel) == []
+    assert build.wheel(sdists["sepu-client"], tmp_path / "two").read_bytes() == wheel.read_bytes()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_the_description_leads_nowhere_that_pypi_has_not(sdists: dict[str, Path], tmp_path: Path, name: str) -> None:
+    metadata = message_from_bytes((build.unpack(sdists[name], tmp_path) / "PKG-INFO").read_bytes(), policy=default)
+    assert (metadata["Name"], metadata["Description-Content-Type"]) == (name, "text/markdown")
+    assert "\n>>> " in metadata.get_content()
+    text = FENCED.sub("", metadata.get_content())
+    assert not re.search(r"!\[|<img\b", text), "a picture"
+    targets = ["".join(target) for target in TARGET.findall(text)]
+    assert [target for target in targets if not target.startswith("https://")] == []
 
 
 def test_the_wheel_would_hold_what_is_listed(sdist: Path, tmp_path: Path) -> None:
@@ -34,15 +65,16 @@ def test_the_wheel_would_hold_what_is_listed(sdist: Path, tmp_path: Path) -> Non
     )
     assert done.returncode == 0, done.stderr
     packed = {str(path.relative_to(tmp_path / "lib")) for path in files(tmp_path / "lib")}
-    assert packed | COMPILED == {name for name in listed("wheel") if ".dist-info/" not in name}
+    assert packed | COMPILED == {name for name in SEPU.listed("wheel") if ".dist-info/" not in name}
 
 
 def files(directory: Path) -> Iterator[Path]:
     return (path for path in directory.rglob("*") if path.is_file())
 
 
-def test_the_sdist_is_the_same_every_time(sdist: Path, tmp_path: Path) -> None:
-    assert build.sdist(tmp_path).read_bytes() == sdist.read_bytes()
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_the_sdist_is_the_same_every_time(sdists: dict[str, Path], tmp_path: Path, name: str) -> None:
+    assert build.sdist(DISTRIBUTIONS[name], tmp_path).read_bytes() == sdists[name].read_bytes()
 
 
 def test_what_is_built_has_a_date_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -54,14 +86,16 @@ def test_what_is_built_has_a_date_without_git(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_a_difference_is_told_as_a_line_for_the_list(sdist: Path, tmp_path: Path) -> None:
-    with ZipFile(tmp_path / f"sepu-{version()}-py3-none-any.whl", "w") as wheel:
-        for name in {*listed("wheel"), "sepu/notes.txt"} - {"sepu/py.typed"}:
+    with ZipFile(tmp_path / f"sepu-{SEPU.version}-py3-none-any.whl", "w") as wheel:
+        for name in {*SEPU.listed("wheel"), "sepu/notes.txt"} - {"sepu/py.typed"}:
             wheel.writestr(name, "")
-    assert differences(Path(str(wheel.filename))) == ["+ sepu/notes.txt", "- sepu/py.typed"]
+    assert SEPU.differences(Path(str(wheel.filename))) == ["+ sepu/notes.txt", "- sepu/py.typed"]
     assert held(sdist) > {"setup.py", "cext/_names.pyx"}
 
 
-def test_the_last_release_in_the_changelog_is_this_version() -> None:
-    sections = re.findall(r"^## \[(.+?)\]", (ROOT / "CHANGELOG.md").read_text("utf-8"), re.MULTILINE)
+@pytest.mark.parametrize("distribution", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)
+def test_the_last_release_in_the_changelog_is_this_version(distribution: Distribution) -> None:
+    text = (distribution.root / "CHANGELOG.md").read_text("utf-8")
+    sections = re.findall(r"^## \[(.+?)\]", text, re.MULTILINE)
     assert sections[0] == "Unreleased"
-    assert sections[1:2] in ([], [version()])
+    assert sections[1:2] in ([], [distribution.version])

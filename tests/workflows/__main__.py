@@ -12,13 +12,15 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from tests.wheel.contents import version
-from tests.workflows.steps import NOT_HERE, ROOT, Step, jobs, steps
+from tests.wheel.contents import ROOT
+from tests.workflows.steps import NOT_HERE, PUBLISHERS, Step, jobs, steps, tag
 
 
 def run(step: Step, clone: Path) -> bool:
     """Runs one command; its output is shown as it comes."""
-    variables = os.environ | {"GITHUB_REF_NAME": f"v{version()}", "GITHUB_OUTPUT": str(clone.parent / "output")}
+    workflow = step.job.partition("/")[0]
+    reference = tag(workflow) if workflow in PUBLISHERS else "main"
+    variables = os.environ | {"GITHUB_REF_NAME": reference, "GITHUB_OUTPUT": str(clone.parent / "output")}
     return subprocess.run(["bash", "-e", "-c", step.command], cwd=clone, env=variables, check=False).returncode == 0
 
 

@@ -2,12 +2,11 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import msgspec
+from tests.wheel.contents import CLIENT, ROOT, SEPU
 
-ROOT = Path(__file__).parents[2]
 DIRECTORY = ROOT / ".github" / "workflows"
 
 
@@ -28,6 +27,16 @@ NOT_HERE = {
         "the wheels for musl, other processors and macOS are built by actions"
     ),
 }
+
+
+# Which workflows publish, and the distributions by whose versions their tags are named.
+PUBLISHERS = {"wheels": ("v", SEPU), "client": ("client-v", CLIENT)}
+
+
+def tag(workflow: str) -> str:
+    """The tag by which a workflow publishes what is checked out."""
+    prefix, distribution = PUBLISHERS[workflow]
+    return f"{prefix}{distribution.version}"
 
 
 def workflows() -> dict[str, Any]:

@@ -1,13 +1,17 @@
 """The workflows: what they may do, and that each of their commands is one that works here or says why not."""
 
+import os
 import re
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from tests.workflows.steps import DIRECTORY, NOT_HERE, ROOT, jobs, steps, workflows
+from tests.wheel.contents import ROOT
+from tests.workflows.steps import DIRECTORY, NOT_HERE, PUBLISHERS, jobs, steps, tag, workflows
 
 PINNED = re.compile(r"uses: (?P<action>[\w-]+/[\w-]+)@(?P<commit>[0-9a-f]{40})  # (?P<version>v\d+\.\d+\.\d+)$")
 JOBS = jobs()
@@ -42,29 +46,49 @@ def test_a_job_ends_and_keeps_no_credentials(name: str) -> None:
         assert "${{" not in step.get("run", ""), "an expression in a command is text of a stranger's"
 
 
-def needed(name: str) -> set[str]:
-    """The jobs that have to succeed before the job `name` of wheels.yml."""
-    needs: str | list[str] = JOBS[f"wheels/{name}"].get("needs", [])
+def needed(workflow: str, name: str) -> set[str]:
+    """The jobs that have to succeed before the job `name` of a workflow."""
+    needs: str | list[str] = JOBS[f"{workflow}/{name}"].get("needs", [])
     direct = {needs} if isinstance(needs, str) else set(needs)
-    return direct.union(*(needed(other) for other in direct))
+    return direct.union(*(needed(workflow, other) for other in direct))
 
 
-def test_only_a_tag_is_published_after_everything_else() -> None:
-    powerful = {name: job for name, job in JOBS.items() if "permissions" in job or "environment" in job}
-    [(name, publish)] = powerful.items()
-    assert (name, publish["environment"]) == ("wheels/publish", "pypi")
+def test_nothing_else_may_publish() -> None:
+    powerful = {name for name, job in JOBS.items() if "permissions" in job or "environment" in job}
+    assert powerful == {f"{workflow}/publish" for workflow in PUBLISHERS}
+    # PyPI tells publishers that are yet to publish by repository, workflow and environment: no two may share these.
+    assert len({JOBS[name]["environment"] for name in powerful}) == len(powerful)
+
+
+@pytest.mark.parametrize("workflow", PUBLISHERS)
+def test_only_a_tag_is_published_after_everything_else(workflow: str) -> None:
+    content = workflows()[workflow]
+    publish = JOBS[f"{workflow}/publish"]
     assert publish["permissions"] == {"id-token": "write", "attestations": "write"}
     assert publish["if"] == "github.event_name == 'push' && github.ref_type == 'tag'"
-    assert needed("publish") == {"sdist", "wheels", "check"}
+    assert needed(workflow, "publish") == content["jobs"].keys() - {"publish"} != set()
     assert not any("run" in step for step in publish["steps"])
-    trigger: Any = workflows()["wheels"].get("on", workflows()["wheels"].get(True))  # YAML 1.1 takes `on` for true
-    assert trigger["push"] == {"tags": ["v*"]}
+    trigger: Any = content.get("on", content.get(True))  # YAML 1.1 takes `on` for true
+    assert trigger["push"] == {"tags": [f"{PUBLISHERS[workflow][0]}*"]}
+
+
+@pytest.mark.parametrize("workflow", PUBLISHERS)
+def test_a_tag_that_is_not_the_version_is_refused(workflow: str) -> None:
+    [command] = {step.command for step in steps() if step.job.startswith(workflow) and "REF_NAME" in step.command}
+
+    def accepts(name: str) -> bool:
+        path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+        variables = {**os.environ, "PATH": path, "GITHUB_REF_NAME": name}
+        return subprocess.run(["bash", "-e", "-c", command], cwd=ROOT, env=variables, check=False).returncode == 0
+
+    assert accepts(tag(workflow))
+    assert not accepts(f"{tag(workflow)}1")
+    assert not any(accepts(tag(other)) for other in PUBLISHERS if other != workflow)
 
 
 def test_nothing_that_is_published_comes_from_a_cache() -> None:
-    assert not any(
-        "cache" in step.get("with", {}) for name in JOBS for step in JOBS[name]["steps"] if "wheels/" in name
-    )
+    published = [job for name, job in JOBS.items() if name.partition("/")[0] in PUBLISHERS]
+    assert not any("cache" in step.get("with", {}) for job in published for step in job["steps"])
 
 
 @pytest.mark.parametrize("step", [*steps()], ids=lambda step: f"{step.job} {step.command.split()[-1]}")
