@@ -14,6 +14,7 @@ ELSEWHERE = {
     "LICENSE": "LICENSE",
     "README.md": "index.md",
     "SECURITY.md": "vulnerabilities.md",
+    "client/CHANGELOG.md": "client-changelog.md",
     "data/README.md": "data.md",
 }
 _LINK = re.compile(r"\]\((?:\.\./)?([\w/]+\.md)(#[\w-]*)?\)")
