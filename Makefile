@@ -25,7 +25,7 @@
 # make wheel               sdist and wheel, checked, and tried with every CPython here: dist/
 # make check-dist          the checks of whatever is in dist/
 # make reproduce           whether building again gives what is in dist/, byte for byte
-# make client            sepu-client, as `make wheel` and `make reproduce` do it: client/dist/
+# make client              sepu-client, as `make wheel` and `make reproduce` do it: client/dist/
 # make test-core           the tests that need no more than the library
 # make workflows           lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 # make release             build data/release from data/facts
