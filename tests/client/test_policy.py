@@ -27,6 +27,7 @@ from sepu_client import (
     QuotaExceededError,
     RateLimitedError,
     RequestInProgressError,
+    RequestTimeoutError,
     ServiceError,
     UnauthorizedError,
     async_client,
@@ -59,6 +60,7 @@ def refusal(status: int, code: str, after: str | None = None, **headers: str) ->
 GOOD = answer(200, {"datasetVersion": "1.0.0", "count": 0, "results": []}, **USAGE)
 BUSY = refusal(503, "usage_commit_failed", "1")
 BROKEN = refusal(500, "internal_error")
+SLOW = refusal(408, "request_timeout")
 RUNNING = refusal(409, "request_in_progress", "1")
 LIMITED = refusal(429, "rate_limited", "60")
 CONFLICT = refusal(409, "idempotency_conflict")
@@ -68,10 +70,10 @@ STRANGER = refusal(401, "unauthorized")
 LOST = core.Lost("ReadTimeout")
 GATEWAY = core.Answer(502, httpx.Headers(), b"<html>bad gateway")
 
-PASSING = [BUSY, BROKEN, RUNNING, LIMITED, LOST, GATEWAY]
+PASSING = [BUSY, BROKEN, SLOW, RUNNING, LIMITED, LOST, GATEWAY]
 FINAL = [
     *(refusal(400, code) for code in ("idempotency_key_invalid", "body_required", "bad_request")),
-    *(refusal(status, "any") for status in (402, 404, 405, 408, 409, 410, 413, 414, 415, 417, 422, 431, 451, 499)),
+    *(refusal(status, "any") for status in (402, 404, 405, 409, 410, 413, 414, 415, 417, 422, 431, 451, 499)),
     CONFLICT,
     EXHAUSTED,
     SUSPENDED,
@@ -181,6 +183,7 @@ CLASSES = [
     (BROKEN, ServiceError),
     (GATEWAY, ServiceError),
     (RUNNING, RequestInProgressError),
+    (SLOW, RequestTimeoutError),
     (LIMITED, RateLimitedError),
     (refusal(429, "unheard_of"), RateLimitedError),
     (EXHAUSTED, QuotaExceededError),
@@ -226,6 +229,7 @@ TABLE: dict[str, tuple[list[Step], type[Error] | None, list[tuple[float, float]]
     "cut": ([httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError, GOOD], None, [(0, 0.25), (0, 0.5), (0, 1)]),
     "500": ([BROKEN, GOOD], None, [(0, 0.25)]),
     "503": ([BUSY, BUSY, GOOD], None, [(1, 1.25), (1, 1.5)]),
+    "too slow": ([SLOW, GOOD], None, [(0, 0.25)]),
     "a gateway": ([GATEWAY, GOOD], None, [(0, 0.25)]),
     "running": ([httpx.ReadTimeout, RUNNING, GOOD], None, [(0, 0.25), (1, 1.5)]),
     "rate limited": ([LIMITED, GOOD], None, [(60, 60.25)]),

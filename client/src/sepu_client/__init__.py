@@ -17,6 +17,7 @@ from sepu_client.errors import (
     QuotaExceededError,
     RateLimitedError,
     RequestInProgressError,
+    RequestTimeoutError,
     ServiceError,
     UnauthorizedError,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "QuotaExceededError",
     "RateLimitedError",
     "RequestInProgressError",
+    "RequestTimeoutError",
     "SearchResponse",
     "ServiceError",
     "UnauthorizedError",

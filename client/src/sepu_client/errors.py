@@ -97,6 +97,12 @@ class RequestInProgressError(ApiError):
     retried = True
 
 
+class RequestTimeoutError(ApiError):
+    """408: the request came too slowly, and was not looked at."""
+
+    retried = True
+
+
 class RateLimitedError(ApiError):
     """429 `rate_limited`: too many requests of the account in a minute."""
 
@@ -118,7 +124,12 @@ _BY_CODE = {
     (409, "request_in_progress"): RequestInProgressError,
     (429, "quota_exceeded"): QuotaExceededError,
 }
-_BY_STATUS = {401: UnauthorizedError, 403: AccountUnavailableError, 429: RateLimitedError}
+_BY_STATUS = {
+    401: UnauthorizedError,
+    403: AccountUnavailableError,
+    408: RequestTimeoutError,
+    429: RateLimitedError,
+}
 
 
 def error_class(status: int, code: str | None) -> type[ApiError]:
