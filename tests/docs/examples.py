@@ -1,4 +1,4 @@
-"""The worked examples of docs/api.md. `python -m tests.docs.examples` writes what a real server answers into it."""
+"""The examples of docs/api.md and README.md. `python -m tests.docs.examples` writes what a real server answers."""
 
 import os
 import re
@@ -12,7 +12,9 @@ from tests.serving import serving
 from sepu.cli.database import connect, database, service_url
 from sepu.metering import accounts
 
-PAGE = Path(__file__).parents[2] / "docs" / "api.md"
+_ROOT = Path(__file__).parents[2]
+PAGES = (_ROOT / "docs" / "api.md", _ROOT / "README.md")
+_ADDRESS = "http://127.0.0.1:8000"  # as it stands on the pages
 _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
 _COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)", re.MULTILINE)
 # What differs from one run to another, and how it stands on the page.
@@ -29,22 +31,30 @@ def with_answers(page: str, run: Callable[[str], str]) -> str:
 
     def block(found: re.Match[str]) -> str:
         commands: list[str] = _COMMAND.findall(found[0])
-        return "".join(f"$ {command}{_same(run(command))}" for command in commands)
+        return "".join(f"$ {command}{run(command)}" for command in commands)
 
     return _BLOCK.sub(block, page)
 
 
 def shell(address: str, key: str) -> Callable[[str], str]:
-    """Runs a command as the reader would, who has set KEY."""
-    environment = {**os.environ, "KEY": key, "SEPU": f"http://{address}"}
+    """Runs a page's curls as the reader would, who has set KEY; its other commands print nothing there."""
+    ours = f"http://{address}"
+    environment = {**os.environ, "KEY": key, "SEPU": ours}
 
     def run(command: str) -> str:
-        if command.startswith("SEPU="):
+        if not command.startswith("curl "):
             return ""
         done = subprocess.run(
-            command, shell=True, env=environment, capture_output=True, text=True, check=True, timeout=30
+            command.replace(_ADDRESS, ours),
+            shell=True,
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=30,
         )
-        return done.stdout.replace("\r\n", "\n").rstrip("\n") + "\n"
+        printed = _same(done.stdout.replace("\r\n", "\n"))
+        return printed if printed.endswith("\n") else f"{printed}\n"  # before the next prompt
 
     return run
 
@@ -52,16 +62,19 @@ def shell(address: str, key: str) -> Callable[[str], str]:
 def _same(printed: str) -> str:
     for pattern, stands in _OWN:
         printed = re.sub(pattern, stands, printed)
-    # A body without a line end of its own, then what -w adds.
-    return printed.replace("}4", "}\n4")
+    return printed
 
 
 def main() -> None:
-    with tempfile.TemporaryDirectory(prefix="sepu-docs-") as directory, database(None, Path(directory)) as url:
-        with connect(url) as owner:
+    with (
+        tempfile.TemporaryDirectory(prefix="sepu-docs-") as directory,
+        database(None, Path(directory)) as url,
+        connect(url) as owner,
+        serving("asgi", service_url(url)) as server,
+    ):
+        for page in PAGES:
             key = accounts.create_account(owner, "standard").api_key
-        with serving("asgi", service_url(url)) as server:
-            PAGE.write_text(with_answers(PAGE.read_text("utf-8"), shell(server.address, key)), "utf-8")
+            page.write_text(with_answers(page.read_text("utf-8"), shell(server.address, key)), "utf-8")
 
 
 if __name__ == "__main__":

@@ -9,21 +9,25 @@ from pathlib import Path
 import psycopg
 import pytest
 from docs.site.pictures import IMAGES, PICTURES
-from tests.docs.examples import PAGE, shell, with_answers
+from tests.docs.examples import PAGES, shell, with_answers
 from tests.serving import SEPU, serving
 
 from sepu.metering import accounts
 
-PACKAGE = Path(__file__).parents[2] / "docs" / "package.md"
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "docs" / "package.md"
 
 
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_examples_are_what_a_server_answers(connection: psycopg.Connection, service_url: str) -> None:
-    key = accounts.create_account(connection, "standard").api_key
-    page = PAGE.read_text("utf-8")
+    answers = {}
     with serving("asgi", service_url) as server:
-        assert with_answers(page, shell(server.address, key)) == page
-    assert page.count("\n{") >= 7
+        for file in PAGES:
+            key = accounts.create_account(connection, "standard").api_key
+            page = file.read_text("utf-8")
+            assert with_answers(page, shell(server.address, key)) == page
+            answers[file.name] = page.count("\n{")
+    assert answers == {"api.md": 7, "README.md": 2}
 
 
 def test_the_package_prints_what_its_page_shows() -> None:
