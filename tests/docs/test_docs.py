@@ -1,5 +1,6 @@
 """The documentation says what is so."""
 
+import json
 import os
 import shlex
 import shutil
@@ -28,6 +29,12 @@ def test_examples_are_what_a_server_answers(connection: psycopg.Connection, serv
             assert with_answers(page, shell(server.address, key)) == page
             answers[file.name] = page.count("\n{")
     assert answers == {"api.md": 7, "README.md": 2}
+
+
+def test_customers_are_shown_the_attribution_to_keep() -> None:
+    page = (ROOT / "docs" / "api.md").read_text("utf-8")
+    rights = json.loads((ROOT / "data" / "release" / "rights.json").read_text("utf-8"))
+    assert [line[4:] for line in page.splitlines() if line.startswith("> - ")] == [of["attribution"] for of in rights]
 
 
 def test_the_package_prints_what_its_page_shows() -> None:
