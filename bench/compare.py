@@ -20,7 +20,7 @@ def chosen(records: Sequence[Record], which: str) -> Record:
     else:
         found = [record for record in earlier if record.hardware == last.hardware] or earlier
     if not found:
-        sys.exit(f"no record {which}" if which else "there is only one record yet")
+        sys.exit(f"no record {which}")
     return found[-1]
 
 
@@ -59,6 +59,9 @@ def row(name: str, before: Record, now: Record, trend: Sequence[Record]) -> str:
 def main(which: str = "") -> None:
     """Exits with 1 if the records cannot be compared."""
     records = history()
+    if len(records) == 1 and not which:
+        print("there is only one record yet: `make bench` makes another")
+        return
     before = chosen(records, which)
     print("\n".join(lines(records, before)))
     if before.hardware != records[-1].hardware:

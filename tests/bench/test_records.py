@@ -109,6 +109,15 @@ def test_a_record_is_chosen_by_number_or_file(tmp_path: Path) -> None:
         compare.chosen(records, "0009")
 
 
+def test_one_record_is_no_fault(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    save(tmp_path, 1, {"a": 1})
+    monkeypatch.setattr(compare, "history", lambda: history(tmp_path))
+    compare.main()
+    assert "only one record yet: `make bench`" in capsys.readouterr().out
+
+
 def test_the_page_shows_every_benchmark_and_needs_nothing_else(tmp_path: Path) -> None:
     save(tmp_path, 1, {"bench/test_core.py::test_a[<k>]": 1, "bench/test_core.py::test_gone": 1})
     save(tmp_path, 2, {"bench/test_core.py::test_a[<k>]": 2}, python="CPython 3.12.1")
