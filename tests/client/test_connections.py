@@ -2,12 +2,16 @@
 
 import asyncio
 import datetime
+import gc
+import os
 import socket
 import ssl
 import threading
 import time
 import traceback
+import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -24,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.client.cutter import deaf
 from tests.client.shells import Open
 
-from sepu_client import AsyncClient, Client, NoAnswerError, lanes
+from sepu_client import AsyncClient, Client, Error, InvalidAnswerError, NoAnswerError, async_client, core, lanes
 
 ANSWER = (
     b'{"version":"1.0.0","recordCount":161,"sourceProjectionVersion":"1.0.0","sourceProjectionSha256":"",'
@@ -77,7 +81,7 @@ async def service(keep: bool = True) -> AsyncIterator[Service]:
 def test_no_connection_is_lost_wherever_a_call_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, times: int, keep: bool
 ) -> None:
-    monkeypatch.setattr(lanes, "MOST", 2)
+    monkeypatch.setattr(async_client, "CONNECTIONS", 2)
 
     async def cancel() -> int:
         cancelled = 0
@@ -267,14 +271,10 @@ def test_a_certificate_that_is_not_trusted_ends_a_call_at_once(open_shell: Open,
 
 
 def test_tls_where_there_is_none_ends_a_call_at_once(open_shell: Open) -> None:
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        address = "https://{}:{}".format(*server.server_address)
+    with serving_threads(Answering) as url:
+        address = url.replace("http:", "https:")
         with open_shell(address, SECRET, deadline=3600) as client, pytest.raises(NoAnswerError) as raised:
             client.library()
-        server.shutdown()
-        thread.join()
     assert not raised.value.retried
 
 
@@ -311,3 +311,158 @@ def test_a_certificate_of_ones_own(
     monkeypatch.setenv("SSL_CERT_FILE", str(tls[1]))
     with open_shell(tls[0], SECRET) as client:
         assert client.library().record_count == 161
+
+
+class Connections(BaseHTTPRequestHandler):
+    """Says on which connection it answers."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        content = ANSWER.replace(b"commercial", str(self.client_address[1]).encode())
+        self.send_response(200)
+        self.send_header("X-Request-Id", HEADERS["X-Request-Id"])
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@contextmanager
+def serving_threads(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield "http://{}:{}".format(*server.server_address)
+        server.shutdown()
+        thread.join()
+
+
+def test_a_forked_process_takes_no_connection_of_its_parent() -> None:
+    """It would read answers that are meant for others."""
+    with serving_threads(Connections) as url, Client(url, SECRET) as client:
+        before = client.library().mode
+        reader, writer = os.pipe()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", DeprecationWarning)  # there are threads
+            child = os.fork()
+        if not child:
+            os.write(writer, client.library().mode.encode())
+            os._exit(0)
+        forked = os.read(reader, 100).decode()
+        os.waitpid(child, 0)
+        os.close(reader)
+        os.close(writer)
+        assert before == client.library().mode != forked != ""
+
+
+def test_threads_do_not_wait_for_one_another() -> None:
+    """A hundred was httpx's bound, and who waited too long for it could lose a connection for all."""
+    threads = 120
+
+    class Together(Answering):
+        all_here = threading.Barrier(threads)
+
+        def do_GET(self) -> None:
+            self.all_here.wait(60)
+            super().do_GET()
+
+    with (
+        serving_threads(Together) as url,
+        Client(url, SECRET, timeout=60) as client,
+        ThreadPoolExecutor(threads) as pool,
+    ):
+        answers = list(pool.map(lambda _: client.library(), range(threads)))
+    assert [answer.record_count for answer in answers] == [161] * threads
+
+
+def test_a_cancellation_stays_known_to_who_made_it() -> None:
+    """anyio finds the one of its scopes by its message, along the context."""
+    own, other = asyncio.CancelledError("by the scope"), ValueError()
+    own.__context__, later = other, asyncio.CancelledError()
+    later.__context__ = own
+    assert core.bare(later).__context__ is own
+    assert own.__context__ is None
+
+
+def echo(request: httpx.Request, status: int) -> httpx.Response:
+    secret = request.headers["Authorization"]
+    return httpx.Response(status, headers={"X-Echo": secret}, content=f'{{"error":"{secret}"}}')
+
+
+@pytest.mark.parametrize("status", [200, 302, 400, 500])
+def test_an_echo_of_the_request_shows_no_key(open_shell: Open, status: int) -> None:
+    transport = httpx.MockTransport(partial(echo, status=status))
+    with (
+        open_shell("http://localhost", SECRET, transport=lambda: transport, deadline=0.1) as client,
+        pytest.raises(Error) as raised,
+    ):
+        client.search("hong")
+    own = raised.value.__traceback__
+    assert own is not None
+    whole = traceback.TracebackException(type(raised.value), raised.value, own.tb_next, capture_locals=True)
+    assert "outcome" in "".join(whole.format())
+    assert "thesecret" not in "".join(whole.format())
+
+
+@pytest.mark.parametrize(
+    "location", ["https://elsewhere.example", "https://xn--/", f"https://{'x' * 70_000}/", "http://[::"]
+)
+def test_a_redirect_is_not_followed_wherever_it_leads(open_shell: Open, location: str) -> None:
+    asked = []
+
+    def answer(request: httpx.Request) -> httpx.Response:
+        asked.append(request.url)
+        return httpx.Response(302, headers={"Location": location})
+
+    with (
+        open_shell("http://localhost", SECRET, transport=lambda: httpx.MockTransport(answer)) as client,
+        pytest.raises(InvalidAnswerError) as raised,
+    ):
+        client.search("hong", idempotency_key="the-one-key")
+    assert (raised.value.status, raised.value.idempotency_key, len(asked)) == (302, "the-one-key", 1)
+
+
+class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
+    """A body without an end."""
+
+    sent = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        while True:
+            self.sent += 65536
+            yield b" " * 65536
+
+    async def __aiter__(self) -> AsyncIterator[bytes]:
+        for part in self:
+            yield part
+
+
+def test_a_body_without_an_end_is_not_read_to_its_end(open_shell: Open) -> None:
+    stream = Endless()
+    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))
+    with (
+        open_shell("http://localhost", SECRET, transport=lambda: transport) as client,
+        pytest.raises(InvalidAnswerError),
+    ):
+        client.library()
+    assert stream.sent < 2 * core.LONGEST
+
+
+def test_a_handshake_that_takes_too_long_leaves_no_socket_open() -> None:
+    """It would be closed by the garbage collector, which warns."""
+
+    async def call(url: str) -> None:
+        async with AsyncClient(url, SECRET, timeout=3, deadline=3) as client:
+            with pytest.raises(NoAnswerError):
+                await client.library()
+
+    gc.collect()  # of other tests
+    with deaf() as url, warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        asyncio.run(call(url.replace("http:", "https:")))
+        gc.collect()
+    assert [str(warning.message) for warning in caught] == []

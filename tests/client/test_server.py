@@ -233,8 +233,8 @@ def test_the_key_is_shown_nowhere(
         shown.extend(whole.format())
     one = real(**{"api_key": api_key, **where(server, shell)})
     shown.extend([repr(one), str(one), repr(vars(one))])
-    http = one._http if isinstance(one, Client) else one._lanes._make()
-    shown.extend([repr(vars(http)), repr(http.headers)])
+    lane = one._lanes.take()
+    shown.extend([repr(vars(one._lanes)), repr(vars(lane)), repr(lane.headers)])
     if isinstance(one, AsyncClient):
         asyncio.run(one.aclose())
     else:
@@ -298,9 +298,9 @@ def test_many_more_tasks_than_connections(server: Server, connection: psycopg.Co
     [
         {"timeout": None}, {"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"timeout": 1e10},
         {"deadline": 0}, {"deadline": "60"},
-        {"base_url": "http://localhost?x=1"}, {"base_url": "http://localhost/v1/"}, {"base_url": "http://[::1"},
+        {"api_key": None}, {"base_url": "http://localhost?x=1"}, {"base_url": "http://localhost/v1/"}, {"base_url": "http://[::1"},
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_at_once(kind: Any, wrong: dict[str, Any]) -> None:
-    with pytest.raises(ValueError, match="base URL|timeout is|deadline is"):
+    with pytest.raises(ValueError, match="base URL|API key|timeout is|deadline is"):
         kind(**{"base_url": "http://localhost", "api_key": "sepu_x", **wrong})

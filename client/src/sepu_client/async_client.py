@@ -2,9 +2,10 @@
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
 import httpx
 
@@ -13,6 +14,8 @@ from sepu_client.lanes import Closed, Lanes
 from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
 
 T = TypeVar("T")
+
+CONNECTIONS = 100
 
 
 class AsyncClient:
@@ -35,14 +38,9 @@ class AsyncClient:
         bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
         self._timeout = core.checked_seconds("timeout", timeout)
         self._deadline = core.checked_seconds("deadline", deadline)
-        options: dict[str, Any] = {
-            "base_url": core.checked_url(base_url),
-            "auth": bearer.checked(),
-            "headers": {"User-Agent": core.USER_AGENT},
-            "verify": httpx.create_ssl_context(),  # one for all: it takes milliseconds
-            "limits": httpx.Limits(max_connections=1),
-        }
+        options = core.options(base_url, bearer) | {"event_hooks": {"response": [_forget_location]}}
         self._lanes = Lanes(lambda: httpx.AsyncClient(transport=transport and transport(), **options))
+        self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def match(
         self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
@@ -70,7 +68,8 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Closes the connections. A call that is under way ends with its answer, or with NoAnswerError."""
-        await self._lanes.aclose()
+        for lane in self._lanes.close():
+            await lane.aclose()
 
     async def __aenter__(self) -> Self:
         """The client, which is closed when the block ends."""
@@ -96,10 +95,17 @@ class AsyncClient:
 
     async def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
         try:
-            async with asyncio.timeout(seconds), self._lanes.lane() as http:
-                response = await http.request(
-                    call.method, call.target, headers=call.headers, content=call.content, timeout=seconds
-                )
+            async with (
+                asyncio.timeout(seconds),
+                self._lane() as lane,
+                # httpx's time-outs come first: it closes what they end, where a cancelled handshake stays open.
+                lane.stream(**call.request, timeout=seconds * 0.95) as response,
+            ):
+                body = b""
+                async for part in response.aiter_bytes():
+                    body += part
+                    if len(body) > core.LONGEST:
+                        break
         except TimeoutError:
             return core.Lost("the answer came too slowly")
         except httpx.RequestError as error:
@@ -108,4 +114,20 @@ class AsyncClient:
             return core.CLOSED
         except BaseException as ended:  # cancelled, above all
             raise core.bare(ended) from None
-        return core.Answer(response.status_code, response.headers, response.content)
+        return core.Answer(response.status_code, response.headers, body)
+
+    @asynccontextmanager
+    async def _lane(self) -> AsyncIterator[httpx.AsyncClient]:
+        async with self._free:
+            lane = self._lanes.take()
+            try:
+                yield lane
+            except BaseException:
+                await lane.aclose()
+                raise
+            for unused in self._lanes.give_back(lane):
+                await unused.aclose()
+
+
+async def _forget_location(response: httpx.Response) -> None:
+    core.forget_location(response)

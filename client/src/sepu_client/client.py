@@ -1,13 +1,15 @@
 """The client for plain code and threads."""
 
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from types import TracebackType
 from typing import Self, TypeVar
 
 import httpx
 
 from sepu_client import core
+from sepu_client.lanes import Closed, Lanes
 from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
 
 T = TypeVar("T")
@@ -17,7 +19,7 @@ class Client:
     """Calls the service at `base_url`; threads may share it, and it keeps connections until it is closed.
 
     An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds. `transport`
-    makes a transport of httpx's, for certificates or proxies of your own.
+    makes a transport of httpx's for each connection, for certificates or proxies of your own.
     """
 
     def __init__(
@@ -32,12 +34,8 @@ class Client:
         bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
         self._timeout = core.checked_seconds("timeout", timeout)
         self._deadline = core.checked_seconds("deadline", deadline)
-        self._http = httpx.Client(
-            base_url=core.checked_url(base_url),
-            auth=bearer.checked(),
-            headers={"User-Agent": core.USER_AGENT},
-            transport=transport and transport(),
-        )
+        options = core.options(base_url, bearer) | {"event_hooks": {"response": [core.forget_location]}}
+        self._lanes = Lanes(lambda: httpx.Client(transport=transport and transport(), **options))
 
     def match(
         self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
@@ -65,7 +63,8 @@ class Client:
 
     def close(self) -> None:
         """Closes the connections. A call that is under way ends with its answer, or with NoAnswerError."""
-        self._http.close()
+        for lane in self._lanes.close():
+            lane.close()
 
     def __enter__(self) -> Self:
         """The client, which is closed when the block ends."""
@@ -90,19 +89,30 @@ class Client:
 
     def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
         until = time.monotonic() + seconds
-        body = b""
         try:
-            with self._http.stream(
-                call.method, call.target, headers=call.headers, content=call.content, timeout=seconds
-            ) as response:
-                for part in response.iter_bytes():  # each may take its time
+            with self._lane() as lane, lane.stream(**call.request, timeout=seconds) as response:
+                body = b""
+                for part in response.iter_bytes():
                     body += part
-                    if time.monotonic() > until:
+                    if time.monotonic() > until:  # each part may take its time
                         return core.Lost("the answer came too slowly")
+                    if len(body) > core.LONGEST:
+                        break
         except httpx.RequestError as error:
             return core.Lost.by(error)
-        except BaseException as ended:
-            if isinstance(ended, Exception) and self._http.is_closed:
-                return core.CLOSED
+        except Closed:
+            return core.CLOSED
+        except BaseException as ended:  # Ctrl-C, above all
             raise core.bare(ended) from None
         return core.Answer(response.status_code, response.headers, body)
+
+    @contextmanager
+    def _lane(self) -> Iterator[httpx.Client]:
+        lane = self._lanes.take()
+        try:
+            yield lane
+        except BaseException:
+            lane.close()
+            raise
+        for unused in self._lanes.give_back(lane):
+            unused.close()

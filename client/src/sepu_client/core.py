@@ -1,5 +1,6 @@
 """What both clients share, without I/O: what is sent, what an answer means, and whether and when it is sent again."""
 
+import asyncio
 import json
 import logging
 import random
@@ -7,10 +8,10 @@ import re
 import ssl
 import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib.metadata import version
 from itertools import count
-from typing import Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import httpx
@@ -42,7 +43,7 @@ class Bearer(httpx.Auth):
     """Puts the API key into each request, and shows it nowhere."""
 
     def __init__(self, api_key: str) -> None:
-        self._header = f"Bearer {api_key}"
+        self._header = f"Bearer {api_key}" if isinstance(api_key, str) else ""  # a variable that is not set, say
 
     def checked(self) -> Self:
         """Itself, unless the key could never be sent: raises without a frame that holds the key."""
@@ -57,6 +58,7 @@ class Bearer(httpx.Auth):
 
 
 _DAY_SECONDS = 86_400
+LONGEST = 2**20  # bytes of an answer that are looked at; the service's have some thousand
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +66,9 @@ class Answer:
     """What came back; the headers' names in any case."""
 
     status: int
-    headers: Mapping[str, str]
-    body: bytes
+    # Whoever answers might echo the request, and tools print the variables of a traceback's frames.
+    headers: Mapping[str, str] = field(repr=False)
+    body: bytes = field(repr=False)
 
     @property
     def request_id(self) -> str | None:
@@ -103,9 +106,30 @@ def _distrusted(error: BaseException | None) -> bool:
 
 
 def bare(ended: BaseException) -> BaseException:
-    """What ended an attempt, to raise without the frames of httpx: their variables have the API key."""
-    ended.__context__ = None
+    """What ended an attempt, to raise without the frames of httpx: their variables have the API key.
+
+    The cancellations that it followed stay: by them anyio knows whether it is its own.
+    """
+    before = ended.__context__
+    ended.__context__ = bare(before) if isinstance(before, asyncio.CancelledError) else None
     return ended.with_traceback(None)
+
+
+def options(base_url: str, bearer: Bearer) -> dict[str, Any]:
+    """What every httpx client of a lane is made with."""
+    return {
+        "base_url": checked_url(base_url),
+        "auth": bearer.checked(),
+        # Answers are short, and compressed ones may be very long.
+        "headers": {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
+        "verify": httpx.create_ssl_context(),  # one for all: it takes milliseconds
+        "limits": httpx.Limits(max_connections=1),
+    }
+
+
+def forget_location(response: httpx.Response) -> None:
+    """Keeps httpx from reading where a redirect leads: it may fail at that, and goes nowhere."""
+    response.headers.pop("Location", None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -127,14 +151,14 @@ class Call(Generic[T]):
     content: bytes | None = None
 
     @property
-    def headers(self) -> dict[str, str]:
-        """Those that are not the same in every call."""
+    def request(self) -> dict[str, Any]:
+        """What httpx is asked for."""
         headers = {}
         if self.idempotency_key is not None:
             headers["Idempotency-Key"] = self.idempotency_key
         if self.content is not None:
             headers["Content-Type"] = "application/json"
-        return headers
+        return {"method": self.method, "url": self.target, "headers": headers, "content": self.content}
 
 
 def checked_url(base_url: str) -> str:

@@ -1,55 +1,59 @@
-"""The connections of an AsyncClient."""
+"""Connections for one request at a time each."""
 
-import asyncio
+import os
 import time
 from collections import deque
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
 
-import httpx
-
-MOST = 100  # as httpx has it
 IDLE_SECONDS = 5.0  # as httpx has it
+
+L = TypeVar("L")
 
 
 class Closed(Exception):  # noqa: N818  (it never leaves this package)
     """No request is sent any more."""
 
 
-class Lanes:
-    """Connections for one request at a time each, with an httpx client of its own each.
+class Lanes(Generic[L]):
+    """Lanes that wait for a request: httpx clients, each with one connection that goes with it.
 
-    One httpx client with many connections can lose one for ever where a request is cancelled, and what it does for each
-    request takes the longer, the more of them wait.
+    One httpx client with many connections can lose one for ever where a request is cancelled or waits too long for its
+    turn; and what it does for each request takes the longer, the more of them wait. Threads may share it.
     """
 
-    def __init__(self, make: Callable[[], httpx.AsyncClient]) -> None:
+    def __init__(self, make: Callable[[], L]) -> None:
         self._make = make
-        self._free = asyncio.Semaphore(MOST)
-        self._idle: deque[tuple[float, httpx.AsyncClient]] = deque()  # since when; the last one is taken first
+        self._idle: deque[tuple[float, L]] = deque()  # since when
+        self._process = os.getpid()
         self._closed = False
 
-    @asynccontextmanager
-    async def lane(self) -> AsyncIterator[httpx.AsyncClient]:
-        """Waits for a lane. Unless what is done with it succeeds, nobody else gets it. Raises Closed."""
-        async with self._free:
-            if self._closed:
-                raise Closed
-            lane = self._idle.pop()[1] if self._idle else self._make()
-            try:
-                yield lane
-            except BaseException:
-                await lane.aclose()
-                raise
-            self._idle.append((time.monotonic(), lane))
-            await self._close_idle()
+    def take(self) -> L:
+        """A lane that nobody else has until it is given back. Raises Closed."""
+        if self._closed:
+            raise Closed
+        if self._process != os.getpid():  # forked: these connections are the parent's, whose answers we would read
+            self._idle.clear()
+            self._process = os.getpid()
+        try:
+            return self._idle.pop()[1]
+        except IndexError:
+            return self._make()
 
-    async def aclose(self) -> None:
-        """Lets no request begin any more; one that is under way goes on to its end."""
+    def give_back(self, lane: L) -> Iterator[L]:
+        """Takes a lane whose request was answered; returns those to be closed."""
+        self._idle.append((time.monotonic(), lane))
+        return self._unused()
+
+    def close(self) -> Iterator[L]:
+        """Lets nobody take a lane any more; returns those to be closed."""
         self._closed = True
-        await self._close_idle()
+        return self._unused()
 
-    async def _close_idle(self) -> None:
+    def _unused(self) -> Iterator[L]:
         long_ago = time.monotonic() - IDLE_SECONDS
         while self._idle and (self._closed or self._idle[0][0] < long_ago):
-            await self._idle.popleft()[1].aclose()
+            try:
+                yield self._idle.popleft()[1]
+            except IndexError:
+                return  # another thread was quicker
