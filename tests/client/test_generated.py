@@ -12,9 +12,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import httpx
 import pytest
 from tests.client.conftest import where
-from tests.openapi.document import PATH
+from tests.openapi.document import PATH, answer, operations
 from tests.serving import Server
 
 from sepu.metering import accounts, keys
@@ -143,3 +144,48 @@ def test_errors(generated: Any, client: Any, server: Server, issued: accounts.Is
         refused = generated.get_library.sync(client=stranger)
     assert isinstance(refused, generated.models.Error)
     assert refused.error == "unauthorized"
+
+
+def test_errors_that_the_document_does_not_list(
+    generated: Any, client: Any, server: Server, issued: accounts.IssuedKey
+) -> None:
+    if server.address.startswith("unix:"):
+        pytest.skip("meinheld leaves these to the proxy in front of it")
+    long, key = "a" * 9000, str(uuid.uuid4())
+    refused = [(generated.search_colors.sync_detailed(client=client, q=long, idempotency_key=key), 414, "uri_too_long")]
+    with connect(generated, server, issued.api_key).with_headers({"X-Long": long}) as wordy:
+        body = colors(generated, (1, 2, 3))
+        refused += [
+            (one, 431, "headers_too_large")
+            for one in (
+                generated.get_library.sync_detailed(client=wordy),
+                generated.get_usage.sync_detailed(client=wordy),
+                generated.match_colors.sync_detailed(client=wordy, body=body, idempotency_key=key),
+            )
+        ]
+    for one, status, code in refused:
+        assert one.status_code == status
+        assert isinstance(one.parsed, generated.models.Error)
+        assert one.parsed.error == code
+        assert str(one.parsed.request_id) == one.headers["x-request-id"]
+
+
+def grown(value: Any) -> Any:
+    """The same with a member more in each object."""
+    if isinstance(value, list):
+        return [grown(item) for item in value]
+    return {**{name: grown(item) for name, item in value.items()}, "newMember": 1} if isinstance(value, dict) else value
+
+
+def test_new_members_and_modes_of_an_answer_do_no_harm(generated: Any) -> None:
+    answers = {path: grown(answer(operation)) for path, _, operation in operations()}
+    answers["/v1/library"]["mode"] = "new"
+    transport = httpx.MockTransport(lambda request: httpx.Response(200, json=answers[request.url.path]))
+    client = generated.client.AuthenticatedClient("http://sepu", "key", httpx_args={"transport": transport})
+    body, key = colors(generated, (1, 2, 3)), str(uuid.uuid4())
+    assert {
+        "/v1/match": generated.match_colors.sync(client=client, body=body, idempotency_key=key).to_dict(),
+        "/v1/search": generated.search_colors.sync(client=client, q="hong", idempotency_key=key).to_dict(),
+        "/v1/library": generated.get_library.sync(client=client).to_dict(),
+        "/v1/usage": generated.get_usage.sync(client=client).to_dict(),
+    } == answers

@@ -11,6 +11,7 @@ from jsonschema_rs import Draft202012Validator
 PATH = Path(__file__).parents[2] / "docs" / "openapi.yaml"
 DOCUMENT: dict[str, Any] = msgspec.yaml.decode(PATH.read_bytes())
 
+DEFAULT = "default"
 # What servers add to a response by themselves.
 _TRANSPORT = {"connection", "content-length", "content-type", "date", "keep-alive", "server", "transfer-encoding"}
 
@@ -33,7 +34,8 @@ def operations() -> Iterator[tuple[str, str, dict[str, Any]]]:
 
 
 def responses(operation: dict[str, Any]) -> dict[int, dict[str, Any]]:
-    return {int(status): resolve(response) for status, response in operation["responses"].items()}
+    """By status, without the default."""
+    return {int(status): resolve(response) for status, response in operation["responses"].items() if status != DEFAULT}
 
 
 def headers(response: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -50,6 +52,13 @@ def schema(content: dict[str, Any]) -> dict[str, Any]:
 def codes(response: dict[str, Any]) -> list[str]:
     """The error codes that a response lists."""
     found: list[str] = schema(response)["properties"]["error"]["enum"]
+    return found
+
+
+def answer(operation: dict[str, Any]) -> dict[str, Any]:
+    """The body of the example of success, which is a real one: test_document.py."""
+    (example,) = responses(operation)[200]["content"]["application/json"]["examples"].values()
+    found: dict[str, Any] = example["value"]
     return found
 
 
@@ -70,8 +79,17 @@ _SCHEMAS = _closed(DOCUMENT["components"]["schemas"])
 
 def validator(wanted: dict[str, Any]) -> Draft202012Validator:
     """Validates by a schema of the document, and takes no member that it does not name."""
+    return _validator(_closed(wanted), _SCHEMAS)
+
+
+def validator_as_written(wanted: dict[str, Any]) -> Draft202012Validator:
+    """Validates by a schema of the document, as a client does."""
+    return _validator(wanted, DOCUMENT["components"]["schemas"])
+
+
+def _validator(wanted: dict[str, Any], schemas: dict[str, Any]) -> Draft202012Validator:
     return Draft202012Validator(
-        {**_closed(wanted), "components": {"schemas": _SCHEMAS}}, validate_formats=True, ignore_unknown_formats=False
+        {**wanted, "components": {"schemas": schemas}}, validate_formats=True, ignore_unknown_formats=False
     )
 
 

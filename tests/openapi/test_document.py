@@ -3,6 +3,7 @@
 import ast
 import inspect
 import json
+import re
 from collections.abc import Callable
 from typing import Any, get_args
 from urllib.parse import quote
@@ -11,31 +12,33 @@ import openapi_spec_validator
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from jsonschema_rs import Draft202012Validator
 from tests.http.test_contract import CASES
 from tests.openapi.document import (
+    DEFAULT,
     DOCUMENT,
     PATH,
+    answer,
     codes,
     headers,
     operations,
     resolve,
     responses,
     validator,
+    validator_as_written,
 )
 from tests.serving import Server
 
-from sepu.http import endpoints, replies, routes
+from sepu.http import endpoints, refusals, replies, routes
 from sepu.library.records import Mode, Reliability
 from sepu.metering import accounts
 from sepu.metering.commands import METERS, Usage
 from sepu.operations import match, search
 from sepu.operations.errors import InputError
 
-# Codes that belong to no operation: of paths and methods that are none, of health, and of broken connections.
+# Codes that belong to no operation: of paths and methods that are none, and of health.
 ELSEWHERE = {"not_found", "method_not_allowed", "not_ready"}
-# Nor these, which answer what never becomes a request.
-ELSEWHERE |= {"bad_request", "request_timeout", "uri_too_long", "expectation_failed", "headers_too_large", "overloaded"}
+# What never becomes a request, on any path: tests/http/test_raw.py, tests/server/test_patience.py
+REFUSED_BEFORE = set(refusals._CODES.items())
 # Codes of an outage, which the contract's table does not provoke: tests/faults.
 OUTAGE = {"internal_error", "usage_commit_failed"}
 METERED = {routes.MATCH, routes.SEARCH}
@@ -53,6 +56,22 @@ def documented_errors() -> Documented:
         if status >= 400
         for code in codes(response)
     }
+
+
+def refused_before() -> Documented:
+    """What is refused before an operation under a status that it lists."""
+    return {
+        (path, status, code)
+        for path, _, operation in operations()
+        for status, code in REFUSED_BEFORE
+        if status in responses(operation)
+    }
+
+
+def unlisted_errors() -> set[tuple[int, str]]:
+    """Status and code, as the response of all other statuses tells them."""
+    (description,) = {resolve(operation["responses"][DEFAULT])["description"] for _, _, operation in operations()}
+    return {(int(status), code) for status, code in re.findall(r"(\d{3}) `(\w+)`", description)}
 
 
 def parameter(name: str) -> dict[str, Any]:
@@ -86,10 +105,8 @@ def test_every_operation_takes_the_key_and_only_metered_ones_an_idempotency_key(
 
 
 def test_errors_and_their_statuses_are_the_codes() -> None:
-    errors = documented_errors()
-    assert {(status, code) for _, status, code in errors} == {
-        (status, code) for code, (status, _) in replies.ERRORS.items() if code not in ELSEWHERE
-    }
+    documented = {(status, code) for _, status, code in documented_errors()} | unlisted_errors()
+    assert documented == {(status, code) for code, (status, _) in replies.ERRORS.items() if code not in ELSEWHERE}
     assert set(replies.ERRORS) >= ELSEWHERE
 
 
@@ -105,7 +122,14 @@ def test_each_operation_lists_the_errors_that_it_makes() -> None:
         for code in OUTAGE
         if code == "internal_error" or path in METERED
     }
-    assert documented_errors() == table | in_outage
+    assert documented_errors() == table | in_outage | refused_before()
+
+
+def test_what_an_operation_does_not_list_is_in_its_default() -> None:
+    listed = [responses(operation) for _, _, operation in operations()]
+    assert unlisted_errors() == {
+        (status, code) for status, code in REFUSED_BEFORE if any(status not in statuses for statuses in listed)
+    }
 
 
 def raised(source: object) -> set[str]:
@@ -131,7 +155,9 @@ def raised(source: object) -> set[str]:
 def test_each_operation_lists_the_input_that_the_code_refuses(path: str, sources: tuple[object, ...]) -> None:
     refusals = set().union(*map(raised, sources))
     assert {
-        code for where, status, code in documented_errors() if where == path and status in {400, 413, 415, 422}
+        code
+        for where, status, code in documented_errors() - {(path, 400, "bad_request")}
+        if where == path and status in {400, 413, 415, 422}
     } == refusals
 
 
@@ -139,8 +165,9 @@ def test_headers() -> None:
     always = {"x-request-id", "cache-control"}
     usage = {name.lower() for name, _ in replies.usage_headers(Usage("2026-11", "color_match", 1, 1, 0))}
     for path, _, operation in operations():
-        for status, response in responses(operation).items():
-            if status == 200:
+        for status, found in operation["responses"].items():
+            response = resolve(found)
+            if status == "200":
                 certain = [always | usage if path in METERED else always]
                 possible = certain[0] | {"idempotency-replayed"} if path in METERED else certain[0]
             else:
@@ -148,7 +175,7 @@ def test_headers() -> None:
                     always
                     | {name.lower() for name, _ in replies.error(code).headers}
                     | (usage if code == "quota_exceeded" else set())
-                    for code in codes(response)
+                    for code in (codes(response) if status != DEFAULT else dict(unlisted_errors()).values())
                 ]
                 possible = set().union(*certain)
             listed = headers(response)
@@ -158,7 +185,7 @@ def test_headers() -> None:
 
 def test_limits() -> None:
     body = SCHEMAS["MatchRequest"]["properties"]
-    channels = SCHEMAS["RGB"]["properties"].values()
+    channels = [channel for name in ("RGB", "Input") for channel in SCHEMAS[name]["properties"].values()]
     results = SCHEMAS["MatchResponse"]["properties"]["results"]
     matches = SCHEMAS["MatchResult"]["properties"]["matches"]
     found = SCHEMAS["SearchResponse"]["properties"]
@@ -181,7 +208,27 @@ def test_limits() -> None:
 def test_enumerations() -> None:
     assert SCHEMAS["Reliability"]["enum"] == list(get_args(Reliability))
     assert SCHEMAS["Meter"]["enum"] == list(METERS)
-    assert SCHEMAS["Library"]["properties"]["mode"]["enum"] == list(get_args(Mode))
+    assert SCHEMAS["Library"]["properties"]["mode"]["examples"] == list(get_args(Mode))
+
+
+def test_what_it_says_in_words() -> None:
+    assert DOCUMENT["info"]["version"] == "1.0.0-beta"
+    said = " ".join(PATH.read_text("utf-8").split())
+    (usage,) = (answer(operation)["usage"] for path, _, operation in operations() if path == routes.USAGE)
+    assert "{:,} input colours and {:,} searches a UTC month".format(*(meter["limit"] for meter in usage)) in said
+    assert set(re.findall(r"(\S+) units? of `(\w+)`( for each input colour)?", said)) == {
+        ("one", "color_match", " for each input colour"),
+        ("one", "color_search", ""),
+    }
+    for rule in (
+        "After a time-out, a 5xx or 409 `request_in_progress`, send exactly the same request with the same key again",
+        "Stop on 403",
+        "CIEDE2000 (D65, 2° observer, kL = kC = kH = 1), to 4 decimals",
+        "max(0, 1 − ΔE/100), to 4 decimals",
+    ):
+        assert rule in said
+    hints = {code: seconds for seconds, code in re.findall(r"(\d+) after `(\w+)`", said)}
+    assert hints == {code: replies.ERRORS[code][1] for code in ("rate_limited", "quota_exceeded")}
 
 
 def accepts(parse: Callable[[Any], object], value: Any) -> bool:
@@ -213,8 +260,7 @@ body = st.one_of(
         },
     ),
 )
-# As it stands: validator() would close it against unknown members.
-match_request = Draft202012Validator({**SCHEMAS["MatchRequest"], "components": DOCUMENT["components"]})
+match_request = validator_as_written(SCHEMAS["MatchRequest"])
 
 
 @given(body)
@@ -301,8 +347,7 @@ def test_examples_are_real_responses(server: Server, issued: accounts.IssuedKey)
     for path, method, operation in operations():  # usage comes last, and counts a match and a search
         query, sent, given_body = documented_request(operation, issued)
         response = server.request(method, path + query, sent, given_body)
-        (documented,) = responses(operation)[200]["content"]["application/json"]["examples"].values()
-        wanted = documented["value"]
+        wanted = answer(operation)
         if path == routes.USAGE:
             wanted = {**wanted, "accountId": issued.account_id}
             period = response.json["usage"][0]["period"]

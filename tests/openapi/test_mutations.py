@@ -1,0 +1,189 @@
+"""The document is as strict as the interface: what is not quite a response does not fit it.
+
+That responses fit is seen wherever the tests get one. Here the document's examples, which are real responses, are
+changed in one place at a time.
+"""
+
+import re
+from collections.abc import Iterator
+from typing import Any
+
+from tests.openapi.document import (
+    DEFAULT,
+    DOCUMENT,
+    answer,
+    codes,
+    headers,
+    operations,
+    resolve,
+    schema,
+    validator_as_written,
+)
+
+# What the interface says of members, by name or path. The others are required, and their text is fixed or has a form.
+OPTIONAL = {"valueMismatchCount"}
+FREE_TEXT = {"version", "datasetVersion", "sourceProjectionVersion", "mode", "accountId", "planId"}
+FREE_TEXT |= {"slug", "zh", "en", "pinyin", "default.error"}
+REAL = {"r", "g", "b", "deltaE", "similarity"}
+BOUNDS = {
+    **dict.fromkeys("rgb", (0, 255)),
+    "deltaE": (0, None),
+    "similarity": (0, 1),
+    "count": (0, 10),
+    "recordCount": (1, None),
+    **dict.fromkeys(("valueMismatchCount", "limit", "committed", "reserved", "remaining"), (0, None)),
+}
+SIZES = {
+    "matchColors.results": (1, 5),
+    "matchColors.results.matches": (1, 3),
+    "searchColors.results": (0, 10),
+    "getUsage.usage": (2, 2),
+}
+WRONG_HEADERS: dict[str, tuple[object, ...]] = {
+    "x-request-id": ("", "4711", "0b6f3c1e7f0a4a529d3a1c8e5b7d2f40"),
+    "cache-control": ("", "public", "no-store, public"),
+    "www-authenticate": ("", "Basic"),
+    "retry-after": (-1, 0, 0.5, "soon"),
+    "idempotency-replayed": ("", "false", "True"),
+    "x-usage-period": ("", "2026-7", "07/2026", "2026-011", "12026-11"),
+    "x-usage-meter": ("", "color", "color_matches"),
+    **dict.fromkeys((f"x-usage-{name}" for name in ("limit", "committed", "reserved", "remaining")), ("", "-1", "1.5")),
+}
+# Without letters, as a UUID's may be of either case.
+REQUEST_ID = "00000000-0000-4000-8000-000000000000"
+
+OF_EACH_KIND: tuple[Any, ...] = (None, True, 7, "text", [], {})
+
+# Where, what, and whether it fits.
+Variant = tuple[str, Any, bool]
+
+
+def kind(value: Any) -> str:
+    return "number" if type(value) in {int, float} else type(value).__name__
+
+
+def variants(value: Any, where: str) -> Iterator[Variant]:
+    """What may stand for a value, and what may not."""
+    yield from ((where, other, False) for other in OF_EACH_KIND if kind(other) != kind(value))
+    match value:
+        case dict():
+            yield where, {**value, "newMember": [None]}, True
+            for name, member in value.items():
+                yield where, {other: value[other] for other in value if other != name}, name in OPTIONAL
+                for at, variant, fits in variants(member, f"{where}.{name}"):
+                    yield at, {**value, name: variant}, fits
+        case list():
+            low, high = SIZES[where]
+            for size in range(12):
+                yield where, (value * 12)[:size], low <= size <= high
+            for index, item in enumerate(value):
+                for at, variant, fits in variants(item, where):
+                    yield at, [*value[:index], variant, *value[index + 1 :]], fits
+        case str():
+            free = bool({where, where.rpartition(".")[2]} & FREE_TEXT)
+            for other in {
+                "",
+                value.swapcase(),
+                value[1:],
+                value[:-1],
+                value[0] + value,
+                value + value[-1],
+                "g" + value[1:],
+                value[:-1] + "g",
+                re.sub(r"\W", "x", value),
+            } - {value}:
+                yield where, other, free
+        case _:
+            yield from numbers(where)
+
+
+def numbers(where: str) -> Iterator[Variant]:
+    name = where.rpartition(".")[2]
+    low, high = BOUNDS[name]
+    step = 0.0001 if name in REAL else 1
+    yield where, low, True
+    yield where, low + 0.5, name in REAL
+    yield where, low - step, False
+    yield where, 10**9 if high is None else high, True
+    if high is not None:
+        yield where, high + step, False
+
+
+def bodies() -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """Name, response and body of each kind of answer."""
+    for _, _, operation in operations():
+        for status, found in operation["responses"].items():
+            response = resolve(found)
+            if status == "200":
+                yield operation["operationId"], response, answer(operation)
+            else:
+                for code in ["anything"] if status == DEFAULT else codes(response):
+                    yield status, response, {"error": code, "requestId": REQUEST_ID}
+
+
+BODIES = list(bodies())
+
+
+def mistakes() -> Iterator[str]:
+    """Where the document takes what the interface does not, or refuses what it takes."""
+    for name, response, body in BODIES:
+        document = validator_as_written(schema(response))
+        for where, variant, fits in [(name, body, True), *variants(body, name)]:
+            if document.is_valid(variant) != fits:
+                yield f"{where}: {'refuses' if fits else 'takes'} {variant}"
+        for header, found in headers(response).items():
+            document = validator_as_written(found["schema"])
+            for wrong in (None, *WRONG_HEADERS[header]):
+                if document.is_valid(wrong):
+                    yield f"{name} {header}: takes {wrong}"
+
+
+def test_what_is_not_quite_a_response_does_not_fit() -> None:
+    assert list(mistakes()) == []
+
+
+RESTRICTIONS = {"type", "pattern", "format", "const", "enum", "minimum", "maximum", "minItems", "maxItems"}
+
+
+def nodes(part: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """The objects of a part of the document, but for those of its examples."""
+    if isinstance(part, dict):
+        yield where, part
+    items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
+    for name, item in items:
+        if name not in {"example", "examples"}:
+            yield from nodes(item, f"{where}/{name}")
+
+
+def weaker(node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """What a schema loses, and the schema without it."""
+    for name in RESTRICTIONS & set(node):
+        if name != "type" or not {"const", "enum"} & set(node):
+            yield name, {other: node[other] for other in node if other != name}
+    if isinstance(required := node.get("required"), list):
+        for name in required:
+            yield f"required {name}", {**node, "required": [other for other in required if other != name]}
+
+
+def test_each_restriction_of_the_document_is_tried() -> None:
+    requests = {"RGB", "MatchRequest"}  # test_document.py
+    components = DOCUMENT["components"]
+    parts = {
+        "schemas": {name: found for name, found in components["schemas"].items() if name not in requests},
+        "headers": components["headers"],
+        "responses": components["responses"],
+        **{operation["operationId"]: operation["responses"] for _, _, operation in operations()},
+    }
+    tried = {}
+    for where, node in nodes(parts, ""):
+        whole = dict(node)
+        for lost, rest in weaker(whole):
+            node.clear()
+            try:
+                node.update(rest)
+                tried[f"{where}: {lost}"] = next(mistakes(), None)
+            finally:
+                node.update(whole)
+    assert len(tried) > 100
+    in_vain = ["/schemas/Match/allOf/1: type"]  # the other half has it
+    assert [what for what, mistake in tried.items() if mistake is None] == in_vain
