@@ -42,6 +42,12 @@ REFUSED_BEFORE = set(refusals._CODES.items())
 # Codes of an outage, which the contract's table does not provoke: tests/faults.
 OUTAGE = {"internal_error", "usage_commit_failed"}
 METERED = {routes.MATCH, routes.SEARCH}
+REQUIRED: dict[str, set[str]] = {
+    routes.MATCH: {"Idempotency-Key", "body"},
+    routes.SEARCH: {"Idempotency-Key", "q"},
+    routes.LIBRARY: set(),
+    routes.USAGE: set(),
+}
 SCHEMAS = DOCUMENT["components"]["schemas"]
 
 Documented = set[tuple[str, int, str]]
@@ -94,14 +100,15 @@ def test_it_has_the_routes_of_the_code() -> None:
     }
 
 
-def test_every_operation_takes_the_key_and_only_metered_ones_an_idempotency_key() -> None:
+def test_what_every_operation_requires() -> None:
     assert DOCUMENT["security"] == [{"ApiKey": []}]
     scheme = DOCUMENT["components"]["securitySchemes"]["ApiKey"]
     assert (scheme["type"], scheme["scheme"]) == ("http", "bearer")
     for path, _, operation in operations():
         assert "security" not in operation
         required = {found["name"] for found in map(resolve, operation.get("parameters", ())) if found.get("required")}
-        assert ("Idempotency-Key" in required) == (path in METERED)
+        required |= {"body"} if operation.get("requestBody", {}).get("required") else set()
+        assert required == REQUIRED[path]
 
 
 def test_errors_and_their_statuses_are_the_codes() -> None:

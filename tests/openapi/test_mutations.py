@@ -39,15 +39,17 @@ SIZES = {
     "searchColors.results": (0, 10),
     "getUsage.usage": (2, 2),
 }
-WRONG_HEADERS: dict[str, tuple[object, ...]] = {
-    "x-request-id": ("", "4711", "0b6f3c1e7f0a4a529d3a1c8e5b7d2f40"),
-    "cache-control": ("", "public", "no-store, public"),
-    "www-authenticate": ("", "Basic"),
-    "retry-after": (-1, 0, 0.5, "soon"),
-    "idempotency-replayed": ("", "false", "True"),
-    "x-usage-period": ("", "2026-7", "07/2026", "2026-011", "12026-11"),
-    "x-usage-meter": ("", "color", "color_matches"),
-    **dict.fromkeys((f"x-usage-{name}" for name in ("limit", "committed", "reserved", "remaining")), ("", "-1", "1.5")),
+UNITS = (("0", "2000"), ("", "-1", "1.5"))
+# What fits and what does not.
+HEADERS: dict[str, tuple[tuple[object, ...], tuple[object, ...]]] = {
+    "x-request-id": (("0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40",), ("", "4711", "0b6f3c1e7f0a4a529d3a1c8e5b7d2f40")),
+    "cache-control": (("no-store",), ("", "public", "no-store, public")),
+    "www-authenticate": (("Bearer",), ("", "Basic")),
+    "retry-after": ((1, 60, 86400), (-1, 0, 0.5, "soon")),
+    "idempotency-replayed": (("true",), ("", "false", "True")),
+    "x-usage-period": (("2026-07", "2026-11"), ("", "2026-7", "07/2026", "2026-011", "12026-11")),
+    "x-usage-meter": (("color_match", "color_search"), ("", "color", "color_matches")),
+    **dict.fromkeys((f"x-usage-{name}" for name in ("limit", "committed", "reserved", "remaining")), UNITS),
 }
 # Without letters, as a UUID's may be of either case.
 REQUEST_ID = "00000000-0000-4000-8000-000000000000"
@@ -133,9 +135,10 @@ def mistakes() -> Iterator[str]:
                 yield f"{where}: {'refuses' if fits else 'takes'} {variant}"
         for header, found in headers(response).items():
             document = validator_as_written(found["schema"])
-            for wrong in (None, *WRONG_HEADERS[header]):
-                if document.is_valid(wrong):
-                    yield f"{name} {header}: takes {wrong}"
+            right, wrong = HEADERS[header]
+            for text in (*right, *wrong, None):
+                if document.is_valid(text) != (text in right):
+                    yield f"{name} {header}: {'refuses' if text in right else 'takes'} {text}"
 
 
 def test_what_is_not_quite_a_response_does_not_fit() -> None:
