@@ -3,7 +3,9 @@
 import re
 from pathlib import Path
 
+from lists import fault  # MkDocs finds it beside this file
 from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 
@@ -17,6 +19,7 @@ ELSEWHERE = {
     "client/CHANGELOG.md": "client-changelog.md",
     "data/README.md": "data.md",
 }
+_LOG = get_plugin_logger("hooks")
 _LINK = re.compile(r"\]\((?:\.\./)?([\w/]+\.md)(#[\w-]*)?\)")
 
 
@@ -32,6 +35,12 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Lets links from `docs` to those pages find them."""
     return _linked(markdown)
+
+
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> None:  # noqa: ARG001
+    """Refuses broken lists, as a warning is an error here."""
+    if found := fault(page.markdown or "", html):
+        _LOG.warning("%s: %s", page.file.src_uri, found)
 
 
 def _linked(markdown: str) -> str:
