@@ -3,11 +3,13 @@
 import re
 from pathlib import Path
 
-from lists import fault  # MkDocs finds it beside this file
+import yaml
+from lists import fault  # MkDocs finds it beside this file, and the next
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
+from reference import reference
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -33,7 +35,10 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
-    """Lets links from `docs` to those pages find them."""
+    """Lets links from `docs` to those pages find them, and appends the OpenAPI document to its page."""
+    if page.file.src_uri == "reference.md":
+        document = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text("utf-8"))
+        markdown = f"{markdown}\n{reference(document)}"
     return _linked(markdown)
 
 

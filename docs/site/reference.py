@@ -1,0 +1,244 @@
+"""The reference of the HTTP interface, from the OpenAPI document: all that it says. An unknown keyword is an error."""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+_Node = Mapping[str, Any]
+
+_RANGES = (("minimum", "maximum", ""), ("minLength", "maxLength", " characters"), ("minItems", "maxItems", " items"))
+_FACETS = {"format": "{}", "const": "always {}", "pattern": "matching {}", "default": "{} if left out"}
+_OTHERS = {False: "no other members", True: "other members may come"}
+
+
+def reference(document: _Node) -> str:
+    """The page in Markdown, with sections for operations, headers and schemas."""
+    version, info, servers, tags, security, paths, components = _members(
+        document, "openapi", "info", "servers", "tags", "security", "paths", "components"
+    )
+    title, release, summary, description = _members(info, "title", "version", "summary", "description")
+    schemes, parameters, headers, responses, schemas = _members(
+        components, "securitySchemes", "parameters", "headers", "responses", "schemas"
+    )
+    shared = {"parameters": parameters, "headers": headers, "responses": responses}
+    operations: dict[str, list[str]] = {tag["name"]: [] for tag in tags}
+    for path, item in paths.items():
+        for method, operation in item.items():
+            (tag,) = operation["tags"]
+            operations[tag].append(_operation(f"{method.upper()} {path}", operation, shared))
+    sections = [f"{title} {release}, in OpenAPI {version}. {summary}", description]
+    sections += [_server(server) for server in servers]
+    sections += [_scheme(schemes[name]) for wanted in security for name in wanted]
+    for tag in tags:
+        name, description = _members(tag, "name", "description")
+        sections += [f"## {name}", description, *operations[name]]
+    rows = (
+        (f'<span id="header-{name}">{_code(name)}</span>{_optional(header)}', *_header(header))
+        for name, header in headers.items()
+    )
+    sections += ["## Headers", _table(("header", "value", ""), rows), "## Schemas"]
+    for name, schema in schemas.items():
+        sections += [f"### {name} {{ #schema-{name} }}", *_schema(schema)]
+    return "\n\n".join(section.strip() for section in sections) + "\n"
+
+
+def _members(node: _Node, *names: str) -> tuple[Any, ...]:
+    """Those members, and an error if there are others: nothing of the document is left out in silence."""
+    unknown = set(node) - set(names)
+    if unknown:
+        raise ValueError(f"the reference cannot tell {', '.join(sorted(unknown))} of {dict(node)}")
+    return tuple(node.get(name) for name in names)
+
+
+def _server(server: _Node) -> str:
+    url, variables = _members(server, "url", "variables")
+    told = {name: _members(variable, "default", "description") for name, variable in (variables or {}).items()}
+    address = url.format(**{name: default for name, (default, _) in told.items()})
+    return " ".join([f"**Address.** {_code(address)}.", *(description for _, description in told.values())])
+
+
+def _scheme(scheme: _Node) -> str:
+    kind, name, description = _members(scheme, "type", "scheme", "description")
+    if (kind, name) != ("http", "bearer"):
+        raise ValueError(f"the reference cannot tell the security scheme {kind} {name}")
+    return f"**Authorization.** Every request carries {_code('Authorization: Bearer …')}. {description}"
+
+
+def _operation(heading: str, operation: _Node, shared: Mapping[str, _Node]) -> str:
+    identifier, _, summary, description, parameters, body, responses = _members(
+        operation, "operationId", "tags", "summary", "description", "parameters", "requestBody", "responses"
+    )
+    parts = [f"### {heading} {{ #{identifier} }}", f"**{summary}** ({_code(identifier)}). {description}"]
+    if parameters:
+        rows = (_parameter(_resolved(parameter, shared["parameters"])) for parameter in parameters)
+        parts.append(_table(("parameter", "in", "value", ""), rows))
+    if body:
+        _, description, content = _members(body, "required", "description", "content")
+        told, examples = _content(content, "the request")
+        parts += [f"**Body**{_optional(body)}: {told}. {description}", *examples]
+    answers, after = [], []
+    for status, response in responses.items():
+        description, headers, content, links = _members(
+            _resolved(response, shared["responses"]), "description", "headers", "content", "links"
+        )
+        told, examples = _content(content, _code(status))
+        answers.append((_code(status), f"{_line(description)}<br>{told}", _headers(headers, shared["headers"])))
+        after += [*examples, *(_link(name, link, status) for name, link in (links or {}).items())]
+    parts += [_table(("status", "answer", "headers"), answers), *after]
+    return "\n\n".join(part.strip() for part in parts)
+
+
+def _resolved(node: _Node, components: _Node) -> _Node:
+    """What a parameter, header or response stands for, whose $ref has no siblings."""
+    if "$ref" not in node:
+        return node
+    _members(node, "$ref")
+    found: _Node = components[_target(node)]
+    return found
+
+
+def _target(node: _Node) -> str:
+    reference: str = node["$ref"]
+    return reference.rpartition("/")[2]
+
+
+def _parameter(parameter: _Node) -> tuple[str, ...]:
+    name, place, _, description, schema, example, examples = _members(
+        parameter, "name", "in", "required", "description", "schema", "example", "examples"
+    )
+    told = [_line(description)] + ([] if example is None else [f"Example: {_code(example)}."])
+    for title, named in (examples or {}).items():
+        (value,) = _members(named, "value")
+        told.append(f"Example {_code(title)}: {_code(value)}.")
+    return f"{_code(name)}{_optional(parameter)}", place, _type(schema), " ".join(told)
+
+
+def _content(content: _Node, of: str) -> tuple[str, list[str]]:
+    """What a body is, in a phrase, and its examples."""
+    told, blocks = [], []
+    for media, body in content.items():
+        schema, examples = _members(body, "schema", "examples")
+        told.append(f"{_code(media)}: {_type(schema)}")
+        for name, example in (examples or {}).items():
+            summary, value = _members(example, "summary", "value")
+            heading = f"Example {_code(name)} of {of}" + (f" ({summary}):" if summary else ":")
+            blocks.append(f"{heading}\n\n{_block(value)}")
+    return ", ".join(told), blocks
+
+
+def _headers(headers: _Node | None, shared: _Node) -> str:
+    """A line for each; those with a description of their own in full."""
+    lines = []
+    for name, header in (headers or {}).items():
+        if "$ref" in header:
+            lines.append(f"[{_code(name)}](#header-{_target(header)}){_optional(_resolved(header, shared))}")
+        else:
+            value, description = _header(header)
+            lines.append(f"{_code(name)}{_optional(header)}: {value}. {description}")
+    return "<br>".join(lines)
+
+
+def _header(header: _Node) -> tuple[str, str]:
+    description, _, schema = _members(header, "description", "required", "schema")
+    return _type(schema), _line(description)
+
+
+def _link(name: str, link: _Node, status: str) -> str:
+    identifier, description, parameters, body = _members(
+        link, "operationId", "description", "parameters", "requestBody"
+    )
+    takes = [f"{_code(parameter)} is {_code(value)}" for parameter, value in (parameters or {}).items()]
+    takes += [f"the body is {_code(body)}"] if body else []
+    return f"Link {_code(name)} of {_code(status)} to [{_code(identifier)}](#{identifier}): {description} There " + (
+        f"{' and '.join(takes)}."
+    )
+
+
+def _schema(schema: _Node) -> list[str]:
+    """Paragraphs and tables of a schema that has a place of its own."""
+    rest = dict(schema)
+    description, properties, required, parts, examples = (
+        rest.pop(name, None) for name in ("description", "properties", "required", "allOf", "examples")
+    )
+    said = _type(rest)
+    sections = [" ".join(filter(None, (f"{said[:1].upper()}{said[1:]}." if said else "", description)))]
+    if parts:
+        sections += ["All of this:", *(section for part in parts for section in _schema(part))]
+    if properties:
+        rows = (_property(name, member, name in (required or ())) for name, member in properties.items())
+        sections.append(_table(("member", "value", ""), rows))
+    others = [name for name in required or () if name not in (properties or {})]
+    if others:
+        sections.append(f"Required: {_codes(others)}.")
+    return sections + [f"Example:\n\n{_block(example)}" for example in examples or ()]
+
+
+def _property(name: str, schema: _Node, required: bool) -> tuple[str, ...]:
+    rest = dict(schema)
+    description = rest.pop("description", "")
+    return f"{_code(name)}{_optional({'required': required})}", _type(rest), _line(description)
+
+
+def _type(schema: _Node) -> str:
+    """A schema in a phrase: its type, bounds and what it refers to, with the siblings that its $ref may have."""
+    bounds = [name for low, high, _ in _RANGES for name in (low, high)]
+    target, kind, items, values, properties, required, additional, unevaluated, examples, description, *_ = _members(
+        schema, "$ref", "type", "items", "enum", "properties", "required", "additionalProperties",
+        "unevaluatedProperties", "examples", "description", *_FACETS, *bounds,
+    )  # fmt: skip
+    told = []
+    if target:
+        told.append(f"[{_target(schema)}](#schema-{_target(schema)})")
+    if kind:
+        told.append(" or ".join([kind] if isinstance(kind, str) else kind) + (f" of {_type(items)}" if items else ""))
+    if values:
+        told.append(f"{'one of' if len(values) > 1 else 'always'} {_codes(values)}")
+    told += [
+        _range(schema.get(low), schema.get(high)) + unit for low, high, unit in _RANGES if {low, high} & set(schema)
+    ]
+    told += [text.format(_code(schema[name])) for name, text in _FACETS.items() if name in schema]
+    told += [f"with {_code(name)} {_type(member)}" for name, member in (properties or {}).items()]
+    told += [f"required: {_codes(required)}"] if required else []
+    told += [_OTHERS[closing] for closing in (additional, unevaluated) if closing is not None]
+    told += [f"as {_codes(examples)}"] if examples else []
+    told += [_line(description)] if description else []
+    return ", ".join(told)
+
+
+def _range(low: float | None, high: float | None) -> str:
+    if low == high:
+        return f"exactly {low}"
+    if low is not None and high is not None:
+        return f"{low} to {high}"
+    return f"at most {high}" if low is None else f"at least {low}"
+
+
+def _optional(node: _Node) -> str:
+    return "" if node.get("required") else " (optional)"
+
+
+def _table(heads: Iterable[str], rows: Iterable[Iterable[str]]) -> str:
+    heads = list(heads)
+    lines = [heads, ["---"] * len(heads), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _line(text: str) -> str:
+    """For a cell of a table."""
+    return "<br>".join(" ".join(paragraph.split()) for paragraph in text.strip().split("\n\n")).replace("|", "\\|")
+
+
+def _block(value: object) -> str:
+    return f"```json\n{json.dumps(value, ensure_ascii=False, indent=2)}\n```"
+
+
+def _codes(values: Iterable[object]) -> str:
+    return ", ".join(map(_code, values))
+
+
+def _code(value: object) -> str:
+    """As code, which Markdown must not read: a pattern has all of its signs."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    entities = re.sub(r"[^\w ,./-]", lambda sign: f"&#{ord(sign[0])};", text)
+    return f"<code>{entities}</code>"

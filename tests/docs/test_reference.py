@@ -1,0 +1,150 @@
+"""The site's reference tells all of the OpenAPI document, and each thing where it belongs."""
+
+import html
+import re
+from collections.abc import Iterator
+from copy import deepcopy
+from typing import Any
+
+import pytest
+from docs.site.reference import reference
+from tests.openapi.document import DOCUMENT, operations, resolve
+
+_OTHER = "ZQ987654321"
+_NUMBER = 987654321
+
+
+def shown(document: dict[str, Any]) -> str:
+    """What a reader sees of the page, and where its links lead."""
+    return html.unescape(re.sub(r"</?(code|span)\b[^>]*>", "", reference(document)))
+
+
+PAGE = shown(DOCUMENT)
+
+
+def section(heading: str) -> str:
+    _, _, after = PAGE.partition(f"\n### {heading} {{")
+    assert after, heading
+    return re.split(r"\n##", after)[0]
+
+
+def row(text: str, name: object) -> str:
+    (found,) = re.findall(rf"^\| {re.escape(str(name))}(?: \(optional\))? \|.*$", text, re.MULTILINE)
+    return str(found)
+
+
+def one_line(text: str) -> str:
+    return " ".join(text.replace("`", "").split())
+
+
+def nodes(node: Any) -> Iterator[tuple[Any, Any]]:
+    """Every place of the document: what holds it, and its key or index."""
+    for key in tuple(node) if isinstance(node, dict) else range(len(node)):
+        yield node, key
+        if isinstance(node[key], dict | list):
+            yield from nodes(node[key])
+
+
+def made(document: dict[str, Any]) -> str | None:
+    """The page, or None when the document is refused. Both are noticed."""
+    try:
+        return shown(document)
+    except (AttributeError, KeyError, TypeError, ValueError):
+        return None
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), list(operations()))
+def test_each_operation_has_its_own(path: str, method: str, operation: dict[str, Any]) -> None:
+    page = section(f"{method} {path}")
+    assert one_line(operation["description"]) in one_line(page)
+    for parameter in map(resolve, operation.get("parameters", [])):
+        line = row(page, parameter["name"])
+        assert f" {parameter['in']} |" in line
+        assert ("(optional)" in line) is not parameter.get("required", False)
+        bounds = (value for key, value in parameter["schema"].items() if key != "type")
+        assert all(re.search(rf"(?<!\d){re.escape(str(value))}(?!\d)", line) for value in bounds)
+    for status, response in operation["responses"].items():
+        response = resolve(response)
+        line = row(page, status)
+        assert one_line(response["description"]) in one_line(line)
+        for name, header in response.get("headers", {}).items():
+            found = re.search(rf"(?<![\w-])\[?{name}\b(?:\]\([^)]*\))?( \(optional\))?", line.rpartition(" | ")[2])
+            assert found
+            assert bool(found[1]) is not resolve(header).get("required", False)
+        schema = response["content"]["application/json"]["schema"]
+        codes = schema.get("properties", {}).get("error", {}).get("enum", [])
+        assert ", ".join(codes) in line
+        assert f"(#schema-{schema['$ref'].rpartition('/')[2]})" in line
+
+
+@pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
+def test_each_schema_has_its_members(name: str) -> None:
+    schema = DOCUMENT["components"]["schemas"][name]
+    page = section(name)
+    for part in [schema, *schema.get("allOf", [])]:
+        for member, value in part.get("properties", {}).items():
+            line = row(page, member)
+            assert ("(optional)" in line) is (member not in part.get("required", []))
+            assert value.get("type", "$ref") in line or "](#schema-" in line
+            assert value.get("pattern", "") in line
+
+
+def test_no_value_of_the_document_is_lost() -> None:
+    document = deepcopy(DOCUMENT)
+    refused = set()
+    for holder, key in nodes(document):
+        value = holder[key]
+        if isinstance(value, dict | list):
+            continue
+        holder[key] = not value if isinstance(value, bool) else _OTHER if isinstance(value, str) else _NUMBER
+        page = made(document)
+        if page is None:
+            refused.add(key)
+        elif isinstance(value, bool):
+            assert page != PAGE, f"{key}: {value}"
+        else:
+            assert str(holder[key]) in page, f"{key}: {value}"
+        holder[key] = value
+    # References, tags, the kind of authorization.
+    assert {key for key in refused if isinstance(key, str)} <= {"$ref", "name", "scheme", "type"}
+    assert made(document) == PAGE
+
+
+def test_no_name_of_the_document_is_lost() -> None:
+    """Renamed it is shown or, as a keyword is, refused. Left out it changes the page."""
+    document = deepcopy(DOCUMENT)
+    for holder, key in nodes(document):
+        if isinstance(holder, list):
+            continue
+        before = dict(holder)
+        del holder[key]
+        assert made(document) != PAGE, f"without {key} in {before}"
+        holder[_OTHER] = before[key]
+        page = made(document)
+        assert page is None or _OTHER in page, f"{key} in {before}"
+        holder.clear()
+        holder.update(before)
+    assert made(document) == PAGE
+
+
+def test_links_of_the_page_have_targets() -> None:
+    page = reference(DOCUMENT)
+    targets = set(re.findall(r"\{ #(\S+) \}|id=\"([^\"]+)\"", page))
+    links = set(re.findall(r"\]\(#([^)]+)\)", page))
+    assert links
+    assert links <= {name for pair in targets for name in pair}
+
+
+def test_markdown_reads_nothing_in_code() -> None:
+    assert re.search(r"<code>[^<]*[*\[\\`|$][^<]*</code>", reference(DOCUMENT)) is None
+    assert r"matching ^\s*\S[\s\S]{0,62}\S\s*$" in PAGE
+
+
+def test_phrases() -> None:
+    assert "array of [RGB](#schema-RGB), 1 to 5 items |" in row(section("MatchRequest"), "colors")
+    assert "| top (optional) | integer, 1 to 3, 1 if left out |" in row(section("MatchRequest"), "top")
+    assert "string, 8 to 128 characters, matching ^[A-Za-z0-9._:-]+$ |" in row(
+        section("POST /v1/match"), "Idempotency-Key"
+    )
+    assert "at least 0" in row(section("UsageSnapshot"), "limit")
+    assert "error one of rate_limited, quota_exceeded |" in row(section("POST /v1/match"), 429)
