@@ -38,27 +38,27 @@ def lab() -> str:
     """Where the colours lie in L*a*b*: from above, and lightness against chroma."""
     size, margin, reach = 420, 40, 115.0
     unit = (size / 2) / reach
-    shapes = []
     middle = margin + size / 2
-    for chroma in (25, 50, 75, 100):
-        shapes.append(f'<circle cx="{middle}" cy="{middle}" r="{chroma * unit:.1f}" class="line"/>')
-        shapes.append(_text(middle + 3, middle - chroma * unit - 3, str(chroma)))
-    shapes.append(_line(margin, middle, margin + size, middle))
-    shapes.append(_line(middle, margin, middle, margin + size))
-    shapes += [_text(margin + size - 14, middle - 6, "a*"), _text(middle + 6, margin + 12, "b*")]
-    for place in np.argsort(_LAB[:, 0]).tolist():
-        _, a, b = _LAB[place]
-        shapes.append(_dot(middle + a * unit, middle - b * unit, _RECORDS[place]))
     left, floor = size + 3 * margin, margin + size
+    lines, dots, scales = [], [], []
+    for chroma in (25, 50, 75, 100):
+        lines.append(f'<circle cx="{middle}" cy="{middle}" r="{chroma * unit:.1f}" class="line"/>')
+        # where no colours are
+        scales.append(_text(middle - chroma * unit * 0.75, middle + chroma * unit * 0.75, str(chroma)))
+        scales.append(_text(left + chroma * size / reach - 10, floor + 20, str(chroma)))
+    lines.append(_line(margin, middle, margin + size, middle))
+    lines.append(_line(middle, margin, middle, margin + size))
+    scales += [_text(margin + size - 14, middle - 6, "a*"), _text(middle + 6, margin + 12, "b*")]
     for lightness in range(0, 101, 25):
         height = floor - lightness * size / 100
-        shapes += [_line(left, height, left + size, height), _text(left - 26, height + 4, str(lightness))]
-    for chroma in range(25, 116, 25):
-        shapes.append(_text(left + chroma * size / reach - 8, floor + 16, str(chroma)))
-    shapes += [_text(left - 26, margin - 12, "L*"), _text(left + size - 22, floor + 16, "C*")]
-    for place in range(len(_RECORDS)):
+        lines.append(_line(left, height, left + size, height))
+        scales.append(_text(left - 36, height + 6, str(lightness)))
+    scales += [_text(left - 36, margin - 16, "L*"), _text(left + size - 18, floor + 20, "C*")]
+    for place in np.argsort(_LAB[:, 0]).tolist():
         lightness, a, b = _LAB[place]
-        shapes.append(_dot(left + math.hypot(a, b) * size / reach, floor - lightness * size / 100, _RECORDS[place]))
+        dots.append(_dot(middle + a * unit, middle - b * unit, _RECORDS[place]))
+        dots.append(_dot(left + math.hypot(a, b) * size / reach, floor - lightness * size / 100, _RECORDS[place]))
+    shapes = lines + dots + scales
     return _svg(2 * size + 4 * margin, size + 2 * margin, shapes, "The 161 colours in CIE L*a*b*")
 
 
@@ -114,14 +114,14 @@ def charge() -> str:
         (1, 0, "200, Idempotency-Replayed: true. One charge"),
         (0, 1, "another request, key L"),
         (1, 2, "the same call"),
-        "power fails before the commit: nothing happened",
+        "power fails before commit: nothing happened",
         (1, 0, "503 usage_commit_failed, Retry-After: 1"),
         (0, 1, "the same request, the same L"),
         (1, 2, "the same call"),
         (2, 1, "charged"),
         (1, 0, "200. One charge"),
     )
-    left, apart, top, step = 90, 330, 46, 36
+    left, apart, top, step = 50, 300, 46, 36
     xs = [left + number * apart for number in range(3)]
     floor = top + (len(steps) + 1) * step
     shapes = []
@@ -133,11 +133,11 @@ def charge() -> str:
             shapes.append(_text(xs[2] - 8, y, found, "note"))
             continue
         source, target, said = found
-        end = (xs[0] + xs[1]) / 2 if target < 0 else xs[target]
+        end = xs[0] + apart / 5 if target < 0 else xs[target]
         shapes.append(f'<line x1="{xs[source]}" y1="{y}" x2="{end}" y2="{y}" class="arrow" marker-end="url(#tip)"/>')
         if target < 0:
             shapes.append(f'<path d="M{end - 14} {y - 6} l12 12 m0 -12 l-12 12" class="break"/>')
-        shapes.append(_text((xs[source] + xs[max(target, 0)]) / 2, y - 6, said, "said"))
+        shapes.append(_text((xs[source] + end) / 2, y - 6, said, "said"))
     return _svg(xs[2] + left, floor, shapes, "A charge whose answer is lost, and its retry")
 
 
@@ -184,7 +184,8 @@ def _svg(width: float, height: float, shapes: Iterable[str], title: str) -> str:
     style: Sequence[str] = (
         f"text {{ font: 12px {_FONT}; fill: #333 }}",
         ".name, .said { text-anchor: middle } .note { text-anchor: end; font-style: italic }",
-        ".name { font-size: 14px } .scale { fill: #777 }",
+        ".name { font-size: 14px } .scale { font-size: 17px; fill: #555 }",
+        ".note, .scale { paint-order: stroke; stroke: #fff; stroke-width: 4px }",
         ".line { stroke: #ccc; fill: none } .dot, .square { stroke: #bbb; stroke-width: 0.4 }",
         ".arrow { stroke: #333 } .break { stroke: #c83c23; stroke-width: 2.5; fill: none }",
     )
