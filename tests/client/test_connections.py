@@ -34,7 +34,7 @@ ANSWER = (
     b'{"version":"1.0.0","recordCount":161,"sourceProjectionVersion":"1.0.0","sourceProjectionSha256":"",'
     b'"rightsManifestSha256":"","librarySha256":"","mode":"commercial"}'
 )
-HEADERS = {"X-Request-Id": "00000000-0000-0000-0000-000000000000", "Content-Length": str(len(ANSWER))}
+REQUEST_ID = "00000000-0000-0000-0000-000000000000"
 SECRET = "sepu_account_thesecret"
 
 
@@ -48,7 +48,7 @@ class Service:
 
 @asynccontextmanager
 async def service(keep: bool = True) -> AsyncIterator[Service]:
-    head = "HTTP/1.1 200 OK\r\n" + "".join(f"{name}: {value}\r\n" for name, value in HEADERS.items()) + "\r\n"
+    head = f"HTTP/1.1 200 OK\r\nX-Request-Id: {REQUEST_ID}\r\nContent-Length: {len(ANSWER)}\r\n\r\n"
 
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         found.open.add(writer)
@@ -235,15 +235,32 @@ def certificate(directory: Path) -> tuple[Path, Path]:
 class Answering(BaseHTTPRequestHandler):
     """Answers every GET with the library."""
 
+    def content(self) -> bytes:
+        return ANSWER
+
     def do_GET(self) -> None:
+        content = self.content()
         self.send_response(200)
-        for name, value in HEADERS.items():
-            self.send_header(name, value)
+        self.send_header("X-Request-Id", REQUEST_ID)
+        self.send_header("Content-Length", str(len(content)))
         self.end_headers()
-        self.wfile.write(ANSWER)
+        self.wfile.write(content)
 
     def log_message(self, *_: Any) -> None:
         pass
+
+
+@contextmanager
+def serving_threads(handler: type[Answering], tls: ssl.SSLContext | None = None) -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
+        server.daemon_threads = True
+        if tls:
+            server.socket = tls.wrap_socket(server.socket, server_side=True)
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        yield "http{}://{}:{}".format("s" if tls else "", *server.server_address)
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture(scope="module")
@@ -252,13 +269,8 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
     own, key = certificate(tmp_path_factory.mktemp("tls"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(own, key)
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answering) as server:
-        server.socket = context.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield "https://{}:{}".format(*server.server_address), own
-        server.shutdown()
-        thread.join()
+    with serving_threads(Answering, context) as url:
+        yield url, own
 
 
 def test_a_certificate_that_is_not_trusted_ends_a_call_at_once(open_shell: Open, tls: tuple[str, Path]) -> None:
@@ -313,32 +325,13 @@ def test_a_certificate_of_ones_own(
         assert client.library().record_count == 161
 
 
-class Connections(BaseHTTPRequestHandler):
+class Connections(Answering):
     """Says on which connection it answers."""
 
     protocol_version = "HTTP/1.1"
 
-    def do_GET(self) -> None:
-        content = ANSWER.replace(b"commercial", str(self.client_address[1]).encode())
-        self.send_response(200)
-        self.send_header("X-Request-Id", HEADERS["X-Request-Id"])
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@contextmanager
-def serving_threads(handler: type[BaseHTTPRequestHandler]) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield "http://{}:{}".format(*server.server_address)
-        server.shutdown()
-        thread.join()
+    def content(self) -> bytes:
+        return ANSWER.replace(b"commercial", str(self.client_address[1]).encode())
 
 
 def test_a_forked_process_takes_no_connection_of_its_parent() -> None:
