@@ -142,6 +142,9 @@ class Interrupted(httpx.HTTPTransport):
         finally:
             raise KeyboardInterrupt
 
+    def close(self) -> None:
+        raise AssertionError("it might wait for a lock that the interrupted call has")
+
 
 def interrupted() -> BaseException:
     with Client("http://127.0.0.1:9", SECRET, transport=Interrupted) as client:
@@ -350,6 +353,12 @@ def test_a_forked_process_takes_no_connection_of_its_parent() -> None:
         os.close(reader)
         os.close(writer)
         assert before == client.library().mode != forked != ""
+
+
+def test_what_makes_no_connection_is_refused_at_once(open_shell: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HTTP_PROXY", "htp://127.0.0.1:9")
+    with pytest.raises(ValueError, match="proxy"), open_shell("http://localhost", SECRET):
+        pass
 
 
 def test_threads_do_not_wait_for_one_another() -> None:

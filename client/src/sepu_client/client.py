@@ -111,7 +111,7 @@ class Client:
         lane = self._lanes.take()
         try:
             yield lane
-        except BaseException:
+        except Exception:  # an interrupted one may hold a lock that closing it would wait for
             lane.close()
             raise
         for unused in self._lanes.give_back(lane):

@@ -4,6 +4,7 @@ import os
 import time
 from collections import deque
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from typing import Generic, TypeVar
 
 IDLE_SECONDS = 5.0  # as httpx has it
@@ -24,7 +25,7 @@ class Lanes(Generic[L]):
 
     def __init__(self, make: Callable[[], L]) -> None:
         self._make = make
-        self._idle: deque[tuple[float, L]] = deque()  # since when
+        self._idle = deque([(time.monotonic(), make())])  # since when; the first shows whether one can be made
         self._process = os.getpid()
         self._closed = False
 
@@ -52,8 +53,6 @@ class Lanes(Generic[L]):
 
     def _unused(self) -> Iterator[L]:
         long_ago = time.monotonic() - IDLE_SECONDS
-        while self._idle and (self._closed or self._idle[0][0] < long_ago):
-            try:
+        with suppress(IndexError):  # another thread was quicker
+            while self._idle and (self._closed or self._idle[0][0] < long_ago):
                 yield self._idle.popleft()[1]
-            except IndexError:
-                return  # another thread was quicker
