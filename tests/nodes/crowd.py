@@ -4,12 +4,11 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import islice
 
 import psycopg
-from tests.faults.clients import Memory, asks
+from tests.faults.clients import Ask, Memory, asks
 from tests.faults.soak import Crowd, open_accounts
 from tests.faults.verdict import Verdict, judge
 from tests.serving import Server
@@ -30,19 +29,28 @@ def crowded(
     *,
     judged: psycopg.Connection | None = None,
 ) -> tuple[Verdict, Memory]:
-    """Sixteen clients have so many requests answered at the nodes, while `meanwhile` runs in a thread.
+    """Sixteen clients have so many requests answered at the nodes, and more while `meanwhile` runs in a thread.
 
     The verdict is right if nobody else charges. Another database may be judged than the one where their accounts are
     made, for that may have died.
     """
     rng = random.Random(1)
-    asked = list(islice(asks(open_accounts(connection), rng), requests))
+    accounts = open_accounts(connection)
+    asked = list[Ask]()
     crowd = Crowd(addresses, 16, rng)
 
     async def run() -> None:
         disturbing = asyncio.create_task(asyncio.to_thread(meanwhile))
+
+        def enough() -> Iterator[Ask]:
+            for ask in asks(accounts, rng):
+                if len(asked) >= requests and disturbing.done():
+                    return
+                asked.append(ask)
+                yield ask
+
         async with asyncio.timeout(100):
-            await crowd.settle(asked)
+            await crowd.settle(enough())
         await disturbing
 
     asyncio.run(run())
