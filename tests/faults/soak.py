@@ -166,6 +166,15 @@ async def _ended(task: asyncio.Task[None]) -> None:
         task.result()
 
 
+def asked_during(event: asyncio.Task[None], source: Iterable[Ask], asked: list[Ask], least: int = 0) -> Iterator[Ask]:
+    """Takes from `source` until the event is over, and so many at least; `asked` gets each that is taken."""
+    for ask in source:
+        if len(asked) >= least and event.done():
+            return
+        asked.append(ask)
+        yield ask
+
+
 class Crowd:
     """Clients that share out the requests among them."""
 

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from tests.faults.clients import Ask, Holder, asks
 from tests.faults.proxy import socket_directory
-from tests.faults.soak import SETTLING_SECONDS, Crowd, open_accounts
+from tests.faults.soak import SETTLING_SECONDS, Crowd, asked_during, open_accounts
 from tests.faults.verdict import judge, until_stored
 from tests.serving import WORKERS, Server, free_port, serving, why_not
 
@@ -133,15 +133,7 @@ async def under_load(restarts: Callable[[], None], address: str, holders: list[H
     crowd = Crowd([address], 8, rng)
     asked: list[Ask] = []
     restarting = asyncio.create_task(asyncio.to_thread(restarts))
-
-    def asking() -> Iterator[Ask]:
-        for ask in asks(holders, rng):
-            if restarting.done():
-                return
-            asked.append(ask)
-            yield ask
-
-    answering = asyncio.create_task(crowd.settle(asking()))
+    answering = asyncio.create_task(crowd.settle(asked_during(restarting, asks(holders, rng), asked)))
     await restarting
     await asyncio.wait_for(answering, SETTLING_SECONDS)
     await crowd.settle(asked)

@@ -4,12 +4,12 @@ import asyncio
 import os
 import random
 import signal
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import psycopg
 from tests.faults.clients import Ask, Memory, asks
-from tests.faults.soak import Crowd, open_accounts
+from tests.faults.soak import Crowd, asked_during, open_accounts
 from tests.faults.verdict import Verdict, judge
 from tests.serving import Server
 
@@ -25,7 +25,7 @@ def crowded(
     connection: psycopg.Connection,
     addresses: Sequence[str],
     requests: int,
-    meanwhile: Callable[[], object] = lambda: None,
+    meanwhile: Callable[[], None] = lambda: None,
     *,
     judged: psycopg.Connection | None = None,
 ) -> tuple[Verdict, Memory]:
@@ -36,21 +36,13 @@ def crowded(
     """
     rng = random.Random(1)
     accounts = open_accounts(connection)
-    asked = list[Ask]()
+    asked: list[Ask] = []
     crowd = Crowd(addresses, 16, rng)
 
     async def run() -> None:
         disturbing = asyncio.create_task(asyncio.to_thread(meanwhile))
-
-        def enough() -> Iterator[Ask]:
-            for ask in asks(accounts, rng):
-                if len(asked) >= requests and disturbing.done():
-                    return
-                asked.append(ask)
-                yield ask
-
         async with asyncio.timeout(100):
-            await crowd.settle(enough())
+            await crowd.settle(asked_during(disturbing, asks(accounts, rng), asked, requests))
         await disturbing
 
     asyncio.run(run())

@@ -23,7 +23,7 @@ class NoAnswerError(Error):
 
     retried = True
 
-    def __init__(self, reason: str, idempotency_key: str | None, retried: bool = True) -> None:
+    def __init__(self, reason: str, idempotency_key: str | None, retried: bool) -> None:
         super().__init__(reason, idempotency_key, retried)
         self.reason = reason
         self.idempotency_key = idempotency_key
