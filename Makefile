@@ -4,7 +4,7 @@
 # make test-pgbouncer      the contract and the fault harness through PgBouncer
 # make test-citus          the ledger on a Citus cluster [SEPU_CITUS_PG_CONFIG=the pg_config of a Postgres with Citus]
 # make prove-search        the name index against the slow reference, for millions of queries
-# make fuzz                hostile clients against a real server, for minutes [WORKER=asgi SECONDS=300 SEED=1]
+# make fuzz                hostile clients against a real server, for minutes [WORKER=uvloop SECONDS=300 SEED=1]
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
 # make bench               the benchmarks of every layer; saves a record
@@ -100,7 +100,7 @@ sanitize: build
 
 SEED ?= 1
 
-SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),asgi) --workers $(or $(WORKERS),2)
+SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --workers $(or $(WORKERS),2)
 
 soak: build
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
@@ -114,7 +114,7 @@ test-citus: build
 prove-search: build
 	@$(BIN)/python -m tests.search.prove $(SEED)
 
-WORKER ?= asgi
+WORKER ?= uvloop
 SECONDS ?= 300
 
 fuzz: build meinheld

@@ -2,10 +2,10 @@
 
 import asyncio
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from itertools import repeat
-from typing import Any, TypeVar
+from typing import Any
 
 import falcon
 import falcon.testing
@@ -14,20 +14,20 @@ import numpy as np
 from bench.queries import QUERIES
 
 import sepu
-from sepu.http import asgi
+from sepu.http.app import create_app
 from sepu.http.endpoints import Endpoint, Pending
-from sepu.http.exchange import Sender
+from sepu.http.observer import RequestObserver
+from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
 from sepu.library.records import rgb_of
 from sepu.metering.commands import Command
 from sepu.operations.color import color
 from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search
+from sepu.server.connection import App, Connection
 from sepu.server.journal import Journal
 from sepu.server.metrics import Blocks
 from sepu.server.observer import Observer
-
-T = TypeVar("T")
 
 RELEASE = sepu.load()
 PALETTE = RELEASE.palette()
@@ -56,12 +56,13 @@ _ADMITTED = ("ok",)
 
 
 class InstantLedger:
-    """Stands for an AsyncLedger: charges at once, so that what is left is the way there and back."""
+    """Stands for a batcher: charges at once, so that what is left is the way there and back."""
 
-    async def run(self, command: Command[T]) -> T:
-        return command.read(_CHARGED if command.on_duplicate is not None else _ADMITTED)
+    def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
+        done(command.read(_CHARGED if command.on_duplicate is not None else _ADMITTED))
 
-    async def close(self) -> None: ...
+    def probe(self, done: Callable[[bool], None]) -> None:
+        done(True)
 
 
 @dataclass(frozen=True)
@@ -115,59 +116,63 @@ def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Cal
     return _repeated(lambda: endpoint.judge(head, body))
 
 
-def asgi_request(
-    app: Callable[[Any, Any, Any], Awaitable[None]],
-    method: str,
-    path: str,
-    body: bytes = b"",
-    query: str = "",
-    headers: Mapping[str, str] = HEADERS,
-) -> Callable[[], Coroutine[Any, Any, int]]:
-    """A request to the bare application, without a socket; gives the status."""
+class _Wire(asyncio.Transport):
+    """Keeps what was written last."""
+
+    sent = b""
+
+    def write(self, data: "bytes | bytearray | memoryview") -> None:
+        self.sent = bytes(data)
+
+
+class InProcess:
+    """The owner of a connection of the default worker without a socket: from a request's bytes to its response's."""
+
+    alive = True
+
+    def __init__(self, responder: Responder, loop: asyncio.AbstractEventLoop) -> None:
+        self.wsgi: App = create_app(Service.of(RELEASE), responder)
+        self.loop = loop
+        self.observer = RequestObserver()
+        self.connections: set[Connection] = set()
+        self.buffer = memoryview(bytearray(16 * 1024))
+        self._connection = Connection(self)
+        self._wire = _Wire({"peername": ("127.0.0.1", 50000)})
+        self._connection.connection_made(self._wire)
+
+    def served(self) -> None: ...
+
+    def send(self, request: bytes) -> None:
+        self._wire.sent = b""
+        self.buffer[: len(request)] = request
+        self._connection.buffer_updated(len(request))
+
+    def status(self) -> int:
+        """Of the response; 0 while there is none."""
+        return int(self._wire.sent[9:12] or 0)
+
+
+def request_bytes(
+    method: str, path: str, body: bytes = b"", query: str = "", headers: Mapping[str, str] = HEADERS
+) -> bytes:
+    target = f"{path}?{query}" if query else path
     headers = {"Host": "127.0.0.1:8000", **headers, **({"Content-Length": str(len(body))} if body else {})}
-    scope = {
-        "type": "http",
-        "asgi": {"version": "3.0", "spec_version": "2.1"},
-        "http_version": "1.1",
-        "method": method,
-        "scheme": "http",
-        "path": path,
-        "raw_path": path.encode(),
-        "root_path": "",
-        "query_string": query.encode(),
-        "headers": [(name.lower().encode(), value.encode()) for name, value in headers.items()],
-        "server": ("127.0.0.1", 8000),
-        "client": ("127.0.0.1", 50000),
-    }
-
-    async def once() -> int:
-        status = 0
-
-        async def receive() -> dict[str, object]:
-            return {"type": "http.request", "body": body, "more_body": False}
-
-        async def send(message: dict[str, Any]) -> None:
-            nonlocal status
-            status = message.get("status", status)
-
-        await app(dict(scope), receive, send)
-        return status
-
-    return once
+    lines = "".join(f"{name}: {value}\r\n" for name, value in headers.items())
+    return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
-def _asgi(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[int], None]:
-    instant: Any = InstantLedger()
+def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[int], None]:
     # Written at once, and not by a thread, whose turns nobody could count.
     nowhere = Journal("json", descriptor=os.open(os.devnull, os.O_WRONLY))
-    sender = Sender(Observer(Blocks().counts(0), nowhere))
-    once = asgi_request(asgi.create_app(Service.of(RELEASE), instant, sender), method, path, body, query)
+    responder = CallbackResponder(InstantLedger(), Observer(Blocks().counts(0), nowhere))
+    server = InProcess(responder, asyncio.new_event_loop())
+    request = request_bytes(method, path, body, query)
 
-    async def many(times: int) -> None:
-        for _ in repeat(None, times):
-            assert await once() == 200
+    def once() -> None:
+        server.send(request)
+        assert server.status() == 200
 
-    return lambda times: asyncio.run(many(times))
+    return _repeated(once)
 
 
 def hot_paths() -> list[HotPath]:
@@ -180,7 +185,7 @@ def hot_paths() -> list[HotPath]:
         HotPath("operation: search", _search_operation(), (Searcher, "answer")),
         HotPath("judgement: match", _judge(service.match, "POST", MATCH_BODY), (Matcher, "answer")),
         HotPath("judgement: search", _judge(service.search, "GET", b"", SEARCH_QUERY), (Searcher, "answer")),
-        HotPath("request: match", _asgi("POST", "/v1/match", MATCH_BODY), (Endpoint, "judge")),
-        HotPath("request: search", _asgi("GET", "/v1/search", b"", SEARCH_QUERY), (Endpoint, "judge")),
-        HotPath("request: library", _asgi("GET", "/v1/library"), (Endpoint, "judge")),
+        HotPath("request: match", _request("POST", "/v1/match", MATCH_BODY), (Endpoint, "judge")),
+        HotPath("request: search", _request("GET", "/v1/search", b"", SEARCH_QUERY), (Endpoint, "judge")),
+        HotPath("request: library", _request("GET", "/v1/library"), (Endpoint, "judge")),
     ]

@@ -5,10 +5,10 @@ rounds, and of a round the lower quartile of its calls (of what is shorter than 
 block): what disturbs a process only adds to its time. So the whole is less than the median of a load.
 
 - whole: `POST /v1/match`, one colour, one connection, from the client's `send` to its `recv`, at a real server.
-- socket and gunicorn: the same request at the same worker answering a constant. The parser alone is a part of it.
+- socket and worker: the same request at the same worker answering a constant. The parser alone is a part of it.
 - Falcon: the application called in process with a ledger that answers at once, less the stages of the endpoint.
 - validation, core: the endpoint's functions called alone. The order of judgement is what `judge` takes besides.
-- ledger: the asgi worker's gateway in an event loop of its own, less what pgbench takes for the same call.
+- ledger: the default worker's batcher in an event loop of its own, less what pgbench takes for the same call.
 - commit: pgbench's call, less the same with synchronous_commit off.
 - SQL: the function in a statement of 500 calls, one for each of 500 accounts: no round trip, one commit.
 - wire: what is left of pgbench's call: two process switches, the protocol, the outer statement's execution.
@@ -27,8 +27,9 @@ from pathlib import Path
 from timeit import Timer
 from typing import Any
 
-import gunicorn_h1c  # type: ignore[import-untyped]
+import httptools
 import uvloop
+from bench.hot_paths import InProcess
 from bench.load import machine
 from bench.load.client import Client
 from bench.load.figures import percentile
@@ -38,14 +39,14 @@ from bench.load.report import table
 from bench.load.scenarios import SCENARIOS, asks, first_executions
 from bench.load.stage import EMPTY, cluster, constant
 from bench.machine import cpu
+from tests.awaiting import AwaitedBatcher
 from tests.serving import serving
 
 from sepu.cli.database import connect
-from sepu.http.asgi import create_app
 from sepu.http.endpoints import Pending
+from sepu.http.responder import CallbackResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
-from sepu.metering.async_ledger import AsyncLedger
 from sepu.metering.commands import Command
 from sepu.metering.keys import credential
 from sepu.operations.match import parse_match
@@ -75,15 +76,18 @@ class Answering:
     def __init__(self, body: bytes) -> None:
         self._row = ("charged", "2026-01", 2000, 1, 0, body)
 
-    async def run(self, command: Command[Any]) -> Any:  # noqa: ANN401
-        return command.read(self._row)
+    def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
+        done(command.read(self._row))
+
+    def probe(self, done: Callable[[bool], None]) -> None:
+        done(True)
 
 
 def main() -> None:
     with ExitStack() as stack:
         made = stack.enter_context(cluster(None))
         url = made.make_empty(SCENARIO.accounts)
-        ours = stack.enter_context(serving("asgi", url, workers=1))
+        ours = stack.enter_context(serving("uvloop", url, workers=1))
         fixed = stack.enter_context(constant(1))
         not_awaited = f"{url} options='-c synchronous_commit=off'"
         stages = in_process(made.seed)
@@ -112,9 +116,9 @@ def as_table(taken: Mapping[str, float]) -> str:
     validation = taken["credential"] + taken["parse"] + taken["fingerprint"]
     core = taken["answer"]
     rows = [
-        ("client, kernel, event loop, gunicorn", taken["constant"] - taken["parser"]),
-        ("HTTP parser (gunicorn_h1c)", taken["parser"]),
-        ("Falcon, and sending the reply", taken["application"] - taken["judge"] - taken["conclude"]),
+        ("client, kernel, event loop", taken["constant"] - taken["parser"]),
+        ("HTTP parser (httptools)", taken["parser"]),
+        ("Falcon, environ and response", taken["application"] - taken["parser"] - taken["judge"] - taken["conclude"]),
         ("validation: credential", taken["credential"]),
         ("validation: parsing the body", taken["parse"]),
         ("validation: fingerprint", taken["fingerprint"]),
@@ -153,49 +157,24 @@ def in_process(seed: str) -> dict[str, Callable[[], float]]:
     answering = Answering(matcher.answer(request))
     charged = verdict.command.read(answering._row)
     raw = asks(SCENARIO, seed, "profile")().request
-    scope = {
-        "type": "http", "asgi": {"version": "3.0"}, "http_version": "1.1", "method": "POST", "scheme": "http",
-        "path": "/v1/match", "raw_path": b"/v1/match", "query_string": b"", "root_path": "",
-        "headers": [(b"host", b"sepu"), *((name.lower().encode(), value.encode()) for name, value in headers.items())],
-        "client": ("127.0.0.1", 50000), "server": ("127.0.0.1", 8000),
-    }  # fmt: skip
-    application = create_app(service, answering)  # type: ignore[arg-type]
-    statuses = set()
-
-    async def receive() -> dict[str, object]:
-        return {"type": "http.request", "body": BODY, "more_body": False}
-
-    async def send(message: dict[str, Any]) -> None:
-        statuses.add(message.get("status", 200))
-
-    def call() -> None:
-        coroutine = application(scope.copy(), receive, send)
-        try:
-            coroutine.send(None)
-        except StopIteration:
-            return
-        raise AssertionError("something waited")
+    server = InProcess(CallbackResponder(answering), asyncio.new_event_loop())
 
     def conclude() -> None:
         verdict.conclude(charged).render("")
 
-    def nothing(*_: object) -> bool:
-        return False
+    class Nothing:
+        def on_header(self, name: bytes, value: bytes) -> None: ...
 
     def parse() -> None:
-        parser = gunicorn_h1c.H1CProtocol(
-            on_headers_complete=nothing, on_body=nothing, on_message_complete=nothing, limit_request_line=8190
-        )
-        parser.feed(raw)
-        assert parser.is_complete
+        httptools.HttpRequestParser(Nothing()).feed_data(raw)
 
-    call()
-    assert statuses == {200}, statuses
+    server.send(raw)
+    assert server.status() == 200
     head = Head(headers)
     r, g, b = request.colors[0]
     return {
         "parser": block(parse),
-        "application": block(call),
+        "application": block(lambda: server.send(raw)),
         "judge": block(lambda: service.match.judge(head, BODY)),
         "conclude": block(conclude),
         "credential": block(lambda: credential(key)),
@@ -246,7 +225,7 @@ def ledger(url: str, seed: str) -> float:
         return verdict.command
 
     async def measure() -> float:
-        gateway = AsyncLedger(url)
+        gateway = AwaitedBatcher(url)
         times = []
         for each in [command(number) for number in range(CALLS)]:
             started = time.perf_counter()

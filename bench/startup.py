@@ -43,7 +43,7 @@ def main() -> None:
         least = rows[0][1]
         held = []
         for workers in WORKERS:
-            with serving("asgi", url, workers=workers) as server:
+            with serving("uvloop", url, workers=workers) as server:
                 pids = _workers(server, workers)
                 held.append([f"{workers}: at the start", *_memory(pids)])
                 measure(Job(server.address, SCENARIO, CONNECTIONS, made.seed, token_hex(6), SECONDS))
@@ -69,7 +69,7 @@ def _run(*command: str) -> None:
 
 def _ready(url: str) -> float:
     started = time.perf_counter()
-    with serving("asgi", url, workers=2):  # it asks every 50 ms
+    with serving("uvloop", url, workers=2):  # it asks every 50 ms
         return time.perf_counter() - started
 
 

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import uvloop
 from pytest_benchmark.fixture import BenchmarkFixture
+from tests.awaiting import AwaitedBatcher
 
 from bench import metered
-from sepu.metering.async_ledger import MAX_JOINED, AsyncLedger
+from sepu import limits
 from sepu.metering.commands import Command, admit, read_usage
 from sepu.metering.keys import Credential
 from sepu.metering.ledger import Ledger
@@ -35,8 +36,8 @@ def loop() -> Iterator[asyncio.AbstractEventLoop]:
 
 
 @pytest.fixture
-def joined(loop: asyncio.AbstractEventLoop, service_url: str) -> Iterator[AsyncLedger]:
-    ledger = AsyncLedger(service_url)
+def joined(loop: asyncio.AbstractEventLoop, service_url: str) -> Iterator[AwaitedBatcher]:
+    ledger = AwaitedBatcher(service_url, loop=loop)
     yield ledger
     loop.run_until_complete(ledger.close())
 
@@ -53,19 +54,19 @@ def test_threads(benchmark: BenchmarkFixture, service_url: str, holder: Credenti
 def test_event_loop(
     benchmark: BenchmarkFixture,
     loop: asyncio.AbstractEventLoop,
-    joined: AsyncLedger,
+    joined: AwaitedBatcher,
     holder: Credential,
     make: MakeCommand,
 ) -> None:
-    """Through the AsyncLedger, which a lone command has to itself."""
+    """Through the batcher, which a lone command has to itself."""
     benchmark(lambda: loop.run_until_complete(joined.run(make(holder))))
 
 
 def test_one_alone_and_32_joined(
-    benchmark: BenchmarkFixture, loop: asyncio.AbstractEventLoop, joined: AsyncLedger, holder: Credential
+    benchmark: BenchmarkFixture, loop: asyncio.AbstractEventLoop, joined: AwaitedBatcher, holder: Credential
 ) -> None:
     async def at_once() -> None:
-        answers = await asyncio.gather(*(joined.run(metered.charge(holder)) for _ in range(1 + MAX_JOINED)))
+        answers = await asyncio.gather(*(joined.run(metered.charge(holder)) for _ in range(1 + limits.BATCH_CALLS)))
         assert {answer.outcome for answer in answers} == {"charged"}
 
     benchmark(lambda: loop.run_until_complete(at_once()))

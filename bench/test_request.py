@@ -7,15 +7,14 @@ from typing import NamedTuple
 
 import pytest
 import uvloop
-from bench.hot_paths import HEADERS, MATCH_BODY, RELEASE, SEARCH_QUERY, asgi_request
+from bench.hot_paths import HEADERS, MATCH_BODY, SEARCH_QUERY, InProcess, request_bytes
 from pytest_benchmark.fixture import BenchmarkFixture
 from tests.serving import WORKERS, Server, serving, why_not
 
 from bench import metered
-from sepu.http import asgi
-from sepu.http.service import Service
+from sepu.http.responder import CallbackResponder
 from sepu.metering import accounts
-from sepu.metering.async_ledger import AsyncLedger
+from sepu.metering.batcher import Batcher
 
 
 class Question(NamedTuple):
@@ -51,16 +50,22 @@ def question(request: pytest.FixtureRequest) -> Question:
 @pytest.fixture(scope="module")
 def ask_application(service_url: str) -> Iterator[Callable[[Question, accounts.IssuedKey], int]]:
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        ledger = AsyncLedger(service_url)
-        app = asgi.create_app(Service.of(RELEASE), ledger)
-        run = runner.get_loop().run_until_complete
+        loop = runner.get_loop()
+        ledger = Batcher(service_url, loop=loop)
+        server = InProcess(CallbackResponder(ledger), loop)
+
+        async def answered() -> int:
+            while not server.status():
+                await asyncio.sleep(0)
+            return server.status()
 
         def ask(question: Question, issued: accounts.IssuedKey) -> int:
             headers = question.headers(issued)
-            return run(asgi_request(app, question.method, question.path, question.body, question.query, headers)())
+            server.send(request_bytes(question.method, question.path, question.body, question.query, headers))
+            return loop.run_until_complete(answered())
 
         yield ask
-        run(ledger.close())
+        loop.run_until_complete(ledger.close())
 
 
 def test_in_process(

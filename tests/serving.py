@@ -20,7 +20,7 @@ from typing import Any
 import pytest
 
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
-WORKERS = ("asgi", "gthread", "meinheld")
+WORKERS = ("uvloop", "gthread", "meinheld")
 START_SECONDS = 30
 
 

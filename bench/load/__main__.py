@@ -88,7 +88,7 @@ def run(given: argparse.Namespace) -> None:
         else:
             made = stack.enter_context(cluster(given.state_dir))
             url = made.make_empty(accounts)
-            server = stack.enter_context(serving("asgi", url, workers=given.workers))
+            server = stack.enter_context(serving("uvloop", url, workers=given.workers))
             beside = stack.enter_context(constant(given.workers))
             measuring = Measuring(server.address, made, url, beside.address)
             with connect(made.owner_url(EMPTY)) as owner:
@@ -184,7 +184,7 @@ def growth(given: argparse.Namespace) -> None:
         many = row[0] if row else 0
         sides: dict[str, tuple[Measuring, Scenario]] = {}
         for kind, url, accounts in (("empty", made.make_empty(ACCOUNTS), ACCOUNTS), ("filled", filled, many)):
-            server = stack.enter_context(serving("asgi", url, workers=given.workers))
+            server = stack.enter_context(serving("uvloop", url, workers=given.workers))
             sides[kind] = Measuring(server.address, made, url), replace(SCENARIOS["match-1"], accounts=accounts)
         for number in range(given.rounds):
             for connections in given.connections:
@@ -212,7 +212,7 @@ def soak(given: argparse.Namespace) -> None:
     points: list[tuple[float, list[tuple[int, int]], int]] = []  # seconds, (KiB, files) of each worker, connections
     with cluster(given.state_dir) as made:
         url = made.make_empty(SCENARIOS["mixed"].accounts)
-        with serving("asgi", url, workers=given.workers) as server, connect(made.owner_url(EMPTY)) as owner:
+        with serving("uvloop", url, workers=given.workers) as server, connect(made.owner_url(EMPTY)) as owner:
             while len(pids := server.workers()) < given.workers:  # the first makes the server ready
                 time.sleep(0.1)
             job = Job(server.address, SCENARIOS["mixed"], given.connections, made.seed, _run(), requests=given.requests)

@@ -11,9 +11,12 @@ from typing import Any
 from bench.load.figures import Sample, in_buckets
 from bench.load.scenarios import Scenario, pgbench_scripts
 
+from sepu.http.responder import SEND
 from sepu.library.release import load_release
 from sepu.server.gunicorn import Server, Settings
 from sepu.server.journal import Journal
+
+REQUEST_ID = "00000000-0000-4000-8000-000000000000"
 
 
 def pgbench(programs: Path, url: str, scenario: Scenario, connections: int, seconds: float, run: str) -> Sample:
@@ -61,42 +64,24 @@ class Constant(Server):
 
     def load(self) -> Callable[..., Any]:
         """Called by gunicorn in each worker."""
-        return constant_app(self._service.library._reply.body)
+        reply = self._service.library._reply
 
+        def app(environ: Mapping[str, Any], _: object) -> tuple[bytes, ...]:
+            environ[SEND](reply, REQUEST_ID)
+            return ()
 
-def constant_app(body: bytes) -> Callable[..., Any]:
-    start = {
-        "type": "http.response.start",
-        "status": 200,
-        "headers": [(b"content-type", b"application/json"), (b"content-length", b"%d" % len(body))],
-    }
-    rest = {"type": "http.response.body", "body": body}
-
-    async def app(scope: Mapping[str, Any], receive: Callable[[], Any], send: Callable[[Any], Any]) -> None:
-        if scope["type"] == "lifespan":
-            await receive()
-            await send({"type": "lifespan.startup.complete"})
-            await receive()
-            await send({"type": "lifespan.shutdown.complete"})
-            return
-        if scope["method"] == "POST":
-            while (await receive()).get("more_body"):
-                pass
-        await send(start)
-        await send(rest)
-
-    return app
+        return app
 
 
 def main() -> None:
     """Takes what `sepu serve` would be given."""
     parser = argparse.ArgumentParser()
     parser.add_argument("command", choices=["serve"])
-    parser.add_argument("--worker", choices=["asgi"])
+    parser.add_argument("--worker", choices=["uvloop"])
     parser.add_argument("--workers", type=int)
     parser.add_argument("--port")
     given = parser.parse_args()
-    settings = Settings(f"127.0.0.1:{given.port}", given.workers, "asgi", "")
+    settings = Settings(f"127.0.0.1:{given.port}", given.workers, "uvloop", "")
     Constant(settings, load_release(), Journal("auto", requests=False)).run()
 
 

@@ -94,6 +94,6 @@ def cluster(state_dir: Path | None) -> Iterator[Cluster]:
 def constant(workers: int) -> Iterator[Server]:
     """The same gunicorn answering a constant."""
     with serving(
-        "asgi", None, workers=workers, ready="/", program=(sys.executable, "-m", "bench.load.floor")
+        "uvloop", None, workers=workers, ready="/", program=(sys.executable, "-m", "bench.load.floor")
     ) as server:
         yield server

@@ -57,7 +57,7 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
     dump = second.directory / "sepu.dump"
     with first.running() as url, connect(url) as connection:
         migrate(connection)
-        with serving("asgi", service_url(url)) as server:
+        with serving("uvloop", service_url(url)) as server:
             issued = on_plan(connection)
             told = match(server, issued, "dumped-1")
 
@@ -75,7 +75,7 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
         connection.execute("create database restored")
         target = url.replace("/postgres?", "/restored?")
         run(second.programs / "pg_restore", "-d", target, "--exit-on-error", dump)
-        with connect(target) as restored, serving("asgi", service_url(target)) as server:
+        with connect(target) as restored, serving("uvloop", service_url(target)) as server:
             found = audit(restored)
             assert found.differences == ()
             assert 0 < found.results <= results
@@ -94,7 +94,7 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
     moment = ""
     with first.running() as url, connect(url) as connection, connect(url) as beside:
         migrate(connection)
-        with serving("asgi", service_url(url)) as server:
+        with serving("uvloop", service_url(url)) as server:
             issued = on_plan(connection)
 
             def back_up_and_regret() -> None:
@@ -132,7 +132,7 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
         assert 2 <= found.results < results
         assert connection.execute("select count(*) from sepu.request_rate").fetchone() == (0,)
         assert usage_of(connection, issued) == 2
-        with serving("asgi", service_url(url)) as server:
+        with serving("uvloop", service_url(url)) as server:
             assert is_replay_of(match(server, issued, "earliest"), told["earliest"])
             assert is_replay_of(match(server, issued, "before-1"), told["before"])
             # What the lost time had charged is unknown; the customer's retry is executed and charged anew.
@@ -164,7 +164,7 @@ def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second:
                 first.stop("immediate")
                 standby.execute("select pg_promote()")
 
-            with serving("asgi", hosts) as server:
+            with serving("uvloop", hosts) as server:
                 verdict, memory = crowded(primary, [server.address], 2500, fail_over, judged=standby)
             assert memory.tally["503 usage_commit_failed"] > 0, "it died under load"
             assert verdict.findings == []
@@ -177,7 +177,7 @@ def test_without_its_synchronous_standby_nothing_is_charged(first: Cluster) -> N
         issued = on_plan(connection)
         connection.execute("alter system set synchronous_standby_names = 'second'")
         connection.execute("select pg_reload_conf()")
-        with serving("asgi", url) as server:
+        with serving("uvloop", url) as server:
             assert match(server, issued, "alone-01").status == 503
             connection.execute("alter system reset synchronous_standby_names")
             connection.execute("select pg_reload_conf()")

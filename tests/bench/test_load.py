@@ -77,7 +77,7 @@ def test_accounts_are_the_same_in_sql(connection: psycopg.Connection) -> None:
 def loaded(database_url: str) -> Iterator[Server]:
     with connect(database_url) as owner:
         open_accounts(owner, SEED, 1000)
-    with serving("asgi", service_url(database_url), workers=1) as server:
+    with serving("uvloop", service_url(database_url), workers=1) as server:
         yield server
 
 

@@ -40,7 +40,7 @@ def service_url(cluster: Citus) -> str:
 
 @pytest.fixture(scope="session")
 def server(service_url: str) -> Iterator[Server]:
-    with serving("asgi", service_url, program=SERVICE) as running:
+    with serving("uvloop", service_url, program=SERVICE) as running:
         yield running
 
 

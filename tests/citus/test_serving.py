@@ -58,7 +58,7 @@ def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: psycopg.
     for cluster in (other.coordinator, *other.workers):
         with connect(cluster.url) as connection:
             connection.execute("select pg_stat_reset()")
-    with serving("asgi", url, program=SERVICE) as server:
+    with serving("uvloop", url, program=SERVICE) as server:
         issued = [on_plan(spoilt) for _ in range(8)]
         for each in issued:
             assert match(server, each, "where-0001").status == 200
@@ -88,7 +88,7 @@ def test_shards_move_beneath_traffic(url: str, spoilt: psycopg.Connection, other
             )
             connection.execute("alter table sepu.request_rate set unlogged")
 
-    with serving("asgi", url, program=SERVICE) as server:
+    with serving("uvloop", url, program=SERVICE) as server:
         verdict, _ = crowded(spoilt, [server.address], 1200, move)
     assert verdict.findings == []
     assert len(distribute(spoilt).workers) == 2
@@ -96,7 +96,7 @@ def test_shards_move_beneath_traffic(url: str, spoilt: psycopg.Connection, other
 
 def test_joined_calls_are_right_too(url: str, spoilt: psycopg.Connection) -> None:
     """They run on the coordinator, so they scale to nothing; but whoever forgets --no-join loses no charge."""
-    with serving("asgi", url, program=(SEPU,)) as server:
+    with serving("uvloop", url, program=(SEPU,)) as server:
         verdict, _ = crowded(spoilt, [server.address], 600)
     assert verdict.findings == []
 
@@ -108,7 +108,7 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.C
     others = [each for each in issued if each not in its]
     assert its
     assert others
-    with serving("asgi", url, program=SERVICE) as server:
+    with serving("uvloop", url, program=SERVICE) as server:
         assert Counter(match(server, each, "lost-0001").status for each in issued) == {200: 12}
         lost.stop("immediate")
         try:

@@ -149,7 +149,7 @@ def test_a_role_that_serves(run: Run, connection: psycopg.Connection, own_url: s
         failed(run("serve", SEPU_DATABASE_URL=url), "permission denied")
         for _ in range(2):
             assert printed(run("db", "grant", "waiter", "--json", SEPU_DATABASE_URL=own_url)) == {"role": "waiter"}
-        with serving("asgi", url, workers=1):
+        with serving("uvloop", url, workers=1):
             pass  # it became ready
         failed(run("db", "grant", "waiter", SEPU_DATABASE_URL=url), "only sepu, who owns the schema")
         failed(run("db", "grant", "public", SEPU_DATABASE_URL=own_url), "there is no database role 'public'")

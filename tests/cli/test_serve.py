@@ -114,7 +114,7 @@ def booted(log: Path, count: int) -> list[int]:
     return [int(pid) for pid in found]
 
 
-@pytest.mark.parametrize("worker", ["asgi", "gthread"])
+@pytest.mark.parametrize("worker", ["uvloop", "gthread"])
 def test_a_worker_that_ends_leaves_the_database_running(state_dir: Path, worker: str) -> None:
     with serve(state_dir, "--port", str(free_port()), "--worker", worker, "--workers", "1") as printed:
         log, pid_file = state_dir.with_suffix(".log"), state_dir / "postgres" / "postmaster.pid"

@@ -216,7 +216,7 @@ def test_every_intent_ends_with_its_answer_and_one_charge() -> None:
             accounts.set_plan(connection, "ample", match_limit=much, search_limit=much, requests_per_minute=much)
             accounts.set_plan(connection, "scarce", match_limit=SCARCE, search_limit=5, requests_per_minute=much)
             scene = Scene(accounts.create_account(connection, "ample"), accounts.create_account(connection, "scarce"))
-        faults = asyncio.run(play(scene, state_dir, proxy, "asgi"))
+        faults = asyncio.run(play(scene, state_dir, proxy, "uvloop"))
         with connect(url) as connection:
             judge(scene, connection)
     first = [intent.answers[0].replayed for intent in scene.asked if intent.answers and not intent.raced]

@@ -91,7 +91,7 @@ def test_users_have_its_types(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def plain_server(service_url: str) -> Iterator[Server]:
-    with serving("asgi", service_url) as server:
+    with serving("uvloop", service_url) as server:
         yield server
 
 

@@ -109,7 +109,7 @@ def test_the_health_check(service_url: str, unix: bool) -> None:
         program = [sys.executable, "-I", str(DEPLOY / "docker" / "healthcheck.py")]
         return subprocess.run(program, env=environment, capture_output=True, check=False, timeout=30).returncode == 0
 
-    with serving("asgi", service_url, workers=1, unix=unix) as server:
+    with serving("uvloop", service_url, workers=1, unix=unix) as server:
         assert healthy(server.address)
     assert not healthy(server.address)
 
@@ -170,7 +170,7 @@ def test_the_database_of_the_containers(secrets: Path, tmp_path: Path) -> None:
         with connect(as_owner) as connection:
             assert connection.execute("show server_encoding").fetchall() == [("UTF8",)]  # a cluster's own may be none
             issued = accounts.create_account(connection, "standard")
-        with serving("asgi", as_owner.replace("sepu_owner", "sepu_service"), workers=1) as server:
+        with serving("uvloop", as_owner.replace("sepu_owner", "sepu_service"), workers=1) as server:
             headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": "container-1"}
             assert server.request("GET", "/v1/search?q=taohong", headers).status == 200
 

@@ -27,7 +27,7 @@ GET = b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\n"
 POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
-whoever_serves = pytest.mark.parametrize("server", ["asgi"], indirect=True)  # it does not get there
+whoever_serves = pytest.mark.parametrize("server", ["uvloop"], indirect=True)  # it does not get there
 
 
 def check_form(status: int, headers: dict[str, str], body: bytes, code: str) -> str:
@@ -426,7 +426,7 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
 
     def instance(path: Path) -> ExitStack:
         stack = ExitStack()
-        stack.enter_context(serving("asgi", service_url, workers=1, address=f"unix:{path}"))
+        stack.enter_context(serving("uvloop", service_url, workers=1, address=f"unix:{path}"))
         return stack
 
     with ExitStack() as stack:

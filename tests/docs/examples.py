@@ -70,7 +70,7 @@ def main() -> None:
         tempfile.TemporaryDirectory(prefix="sepu-docs-") as directory,
         database(None, Path(directory)) as url,
         connect(url) as owner,
-        serving("asgi", service_url(url)) as server,
+        serving("uvloop", service_url(url)) as server,
     ):
         for page in PAGES:
             key = accounts.create_account(owner, "standard").api_key

@@ -22,7 +22,7 @@ PACKAGE = ROOT / "docs" / "package.md"
 @pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
 def test_examples_are_what_a_server_answers(connection: psycopg.Connection, service_url: str) -> None:
     answers = {}
-    with serving("asgi", service_url) as server:
+    with serving("uvloop", service_url) as server:
         for file in PAGES:
             key = accounts.create_account(connection, "standard").api_key
             page = file.read_text("utf-8")

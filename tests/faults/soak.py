@@ -41,7 +41,7 @@ class Plan:
     """What to do. It goes on until the requests are made and every kind of fault has happened, or the time is over."""
 
     requests: int
-    worker: str = "asgi"
+    worker: str = "uvloop"
     workers: int = 2
     clients: int = 24
     seed: int = 1
@@ -212,7 +212,7 @@ def main() -> int:
     """The long form, from the command line."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--requests", type=int, default=100_000)
-    options.add_argument("--worker", choices=WORKERS, default="asgi")
+    options.add_argument("--worker", choices=WORKERS, default="uvloop")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()

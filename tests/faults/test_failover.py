@@ -70,7 +70,7 @@ def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
     ):
         issued = accounts.create_account(primary, "standard")
         await_replay(primary, standby)
-        with serving("asgi", second_url, workers=1, ready="/healthz") as server:
+        with serving("uvloop", second_url, workers=1, ready="/healthz") as server:
             assert match(server, issued, "standby-1")[0] == 503
             assert server.request("GET", "/readyz").status == 503
             standby.execute("select pg_promote()")
@@ -80,7 +80,7 @@ def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
             assert server.request("GET", "/readyz").status == 200
 
 
-@pytest.mark.parametrize("worker", ["asgi", "gthread"])
+@pytest.mark.parametrize("worker", ["uvloop", "gthread"])
 @pytest.mark.parametrize("old_primary", ["dead", "alive and read-only"])
 def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -> None:
     with (

@@ -26,5 +26,5 @@ def assert_kept(report: Report) -> None:
 def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
     if reason := why_not(worker):
         pytest.skip(reason)
-    requests = 1500 if worker == "asgi" else 500
+    requests = 1500 if worker == "uvloop" else 500
     assert_kept(soak(Plan(requests, worker, clients=12, pace=PACE, odds=ODDS, most_seconds=40)))

@@ -64,7 +64,7 @@ def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
             issued = accounts.create_account(connection, "standard")
         program = ["unshare", "--mount", "--propagation", "private"]
         program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, str(SEPU)]
-        with serving("asgi", None, program=program) as server:
+        with serving("uvloop", None, program=program) as server:
             told = match(server, issued, "full-disk-0")
             assert told.status == 200
 

@@ -70,7 +70,7 @@ def test_term_finishes_what_is_in_flight(
         assert server.process.wait(STOP_SECONDS) == 0
 
 
-@pytest.mark.parametrize("patient", ["asgi", "gthread"])  # meinheld waits for its proxy to hang up
+@pytest.mark.parametrize("patient", ["uvloop", "gthread"])  # meinheld waits for its proxy to hang up
 def test_idle_connections_do_not_delay_the_end(patient: str, database_url: str) -> None:
     with serving(patient, database_url, workers=1) as server, server.socket() as silent:
         assert server.request("GET", "/healthz", keep=True).status == 200
@@ -81,7 +81,7 @@ def test_idle_connections_do_not_delay_the_end(patient: str, database_url: str) 
 
 def test_term_is_heard_while_a_worker_starts(database_url: str) -> None:
     for delay in range(0, 300, 60):
-        with serving("asgi", database_url, workers=2) as server:
+        with serving("uvloop", database_url, workers=2) as server:
             server.process.send_signal(signal.SIGHUP)
             time.sleep(0.05 + delay / 1000)
             server.process.send_signal(signal.SIGTERM)

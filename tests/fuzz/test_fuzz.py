@@ -5,7 +5,7 @@ import pytest
 from tests.fuzz.campaign import Campaign
 from tests.serving import serving
 
-SECONDS = {"asgi": 8, "gthread": 4}
+SECONDS = {"uvloop": 8, "gthread": 4}
 HANG_SECONDS = 10.0  # the machine may be busy
 
 

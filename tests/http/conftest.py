@@ -11,7 +11,7 @@ from tests.serving import WORKERS, Server, serving, why_not
 @pytest.fixture(scope="session", params=[*WORKERS, "pgbouncer"])
 def server(request: pytest.FixtureRequest, service_url: str) -> Iterator[Server]:
     """A running server of each kind in turn."""
-    worker = "asgi" if request.param == "pgbouncer" else request.param
+    worker = "uvloop" if request.param == "pgbouncer" else request.param
     if reason := pgbouncer.WHY_NOT if request.param == "pgbouncer" else why_not(worker):
         pytest.skip(reason)
     with ExitStack() as stack:

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sepu.http import wsgi
+from sepu.http.app import create_app
+from sepu.http.responder import WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.metering import accounts
@@ -40,7 +41,7 @@ SIX = '{"colors":[' + ",".join(['{"r":200,"g":60,"b":35}'] * 6) + "]}"
 def client(service_url: str) -> Iterator[falcon.testing.TestClient]:
     ledger = Ledger(service_url, 1)
     ledger.open()
-    yield falcon.testing.TestClient(wsgi.create_app(Service.of(load_release()), ledger))
+    yield falcon.testing.TestClient(create_app(Service.of(load_release()), WaitingResponder(ledger)))
     ledger.close()
 
 

@@ -9,14 +9,16 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import TYPE_CHECKING, LiteralString, Protocol, TypeVar
 
 import psycopg
 import pytest
+from tests.awaiting import AwaitedBatcher
 
+from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
-from sepu.metering.async_ledger import SHUTTLES_ALONE, AsyncLedger
+from sepu.metering.batcher import SESSIONS_ALONE
 from sepu.metering.commands import Command, Metered, Usage, admit, read_usage
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
@@ -60,7 +62,7 @@ class Threads:
 
 
 class EventLoop:
-    def __init__(self, ledger: AsyncLedger, runner: asyncio.Runner) -> None:
+    def __init__(self, ledger: AwaitedBatcher, runner: asyncio.Runner) -> None:
         self._ledger = ledger
         self._runner = runner
 
@@ -88,17 +90,18 @@ def threads(url: str, connections: int) -> Iterator[Gateway]:
 
 
 def event_loop(url: str, connections: int) -> AbstractContextManager[Gateway]:
-    assert connections <= SHUTTLES_ALONE
-    return in_event_loop(AsyncLedger(url, join=False))
+    assert connections <= SESSIONS_ALONE
+    return in_event_loop(url, join=False)
 
 
 def joined(url: str, connections: int) -> AbstractContextManager[Gateway]:  # noqa: ARG001  (it has one)
-    return in_event_loop(AsyncLedger(url))
+    return in_event_loop(url, join=True)
 
 
 @contextmanager
-def in_event_loop(ledger: AsyncLedger) -> Iterator[Gateway]:
+def in_event_loop(url: str, *, join: bool) -> Iterator[Gateway]:
     with asyncio.Runner() as runner:
+        ledger = AwaitedBatcher(url, join=join, loop=runner.get_loop())
         try:
             yield EventLoop(ledger, runner)
         finally:
@@ -419,7 +422,14 @@ def test_in_progress(
 
 # Both gateways
 
-BACKEND: Command[int] = Command("select pg_backend_pid() from pg_sleep(0.02)", (), lambda row: int(row[0]))
+
+def backend_of(account: str) -> Command[int]:
+    """Of one account calls go one after the other, of several side by side."""
+    statement: LiteralString = "select pg_backend_pid() from pg_sleep(0.02) where %s <> ''"
+    return Command(statement, (account,), lambda row: int(row[0]))
+
+
+BACKEND = backend_of("anybody")
 
 
 def test_a_ledger_meters(connection: psycopg.Connection, gateway: Gateway, make_customer: "MakeCustomer") -> None:
@@ -551,7 +561,9 @@ def test_outage(open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture) -> 
                 assert monotonic() - started < PATIENCE
                 with embedded_postgres(state_dir):
                     assert ledger.run(admit(found)) == "ok"
+                    sleep(limits.PROBE_SECONDS)
                     assert ledger.ready()
+            sleep(limits.PROBE_SECONDS)
             assert not ledger.ready()
     assert issued.api_key not in caplog.text
     assert found.key_hash.hex() not in caplog.text
@@ -569,7 +581,9 @@ def test_connections_that_the_server_closed_cost_no_request(
     with open_gateway(database_url, connections) as ledger:
         opened: set[int | BaseException] = set()
         while len(opened) < (1 if open_gateway is joined else connections):
-            answers: list[int | BaseException] = ledger.run_all([BACKEND] * connections)
+            answers: list[int | BaseException] = ledger.run_all(
+                [backend_of(str(number)) for number in range(connections)]
+            )
             opened.update(answers)
         for pid in opened:
             connection.execute("select pg_terminate_backend(%s, 10000)", (pid,))
@@ -629,38 +643,6 @@ def test_a_server_that_hangs(open_gateway: OpenGateway, database_url: str, custo
             assert ledger.run(customer.request("key-0002")).outcome == "charged", "another connection was made"
         finally:
             os.kill(backend, signal.SIGCONT)
-
-
-def test_a_cancelled_request_gives_its_connection_back(
-    database_url: str, connection: psycopg.Connection, customer: "Customer", session: Callable[[], psycopg.Connection]
-) -> None:
-    """As when the client hangs up."""
-    other = session()
-    other.execute("begin")
-    other.execute("lock table sepu.api_key in access exclusive mode")
-
-    async def cancel_then_retry() -> Metered:
-        ledger = AsyncLedger(database_url)
-        try:
-            for _ in range(3):
-                running = asyncio.create_task(ledger.run(customer.request()))
-                while not connection.execute("select from pg_locks where not granted").fetchall():
-                    await asyncio.sleep(0.005)
-                running.cancel()
-                with pytest.raises(asyncio.CancelledError):
-                    await running
-            other.execute("rollback")
-            # The server was left to end what it had begun: a statement may still run, and one may have charged.
-            while (retried := await ledger.run(customer.request())).outcome == "request_in_progress":
-                await asyncio.sleep(0.01)
-            return retried
-        finally:
-            await ledger.close()
-
-    retried = asyncio.run(cancel_then_retry())
-    assert retried.outcome in {"charged", "replayed"}
-    assert retried.usage is not None
-    assert retried.usage.committed == 1
 
 
 def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -> None:

@@ -139,13 +139,18 @@ def test_functions_are_applied_again_when_their_text_changes(
 def test_holds_migrations(empty: psycopg.Connection) -> None:
     migrate(empty)
     rows = applied(empty)
-    assert holds_migrations(rows)
-    assert holds_migrations([*rows, ("9999_later.sql", "0" * 64)]), "a later release has been here"
-    assert holds_migrations([row for row in rows if row[0] != "functions.sql"])
-    assert holds_migrations([(name, "0" * 64 if name == "functions.sql" else digest) for name, digest in rows])
-    assert not holds_migrations([])
-    assert not holds_migrations([row for row in rows if row[0] == "functions.sql"])
-    assert not holds_migrations([(name, "0" * 64) for name, _digest in rows])
+
+    def holds(rows: list[tuple[str, str]]) -> bool:
+        return holds_migrations((",".join("=".join(row) for row in rows) or None,))
+
+    assert holds_migrations(empty.execute(scripts.statement("probe")).fetchone() or ())
+    assert holds(rows)
+    assert holds([*rows, ("9999_later.sql", "0" * 64)]), "a later release has been here"
+    assert holds([row for row in rows if row[0] != "functions.sql"])
+    assert holds([(name, "0" * 64 if name == "functions.sql" else digest) for name, digest in rows])
+    assert not holds([])
+    assert not holds([row for row in rows if row[0] == "functions.sql"])
+    assert not holds([(name, "0" * 64) for name, _digest in rows])
 
 
 def test_an_older_server_leaves_a_newer_database_alone(

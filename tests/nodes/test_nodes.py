@@ -26,7 +26,7 @@ def ledger_url(own_url: str) -> str:
 @pytest.fixture
 def nodes(own_url: str) -> Iterator[tuple[Server, Server]]:
     url = as_service(own_url)
-    with serving("asgi", url) as one, serving("asgi", url) as other:
+    with serving("uvloop", url) as one, serving("uvloop", url) as other:
         yield one, other
 
 
@@ -79,7 +79,7 @@ def test_the_abuse_limit_holds_across_nodes(nodes: tuple[Server, Server], connec
 
 def test_a_node_dies_and_the_other_goes_on(own_url: str, connection: psycopg.Connection) -> None:
     url = as_service(own_url)
-    with serving("asgi", url) as one, serving("asgi", url) as other:
+    with serving("uvloop", url) as one, serving("uvloop", url) as other:
 
         def power_cut() -> None:
             until_stored(own_url, 300)

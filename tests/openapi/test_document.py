@@ -28,7 +28,8 @@ from tests.openapi.document import (
 )
 from tests.serving import Server
 
-from sepu.http import endpoints, refusals, replies, routes
+from sepu import limits
+from sepu.http import endpoints, replies, routes, wire
 from sepu.library.records import Mode, Reliability
 from sepu.metering import accounts
 from sepu.metering.commands import METERS, Usage
@@ -38,7 +39,7 @@ from sepu.operations.errors import InputError
 # Codes that belong to no operation: of paths and methods that are none, and of health.
 ELSEWHERE = {"not_found", "method_not_allowed", "not_ready"}
 # What never becomes a request, on any path: tests/http/test_raw.py, tests/server/test_patience.py
-REFUSED_BEFORE = set(refusals._CODES.items())
+REFUSED_BEFORE = set(wire._CODES.items())
 # Codes of an outage, which the contract's table does not provoke: tests/faults.
 OUTAGE = {"internal_error", "usage_commit_failed"}
 METERED = {routes.MATCH, routes.SEARCH}
@@ -209,7 +210,7 @@ def test_limits() -> None:
     assert parameter("q")["description"].startswith(
         f"What to look for: {search.MIN_QUERY} to {search.MAX_QUERY} characters after trimming"
     )
-    assert PATH.read_text("utf-8").count(f" {match.MAX_BODY_BYTES} bytes") == 2
+    assert PATH.read_text("utf-8").count(f" {limits.BODY_BYTES} bytes") == 2
 
 
 def test_enumerations() -> None:

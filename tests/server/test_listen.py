@@ -19,7 +19,7 @@ def short_dir() -> Iterator[Path]:
 
 def test_addresses(short_dir: Path) -> None:
     port = free_port()
-    assert address("127.0.0.1", port, None, "asgi") == f"127.0.0.1:{port}"
+    assert address("127.0.0.1", port, None, "uvloop") == f"127.0.0.1:{port}"
     assert address("::1", port, None, "gthread") == f"[::1]:{port}"
     assert address("127.0.0.1", port, f"unix:{short_dir}/http", "meinheld") == f"unix:{short_dir}/http"
 
@@ -27,12 +27,12 @@ def test_addresses(short_dir: Path) -> None:
 @pytest.mark.parametrize("bind", ["127.0.0.1:8000", "unix:", "/run/sepu", "fd://3", ""])
 def test_bind_is_a_unix_socket(bind: str) -> None:
     with pytest.raises(StartError, match="--bind takes unix:PATH"):
-        address("127.0.0.1", 8000, bind, "asgi")
+        address("127.0.0.1", 8000, bind, "uvloop")
 
 
 def test_the_sockets_directory_must_exist() -> None:
     with pytest.raises(StartError, match="no directory for the socket"):
-        address("127.0.0.1", 8000, "unix:/nowhere/at/all/http", "asgi")
+        address("127.0.0.1", 8000, "unix:/nowhere/at/all/http", "uvloop")
 
 
 def test_meinheld_takes_no_tcp_address() -> None:
@@ -46,13 +46,13 @@ def test_a_taken_port_is_named_with_the_way_out() -> None:
         taken.listen()
         port = taken.getsockname()[1]
         with pytest.raises(StartError, match=f"port {port} is taken.*make serve PORT="):
-            address("127.0.0.1", port, None, "asgi")
-    assert address("127.0.0.1", port, None, "asgi") == f"127.0.0.1:{port}"
+            address("127.0.0.1", port, None, "uvloop")
+    assert address("127.0.0.1", port, None, "uvloop") == f"127.0.0.1:{port}"
 
 
 def test_a_foreign_address_is_refused() -> None:
     with pytest.raises(StartError, match=r"cannot listen on 192\.0\.2\.1:8000"):
-        address("192.0.2.1", 8000, None, "asgi")
+        address("192.0.2.1", 8000, None, "uvloop")
 
 
 def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(short_dir: Path) -> None:
@@ -61,19 +61,19 @@ def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(short_dir: Path) -> N
         server.bind(str(path))
         server.listen()
         with pytest.raises(StartError, match="a server is listening"):
-            address("127.0.0.1", 8000, f"unix:{path}", "asgi")
+            address("127.0.0.1", 8000, f"unix:{path}", "uvloop")
     assert path.is_socket()
-    assert address("127.0.0.1", 8000, f"unix:{path}", "asgi") == f"unix:{path}"
+    assert address("127.0.0.1", 8000, f"unix:{path}", "uvloop") == f"unix:{path}"
 
 
 def test_a_file_in_the_way_and_a_path_too_long(short_dir: Path) -> None:
     (short_dir / "http").write_text("")
     with pytest.raises(StartError, match="is no socket"):
-        address("127.0.0.1", 8000, f"unix:{short_dir}/http", "asgi")
+        address("127.0.0.1", 8000, f"unix:{short_dir}/http", "uvloop")
     with pytest.raises(StartError, match="at most 103 bytes"):
-        address("127.0.0.1", 8000, f"unix:{short_dir}/{'x' * 104}", "asgi")
+        address("127.0.0.1", 8000, f"unix:{short_dir}/{'x' * 104}", "uvloop")
 
 
 def test_the_socket_is_for_user_and_group(database_url: str) -> None:
-    with serving("asgi", database_url, workers=1, unix=True) as server:
+    with serving("uvloop", database_url, workers=1, unix=True) as server:
         assert stat.S_IMODE(Path(server.address.removeprefix("unix:")).stat().st_mode) == 0o660

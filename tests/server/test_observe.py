@@ -32,8 +32,8 @@ from tests.serving import SEPU, START_SECONDS, WORKERS, Response, Server, free_p
 
 from sepu.cli.database import connect
 from sepu.cli.database import service_url as as_service
-from sepu.http.exchange import new_request_id
 from sepu.http.replies import Reply
+from sepu.http.responder import new_request_id
 from sepu.metering import accounts, keys
 from sepu.server import journal
 from sepu.server.journal import Journal
@@ -251,7 +251,7 @@ def test_a_killed_workers_counts_stay_and_its_state_goes(watched: Watched) -> No
 
 def test_metrics_are_told_while_all_workers_are_stuck_and_end_with_the_master(own_url: str) -> None:
     metrics = f"127.0.0.1:{free_port()}"
-    with serving("asgi", as_service(own_url), options=["--metrics-bind", metrics]) as server:
+    with serving("uvloop", as_service(own_url), options=["--metrics-bind", metrics]) as server:
         until(lambda: sample(metrics, "sepu_workers") == len(workers(server)) == 2)
         stuck = workers(server)
         for pid in stuck:
@@ -271,7 +271,7 @@ def test_metrics_are_told_while_all_workers_are_stuck_and_end_with_the_master(ow
 
 def test_the_telling_bears_who_says_nothing_and_signals_for_others(own_url: str) -> None:
     metrics = f"127.0.0.1:{free_port()}"
-    with serving("asgi", as_service(own_url), options=["--metrics-bind", metrics]) as server:
+    with serving("uvloop", as_service(own_url), options=["--metrics-bind", metrics]) as server:
         host, _, port = metrics.rpartition(":")
         with (
             socket.create_connection((host, int(port))) as silent,
@@ -294,7 +294,7 @@ def test_an_outage_is_counted_and_logged(database_url: str, own_url: str) -> Non
     with connect(own_url) as connection:
         issued = accounts.create_account(connection, "standard")
         name = connection.info.dbname
-    with serving("asgi", as_service(own_url), workers=1, options=["--metrics-bind", metrics]) as server:
+    with serving("uvloop", as_service(own_url), workers=1, options=["--metrics-bind", metrics]) as server:
         with connect(database_url) as root:
             root.execute(sql.SQL("alter database {} allow_connections false").format(sql.Identifier(name)))
             root.execute(
@@ -320,7 +320,7 @@ def test_a_log_that_nobody_reads_delays_no_answer_and_lines_stay_whole(own_url: 
     reading = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
     ids = set()
     program = ("/bin/sh", "-c", f'exec "$0" "$@" 2>{fifo}', SEPU)
-    with serving("asgi", as_service(own_url), program=program) as server:
+    with serving("uvloop", as_service(own_url), program=program) as server:
         for _ in range(40):  # so that both workers have some
             server.hang_up()
             for _ in range(15):  # of some 230 bytes: twice what the pipe holds
@@ -493,7 +493,7 @@ def test_dashboard_and_alerts_name_what_there_is(watched: Watched) -> None:
 @pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool (Debian: apt install prometheus)")
 def test_prometheus_takes_the_alerts_and_the_metrics(own_url: str) -> None:
     metrics = f"127.0.0.1:{free_port()}"
-    with serving("asgi", as_service(own_url), options=["--metrics-bind", metrics]):
+    with serving("uvloop", as_service(own_url), options=["--metrics-bind", metrics]):
         text = scrape(metrics)
     rules = ["promtool", "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")]
     for command, given in ((rules, ""), (["promtool", "check", "metrics"], text)):

@@ -14,19 +14,19 @@ from sepu.metering import accounts
 HURRIED = """\
 import sys
 from sepu.cli.main import main
-from sepu.server import patience
-patience.REQUEST_SECONDS = 1.5
-patience.ANSWER_SECONDS = 1.5
-patience.LINGER_SECONDS = 0.5
-patience.IDLE_SECONDS = 2
-patience.CONNECTIONS = 40
+from sepu import limits
+limits.REQUEST_SECONDS = 1.5
+limits.ANSWER_SECONDS = 1.5
+limits.LINGER_SECONDS = 0.5
+limits.IDLE_SECONDS = 2
+limits.CONNECTIONS = 40
 main()
 """
 SOON = 8  # seconds that a machine may take for what is due in two
 GET = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n"
 
 
-@pytest.fixture(scope="module", params=["asgi", "gthread"])
+@pytest.fixture(scope="module", params=["uvloop", "gthread"])
 def server(request: pytest.FixtureRequest, database_url: str) -> Iterator[Server]:
     with serving(request.param, database_url, workers=1, program=[sys.executable, "-c", HURRIED]) as running:
         yield running
@@ -96,7 +96,7 @@ def test_idle_connections_are_closed(server: Server) -> None:
     with server.socket() as silent, server.socket() as kept:
         kept.sendall(GET + b"\r\n")
         assert b'{"status":"ok"}' in until_closed(kept, SOON)
-        if server.worker == "asgi":  # gthread waits five seconds more, and holds no thread meanwhile
+        if server.worker == "uvloop":  # gthread waits five seconds more, and holds no thread meanwhile
             assert until_closed(silent, SOON) == b""
 
 
@@ -152,7 +152,7 @@ def test_connections_are_bounded(server: Server) -> None:
         answers = [until_closed(raw, SOON) for raw in held]
     late = [answer for answer in answers if answer.startswith(b"HTTP/1.1 408 ")]
     surplus = [answer for answer in answers if b'{"error":"overloaded","requestId":' in answer]
-    if server.worker == "asgi":
+    if server.worker == "uvloop":
         assert len(late) == 40
         assert len(surplus) == 5
         assert all(b"\r\nRetry-After: 1\r\n" in answer for answer in surplus)

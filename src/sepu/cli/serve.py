@@ -76,7 +76,7 @@ class Networks(click.ParamType[tuple[Network, ...]]):
     "--worker",
     envvar="SEPU_WORKER",
     type=click.Choice(get_args(Worker)),
-    default="asgi",
+    default="uvloop",
     show_default=True,
     help="Their kind; meinheld only behind a proxy.  [env: SEPU_WORKER]",
 )
@@ -92,7 +92,7 @@ class Networks(click.ParamType[tuple[Network, ...]]):
     "--join/--no-join",
     envvar="SEPU_JOIN",
     default=True,
-    help="Whether simultaneous requests of an asgi worker share calls; not on Citus.  [env: SEPU_JOIN]",
+    help="Whether simultaneous requests of a uvloop worker share calls; not on Citus.  [env: SEPU_JOIN]",
 )
 @click.option(
     "--metrics-bind",

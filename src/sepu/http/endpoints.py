@@ -12,12 +12,13 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
+from sepu import limits
 from sepu.http.replies import JSON, Reply, error, usage_headers
 from sepu.http.strangers import Peer, Strangers
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.keys import Credential, credential
 from sepu.operations.errors import InputError
-from sepu.operations.match import MAX_BODY_BYTES, Matcher, MatchInput, parse_match
+from sepu.operations.match import Matcher, MatchInput, parse_match
 from sepu.operations.search import Searcher, parse_search
 
 T = TypeVar("T")
@@ -36,16 +37,15 @@ class Head(Peer, Protocol):
 
 
 class Pending(msgspec.Struct, Generic[T], frozen=True):
-    """What to ask the ledger, the reply to its answer, the reply if it has none, and for which account."""
+    """What to ask the ledger, the reply to its answer, and the reply if it has none."""
 
     command: Command[T]
     conclude: Callable[[T], Reply]
     unavailable: Reply
-    account: str
 
 
 # A Pending is consumed only as a whole, so what passes between its parts concerns nobody else.
-Verdict = Reply | Pending[Any]
+Judgement = Reply | Pending[Any]
 
 _UNAUTHORIZED = error("unauthorized")
 _RATE_LIMITED = error("rate_limited")
@@ -69,9 +69,7 @@ def _idempotency_key(head: Head) -> str:
 
 def _admitted(holder: Credential, reply: Reply, unavailable: Reply) -> Pending[str]:
     """The reply, once the ledger has admitted the request."""
-    return Pending(
-        admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome), unavailable, holder.account_id
-    )
+    return Pending(admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome), unavailable)
 
 
 def _metered(holder: Credential, key: str, charge: Charge) -> Pending[Metered]:
@@ -85,7 +83,7 @@ def _metered(holder: Credential, key: str, charge: Charge) -> Pending[Metered]:
             return Reply(200, (*usage, ("Idempotency-Replayed", "true")), metered.body, replayed=True)
         return Reply(200, usage, metered.body, units=charge.units)
 
-    return Pending(meter_request(holder, key, charge), conclude, _COMMIT_FAILED, holder.account_id)
+    return Pending(meter_request(holder, key, charge), conclude, _COMMIT_FAILED)
 
 
 class Endpoint(ABC):
@@ -94,7 +92,7 @@ class Endpoint(ABC):
     def __init__(self, strangers: Strangers) -> None:
         self._strangers = strangers
 
-    def judge(self, head: Head, body: bytes = b"") -> Verdict:
+    def judge(self, head: Head, body: bytes = b"") -> Judgement:
         """The reply, or what to ask the ledger first. Of a body beyond the limit one byte more is enough."""
         holder = _credential(head)
         if holder is None:
@@ -111,7 +109,7 @@ class Endpoint(ABC):
                 self._strangers.accept(holder)
             return reply
 
-        return Pending(pending.command, conclude, pending.unavailable, pending.account)
+        return Pending(pending.command, conclude, pending.unavailable)
 
     @abstractmethod
     def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
@@ -149,7 +147,7 @@ class UsageEndpoint(Endpoint):
             }
             return Reply(200, body=msgspec.json.encode(body))
 
-        return Pending(read_usage(holder), conclude, _LEDGER_DOWN, holder.account_id)
+        return Pending(read_usage(holder), conclude, _LEDGER_DOWN)
 
 
 class MatchEndpoint(Endpoint):
@@ -174,7 +172,7 @@ def _match_input(head: Head, body: bytes) -> MatchInput:
     media_type = (head.get_header("Content-Type") or "").partition(";")[0].strip().lower()
     if media_type != JSON or head.get_header("Content-Encoding") is not None:
         raise InputError("unsupported_media_type")
-    if len(body) > MAX_BODY_BYTES:
+    if len(body) > limits.BODY_BYTES:
         raise InputError("payload_too_large")
     if len(body) < _declared_length(head):  # cut off: what arrived may look whole, but nobody is there for the answer
         raise InputError("invalid_json")

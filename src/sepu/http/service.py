@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Self
+from enum import Enum
+from typing import Final, Literal, Self
 
 import msgspec
 
-from sepu.http.endpoints import LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
+from sepu.http.endpoints import Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.http.replies import Reply, error
 from sepu.http.strangers import Network, Strangers
 from sepu.library.records import Mode
@@ -17,6 +18,16 @@ from sepu.operations.search import Searcher
 
 HEALTHY = Reply(200, body=b'{"status":"ok"}')
 NOT_READY = error("not_ready")
+
+
+class Readiness(Enum):
+    """The verdict on a probe: what the ledger says of itself."""
+
+    ASK = "ask"
+
+
+READINESS: Final = Readiness.ASK
+Verdict = Judgement | Literal[Readiness.ASK]
 
 
 class Library(msgspec.Struct, frozen=True, rename="camel"):

@@ -71,16 +71,29 @@ class UsageReport(msgspec.Struct, frozen=True):
 class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
-    `on_duplicate` is the answer when a unique constraint refuses the row: somebody else just stored it.
-    `joined_statement` does the same for arrays of the parameters, and returns rows led by their positions, from 1.
+    `when_limited` is the answer when the account is known to be over its abuse limit, `on_duplicate` the one when a
+    unique constraint refuses the row: somebody else just stored it. `joined_statement` does the same for arrays of the
+    parameters, and returns rows led by their positions, from 1.
     """
 
     statement: LiteralString
     parameters: tuple[Any, ...]
     read: Callable[[tuple[Any, ...]], T]
-    on_duplicate: T | None = None
     joined_statement: LiteralString | None = None
+    when_limited: T | None = None
+    on_duplicate: T | None = None
 
+    @property
+    def account(self) -> str:
+        """The account that asks: the first parameter of whatever a request calls."""
+        account: str = self.parameters[0] if self.parameters else ""
+        return account
+
+
+# The first column of each answer is the outcome; this is the one that the gateway looks at.
+RATE_LIMITED = "rate_limited"
+_LIMITED = Metered(RATE_LIMITED)
+_IN_PROGRESS = Metered("request_in_progress")
 
 _ADMIT = scripts.statement("admit")
 _ADMIT_EACH = scripts.statement("admit_each")
@@ -93,13 +106,13 @@ _METER_REQUEST_EACH = scripts.statement("meter_request_each")
 def admit(credential: Credential) -> Command[str]:
     """A request that charges nothing: `ok`, or the contract's code of the refusal."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_ADMIT, parameters, _read_outcome, joined_statement=_ADMIT_EACH)
+    return Command(_ADMIT, parameters, _read_outcome, _ADMIT_EACH, RATE_LIMITED)
 
 
 def read_usage(credential: Credential) -> Command[UsageReport]:
     """The account's two meters in the current period."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_READ_USAGE, parameters, _read_usage_report, joined_statement=_READ_USAGE_EACH)
+    return Command(_READ_USAGE, parameters, _read_usage_report, _READ_USAGE_EACH, UsageReport(RATE_LIMITED))
 
 
 def meter_request(credential: Credential, idempotency_key: str, charge: Charge) -> Command[Metered]:
@@ -120,8 +133,7 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge) 
         charge.units,
         charge.body,
     )
-    in_progress = Metered("request_in_progress")
-    return Command(_METER_REQUEST, parameters, read, in_progress, _METER_REQUEST_EACH)
+    return Command(_METER_REQUEST, parameters, read, _METER_REQUEST_EACH, _LIMITED, _IN_PROGRESS)
 
 
 def _read_outcome(row: tuple[Any, ...]) -> str:

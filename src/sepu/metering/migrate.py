@@ -1,5 +1,7 @@
 """Plain ordered migrations, applied under a lock in one transaction."""
 
+from functools import cache
+
 import psycopg
 
 from sepu.errors import SepuError
@@ -57,10 +59,15 @@ def migrate(connection: psycopg.Connection) -> list[str]:
     return [script.name for script in due]
 
 
-def holds_migrations(rows: list[tuple[str, str]]) -> bool:
-    """Whether the rows of `sepu.migration` cover this release's migrations.
+def holds_migrations(row: tuple[str | None, ...]) -> bool:
+    """Tells whether what a probe read of `sepu.migration` covers this release's migrations.
 
     Later ones, and newer functions, are fine: during a rolling upgrade the old servers keep serving.
     """
-    applied = dict(rows)
-    return all(applied.get(script.name) == script.sha256 for script in scripts.migrations())
+    return set((row[0] or "").split(",")) >= _applied_migrations()
+
+
+@cache
+def _applied_migrations() -> frozenset[str]:
+    """This release's migrations as a probe reads them."""
+    return frozenset(f"{script.name}={script.sha256}" for script in scripts.migrations())

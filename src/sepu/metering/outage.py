@@ -7,16 +7,10 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 
+from sepu import limits
 from sepu.metering.observer import LedgerObserver
 
 log = logging.getLogger("sepu.ledger")
-
-# A client is told of an outage within two seconds: half of it for a connection, the rest for the statement.
-CONNECTION_SECONDS = 0.9
-STATEMENT_SECONDS = 1.0
-# Between two attempts to connect: short, so that the service is back within a second of the database, and yet so long
-# that many workers do not throng a database that is just coming up.
-RECONNECT_SECONDS = 0.3
 
 
 class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
@@ -31,8 +25,8 @@ def bounded(database_url: str) -> str:
     """
     defaults = {
         "application_name": "sepu",
-        "connect_timeout": "2",
-        "tcp_user_timeout": "2000",
+        "connect_timeout": str(limits.CONNECT_SECONDS),
+        "tcp_user_timeout": str(limits.CONNECT_SECONDS * 1000),
         "keepalives_idle": "30",  # or a firewall forgets a connection that is idle for long
         "target_session_attrs": "read-write",
     }

@@ -89,7 +89,8 @@ class Session:
         """
         self._done = done
         self._deadline = self._loop.time() + self._seconds
-        self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+        if self._timer is None:
+            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
         self._call = _Call(statement, parameters)
         if not self._prepares:
             self._send(self._call.unprepared)
@@ -113,6 +114,8 @@ class Session:
             with suppress(OSError):  # asyncio's, if it watched for both; it forgets the socket all the same
                 self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
+            if self._timer is not None:
+                self._timer.cancel()
             self._pgconn.finish()
         self._conclude(SessionLost())
 
@@ -141,6 +144,9 @@ class Session:
             self.close()
 
     def _look(self) -> None:
+        self._timer = None
+        if self._done is None:
+            return
         if self._loop.time() >= self._deadline:
             self.close()
         else:
@@ -164,8 +170,6 @@ class Session:
 
     def _conclude(self, outcome: Rows | Exception) -> None:
         done, self._done = self._done, None
-        if self._timer is not None:
-            self._timer.cancel()
         if done is not None:
             done(outcome)
 

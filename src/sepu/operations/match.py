@@ -13,7 +13,6 @@ from sepu.operations.errors import InputError
 MAX_COLORS = 5
 MAX_TOP = 3
 MAX_CHANNEL = 255
-MAX_BODY_BYTES = 16 * 1024
 
 _FIELDS = frozenset({"colors", "top"})
 _CHANNELS = frozenset({"r", "g", "b"})

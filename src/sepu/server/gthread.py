@@ -8,9 +8,9 @@ from gunicorn import util
 from gunicorn.http import errors
 from gunicorn.workers import gthread
 
+from sepu import limits
 from sepu.http.observer import RequestObserver
-from sepu.http.refusals import refuse
-from sepu.server import patience
+from sepu.http.wire import refuse
 
 # The first that an exception is an instance of; any other ParseException is 400.
 _STATUSES: dict[type[Exception], int] = {
@@ -31,7 +31,7 @@ class GthreadWorker(gthread.ThreadWorker):
 
     def handle(self, conn: gthread.TConn) -> bool:
         """Called in a thread, for one request."""
-        self._deadlines[conn] = time.monotonic() + patience.REQUEST_SECONDS
+        self._deadlines[conn] = time.monotonic() + limits.REQUEST_SECONDS
         try:
             keeps: bool = super().handle(conn)
             if not keeps:
@@ -67,5 +67,5 @@ class GthreadWorker(gthread.ThreadWorker):
 def _linger(sock: socket.socket) -> None:
     """Lets the client close first. gunicorn's main thread would, and everybody would wait for that one."""
     with suppress(OSError):
-        util.close_graceful(sock.dup(), patience.LINGER_SECONDS)
+        util.close_graceful(sock.dup(), limits.LINGER_SECONDS)
         sock.shutdown(socket.SHUT_RDWR)

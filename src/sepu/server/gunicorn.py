@@ -1,5 +1,6 @@
 """gunicorn, configured and run in this process."""
 
+import asyncio
 import gc
 import os
 import signal
@@ -12,22 +13,22 @@ from typing import Any, Literal
 from gunicorn.app.base import BaseApplication
 from gunicorn.workers.base import Worker as GunicornWorker
 
-from sepu.http import asgi, wsgi
-from sepu.http.exchange import Sender
+from sepu import limits
+from sepu.http.app import create_app
+from sepu.http.responder import CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.http.strangers import Network
 from sepu.library.release import Release
-from sepu.metering.async_ledger import AsyncLedger
+from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
-from sepu.server import patience
 from sepu.server.journal import GunicornLogger, Journal
 from sepu.server.metrics import Blocks, Counts, told_at
 from sepu.server.observer import Observer
 
-Worker = Literal["asgi", "gthread", "meinheld"]
+Worker = Literal["uvloop", "gthread", "meinheld"]
 
 _WORKER_CLASSES: dict[Worker, str] = {
-    "asgi": "sepu.server.asgi.AsgiWorker",
+    "uvloop": "sepu.server.uvloop.UvloopWorker",
     "gthread": "sepu.server.gthread.GthreadWorker",
     "meinheld": "sepu.server.meinheld.MeinheldWorker",
 }
@@ -44,7 +45,7 @@ class Settings:
     worker: Worker
     database_url: str
     trusted_proxies: tuple[Network, ...] = ()
-    join: bool = True  # requests of the asgi worker share calls to the database
+    join: bool = True  # requests of a uvloop worker share calls to the database
     metrics_bind: str | None = None  # `HOST:PORT`
 
 
@@ -52,6 +53,7 @@ class Server(BaseApplication):
     """gunicorn over one release, made ready before the workers are forked, so that they share its memory."""
 
     observer: Observer  # in each worker
+    batcher: Batcher | None = None  # in each uvloop worker
 
     def __init__(self, settings: Settings, release: Release, journal: Journal) -> None:
         self._settings = settings
@@ -87,12 +89,13 @@ class Server(BaseApplication):
             "workers": self._settings.workers,
             "worker_class": _WORKER_CLASSES[self._settings.worker],
             "threads": _THREADS if self._settings.worker == "gthread" else 1,
-            "asgi_lifespan": "on",
-            "keepalive": patience.IDLE_SECONDS,
-            "worker_connections": patience.CONNECTIONS,
-            "limit_request_line": 8190,  # the most that gunicorn takes: a long q is refused by us, not by it
-            "timeout": 30,
-            "graceful_timeout": 30,
+            "keepalive": limits.IDLE_SECONDS,
+            "worker_connections": limits.CONNECTIONS,
+            "limit_request_line": limits.LINE_BYTES,
+            "limit_request_field_size": limits.LINE_BYTES,
+            "limit_request_fields": limits.HEADERS,
+            "timeout": limits.HEARTBEAT_SECONDS,
+            "graceful_timeout": limits.GRACEFUL_SECONDS,
             "umask": 0o117,  # of the Unix socket: for our user and group, where the proxy belongs
             "control_socket_disable": True,
             "proc_name": "sepu",
@@ -113,15 +116,15 @@ class Server(BaseApplication):
 
     def load(self) -> Callable[..., Any]:
         """The application; called by gunicorn in each worker."""
-        url, sender = self._settings.database_url, Sender(self.observer)
-        if self._settings.worker == "asgi":
-            return asgi.create_app(
-                self._service, AsyncLedger(url, join=self._settings.join, observer=self._counts), sender
-            )
+        url = self._settings.database_url
+        if self._settings.worker == "uvloop":
+            loop = asyncio.get_event_loop()
+            self.batcher = Batcher(url, join=self._settings.join, observer=self._counts, loop=loop)
+            return create_app(self._service, CallbackResponder(self.batcher, self.observer))
         threads = _THREADS if self._settings.worker == "gthread" else 1
         self._ledger = Ledger(url, threads, self._counts)
         self._ledger.open()
-        return wsgi.create_app(self._service, self._ledger, sender)
+        return create_app(self._service, WaitingResponder(self._ledger, self.observer))
 
     def _before_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._block_of[worker.age] = self._blocks.take()

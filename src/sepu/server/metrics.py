@@ -22,9 +22,9 @@ from prometheus_client import CollectorRegistry, MetricsHandler
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
 
+from sepu import limits
 from sepu.http.replies import ERRORS, Reply
 from sepu.http.routes import ALLOW, MATCH, SEARCH
-from sepu.metering.async_ledger import MAX_JOINED
 from sepu.metering.observer import LedgerObserver
 from sepu.server.errors import StartError
 
@@ -34,7 +34,7 @@ _STATUSES = (200, *sorted({status for status, _ in ERRORS.values()}))
 _CLASSES = tuple(dict.fromkeys(f"{status // 100}xx" for status in _STATUSES))
 _METERS = {MATCH: "color_match", SEARCH: "color_search"}
 _SECONDS = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
-_SIZES = tuple(2.0**power for power in range(MAX_JOINED.bit_length()))
+_SIZES = tuple(2.0**power for power in range(limits.BATCH_CALLS.bit_length()))
 # Those that Postgres can be expected to name, and those that it cannot: no answer, or no connection.
 _SQLSTATE_CLASSES = (
     *("08", "22", "23", "25", "26", "28", "34", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "XX"),

@@ -226,7 +226,7 @@ end $$;
 -- What the service calls. Each of these has a twin that takes several requests at a time, in one transaction: `at` is a
 -- request's position in the arrays, from 1. A twin takes them in the order of their accounts, so that two of them
 -- do not wait for each other in a circle; and it waits less long for others' locks, because all of its requests do,
--- and the gateway can then repeat them one by one.
+-- and the gateway can then repeat them. If it fails, the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
 ) language plpgsql volatile security definer
@@ -240,14 +240,18 @@ create or replace function sepu.admit_each(
 ) returns table (at bigint, outcome text) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
-    v record;
+    v    record;
+    v_at bigint;
 begin
     for v in
         select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
          order by r.account_id, r.at
     loop
+        v_at := v.at;
         return query select v.at, a.* from sepu.admit_one(v.account_id, v.key_hash, p_now) a;
     end loop;
+exception when others then
+    raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
 create or replace function sepu.read_usage(
@@ -272,14 +276,18 @@ create or replace function sepu.read_usage_each(
 ) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
-    v record;
+    v    record;
+    v_at bigint;
 begin
     for v in
         select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
          order by r.account_id, r.at
     loop
+        v_at := v.at;
         return query select v.at, u.* from sepu.read_usage_one(v.account_id, v.key_hash, p_now) u;
     end loop;
+exception when others then
+    raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
 create or replace function sepu.meter_request(
@@ -309,6 +317,7 @@ declare
     v_one       record;
     v_account   text := '';
     v_busy_lane smallint;
+    v_at        bigint;
 begin
     for v in
         select r.*
@@ -316,6 +325,7 @@ begin
                with ordinality as r (account_id, key_hash, idempotency_key, fingerprint, meter, units, body, at)
          order by r.account_id, r.at
     loop
+        v_at := v.at;
         -- Whoever holds an account's lane 0 here never asks for its lane 1, or two of these calls could wait for each
         -- other: one holds the first and waits for the second, the other the reverse.
         if v.account_id <> v_account then
@@ -339,6 +349,8 @@ begin
         body := v_one.body;
         return next;
     end loop;
+exception when others then
+    raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
 -- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned.

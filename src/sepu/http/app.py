@@ -1,0 +1,86 @@
+"""The Falcon application: one set of resources and one route table for every worker.
+
+A resource judges its request and hands the verdict to the responder, which answers at once, waits for the ledger, or
+goes on by callback, as its worker does. Falcon keeps routing, methods and errors.
+"""
+
+import time
+from typing import Any
+
+import falcon
+from falcon import Request, Response
+
+from sepu import limits
+from sepu.http import routes
+from sepu.http.endpoints import Endpoint
+from sepu.http.responder import Responder
+from sepu.http.service import HEALTHY, READINESS, Service, Verdict
+
+
+class TimedRequest(Request):
+    """Knows when it came, by `time.perf_counter`."""
+
+    __slots__ = ("started",)
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
+        self.started = time.perf_counter()
+        super().__init__(*arguments, **options)
+
+
+class _Resource:
+    def __init__(self, responder: Responder) -> None:
+        self._responder = responder
+
+    def on_options(self, req: Request, resp: Response) -> None:  # noqa: ARG002
+        # A method like any other, and not allowed; Falcon would answer it by itself.
+        raise falcon.HTTPMethodNotAllowed(())
+
+
+class _Get(_Resource):
+    def __init__(self, responder: Responder, endpoint: Endpoint) -> None:
+        super().__init__(responder)
+        self._endpoint = endpoint
+
+    def on_get(self, req: TimedRequest, resp: Response) -> None:
+        self._responder.respond(self._endpoint.judge(req), req, resp)
+
+
+class _Match(_Resource):
+    def __init__(self, responder: Responder, endpoint: Endpoint) -> None:
+        super().__init__(responder)
+        self._endpoint = endpoint
+
+    def on_post(self, req: TimedRequest, resp: Response) -> None:
+        # Not bounded_stream: it takes a chunked body for an empty one. The servers end their stream with the body.
+        try:
+            body = req.stream.read(limits.BODY_BYTES + 1)
+        except Exception:  # each server has its own for broken chunks and early ends: the body did not come
+            body = b""
+        self._responder.respond(self._endpoint.judge(req, body), req, resp)
+
+
+class _Probe(_Resource):
+    def __init__(self, responder: Responder, verdict: Verdict) -> None:
+        super().__init__(responder)
+        self._verdict = verdict
+
+    def on_get(self, req: TimedRequest, resp: Response) -> None:
+        self._responder.respond(self._verdict, req, resp)
+
+
+def create_app(service: Service, responder: Responder) -> "falcon.App[TimedRequest, Response]":
+    """Wires the service to Falcon."""
+    app = falcon.App(request_type=TimedRequest)
+
+    def on_error(req: TimedRequest, resp: Response, raised: Exception, params: dict[str, Any]) -> None:  # noqa: ARG001
+        responder.respond_to_error(raised, req, resp)
+
+    app.add_error_handler(Exception, on_error)
+    app.add_error_handler(falcon.HTTPError, on_error)
+    app.add_route(routes.LIBRARY, _Get(responder, service.library))
+    app.add_route(routes.USAGE, _Get(responder, service.usage))
+    app.add_route(routes.SEARCH, _Get(responder, service.search))
+    app.add_route(routes.MATCH, _Match(responder, service.match))
+    app.add_route(routes.HEALTHZ, _Probe(responder, HEALTHY))
+    app.add_route(routes.READYZ, _Probe(responder, READINESS))
+    return app

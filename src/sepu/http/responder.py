@@ -1,0 +1,183 @@
+"""Turns verdicts into responses: by waiting for the ledger, or by going on when it calls back."""
+
+import logging
+import os
+import traceback
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import Any, Protocol
+
+import falcon
+
+from sepu.http.observer import RequestObserver
+from sepu.http.replies import JSON, Reply, error
+from sepu.http.routes import ALLOW
+from sepu.http.service import HEALTHY, NOT_READY, READINESS, Verdict
+from sepu.metering.commands import Command
+from sepu.metering.outage import LedgerUnavailable
+
+log = logging.getLogger("sepu.http")
+
+RequestIds = Callable[[], str]
+
+# In the environ of a worker that goes on by callback: what takes the reply, with the request's id.
+SEND = "sepu.send"
+
+
+def new_request_id() -> str:
+    """Makes a random UUID (RFC 9562, version 4). PERF: a third of the time of `uuid.uuid4` and `str`."""
+    digits = os.urandom(16).hex()
+    variant = "89ab"[int(digits[16], 16) & 3]
+    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+
+
+class TimedHead(Protocol):
+    """A request that knows its route, and when it came by `time.perf_counter`."""
+
+    started: float
+    env: dict[str, Any]
+
+    @property
+    def uri_template(self) -> str | None:
+        """Its route, or None."""
+
+
+class WaitingLedger(Protocol):
+    """A ledger for threads."""
+
+    def run(self, command: Command[Any]) -> Any:  # noqa: ANN401
+        """Gives the answer, or raises `LedgerUnavailable`."""
+
+    def ready(self) -> bool:
+        """Tells whether it can charge."""
+
+
+class CallingLedger(Protocol):
+    """A ledger for an event loop."""
+
+    def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
+        """Calls back with the answer or an exception."""
+
+    def probe(self, done: Callable[[bool], None]) -> None:
+        """Calls back with whether it can charge."""
+
+
+class Responder(ABC):
+    """Answers requests, and tells the observer of each reply."""
+
+    def __init__(self, observer: RequestObserver | None = None, request_ids: RequestIds = new_request_id) -> None:
+        self._observer = observer or RequestObserver()
+        self._request_ids = request_ids
+
+    @abstractmethod
+    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
+        """Answers by a verdict."""
+
+    @abstractmethod
+    def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:
+        """Gives the reply to the server."""
+
+    def respond_to_error(self, raised: BaseException, req: TimedHead, resp: falcon.Response | None) -> None:
+        """Answers what was raised: Falcon's word on a route or method, or a failure of ours."""
+        request_id = self._request_ids()
+        self._send(_reply_to(raised, req.uri_template, request_id), request_id, req, resp, None)
+
+    def _send(
+        self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None, account: str | None
+    ) -> None:
+        self._deliver(reply, request_id, req, resp)
+        self._observer.replied(request_id, reply, req.uri_template, account, req.started)
+
+
+class WaitingResponder(Responder):
+    """Waits for the ledger, and fills Falcon's response: for workers with threads."""
+
+    def __init__(
+        self,
+        ledger: WaitingLedger,
+        observer: RequestObserver | None = None,
+        request_ids: RequestIds = new_request_id,
+    ) -> None:
+        super().__init__(observer, request_ids)
+        self._ledger = ledger
+
+    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
+        """Answers by a verdict."""
+        account = None
+        if verdict is READINESS:
+            reply = HEALTHY if self._ledger.ready() else NOT_READY
+        elif isinstance(verdict, Reply):
+            reply = verdict
+        else:
+            account = verdict.command.account
+            try:
+                reply = verdict.conclude(self._ledger.run(verdict.command))
+            except LedgerUnavailable:
+                reply = verdict.unavailable
+        self._send(reply, self._request_ids(), req, resp, account)
+
+    def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
+        assert resp is not None  # noqa: S101
+        resp.status = falcon.code_to_http_status(reply.status)
+        resp.content_type = JSON
+        resp.set_header("Cache-Control", "no-store")
+        resp.set_header("X-Request-Id", request_id)
+        for name, value in reply.headers:
+            resp.set_header(name, value)
+        resp.data = reply.render(request_id)
+
+
+class CallbackResponder(Responder):
+    """Goes on when the ledger calls back. The reply goes past Falcon, by `environ[SEND]`."""
+
+    def __init__(
+        self,
+        ledger: CallingLedger,
+        observer: RequestObserver | None = None,
+        request_ids: RequestIds = new_request_id,
+    ) -> None:
+        super().__init__(observer, request_ids)
+        self._ledger = ledger
+
+    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
+        """Answers by a verdict, now or later."""
+        if verdict is READINESS:
+            self._ledger.probe(
+                lambda ready: self._send(HEALTHY if ready else NOT_READY, self._request_ids(), req, None, None)
+            )
+        elif isinstance(verdict, Reply):
+            self._send(verdict, self._request_ids(), req, None, None)
+        else:
+            account, conclude, unavailable = verdict.command.account, verdict.conclude, verdict.unavailable
+
+            def done(answer: Any) -> None:  # noqa: ANN401
+                if not isinstance(answer, Exception):
+                    try:
+                        reply = conclude(answer)
+                    except Exception as raised:
+                        self.respond_to_error(raised, req, None)
+                        return
+                elif isinstance(answer, LedgerUnavailable):
+                    reply = unavailable
+                else:
+                    self.respond_to_error(answer, req, None)
+                    return
+                self._send(reply, self._request_ids(), req, None, account)
+
+            self._ledger.submit(verdict.command, done)
+
+    def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
+        req.env[SEND](reply, request_id)
+
+
+def _reply_to(raised: BaseException, route: str | None, request_id: str) -> Reply:
+    """Makes the reply to what was raised on a route; None stands for a path that has none."""
+    if isinstance(raised, falcon.HTTPMethodNotAllowed | falcon.HTTPBadRequest) and route is not None:
+        # Falcon answers 400 to a method that it has never heard of.
+        return error("method_not_allowed", ("Allow", ALLOW[route]))
+    if isinstance(raised, falcon.HTTPError) and raised.status_code < 500:
+        return error("not_found")
+    # No message: it could quote the input.
+    frames = "".join(traceback.format_tb(raised.__traceback__))
+    log.error("%s: %s\n%s", request_id, type(raised).__name__, frames.rstrip())
+    return error("internal_error")

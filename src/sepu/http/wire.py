@@ -1,0 +1,59 @@
+"""Responses as bytes, in the contract's form: for what is answered past Falcon."""
+
+import time
+from collections.abc import Callable
+from email.utils import formatdate
+
+import falcon
+
+from sepu.http.observer import RequestObserver
+from sepu.http.replies import ERRORS, JSON, Reply, error
+from sepu.http.responder import new_request_id
+
+# What is refused before it is a request.
+_CODES = {
+    400: "bad_request",
+    408: "request_timeout",
+    413: "payload_too_large",
+    414: "uri_too_long",
+    417: "expectation_failed",
+    431: "headers_too_large",
+    500: "internal_error",
+    503: "overloaded",
+}
+_STATUSES = {200, *(status for status, _ in ERRORS.values())}
+_COMMON = f"Content-Type: {JSON}\r\nCache-Control: no-store\r\nDate: "
+_HEADS = {status: f"HTTP/1.1 {falcon.code_to_http_status(status)}\r\n{_COMMON}" for status in _STATUSES}
+_date = (0, "")
+
+
+def response(reply: Reply, request_id: str, *, close: bool, with_body: bool = True) -> bytes:
+    """Gives the bytes of a response."""
+    body = reply.render(request_id)
+    headers = "".join([f"{name}: {value}\r\n" for name, value in reply.headers])
+    connection = "Connection: close\r\n" if close else ""
+    head = (
+        f"{_HEADS[reply.status]}{_http_date()}\r\nX-Request-Id: {request_id}\r\nContent-Length: {len(body)}\r\n"
+        f"{headers}{connection}\r\n"
+    ).encode()
+    return head + body if with_body else head
+
+
+def refuse(status: int, send: Callable[[bytes], object], observer: RequestObserver) -> None:
+    """Sends a whole response, after which the connection closes; a status without a code of its own is a bad request.
+
+    The observer hears of it unless sending raises.
+    """
+    reply = error(_CODES.get(status, "bad_request"))
+    request_id = new_request_id()
+    send(response(reply, request_id, close=True))
+    observer.replied(request_id, reply)
+
+
+def _http_date() -> str:
+    """Gives the time as RFC 9110 writes it; the same one for a second."""
+    global _date
+    now = int(time.time())
+    if _date[0] != now:
+        _date = (now, formatdate(now, usegmt=True))
+    return _date[1]

@@ -1,0 +1,66 @@
+"""Every limit and deadline of the service, once each. Bytes and seconds, unless the name says otherwise.
+
+What SQL and nginx have to know of them is checked against them: `tests/deploy/test_limits.py`.
+"""
+
+# --- A request
+
+# The body of a match. Five colours with fifteen digits a channel take 400 bytes.
+BODY_BYTES = 16 * 1024
+# The request line and all headers: four times what a proxy passes on by default.
+HEAD_BYTES = 32 * 1024
+# One line of the head. A long q is refused by us with 422, and not by the server with 414.
+LINE_BYTES = 8190
+HEADERS = 100
+# What chunks may take besides the body. The body at a byte a chunk takes five bytes more for each (RFC 9112, 7.1);
+# the rest is for trailers and chunk extensions, which nobody reads.
+FRAMING_BYTES = 5 * BODY_BYTES + HEAD_BYTES
+# A Content-Length of more digits is refused unread.
+LENGTH_DIGITS = 18
+
+# From a request's first byte (the first request's: from the connection) to its last.
+REQUEST_SECONDS = 10.0
+# For a client to take its answer.
+ANSWER_SECONDS = 10.0
+# For a client to read the last answer and close, before the connection is torn.
+LINGER_SECONDS = 2.0
+# A connection without a request. A proxy's own limit must be shorter, so that it never sends into a closing one.
+IDLE_SECONDS = 75
+# At the end of a worker, for a request on a connection that has none.
+FAREWELL_SECONDS = 1.0
+
+# --- A worker
+
+# With the database's and gunicorn's own they stay below 1024 open files, the usual limit. Each has one request at a
+# time, so this bounds the requests that wait for the ledger, too.
+CONNECTIONS = 900
+# For the requests under way when a worker has to stop.
+GRACEFUL_SECONDS = 30
+# A worker that does not move for so long is replaced.
+HEARTBEAT_SECONDS = 30
+
+# --- The ledger: a client is told of an outage within two seconds.
+
+# For a call to be sent: the wait for others and for a connection.
+QUEUE_SECONDS = 0.9
+# From the sent call to its answer.
+STATEMENT_SECONDS = 1.0
+# For libpq to connect to one host, and for a sent packet to be acknowledged; libpq takes no less than two.
+CONNECT_SECONDS = 2
+# For another's row, by `lock_timeout` of the functions: less than the call may take, so that Postgres tells why.
+LOCK_SECONDS = 0.8
+# The same in a call of several requests, all of which wait; the one that is refused is then repeated by itself.
+BATCH_LOCK_SECONDS = 0.2
+# Between two attempts to connect: short, so that the service is back within a second of the database, and yet so long
+# that many workers do not throng a database that is just coming up.
+RECONNECT_SECONDS = 0.3
+# How old the answer of a probe may be: a flood of probes costs the database one a second.
+PROBE_SECONDS = 1.0
+# For how long an account's calls go alone after one of them was refused for a lock.
+ASIDE_SECONDS = 1.0
+# Requests that share a call; more would only hold their rows longer.
+BATCH_CALLS = 32
+# Of an account over its abuse limit so many requests wait for the ledger; it is known what it would say to the rest.
+LIMITED_CALLS = 8
+# For how long that is known without asking again.
+LIMITED_SECONDS = 1.0

@@ -1,0 +1,311 @@
+"""The ledger for an event loop. Calls that come while one is under way share the next: a batch.
+
+A batch is one statement, one round trip and one commit for many charges, over one session. A lone call never waits for
+company. What a batch does for each of its calls is what the call alone would do. If the database refuses a batch, for
+the sake of one account, the others are sent again at once; that account's calls go aside, one by one, each by itself.
+"""
+
+import asyncio
+from asyncio import TimerHandle
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict
+
+from sepu import limits
+from sepu.metering import migrate, scripts
+from sepu.metering.calls import Done, FairQueue, PendingCall
+from sepu.metering.commands import RATE_LIMITED, Command
+from sepu.metering.observer import LedgerObserver
+from sepu.metering.outage import LedgerUnavailable, bounded, report_failure
+from sepu.metering.session import Rows, Session
+
+# Sessions for calls that go alone.
+SESSIONS_ALONE = 4
+
+# Classes of errors for which one call of a batch is to blame: its data, a constraint, a deadlock, a lock not had.
+_ONE_IS_TO_BLAME = ("22", "23", "40", "55")
+_SWEEP_SECONDS = 0.1
+
+_PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
+
+
+class Batcher:
+    """Sends commands, in batches or each by itself; calls back with the answer or `LedgerUnavailable`."""
+
+    def __init__(
+        self,
+        database_url: str,
+        *,
+        join: bool = True,
+        observer: LedgerObserver | None = None,
+        loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        conninfo = bounded(database_url)
+        self._loop = loop or asyncio.get_running_loop()
+        self._join = join
+        self._observer = observer = observer or LedgerObserver()
+        self._queue = FairQueue()
+        self._alone = FairQueue()
+        self._busy_alone: set[str] = set()  # an account's calls do not go side by side there
+        self._probes = FairQueue()
+        self._aside: dict[str, float] = {}  # accounts whose calls go alone, and until when
+        self._limited: dict[str, float] = {}  # accounts that are over their abuse limit, and until when that is known
+        self._sweep_timer: TimerHandle | None = None
+        self._probed = float("-inf")
+        self._ready = False
+        self._asking: list[Callable[[bool], None]] = []
+
+        def dispatcher(
+            take: Callable[[], list[PendingCall]], waits: FairQueue, *, keeps: bool, end: Done = lambda _: None
+        ) -> _Dispatcher:
+            return _Dispatcher(conninfo, self._loop, take, waits, self._settle, end, observer, keeps=keeps)
+
+        self._batches = dispatcher(lambda: self._queue.take(limits.BATCH_CALLS), self._queue, keeps=True)
+        self._prober = dispatcher(lambda: self._probes.take(1), self._probes, keeps=True)
+        self._dispatchers_alone = [
+            dispatcher(self._take_alone, self._alone, keeps=not join, end=self._ended_alone)
+            for _ in range(SESSIONS_ALONE)
+        ]
+
+    def submit(self, command: Command[Any], done: Done) -> None:
+        """Sends a command as soon as may be; `done` gets its answer, or an exception."""
+        account = command.account
+        if (known := self._limited.get(account)) is not None:
+            if known < self._loop.time():
+                del self._limited[account]
+            elif self._queue.waiting(account) >= limits.LIMITED_CALLS:
+                done(command.when_limited)
+                return
+        self._observer.command_began()
+        call = PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS)
+        if not self._join or account in self._aside:
+            self._alone.add(call)
+            self._go_alone()
+        else:
+            self._queue.add(call)
+            self._batches.go()
+        self._sweep_later()
+
+    def probe(self, done: Callable[[bool], None]) -> None:
+        """Tells whether the database answers and holds this release's migrations; known for a second."""
+        if self._loop.time() - self._probed < limits.PROBE_SECONDS:
+            done(self._ready)
+            return
+        self._asking.append(done)
+        if len(self._asking) == 1:
+            latest = self._loop.time() + limits.QUEUE_SECONDS
+            self._observer.command_began()
+            self._probes.add(PendingCall(_PROBE, self._probe_ended, latest))
+            self._prober.go()
+            self._sweep_later()
+
+    async def close(self) -> None:
+        """Ends the sessions; nobody may be waiting any more."""
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for dispatcher in (self._batches, self._prober, *self._dispatchers_alone):
+            await dispatcher.close()
+
+    def _probe_ended(self, answer: object) -> None:
+        self._probed = self._loop.time()
+        self._ready = answer is True
+        asking, self._asking = self._asking, []
+        for done in asking:
+            done(self._ready)
+
+    def _take_alone(self) -> list[PendingCall]:
+        calls = self._alone.take_alone(self._busy_alone)
+        self._busy_alone.update(call.account for call in calls)
+        return calls
+
+    def _ended_alone(self, calls: Sequence[PendingCall]) -> None:
+        self._busy_alone.difference_update(call.account for call in calls)
+        self._go_alone()
+
+    def _go_alone(self) -> None:
+        any(dispatcher.go() for dispatcher in self._dispatchers_alone)
+
+    def _settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
+        """Tells each call of a batch, or of one, its part of the outcome."""
+        if not isinstance(outcome, Exception):
+            self._observer.call_answered(len(calls))
+            if len(calls) == 1:
+                self._answer(calls[0], outcome)
+            else:
+                for position, *row in outcome:
+                    self._answer(calls[position - 1], [tuple(row)])
+        elif len(calls) > 1 and (getattr(outcome, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
+            self._repeat(calls, outcome)
+        else:
+            if isinstance(outcome, psycopg.errors.LockNotAvailable):
+                self._set_aside(call.account for call in calls)
+            if not isinstance(outcome, psycopg.errors.UniqueViolation):
+                report_failure(outcome, self._observer)
+            for call in calls:
+                self._fail(call, outcome)
+
+    def _repeat(self, calls: Sequence[PendingCall], error: Exception) -> None:
+        """Repeats a refused batch: at once without the account to blame, whose calls go aside."""
+        blamed = _blamed(calls, error)
+        self._queue.put_back(calls)
+        self._set_aside([blamed] if blamed is not None else [call.account for call in calls])
+        self._sweep_later()
+
+    def _set_aside(self, accounts: Iterable[str]) -> None:
+        """Sends these accounts' calls alone from now on: one that waits for a lock then holds no other account up."""
+        for account in accounts:
+            self._aside[account] = self._loop.time() + limits.ASIDE_SECONDS
+            for call in self._queue.take_all(account):
+                self._alone.add(call)
+        self._go_alone()
+
+    def _answer(self, call: PendingCall, rows: Rows) -> None:
+        self._observer.command_ended()
+        if rows[0][0] == RATE_LIMITED:
+            self._limit(call.account)
+        try:
+            answer = call.command.read(rows[0])
+        except Exception as error:  # ours, and told like any other
+            answer = error
+        call.done(answer)
+
+    def _limit(self, account: str) -> None:
+        """Answers what waits of an account over its abuse limit: the window does not grow younger by asking."""
+        self._limited[account] = self._loop.time() + limits.LIMITED_SECONDS
+        for call in self._queue.take_all(account, keep=limits.LIMITED_CALLS):
+            self._observer.command_ended()
+            call.done(call.command.when_limited)
+
+    def _fail(self, call: PendingCall, error: Exception | None = None) -> None:
+        self._observer.command_ended()
+        if isinstance(error, psycopg.errors.UniqueViolation) and call.command.on_duplicate is not None:
+            call.done(call.command.on_duplicate)
+        else:
+            call.done(LedgerUnavailable())
+
+    def _sweep_later(self) -> None:
+        if self._sweep_timer is None and (self._queue or self._alone or self._probes or self._aside):
+            self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
+
+    def _sweep(self) -> None:
+        """Tells those who have waited too long."""
+        self._sweep_timer = None
+        now = self._loop.time()
+        for queue in (self._queue, self._alone, self._probes):
+            for call in queue.take_overdue(now):
+                self._fail(call)
+        for passing in (self._limited, self._aside):
+            for account in [account for account, until in passing.items() if until <= now]:
+                del passing[account]
+        self._sweep_later()
+
+
+def _blamed(calls: Sequence[PendingCall], error: Exception) -> str | None:
+    """Whose call was refused: the functions tell its position, from 1, as the detail of the error."""
+    detail = isinstance(error, psycopg.Error) and error.diag.message_detail
+    if detail and detail.isdecimal() and 0 < int(detail) <= len(calls):
+        return calls[int(detail) - 1].account
+    return None
+
+
+class _Dispatcher:
+    """Sends the calls that it takes over a session of its own, one batch at a time.
+
+    The session is made when somebody `waits`, and stays for the next if the dispatcher `keeps` it.
+    """
+
+    def __init__(
+        self,
+        conninfo: str,
+        loop: asyncio.AbstractEventLoop,
+        take: Callable[[], list[PendingCall]],
+        waits: FairQueue,
+        settle: Callable[[Sequence[PendingCall], Rows | Exception], None],
+        end: Callable[[Sequence[PendingCall]], None],
+        observer: LedgerObserver,
+        *,
+        keeps: bool,
+    ) -> None:
+        self._conninfo = conninfo
+        self._loop = loop
+        self._take = take
+        self._waits = waits
+        self._settle = settle
+        self._end = end
+        self._observer = observer
+        # A server that takes a connection and does not answer keeps us no longer than our callers wait. Of several
+        # hosts the first may be such a one, and libpq then goes on to the next by itself, after its connect_timeout.
+        several = "," in str(conninfo_to_dict(conninfo).get("host"))
+        self._connect_seconds = None if several else limits.QUEUE_SECONDS
+        self._keeps = keeps
+        self._session: Session | None = None
+        self._busy = False
+        self._closed = False
+        self._connecting: asyncio.Task[None] | None = None
+
+    def go(self) -> bool:
+        """Sends what waits, unless a batch or a connection is under way; whether it was not."""
+        if self._closed or self._busy or self._connecting is not None:
+            return False
+        if self._session is not None and not self._session.is_over():
+            if calls := self._take():
+                self._busy = True
+                self._session.send(*_statement(calls), partial(self._arrived, calls))
+            elif not self._keeps:
+                self._session.close()
+        elif self._waits:
+            self._connecting = self._loop.create_task(self._connect())
+        return True
+
+    async def close(self) -> None:
+        """Ends the session."""
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait([self._connecting])
+        if self._session is not None:
+            self._session.close()
+
+    def _arrived(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
+        self._busy = False
+        self._end(calls)
+        if isinstance(outcome, Exception):
+            if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction) and self._session is not None:
+                self._session.close()  # no longer the primary
+            self._settle(calls, outcome)
+            self.go()
+        else:
+            self.go()  # first, so that the database is at work while we answer
+            self._settle(calls, outcome)
+
+    async def _connect(self) -> None:
+        """Tries until there is a session, or nobody waits any more."""
+        try:
+            while True:
+                try:
+                    async with asyncio.timeout(self._connect_seconds):
+                        self._session = await Session.connect(self._conninfo, limits.STATEMENT_SECONDS)
+                    self._observer.connected()
+                    break
+                except TimeoutError as error:  # which was wait enough
+                    report_failure(error, self._observer)
+                except psycopg.Error as error:
+                    report_failure(error, self._observer)
+                    await asyncio.sleep(limits.RECONNECT_SECONDS)
+                if not self._waits:
+                    break
+        finally:
+            self._connecting = None
+        self.go()
+
+
+def _statement(calls: Sequence[PendingCall]) -> tuple[Any, Sequence[Any]]:
+    """The statement for all of them: of several, each parameter becomes an array."""
+    first = calls[0].command
+    if len(calls) == 1 or first.joined_statement is None:
+        return first.statement, first.parameters
+    columns = zip(*(call.command.parameters for call in calls), strict=True)
+    return first.joined_statement, [list(column) for column in columns]

@@ -1,0 +1,103 @@
+"""Calls of the ledger that wait to be sent, with a share for each account."""
+
+from collections import OrderedDict, deque
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from sepu.metering.commands import Command
+
+# Takes the answer, or the exception that stands for it.
+Done = Callable[[Any], None]
+
+
+class PendingCall:
+    """A command, and who is told its answer. It has to be sent by `latest`, in the time of the event loop."""
+
+    __slots__ = ("account", "command", "done", "latest")
+
+    def __init__(self, command: Command[Any], done: Done, latest: float) -> None:
+        self.command = command
+        self.account = command.account
+        self.done = done
+        self.latest = latest
+
+
+class FairQueue:
+    """Gives each account its turn: one that sends many calls delays itself.
+
+    Calls of an account keep their order. No lock: it belongs to one event loop.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: OrderedDict[str, deque[PendingCall]] = OrderedDict()  # the next account first
+
+    def __bool__(self) -> bool:
+        """Tells whether anything waits."""
+        return bool(self._waiting)
+
+    def waiting(self, account: str) -> int:
+        """Counts an account's calls."""
+        return len(self._waiting.get(account, ()))
+
+    def add(self, call: PendingCall) -> None:
+        """Puts a call behind the others of its account."""
+        calls = self._waiting.get(call.account)
+        if calls is None:
+            self._waiting[call.account] = deque((call,))
+        else:
+            calls.append(call)
+
+    def put_back(self, calls: Iterable[PendingCall]) -> None:
+        """Puts taken calls back to where they were, before all others."""
+        for call in reversed(list(calls)):
+            self._waiting.setdefault(call.account, deque()).appendleft(call)
+            self._waiting.move_to_end(call.account, last=False)
+
+    def take(self, most: int) -> list[PendingCall]:
+        """Takes the next call, and up to `most` in all that can share one with it: of one statement, in turns."""
+        taken: list[PendingCall] = []
+        passed = 0  # accounts in a row whose next call is of another statement
+        while len(taken) < most and passed < len(self._waiting):
+            account, calls = self._waiting.popitem(last=False)
+            command = calls[0].command
+            if taken and command.joined_statement is not taken[0].command.joined_statement:
+                passed += 1
+                self._waiting[account] = calls
+                continue
+            passed = 0
+            taken.append(calls.popleft())
+            if calls:
+                self._waiting[account] = calls
+            if command.joined_statement is None:
+                break
+        return taken
+
+    def take_alone(self, busy: Iterable[str]) -> list[PendingCall]:
+        """Takes the next call of an account that is not busy, if there is one."""
+        for account, calls in self._waiting.items():
+            if account not in busy:
+                call = calls.popleft()
+                if calls:
+                    self._waiting.move_to_end(account)
+                else:
+                    del self._waiting[account]
+                return [call]
+        return []
+
+    def take_all(self, account: str, keep: int = 0) -> Iterator[PendingCall]:
+        """Takes an account's calls but the first ones that it may `keep`."""
+        calls = self._waiting.get(account, deque())
+        while len(calls) > keep:
+            yield calls.pop()
+        if not calls:
+            self._waiting.pop(account, None)
+
+    def take_overdue(self, now: float) -> list[PendingCall]:
+        """Takes the calls that should have been sent by now."""
+        overdue = []
+        for account, calls in list(self._waiting.items()):
+            while calls and calls[0].latest <= now:
+                overdue.append(calls.popleft())
+            if not calls:
+                del self._waiting[account]
+        return overdue

@@ -1,0 +1,1 @@
+select string_agg(name || '=' || sha256, ',') from sepu.migration

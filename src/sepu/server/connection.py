@@ -1,0 +1,394 @@
+"""One HTTP/1.1 connection, by callbacks: from the parsed head to the bytes on the wire no task and no future.
+
+httptools parses, strictly; what RFC 9112 leaves to its user is held here: one Host, `chunked` as the only transfer
+coding, bounds on all that a client may send, and an end to every wait. Requests of a connection are answered in their
+order, one at a time.
+"""
+
+import asyncio
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable
+from io import BytesIO
+from typing import Any, NamedTuple, Protocol, cast
+from urllib.parse import unquote_to_bytes
+
+import httptools
+
+from sepu import limits
+from sepu.http.observer import RequestObserver
+from sepu.http.replies import Reply
+from sepu.http.responder import SEND
+from sepu.http.wire import refuse, response
+
+App = Callable[..., Iterable[bytes]]  # WSGI (PEP 3333)
+
+# Parsed at a time: bounds how many pipelined requests wait in memory, and how long one connection is served at a time.
+_SLICE_BYTES = 2048
+_KNOWN_NAMES = 500
+_CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
+_NEVER = float("inf")
+# Two of these would let two readers of a request see two requests.
+_SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"})
+
+
+class Owner(Protocol):
+    """The worker that serves connections."""
+
+    wsgi: App
+    loop: asyncio.AbstractEventLoop
+    observer: RequestObserver
+    connections: "set[Connection]"
+    buffer: memoryview  # what is read, until it is parsed
+    alive: bool
+
+    def served(self) -> None:
+        """Counts a request."""
+
+
+class _Request(NamedTuple):
+    environ: dict[str, Any]
+    keep_alive: bool
+    has_body: bool  # its response
+
+
+class Connection(asyncio.BufferedProtocol):
+    """Parses, serves and answers."""
+
+    def __init__(self, owner: Owner) -> None:
+        self._owner = owner
+        self._loop = owner.loop
+        self._parser = httptools.HttpRequestParser(self)
+        self._transport: asyncio.Transport
+        self._base: dict[str, Any] = {}
+        # of the request that is being parsed
+        self._url = b""
+        self._environ: dict[str, Any] | None = None  # once the head is whole
+        self._headers: list[tuple[bytes, bytes]] = []
+        self._body: list[bytes] = []
+        self._body_bytes = 0
+        self._held = 0  # bytes of it, without its body
+        # of those that are parsed
+        self._requests: deque[_Request] = deque()
+        self._unparsed = b""
+        self._refusal: int | None = None  # after the requests before it
+        self._last = False  # no request comes after those parsed
+        self._at_hand: _Request | None = None
+        self._running = False
+        # of the connection
+        self._at_end = False  # the client sends nothing more
+        self._stuck = False  # the client does not take its answers
+        self._reading = True
+        self._closing = False
+        self.deadline = self._loop.time() + limits.REQUEST_SECONDS
+
+    # --- called by the event loop
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Refuses a connection too many; lingering for it would take what there is too little of."""
+        self._transport = cast("asyncio.Transport", transport)
+        connections = self._owner.connections
+        connections.add(self)
+        if len(connections) > limits.CONNECTIONS:
+            refuse(503, self._transport.write, self._owner.observer)
+            self._at_end = True
+            self._close()
+            return
+        peer = transport.get_extra_info("peername")
+        self._base = {
+            "REMOTE_ADDR": peer[0] if isinstance(peer, tuple) else "",
+            "SCRIPT_NAME": "",
+            "SERVER_NAME": "sepu",
+            "SERVER_PORT": "80",
+            "SERVER_PROTOCOL": "HTTP/1.1",
+            "wsgi.version": (1, 0),
+            "wsgi.url_scheme": "http",
+            "wsgi.errors": sys.stderr,
+            "wsgi.multithread": False,
+            "wsgi.multiprocess": True,
+            "wsgi.run_once": False,
+            SEND: self._send,
+        }
+
+    def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
+        """Forgets the connection; the answer to a request at hand goes nowhere."""
+        self._closing = True
+        self._owner.connections.discard(self)
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
+        """Lends the worker's buffer: what is read is parsed or copied before anybody else reads."""
+        return self._owner.buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Takes what was read. Of a closing connection it is dropped."""
+        if self._closing or self._last:
+            return
+        data = self._owner.buffer[:nbytes]
+        if self._at_hand is None and not self._unparsed and nbytes <= _SLICE_BYTES:
+            self._parse(data)
+        else:
+            self._unparsed += data
+        self._go_on()
+
+    def eof_received(self) -> bool:
+        """Notes that the client has sent all; it may still wait for answers."""
+        self._at_end = True
+        self._go_on()
+        return not self._closing
+
+    def pause_writing(self) -> None:
+        """Gives the client a while to take its answers."""
+        self._stuck = True
+        self.deadline = self._loop.time() + limits.ANSWER_SECONDS
+
+    def resume_writing(self) -> None:
+        """Goes on with what it sent."""
+        self._stuck = False
+        if not self._closing:
+            self.deadline = _NEVER
+            self._go_on()
+
+    # --- called by the worker
+
+    def check(self, now: float) -> None:
+        """Ends a wait that took too long."""
+        if now < self.deadline:
+            return
+        if self._closing or self._stuck:
+            self._transport.abort()
+        elif self._held:
+            self._refuse(408)
+        else:
+            self._close()
+
+    def close_if_idle(self) -> None:
+        """Closes the connection unless a request is on its way in or at hand."""
+        if not (self._at_hand or self._requests or self._held or self._unparsed or self._closing):
+            self._close()
+
+    # --- called by the parser
+
+    def on_message_begin(self) -> None:
+        """Begins a request."""
+        self._url = b""
+        self._environ = None
+        self._headers = []
+        self._body = []
+        self._body_bytes = 0
+
+    def on_url(self, url: bytes) -> None:
+        """Takes the target, or a part of it."""
+        self._url += url
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Takes a header; trailers come after the head, and nobody reads them."""
+        if self._environ is None:
+            self._headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Checks the head, and makes the environ of it."""
+        parser = self._parser
+        version = parser.get_http_version()
+        method = parser.get_method().decode()
+        url = self._url
+        if version not in {"1.1", "1.0"}:
+            raise _RefusedError(400)
+        if len(method) + len(url) + len(" HTTP/1.1 ") > limits.LINE_BYTES:
+            raise _RefusedError(414)
+        environ = self._base.copy()
+        _add_headers(environ, self._headers)
+        target, _, query = url.decode("ascii").partition("?")
+        scheme, colon, rest = target.partition("://")
+        if colon and scheme.lower() in {"http", "https"}:  # absolute-form, which RFC 9112 has every server take
+            target = "/" + rest.partition("/")[2]
+        environ["REQUEST_METHOD"] = method
+        environ["PATH_INFO"] = unquote_to_bytes(target).decode("latin-1") if "%" in target else target
+        environ["QUERY_STRING"] = query
+        if "HTTP_HOST" not in environ and version == "1.1":
+            raise _RefusedError(400)
+        if (coding := environ.get("HTTP_TRANSFER_ENCODING")) is not None and (
+            coding.lower() != "chunked" or version == "1.0"
+        ):
+            raise _RefusedError(400)
+        length = environ.get("CONTENT_LENGTH", "0")
+        if not (length.isascii() and length.isdigit() and len(length) <= limits.LENGTH_DIGITS):
+            raise _RefusedError(400)
+        if (expectation := environ.get("HTTP_EXPECT")) is not None:
+            if expectation.lower() != "100-continue":
+                raise _RefusedError(417)
+            # Between the answers to earlier requests it has no place; the client sends its body without, after a while.
+            if version == "1.1" and (coding or int(length)) and self._at_hand is None and not self._requests:
+                self._transport.write(_CONTINUE)
+        self._environ = environ
+
+    def on_body(self, body: bytes) -> None:
+        """Takes a part of the body; beyond the limit a byte is enough to refuse it, and ends the connection."""
+        self._held -= len(body)
+        if self._last:
+            return
+        self._body.append(body)
+        self._body_bytes += len(body)
+        if self._body_bytes > limits.BODY_BYTES:
+            self._last = True
+            self._complete(keep_alive=False)
+
+    def on_message_complete(self) -> None:
+        """Puts the whole request behind those before it."""
+        self._held = 0
+        if not self._last:
+            keep_alive = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
+            self._last = not keep_alive
+            self._complete(keep_alive)
+
+    # ---
+
+    def _complete(self, keep_alive: bool) -> None:
+        environ = self._environ
+        assert environ is not None  # noqa: S101
+        environ["wsgi.input"] = BytesIO(b"".join(self._body))
+        self._requests.append(_Request(environ, keep_alive, environ["REQUEST_METHOD"] != "HEAD"))
+
+    def _parse(self, data: "memoryview | bytes") -> None:
+        if not self._held:
+            self.deadline = self._loop.time() + limits.REQUEST_SECONDS
+        self._held += len(data)
+        while True:
+            try:
+                self._parser.feed_data(data)
+            except httptools.HttpParserUpgrade as upgrade:
+                # A server may ignore an upgrade, and then answers as to any request.
+                if self._last or not (data := data[upgrade.args[0] :]):
+                    break
+                self._held = len(data)
+                continue
+            except httptools.HttpParserError as error:
+                if not self._last:
+                    cause = error.__context__
+                    self._stop(cause.status if isinstance(cause, _RefusedError) else 400)
+            break
+        if self._held > limits.HEAD_BYTES and self._environ is None:
+            self._stop(431)
+        elif self._held > limits.FRAMING_BYTES:
+            self._stop(413)
+
+    def _stop(self, status: int) -> None:
+        """Refuses what is being parsed, and reads nothing more."""
+        self._refusal = status
+        self._last = True
+
+    def _go_on(self) -> None:
+        """Serves what is parsed, then parses what has come, until there is something to wait for."""
+        if self._running:
+            return
+        self._running = True
+        while not (self._at_hand or self._stuck or self._closing):
+            if self._requests:
+                self._serve(self._requests.popleft())
+            elif self._refusal is not None:
+                self._refuse(self._refusal)
+            elif self._last:
+                self._close()
+            elif self._unparsed:
+                data, self._unparsed = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
+                self._parse(data)
+                if self._unparsed and not self._at_hand:  # the others' turn
+                    self._loop.call_soon(self._go_on)
+                    break
+            elif self._at_end:
+                if self._held:
+                    self._refuse(400)
+                else:
+                    self._close()
+            else:
+                break
+        self._running = False
+        self._read(not self._unparsed or self._closing)
+
+    def _read(self, wanted: bool) -> None:
+        if wanted != self._reading and not self._transport.is_closing():
+            self._reading = wanted
+            if wanted:
+                self._transport.resume_reading()
+            else:
+                self._transport.pause_reading()
+
+    def _serve(self, request: _Request) -> None:
+        self._at_hand = request
+        self.deadline = _NEVER
+        self._owner.served()
+        self._owner.wsgi(request.environ, _ignore)
+
+    def _send(self, reply: Reply, request_id: str) -> None:
+        """Answers the request at hand."""
+        request, self._at_hand = self._at_hand, None
+        if self._closing or request is None:
+            return
+        close = not (request.keep_alive and self._owner.alive)
+        self._transport.write(response(reply, request_id, close=close, with_body=request.has_body))
+        if close:
+            self._close()
+        else:
+            if not self._stuck:
+                self.deadline = self._loop.time() + (limits.REQUEST_SECONDS if self._held else limits.IDLE_SECONDS)
+            self._go_on()
+
+    def _refuse(self, status: int) -> None:
+        refuse(status, self._transport.write, self._owner.observer)
+        self._close()
+
+    def _close(self) -> None:
+        """Closes our side, and the connection when the client has closed its own: to close at once tears the answer."""
+        self._closing = True
+        self._requests.clear()
+        self._unparsed = b""
+        self.deadline = self._loop.time() + limits.LINGER_SECONDS
+        if self._at_end:
+            self._transport.close()
+        elif not self._transport.is_closing():
+            self._transport.write_eof()
+            self._read(True)
+
+
+class _RefusedError(Exception):
+    """Ends the parsing of a request."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+def _ignore(*_: object) -> None:
+    """Takes what Falcon would send: the reply went past it."""
+
+
+_names: dict[bytes, str | None] = {}
+
+
+def _environ_name(name: bytes) -> str | None:
+    """Gives a header's name in the environ. With an underscore it could pass for another, so it has none."""
+    if name not in _names:
+        key = name.decode("ascii").upper().replace("-", "_")
+        found = key if key in {"CONTENT_LENGTH", "CONTENT_TYPE"} else f"HTTP_{key}"
+        if len(_names) >= _KNOWN_NAMES:
+            return None if b"_" in name else found
+        _names[name] = None if b"_" in name else found
+    return _names[name]
+
+
+def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]]) -> None:
+    if len(headers) > limits.HEADERS:
+        raise _RefusedError(431)
+    size = 0
+    for name, value in headers:
+        length = len(name) + len(value)
+        size += length
+        if length + len(": ") > limits.LINE_BYTES or size > limits.HEAD_BYTES:
+            raise _RefusedError(431)
+        if (key := _environ_name(name)) is None:
+            continue
+        text = value.decode("latin-1").strip(" \t")
+        if key in environ:
+            if key in _SINGLE:
+                raise _RefusedError(400)
+            text = f"{environ[key]},{text}"
+        environ[key] = text

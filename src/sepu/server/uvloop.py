@@ -1,0 +1,116 @@
+"""The default worker: gunicorn's documented `Worker`, with uvloop and a connection of ours."""
+
+import asyncio
+import os
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+import uvloop
+from gunicorn.workers.base import Worker
+
+from sepu import limits
+from sepu.http.observer import RequestObserver
+from sepu.server.connection import App, Connection
+
+if TYPE_CHECKING:
+    from sepu.server.gunicorn import Server
+
+_CHECK_SECONDS = 0.25
+_BUFFER_BYTES = 16 * 1024
+
+
+class UvloopWorker(Worker):
+    """Serves connections on one event loop until a signal, the master's death or `max_requests`."""
+
+    app: "Server"
+    wsgi: App
+
+    def init_process(self) -> None:
+        """Makes the event loop; called by gunicorn in the forked worker."""
+        self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
+        asyncio.set_event_loop(self.loop)
+        self.connections: set[Connection] = set()
+        self.buffer = memoryview(bytearray(_BUFFER_BYTES))
+        self.observer: RequestObserver = self.app.observer
+        self._quick = False
+        super().init_process()
+
+    def init_signals(self) -> None:
+        """Leaves each signal its default effect until the event loop runs and can hear it."""
+        for number in self.SIGNALS:
+            signal.signal(number, signal.SIG_DFL)
+
+    def run(self) -> None:
+        """Serves until the worker has to end."""
+        self.loop.run_until_complete(self._serve())
+        self.loop.close()
+
+    def served(self) -> None:
+        """Counts a request."""
+        self.nr += 1
+        if self.nr >= self.max_requests:
+            self.alive = False
+
+    async def _serve(self) -> None:
+        loop = self.loop
+        for number, handler in (
+            (signal.SIGTERM, self._stop),
+            (signal.SIGINT, self._quit),
+            (signal.SIGQUIT, self._quit),
+            (signal.SIGABRT, self._abort),
+            (signal.SIGUSR1, self.log.reopen_files),
+            (signal.SIGWINCH, lambda: None),
+        ):
+            loop.add_signal_handler(number, handler)
+        servers = [await self._listen(socket.socket(fileno=os.dup(listener.fileno()))) for listener in self.sockets]
+        while self.alive and self.ppid == os.getppid():
+            self.notify()
+            self._check()
+            await asyncio.sleep(_CHECK_SECONDS)
+        self.alive = False
+        for server in servers:
+            server.close()
+        await self._drain()
+        if self.app.batcher is not None:
+            await self.app.batcher.close()
+
+    async def _listen(self, listener: socket.socket) -> asyncio.AbstractServer:
+        if listener.family == socket.AF_UNIX:
+            return await self.loop.create_unix_server(self._connection, sock=listener)
+        return await self.loop.create_server(self._connection, sock=listener)
+
+    def _connection(self) -> Connection:
+        return Connection(self)
+
+    def _check(self) -> None:
+        now = self.loop.time()
+        for connection in list(self.connections):
+            connection.check(now)
+
+    async def _drain(self) -> None:
+        """Lets requests end. Who sends nothing for a while has no answer to lose."""
+        started = self.loop.time()
+        while self.connections and not self._quick:
+            seconds = self.loop.time() - started
+            if seconds >= self.cfg.graceful_timeout:
+                break
+            if seconds >= limits.FAREWELL_SECONDS:
+                for connection in list(self.connections):
+                    connection.close_if_idle()
+            self.notify()
+            self._check()
+            await asyncio.sleep(_CHECK_SECONDS / 5)
+
+    def _stop(self) -> None:
+        self.alive = False
+
+    def _quit(self) -> None:
+        if self.alive:
+            self.cfg.worker_int(self)
+        self.alive = False
+        self._quick = True
+
+    def _abort(self) -> None:
+        self.cfg.worker_abort(self)
+        os._exit(1)

@@ -1,0 +1,113 @@
+"""Failures from within, with each responder: the contract's 500, and no word of what was being handled."""
+
+import json
+import logging
+from collections.abc import Callable
+from typing import Any, NoReturn
+
+import falcon.testing
+import pytest
+
+from sepu.http.app import create_app
+from sepu.http.replies import Reply
+from sepu.http.responder import SEND, CallbackResponder, WaitingResponder
+from sepu.http.service import Service
+from sepu.library.release import load_release
+from sepu.metering import keys
+
+SECRET = keys.new_key("a" * 16)
+
+# Method, target, headers and body; gives the status and the body.
+Ask = Callable[[str, str, dict[str, str], str], tuple[int, bytes]]
+
+
+def _ignore(status: str, headers: list[tuple[str, str]], error: object = None) -> Callable[[bytes], object]:  # noqa: ARG001
+    return bytes
+
+
+class BrokenLedger:
+    """Fails in a way that nobody foresaw, with the worst of messages."""
+
+    def run(self, command: object) -> NoReturn:
+        raise RuntimeError(f"{SECRET} {command}")
+
+    def ready(self) -> bool:
+        return True
+
+
+class BrokenBatcher:
+    """The same, at once or in what it calls back with."""
+
+    def __init__(self, *, at_once: bool) -> None:
+        self._at_once = at_once
+
+    def submit(self, command: object, done: Callable[[Any], None]) -> None:
+        try:
+            BrokenLedger().run(command)
+        except RuntimeError as error:
+            if self._at_once:
+                raise
+            done(error)
+
+    def probe(self, done: Callable[[bool], None]) -> None:
+        done(True)
+
+
+@pytest.fixture(params=["waiting", "at once", "by callback"])
+def ask(request: pytest.FixtureRequest) -> Ask:
+    service = Service.of(load_release())
+    if request.param == "waiting":
+        waiting = create_app(service, WaitingResponder(BrokenLedger(), request_ids=lambda: "the-request-id"))
+        client = falcon.testing.TestClient(waiting)
+
+        def wait(method: str, target: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
+            answer = client.simulate_request(method, target, headers=headers, body=body)
+            assert answer.headers["x-request-id"] == "the-request-id"
+            assert answer.headers["content-type"] == "application/json"
+            return answer.status_code, answer.content
+
+        return wait
+    ledger = BrokenBatcher(at_once=request.param == "at once")
+    app = create_app(service, CallbackResponder(ledger, request_ids=lambda: "the-request-id"))
+
+    def call(method: str, target: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
+        path, _, query = target.partition("?")
+        environ = falcon.testing.create_environ(path, query, method=method, headers=headers, body=body)
+        sent: list[tuple[int, bytes]] = []
+
+        def send(reply: Reply, request_id: str) -> None:
+            sent.append((reply.status, reply.render(request_id)))
+
+        environ[SEND] = send
+        app(environ, _ignore)
+        (answer,) = sent
+        return answer
+
+    return call
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body"),
+    [
+        ("GET", "/v1/library", ""),
+        ("GET", "/v1/usage", ""),
+        ("GET", "/v1/search?q=hong", ""),
+        ("POST", "/v1/match", '{"colors":[{"r":1,"g":2,"b":3}]}'),
+    ],
+)
+def test_an_unforeseen_failure_is_internal_and_keeps_secrets(
+    ask: Ask, caplog: pytest.LogCaptureFixture, method: str, target: str, body: str
+) -> None:
+    headers = {
+        "Authorization": f"Bearer {SECRET}",
+        "Idempotency-Key": "abcdefgh",
+        "Content-Type": "application/json",
+    }
+    with caplog.at_level(logging.DEBUG):
+        status, answer = ask(method, target, headers, body)
+    assert status == 500
+    assert json.loads(answer) == {"error": "internal_error", "requestId": "the-request-id"}
+    assert "the-request-id: RuntimeError" in caplog.text
+    assert "in run" in caplog.text  # where it happened
+    assert SECRET not in caplog.text
+    assert b"sepu_" not in answer
