@@ -19,6 +19,7 @@ from tests.faults.havoc import postmaster, start, stop_at_once
 from tests.faults.proxy import Proxy, proxied, socket_directory
 from tests.serving import WORKERS, Server, serving, why_not
 
+from sepu import limits
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
 from sepu.metering.audit import audit
@@ -182,6 +183,7 @@ Outage = Callable[[Stage], AbstractContextManager[None]]
 def test_requests_are_refused_in_time_and_served_again_at_once(stage: Stage, outage: Outage) -> None:
     assert stage.answers() == GOOD
     with outage(stage):
+        time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
         assert stage.answers() == AWAY
         assert stage.match(next(stage.keys)) == AWAY["match"]  # now surely without a connection that was there
     returned = time.monotonic()
@@ -189,6 +191,7 @@ def test_requests_are_refused_in_time_and_served_again_at_once(stage: Stage, out
     while stage.match(key) != (200, None):
         assert time.monotonic() - returned < BACK_SECONDS
         time.sleep(0.02)
+    time.sleep(limits.PROBE_SECONDS)
     assert stage.answers() == GOOD
     with connect(stage.url) as connection:
         assert audit(connection).differences == ()

@@ -112,6 +112,8 @@ class Batcher:
     def _probe_ended(self, answer: object) -> None:
         self._probed = self._loop.time()
         self._ready = answer is True
+        if not self._ready:
+            self._prober.hang_up()  # perhaps no longer the primary: look for it anew
         asking, self._asking = self._asking, []
         for done in asking:
             done(self._ready)
@@ -260,21 +262,25 @@ class _Dispatcher:
             self._connecting = self._loop.create_task(self._connect())
         return True
 
+    def hang_up(self) -> None:
+        """Ends the session; the next call has another."""
+        if self._session is not None:
+            self._session.close()
+
     async def close(self) -> None:
-        """Ends the session."""
+        """Ends the session for good."""
         self._closed = True
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
-        if self._session is not None:
-            self._session.close()
+        self.hang_up()
 
     def _arrived(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
         self._busy = False
         self._end(calls)
         if isinstance(outcome, Exception):
-            if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction) and self._session is not None:
-                self._session.close()  # no longer the primary
+            if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
+                self.hang_up()  # no longer the primary
             self._settle(calls, outcome)
             self.go()
         else:

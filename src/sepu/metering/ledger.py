@@ -135,4 +135,7 @@ class Ledger:
             report_failure(error, self._observer)
             return False
         self._observer.call_answered(1)
-        return row is not None and migrate.holds_migrations(row)
+        holds = row is not None and migrate.holds_migrations(row)
+        if not holds:
+            self._pool.drain()  # perhaps no longer the primary: look for it anew
+        return holds
