@@ -49,6 +49,23 @@ def test_a_room_imports_only_what_it_may_know(room: str) -> None:
                 assert room in FOREIGN[package], f"{file}: {name}"
 
 
+def test_no_private_name_of_another_package() -> None:
+    """What is not public may change with any release of it. meinheld has no public way to what its worker needs."""
+    for file in set(SOURCE.rglob("*.py")) - {SOURCE / "server" / "meinheld.py"}:
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            match node:
+                case ast.Attribute(value=ast.Name(id="self" | "cls")):
+                    continue
+                case ast.Attribute(attr=name):
+                    private = name.startswith("_") and not name.endswith("__") and ast.unparse(node) != "os._exit"
+                case ast.ImportFrom(module=str(module), names=names):
+                    parts = [*module.split("."), *(imported.name for imported in names)]
+                    private = not module.startswith("sepu") and any(part.startswith("_") for part in parts)
+                case _:
+                    continue
+            assert not private, f"{file}:{node.lineno}: {ast.unparse(node)}"
+
+
 def test_every_room_is_listed() -> None:
     assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} == set(MAY_IMPORT)
 

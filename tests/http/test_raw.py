@@ -10,6 +10,7 @@ import psycopg
 import pytest
 from tests.serving import Server, until_closed
 
+from sepu import limits
 from sepu.metering import accounts
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -108,6 +109,7 @@ BAD, URI, HEAD = (400, "bad_request"), (414, "uri_too_long"), (431, "headers_too
         pytest.param(b"GET /v1/search?q=" + b"a" * 9000 + b" HTTP/1.1\r\n\r\n", URI, id="long-uri"),
         pytest.param(GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", HEAD, id="long-header"),
         pytest.param(GET + b"X: y\r\n" * 101 + b"\r\n", HEAD, id="many-headers"),
+        pytest.param(GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 4000) for n in range(9)) + b"\r\n", HEAD, id="head"),
     ],
 )
 def test_what_is_no_http_is_refused_in_the_contracts_form(
@@ -154,8 +156,17 @@ def uvloop_only(server: Server, reason: str) -> None:
     ("sent", "refused"),
     [
         pytest.param(b"GET /" + b"a" * 40_000, HEAD, id="endless-uri"),
-        pytest.param(GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 4000) for n in range(9)) + b"\r\n", HEAD, id="head"),
         pytest.param(GET + b"X: a\r\n folded\r\n\r\n", BAD, id="folded"),
+        pytest.param(b"GET /v1/library HTTP/1.1\r\n\r\n", BAD, id="no-host"),
+        pytest.param(POST + b"Content-Length: 18446744073709551652\r\n\r\n" + ONE, BAD, id="length-modulo-2^64"),
+        pytest.param(POST + b"Content-Length: 1000000000000000000\r\n\r\n" + ONE, BAD, id="length-of-19-digits"),
+        pytest.param(POST + b"Content-Length: +36\r\n\r\n" + ONE, BAD, id="signed-length"),
+        pytest.param(POST + b"Content-Length: 36\r\nContent-Length: 36\r\n\r\n" + ONE, BAD, id="same-length-twice"),
+        pytest.param(POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", BAD, id="two-codings"),
+        pytest.param(
+            POST.replace(b"1.1", b"1.0") + b"Transfer-Encoding: chunked\r\n\r\n0\r\n\r\n", BAD, id="chunked-1.0"
+        ),
+        pytest.param(CHUNKED + b"1;a\nb\r\nx\r\n0\r\n\r\n", BAD, id="bare-lf-in-an-extension"),
         pytest.param(CHUNKED + b"zz\r\n", BAD, id="chunk-size"),
         pytest.param(CHUNKED + b"1\r\nxyz", BAD, id="chunk-end"),
         pytest.param(CHUNKED + b"1;" + b"a" * 200_000, (413, "payload_too_large"), id="endless-extension"),
@@ -172,6 +183,32 @@ def test_an_expectation_that_nobody_knows(server: Server) -> None:
     needs_no_proxy(server)
     answer = everything(server, GET + b"Expect: tea\r\nConnection: close\r\n\r\n")
     check_refusal(answer, 417, "expectation_failed")
+
+
+def test_the_largest_body_may_come_a_byte_a_chunk(
+    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+) -> None:
+    body = ONE.ljust(limits.BODY_BYTES)
+    framed = chunked(*(body[at : at + 1] for at in range(len(body))))
+    answer = exchange(server, issued, b"Transfer-Encoding: chunked", framed)
+    assert answer.startswith(b"HTTP/1.1 200")
+    assert committed(connection, issued) == 1
+
+
+@pytest.mark.parametrize("length", [b"1000000000", b"999999999999999999", b"9" * 40])
+def test_a_body_far_short_of_its_length_charges_nothing(
+    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection, length: bytes
+) -> None:
+    answer = exchange(server, issued, b"Content-Length: " + length, ONE, gone=True)
+    assert not answer.startswith(b"HTTP/1.1 200")
+    assert committed(connection, issued) == 0
+
+
+def test_a_header_moves_no_path(server: Server, issued: accounts.IssuedKey) -> None:
+    needs_no_proxy(server)
+    head = b"GET %b HTTP/1.1\r\nHost: sepu\r\nSCRIPT_NAME: /x\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
+    for target, status in ((b"/v1/usage", 200), (b"/x/v1/usage", 404)):
+        assert parsed(everything(server, head % (target, issued.api_key.encode())))[0] == status
 
 
 def test_absolute_targets_name_the_same_resource(server: Server, issued: accounts.IssuedKey) -> None:

@@ -24,7 +24,6 @@ from sepu.operations.search import Searcher, parse_search
 T = TypeVar("T")
 
 _BEARER = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
-_LENGTH = re.compile(r"[0-9]{1,9}", re.ASCII)
 _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 
@@ -183,8 +182,9 @@ def _match_input(head: Head, body: bytes) -> MatchInput:
 
 
 def _declared_length(head: Head) -> int:
-    length = head.get_header("Content-Length") or ""
-    return int(length) if _LENGTH.fullmatch(length) else 0
+    """Gives the Content-Length; one that cannot be read is longer than any body."""
+    length = head.get_header("Content-Length") or "0"
+    return int(length) if length.isdecimal() and len(length) <= limits.LENGTH_DIGITS else limits.BODY_BYTES + 1
 
 
 class SearchEndpoint(Endpoint):

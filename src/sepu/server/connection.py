@@ -35,12 +35,15 @@ _SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSF
 class Owner(Protocol):
     """The worker that serves connections."""
 
-    wsgi: App
     loop: asyncio.AbstractEventLoop
     observer: RequestObserver
     connections: "set[Connection]"
     buffer: memoryview  # what is read, until it is parsed
     alive: bool
+
+    @property
+    def wsgi(self) -> App:
+        """The application; it answers by `environ[SEND]`."""
 
     def served(self) -> None:
         """Counts a request."""

@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.http.errors import LimitRequestHeaders
+from gunicorn.http.message import Request
 from gunicorn.workers.base import Worker as GunicornWorker
 
 from sepu import limits
@@ -94,6 +96,8 @@ class Server(BaseApplication):
             "limit_request_line": limits.LINE_BYTES,
             "limit_request_field_size": limits.LINE_BYTES,
             "limit_request_fields": limits.HEADERS,
+            "forwarded_allow_ips": "",  # nobody sets SCRIPT_NAME or the scheme by a header
+            "pre_request": _bound_head,
             "timeout": limits.HEARTBEAT_SECONDS,
             "graceful_timeout": limits.GRACEFUL_SECONDS,
             "umask": 0o117,  # of the Unix socket: for our user and group, where the proxy belongs
@@ -141,6 +145,12 @@ class Server(BaseApplication):
 
     def _after_exit(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._blocks.give_back(self._block_of.pop(worker.age))
+
+
+def _bound_head(_worker: object, request: Request) -> None:
+    """Refuses what gunicorn's limits on lines and their number let through."""
+    if sum(len(name) + len(value) for name, value in request.headers) > limits.HEAD_BYTES:
+        raise LimitRequestHeaders("the head is too large")
 
 
 def _default_signals() -> None:

@@ -1,0 +1,155 @@
+"""Accounts side by side on one worker: what one does delays itself, and is told to nobody else."""
+
+import json
+import selectors
+import socket
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
+
+import psycopg
+import pytest
+from tests.observing import samples
+from tests.serving import Response, Server, free_port, serving
+
+from sepu import limits
+from sepu.cli.database import connect
+from sepu.metering import accounts
+
+CROWD = 300
+BODY = b'{"colors":[{"r":200,"g":60,"b":35}]}'
+MATCH = (
+    b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nAuthorization: Bearer %b\r\n"
+    b"Idempotency-Key: fair-%b-%d\r\nContent-Length: %d\r\n\r\n%b"
+)
+USAGE = b"GET /v1/usage HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\n\r\n"
+
+
+def match(issued: accounts.IssuedKey, number: int) -> bytes:
+    return MATCH % (issued.api_key.encode(), issued.account_id.encode(), number, len(BODY), BODY)
+
+
+def charge(server: Server, issued: accounts.IssuedKey, number: int) -> Response:
+    headers = {
+        "Authorization": f"Bearer {issued.api_key}",
+        "Idempotency-Key": f"beside-{number:04}",
+        "Content-Type": "application/json",
+    }
+    return server.request("POST", "/v1/match", headers, BODY, keep=True)
+
+
+@pytest.fixture(scope="module")
+def server(service_url: str) -> Iterator[Server]:
+    options = ["--metrics-bind", f"127.0.0.1:{free_port()}"]
+    with serving("uvloop", service_url, workers=1, options=options) as running:
+        yield running
+
+
+@pytest.fixture
+def rich(connection: psycopg.Connection) -> accounts.IssuedKey:
+    accounts.set_plan(connection, "rich", match_limit=10**6, search_limit=10**6, requests_per_minute=10**6)
+    return accounts.create_account(connection, "rich")
+
+
+class Crowd:
+    """Many connections, with a request on each."""
+
+    def __init__(self, server: Server, requests: Sequence[bytes], stack: ExitStack) -> None:
+        self._waiting = stack.enter_context(selectors.DefaultSelector())
+        for request in requests:
+            raw = stack.enter_context(server.socket())
+            raw.sendall(request)
+            self._waiting.register(raw, selectors.EVENT_READ)
+
+    def answers(self, seconds: float) -> Counter[str]:
+        """The error codes, or `200`, of what comes in time."""
+        found: Counter[str] = Counter()
+        deadline = time.monotonic() + seconds
+        while self._waiting.get_map() and time.monotonic() < deadline:
+            for key, _ in self._waiting.select(0.1):
+                raw = key.fileobj
+                assert isinstance(raw, socket.socket)
+                self._waiting.unregister(raw)
+                head, _, body = raw.recv(65536).partition(b"\r\n\r\n")
+                found["200" if head.startswith(b"HTTP/1.1 200") else json.loads(body)["error"]] += 1
+        return found
+
+
+def test_the_excess_of_a_limited_account_is_429(
+    server: Server, connection: psycopg.Connection, rich: accounts.IssuedKey
+) -> None:
+    accounts.set_plan(connection, "tight", match_limit=10**6, search_limit=10**6, requests_per_minute=5)
+    tight = accounts.create_account(connection, "tight")
+    with ExitStack() as stack:
+        requests = [match(tight, n) if n % 2 else USAGE % tight.api_key.encode() for n in range(CROWD)]
+        crowd = Crowd(server, requests, stack)
+        assert charge(server, rich, 1).status == 200
+        assert crowd.answers(20) == {"200": 5, "rate_limited": CROWD - 5}
+
+
+def test_a_refused_account_learns_of_its_key_at_once(
+    server: Server, connection: psycopg.Connection, rich: accounts.IssuedKey
+) -> None:
+    """What is known of an account over its limit is no answer to its next request."""
+    accounts.set_plan(connection, "once", match_limit=10, search_limit=10, requests_per_minute=1)
+    once = accounts.create_account(connection, "once")
+    assert charge(server, once, 1).status == 200
+    assert charge(server, once, 2).error == "rate_limited"
+    accounts.revoke_key(connection, once.key_id)
+    assert charge(server, once, 3).error == "unauthorized"
+    assert charge(server, rich, 1).status == 200
+
+
+def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
+    server: Server, database_url: str, connection: psycopg.Connection, rich: accounts.IssuedKey
+) -> None:
+    stuck = accounts.create_account(connection, "rich")
+    assert charge(server, stuck, 1).status == 200
+    with ExitStack() as stack:
+        holder = stack.enter_context(connect(database_url))
+        holder.autocommit = False
+        holder.execute("select from sepu.usage where account_id = %s for update", [stuck.account_id])
+        crowd = Crowd(server, [match(stuck, n) for n in range(48)], stack)
+        took = []
+        for number in range(20):
+            started = time.monotonic()
+            assert charge(server, rich, number).status == 200
+            took.append(time.monotonic() - started)
+        # The first may wait for a batch with the other, which gives up after BATCH_LOCK_SECONDS.
+        assert sorted(took)[-3] < limits.BATCH_LOCK_SECONDS
+        assert set(crowd.answers(10)) == {"usage_commit_failed"}
+        holder.rollback()
+    assert charge(server, stuck, 1).headers["idempotency-replayed"] == "true"
+
+
+def test_what_waits_too_long_is_told_in_time(
+    server: Server, database_url: str, connection: psycopg.Connection, rich: accounts.IssuedKey
+) -> None:
+    with ExitStack() as stack:
+        holder = stack.enter_context(connect(database_url))
+        holder.autocommit = False
+        holder.execute("lock table sepu.api_key in access exclusive mode")
+        crowd = Crowd(server, [match(rich, n) for n in range(CROWD)], stack)
+        answers = crowd.answers(8)
+        assert answers == {"usage_commit_failed": CROWD}
+        holder.rollback()
+    assert charge(server, rich, CROWD).status == 200
+    ((charged,),) = connection.execute(
+        "select committed from sepu.usage where account_id = %s", [rich.account_id]
+    ).fetchall()
+    assert charged == 1
+
+
+def test_probes_ask_the_database_once_a_second(server: Server) -> None:
+    arguments = server.process.args
+    assert isinstance(arguments, list)
+    metrics = str(arguments[-1])
+
+    def calls() -> float:
+        return samples(metrics)["sepu_ledger_call_commands_count", ()]
+
+    before, started = calls(), time.monotonic()
+    for _ in range(CROWD):
+        assert server.request("GET", "/readyz", keep=True).status == 200
+    assert calls() - before <= 2 + (time.monotonic() - started) / limits.PROBE_SECONDS
