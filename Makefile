@@ -30,8 +30,9 @@
 # make workflows           lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
+# make prove-match         compare the text of matches with Python's, for each of them and each tie of rounding
 
-.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
+.PHONY: build meinheld serve test lint types advisories lock release prove-grid prove-match clean
 .PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer test-citus sanitize bench-peers load profile startup docs pictures
 .PHONY: sdist wheel check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
@@ -231,6 +232,9 @@ release: build
 
 prove-grid: build
 	$(BIN)/python -m tests.core.prove_grid
+
+prove-match: build
+	$(BIN)/python -m tests.operations.prove
 
 # Built on the oldest Python that we support; the server's lock holds what was tested there.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate

@@ -7,7 +7,7 @@ from setuptools import Extension, setup
 LIMITED_API = "0x030B0000"
 
 CORE = ["palette", "names"]
-HEADERS = ["cext/ciede2000.h", "cext/ciede2000_block.h", "cext/grid.pxi"]
+HEADERS = ["cext/ciede2000.h", "cext/ciede2000_block.h", "cext/grid.pxi", "cext/text.pxi"]
 
 # Every operation rounds on its own, or the paths of ciede2000.h differ. Nothing reads errno or the floating-point
 # flags, and minding them keeps square roots and conditions out of vector instructions.
