@@ -30,8 +30,9 @@
 # make workflows           lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
+# make prove-match         compare the text of matches with Python's, for each of them and each tie of rounding
 
-.PHONY: build meinheld serve test lint types advisories lock release prove-grid clean
+.PHONY: build serving mended meinheld serve test lint types advisories lock release prove-grid prove-match clean
 .PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer test-citus sanitize bench-peers load profile startup docs pictures
 .PHONY: sdist wheel check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
@@ -40,16 +41,46 @@
 PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
-PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+# To bytecode pip compiles everything, for longer than it takes to install. Serving compiles only what it imports.
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
+PROGRESS := $(shell test -t 2 && echo --verbose)
 
-build: .venv/ready
+# Each stage is a file in .venv, made when the stage is whole. One make at a time installs, where there is flock.
+INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-directory --silent -j2
 
-.venv/ready: requirements/dev.txt setup.py pyproject.toml client/pyproject.toml $(wildcard cext/*)
-	@sh requirements/check $(PYTHON)
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) --require-hashes -r requirements/dev.txt
-	$(PIP) --no-deps --no-build-isolation --editable . --editable client
-	@touch $@
+build:
+	$(INSTALL) .venv/tools
+
+serving:
+	$(INSTALL) .venv/packages .venv/core
+
+.venv/python:
+	sh requirements/check $(PYTHON)
+	echo "sepu: making a Python environment in .venv (some 5 seconds)"
+	$(PYTHON) -m venv --clear .venv
+	touch $@
+
+# pip writes INSTALLER last; what it left without, when it was interrupted, it would take for installed.
+mended: .venv/python
+	for package in .venv/lib/*/site-packages/*.dist-info; do test -f $$package/INSTALLER || rm -rf $$package; done
+
+.venv/packages: requirements/embedded.txt | mended
+	echo "sepu: installing the packages that serving needs (190 MB, some 20 seconds)"
+	$(PIP) $(PROGRESS) --require-hashes -r $<
+	touch $@
+
+.venv/core: requirements/build.txt setup.py pyproject.toml $(wildcard cext/*) | mended
+	echo "sepu: compiling the core (some 20 seconds)"
+	$(PIP) --require-hashes -r $<
+	$(PIP) --no-deps --no-build-isolation --editable .
+	touch $@
+
+.venv/tools: requirements/dev.txt client/pyproject.toml | .venv/packages .venv/core
+	echo "sepu: installing the tools of development (240 MB more, some 30 seconds)"
+	$(PIP) $(PROGRESS) --require-hashes -r $<
+	$(PIP) --no-deps --no-build-isolation --editable client
+	$(BIN)/python -m compileall -qq -j 2 .venv/lib || true
+	touch $@
 
 meinheld: .venv/meinheld-ready
 
@@ -59,7 +90,7 @@ meinheld: .venv/meinheld-ready
 # Setting CFLAGS drops Python's, hence the others; pip's cache does not tell flags apart, so it is not used.
 MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isolation --use-pep517
 
-.venv/meinheld-ready: requirements/meinheld.txt | .venv/ready
+.venv/meinheld-ready: requirements/meinheld.txt | build
 	@if ! $(BIN)/python -c 'import sys; sys.exit((sys.platform, sys.implementation.name, *sys.version_info[:2]) \
 			not in {("linux", "cpython", 3, 11), ("linux", "cpython", 3, 12)})'; then \
 		echo "meinheld skipped: it works on Linux with CPython 3.11 and 3.12 only"; \
@@ -71,7 +102,7 @@ MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isol
 		echo "meinheld skipped: it did not build, .venv/meinheld.log says why"; \
 	else touch $@; fi
 
-serve: build
+serve: serving
 	@$(BIN)/sepu serve --port $(PORT)
 
 # Two files at a time: most tests wait, for clocks, disks and processes.
@@ -146,7 +177,7 @@ bench-gate-proof: build
 	@$(BIN)/python -m bench.gate prove
 
 # Beside .venv, which stays as it was tested.
-build/peers/ready: requirements/bench.txt | .venv/ready
+build/peers/ready: requirements/bench.txt | build
 	rm -rf build/peers
 	$(PIP) --require-hashes --no-warn-script-location --target build/peers -r $<
 	@touch $@
@@ -226,11 +257,14 @@ lint-workflows: build/workflows/ready
 workflows: lint-workflows build
 	@$(BIN)/python -m tests.workflows $(JOBS)
 
-release: build
+release: serving
 	$(BIN)/python -m sepu.library.build data/facts data/release
 
 prove-grid: build
 	$(BIN)/python -m tests.core.prove_grid
+
+prove-match: build
+	$(BIN)/python -m tests.operations.prove
 
 # Built on the oldest Python that we support; the server's lock holds what was tested there.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate

@@ -1,13 +1,16 @@
 """Compiles the core. Everything that is not about the compiler lives in pyproject.toml."""
 
+import re
+
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 # One wheel serves CPython 3.11 and later.
 LIMITED_API = "0x030B0000"
 
 CORE = ["palette", "names"]
-HEADERS = ["cext/ciede2000.h", "cext/ciede2000_block.h", "cext/grid.pxi"]
+HEADERS = ["cext/ciede2000.h", "cext/ciede2000_block.h", "cext/grid.pxi", "cext/text.pxi"]
 
 # Every operation rounds on its own, or the paths of ciede2000.h differ. Nothing reads errno or the floating-point
 # flags, and minding them keeps square roots and conditions out of vector instructions.
@@ -26,6 +29,13 @@ extensions = [
     for name in CORE
 ]
 
+
+class BuildExtension(build_ext):
+    def get_ext_filename(self, fullname: str) -> str:
+        # CPython 3.15 adds the platform to .abi3, and no older one would find that.
+        return re.sub(r"\.abi3-[^.]+", ".abi3", super().get_ext_filename(fullname))  # type: ignore[no-untyped-call]
+
+
 ROOMS = ["cli", "http", "library", "metering", "operations", "server"]
 
 setup(
@@ -38,6 +48,7 @@ setup(
         "sepu.library": ["release/*.json", "release/*.bin"],
         "sepu.metering": ["sql/*.sql", "sql/migrations/*.sql", "sql/statements/*.sql"],
     },
+    cmdclass={"build_ext": BuildExtension},
     ext_modules=cythonize(extensions, language_level=3, build_dir="build"),
     options={"bdist_wheel": {"py_limited_api": "cp311"}},
 )

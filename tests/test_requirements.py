@@ -63,3 +63,13 @@ def test_a_python_that_lacks_something(tmp_path: Path, failing: str, reason: str
     done = check(fake_python(tmp_path, failing), os.environ["PATH"])
     assert done.returncode == 1
     assert reason in done.stderr
+
+
+@pytest.mark.parametrize("stage", ["build", "embedded"])
+def test_the_tools_of_development_replace_nothing_that_serving_installed(stage: str) -> None:
+    def pins(name: str) -> set[str]:
+        lines = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8").splitlines()
+        return {line.rstrip(" \\").partition(" ;")[0] for line in lines if "==" in line.partition(";")[0]}
+
+    assert pins(stage)
+    assert pins(stage) <= pins("dev")

@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import re
 import shlex
 import signal
@@ -9,14 +10,16 @@ import socket
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 from tests.serving import SEPU, START_SECONDS, free_port
 
 from sepu.cli.database import connect
+from sepu.metering.migrate import migrate
 from sepu.server.embedded import embedded_postgres
 
 
@@ -26,30 +29,41 @@ def state_dir() -> Iterator[Path]:
         yield Path(directory) / "state"
 
 
-def start(state_dir: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
+def start(
+    state_dir: Path,
+    *arguments: str,
+    stdout: int | IO[bytes] | None = None,
+    program: str = '"$@"',
+    environment: Mapping[str, str] | None = None,
+) -> tuple[subprocess.Popen[bytes], str]:
     """Starts it in a process group of its own, as a shell would, and waits until it listens."""
     log = state_dir.with_suffix(".log")
-    environment = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
+    inherited = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
     with log.open("w") as output:
         process = subprocess.Popen(
-            [SEPU, "serve", "--state-dir", str(state_dir), *arguments],
-            env=environment,
-            stdout=output,
-            stderr=subprocess.STDOUT,
+            ["/bin/sh", "-c", f"exec {program}", "sh", SEPU, "serve", "--state-dir", str(state_dir), *arguments],
+            env={**inherited, **(environment or {})},
+            stdout=output if stdout is None else stdout,
+            stderr=output,
             start_new_session=True,
         )
+    return process, await_listening(log, process)
+
+
+def await_listening(log: Path, process: subprocess.Popen[bytes]) -> str:
+    """What it printed until it listens."""
     deadline = time.monotonic() + START_SECONDS
     while "Listening at" not in log.read_text():
         assert time.monotonic() < deadline, log.read_text()
         assert process.poll() is None, log.read_text()
         time.sleep(0.05)
-    return process, log.read_text()
+    return log.read_text()
 
 
 @contextmanager
-def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
+def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT, **how: Any) -> Iterator[str]:
     """Runs it, yields what it printed, and stops it as a person would."""
-    process, printed = start(state_dir, *arguments)
+    process, printed = start(state_dir, *arguments, **how)
     try:
         yield printed
     finally:
@@ -60,15 +74,28 @@ def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT
 
 
 def curls(printed: str) -> list[str]:
-    return re.findall(r"^ +(curl .*)$", printed, re.MULTILINE)
+    """The curl lines, as they work in a shell into which the line before them was pasted."""
+    return [
+        f"{key}; {curl}"
+        for key in re.findall(r"^ +(KEY=.*)$", printed, re.MULTILINE)
+        for curl in re.findall(r"^ +(curl .*)$", printed, re.MULTILINE)
+    ]
 
 
 def answer(curl: str) -> tuple[int, dict[str, object]]:
     done = subprocess.run(
-        [*shlex.split(curl), "-s", "-w", "\n%{http_code}"], capture_output=True, text=True, check=True, timeout=30
+        curl + r" -s -w '\n%{http_code}'", shell=True, capture_output=True, text=True, check=True, timeout=30
     )
     body, status = done.stdout.rsplit("\n", 1)
     return int(status), json.loads(body)
+
+
+def pasted(line: str) -> str:
+    return subprocess.run(line, shell=True, cwd="/", capture_output=True, text=True, check=True, timeout=60).stdout
+
+
+def account_count(state_dir: Path) -> int:
+    return len(pasted(f"{SEPU} account list --json --state-dir {shlex.quote(str(state_dir))}").splitlines())
 
 
 @pytest.mark.parametrize("where", ["tcp", "unix"])
@@ -102,6 +129,9 @@ def test_the_first_start_prints_a_key_and_curls_that_work_as_pasted(state_dir: P
     with serve(state_dir, *arguments, stop=signal.SIGTERM) as printed_again:
         assert api_key not in printed_again
         assert curls(printed_again) == []
+        (line,) = re.findall(r"^ +(/.* key issue .*)$", printed_again, re.MULTILINE)
+        (another,) = re.findall(r"sepu_[a-z2-7_]+", pasted(line))
+        assert answer(curls(printed)[1].replace(api_key, another))[1]["accountId"] == account_id
         assert answer(curls(printed)[1])[1]["usage"][0]["committed"] == 1  # type: ignore[index]
 
 
@@ -171,3 +201,118 @@ def test_killed_hard_it_starts_again_with_everything_charged(state_dir: Path) ->
         assert answer(usage)[1]["usage"][0]["committed"] == 1  # type: ignore[index]
         assert answer(match)[0] == 200
         assert answer(usage)[1]["usage"][0]["committed"] == 1  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}],
+    ids=lambda environment: "-".join(environment.values()),
+)
+def test_a_terminal_of_few_characters_is_greeted_as_any_other(environment: dict[str, str]) -> None:
+    with tempfile.TemporaryDirectory(prefix="sepu-桃 ") as directory:
+        state_dir = Path(directory) / "state"
+        arguments = ("--bind", f"unix:{directory}/http", "--worker", "gthread", "--workers", "1")
+        with serve(state_dir, *arguments, environment=environment) as printed:
+            assert re.search(r"^  KEY=sepu_[a-z2-7_]+$", printed, re.MULTILINE)
+            assert printed.count("  curl ") == 4
+        assert account_count(state_dir) == 1
+
+
+UNSHOWN = {
+    "closed": ('"$@" >&-', "Bad file descriptor"),
+    "full": ('"$@" >/dev/full', "No space left on device"),
+}
+
+
+@pytest.mark.parametrize("output", [*UNSHOWN, "pipe"])
+def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path, output: str) -> None:
+    port = str(free_port())
+    with ExitStack() as stack:
+        if output == "pipe":
+            read, write = os.pipe()
+            os.close(read)
+            stack.callback(os.close, write)
+            how: dict[str, Any] = {"stdout": write}
+            reason = "Broken pipe"
+        else:
+            program, reason = UNSHOWN[output]
+            how = {"program": program}
+        with serve(state_dir, "--port", port, "--workers", "1", "--log-format", "text", **how) as printed:
+            assert f"the key of a demo account could not be shown ({reason})" in printed
+            assert "sepu_" not in printed
+            assert account_count(state_dir) == 0
+            with socket.create_connection(("127.0.0.1", int(port))):
+                pass
+
+    with serve(state_dir, "--port", port, "--workers", "1") as printed:
+        assert [answer(curl)[0] for curl in curls(printed)] == [200] * 4
+        assert account_count(state_dir) == 1
+
+
+def test_the_command_of_the_warning_makes_an_account(state_dir: Path) -> None:
+    arguments = ("--port", str(free_port()), "--workers", "1", "--log-format", "text")
+    with serve(state_dir, *arguments, program='"$@" >&-') as printed:
+        (line,) = re.findall(r"or make one: (.*)$", printed, re.MULTILINE)
+        assert "apiKey" in pasted(line)
+    with serve(state_dir, *arguments, program='"$@" >&-') as printed:
+        assert "demo account" not in printed
+        assert account_count(state_dir) == 1
+
+
+def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
+    with embedded_postgres(state_dir) as url, connect(url) as connection:
+        migrate(connection)
+        connection.execute(
+            "create function public.refuse() returns trigger language plpgsql as $$begin raise 'refused'; end$$;"
+            "create constraint trigger refuse after insert on sepu.account deferrable initially deferred "
+            "for each row execute function public.refuse()"
+        )
+    done = subprocess.run(
+        [SEPU, "serve", "--port", str(free_port()), "--state-dir", str(state_dir)],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert "KEY=sepu_" in done.stdout
+    assert done.stderr == "sepu: the database refused: refused; the key above may be of no use, so start again\n"
+    assert account_count(state_dir) == 0
+
+
+def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
+    with ExitStack() as stack:
+        logs = [state_dir.with_name(f"log{number}") for number in range(3)]
+        processes = []
+        for log in logs:
+            output = stack.enter_context(log.open("wb"))
+            processes.append(
+                subprocess.Popen(
+                    [SEPU, "serve", "--port", str(free_port()), "--workers", "1", "--state-dir", str(state_dir)],
+                    stdout=output,
+                    stderr=output,
+                    start_new_session=True,
+                )
+            )
+        try:
+            for log, process in zip(logs, processes, strict=True):
+                await_listening(log, process)
+            assert account_count(state_dir) == 1
+            printed = [log.read_text() for log in logs]
+            assert sum("KEY=" in each for each in printed) == 1
+            told = [each for each in printed if "is making the demo account" in each or " key issue " in each]
+            assert len(told) == len(logs) - 1
+        finally:
+            for process in processes:
+                os.killpg(process.pid, signal.SIGTERM)
+            assert [process.wait(40) for process in processes] == [0] * len(processes)
+
+
+@pytest.mark.parametrize(("environment", "colour"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["colour", "none"])
+def test_a_terminal_gets_colour(state_dir: Path, environment: dict[str, str], colour: bool) -> None:
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb"):
+        with serve(state_dir, "--port", str(free_port()), "--workers", "1", stdout=theirs, environment=environment):
+            printed = os.read(ours, 65536)
+        assert b"KEY=sepu_" in printed
+        assert (b"\x1b[" in printed) == colour

@@ -59,7 +59,7 @@ def test_create_account(connection: psycopg.Connection) -> None:
     assert found is not None
     assert found.account_id == issued.account_id == keys.account_of(issued.key_id)
     assert issued.expires_at is None
-    assert accounts.has_accounts(connection)
+    assert accounts.oldest_account(connection) is not None
     shown = accounts.show_usage(connection, issued.account_id)
     assert (shown.account_id, shown.status, shown.plan_id) == (issued.account_id, "active", "standard")
 
@@ -72,11 +72,16 @@ def test_create_account_needs_a_plan(connection: psycopg.Connection) -> None:
     assert connection.execute(count).fetchone() == before
 
 
-def test_has_accounts_of_an_empty_database(connection: psycopg.Connection) -> None:
+def test_oldest_account(connection: psycopg.Connection) -> None:
     with connection.transaction(force_rollback=True):
         connection.execute("truncate sepu.receipt, sepu.api_key, sepu.usage, sepu.account")
-        assert not accounts.has_accounts(connection)
-    assert isinstance(accounts.has_accounts(connection), bool)
+        assert accounts.oldest_account(connection) is None
+        first, second = (accounts.create_account(connection, "standard").account_id for _ in range(2))
+        for account_id, created_at in ((first, "2026-02-01Z"), (second, "2026-01-01Z")):
+            connection.execute(
+                "update sepu.account set created_at = %s where account_id = %s", (created_at, account_id)
+            )
+        assert accounts.oldest_account(connection) == second
 
 
 def test_suspension_and_reactivation(connection: psycopg.Connection, customer: "Customer") -> None:

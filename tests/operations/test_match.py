@@ -1,13 +1,16 @@
 """Parsing and fingerprints; what the HTTP contract table already runs end to end is not repeated here."""
 
 import json
-import math
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.operations.reference import Reference, matcher_of
 
+from sepu._palette import Palette
+from sepu.library.release import load_release
 from sepu.operations.errors import InputError
 from sepu.operations.match import Matcher, MatchInput, parse_match
 
@@ -80,16 +83,26 @@ def test_minus_zero_is_zero() -> None:
     assert MatchInput(((-0.0, 0, 0),), 1).fingerprint() == MatchInput(((0, 0, 0),), 1).fingerprint()
 
 
-class TwoColors:
-    """The nearest colours of a palette of two: the protocol's smallest real case."""
+RELEASE = load_release()
+MATCHER = matcher_of(RELEASE)
+REFERENCE = Reference(RELEASE)
 
-    def nearest(self, r: float, g: float, b: float, k: int) -> list[tuple[int, float]]:
-        distances = [(0, math.dist((r, g, b), (0, 0, 0))), (1, math.dist((r, g, b), (255, 255, 255)))]
-        return sorted(distances, key=lambda pair: pair[1])[:k]
+
+@given(colors, st.integers(1, 3))
+def test_the_answer_equals_the_reference(values: list[tuple[float, float, float]], top: int) -> None:
+    request = MatchInput(tuple(values), top)
+    assert MATCHER.answer(request) == REFERENCE.answer(request)
+
+
+def test_the_answers_to_thousands_of_8_bit_colors_equal_the_reference() -> None:
+    rgb = np.random.default_rng(8).integers(0, 256, (10_000, 3)).tolist()
+    request = MatchInput(tuple((r, g, b) for r, g, b in rgb), 3)
+    assert MATCHER.answer(request) == REFERENCE.answer(request)
 
 
 def test_the_answer_holds_records_distances_and_the_input_as_sent() -> None:
-    matcher = Matcher(TwoColors(), [b'{"slug":"black"}', b'{"slug":"white"}'], "1.2.3")
+    palette = Palette([(0, 0, 0), (255, 255, 255)])
+    matcher = Matcher(palette, [b'{"slug":"black"}', b'{"slug":"white"}'], "1.2.3")
     answer = matcher.answer(MatchInput(((0, 0, 1.23456), (255, 255.0, 255)), 2))
     assert msgspec.json.decode(answer) == {
         "datasetVersion": "1.2.3",
@@ -97,15 +110,15 @@ def test_the_answer_holds_records_distances_and_the_input_as_sent() -> None:
             {
                 "input": {"r": 0, "g": 0, "b": 1.23456},
                 "matches": [
-                    {"slug": "black", "deltaE": 1.2346, "similarity": 0.9877},
-                    {"slug": "white", "deltaE": 440.9613, "similarity": 0.0},
+                    {"slug": "black", "deltaE": 0.5274, "similarity": 0.9947},
+                    {"slug": "white", "deltaE": 99.9769, "similarity": 0.0002},
                 ],
             },
             {
                 "input": {"r": 255, "g": 255.0, "b": 255},
                 "matches": [
                     {"slug": "white", "deltaE": 0.0, "similarity": 1.0},
-                    {"slug": "black", "deltaE": 441.673, "similarity": 0.0},
+                    {"slug": "black", "deltaE": 100.0, "similarity": 0.0},
                 ],
             },
         ],

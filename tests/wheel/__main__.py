@@ -11,6 +11,7 @@ from tempfile import TemporaryDirectory
 
 import click
 from tests.wheel import build
+from tests.wheel.availability import availability
 from tests.wheel.check import check
 from tests.wheel.contents import CLIENT, SEPU, Distribution
 from tests.wheel.tryout import pythons, tryout
@@ -28,7 +29,7 @@ def make_wheel(distribution: Distribution) -> bool:
         return False
     [sdist] = distribution.dist.iterdir()
     wheel = build.wheel(sdist, distribution.dist)
-    if not check(distribution, [wheel]):
+    if not (check(distribution, [wheel]) and availability(distribution)):
         return False
     for version, python in pythons().items():
         click.echo(f"\n{wheel.name} with CPython {version}")

@@ -50,8 +50,8 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def _ask(hook: str, source: Path, target: Path, variables: dict[str, str]) -> Path:
-    """Asks setuptools, in `source`, for what a PEP 517 hook builds."""
-    script = f"import sys; from setuptools import build_meta; build_meta.{hook}(sys.argv[1])"
+    """Asks the backend, in `source`, for what a PEP 517 hook builds."""
+    script = f"import sys, build_backend; build_backend.{hook}(sys.argv[1])"
     done = subprocess.run(
         [sys.executable, "-c", script, str(target)],
         cwd=source,

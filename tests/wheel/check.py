@@ -1,11 +1,17 @@
 """Checks distributions, whoever built them: what they hold, how they read, and what they ask of a system."""
 
+import json
+import re
 import subprocess
 import sys
 from collections.abc import Iterable
+from email import message_from_bytes
 from pathlib import Path
+from zipfile import ZipFile
 
 import click
+from cyclonedx.schema import SchemaVersion
+from cyclonedx.validation.json import JsonStrictValidator
 from tests.wheel.contents import Distribution, pure
 
 BIN = Path(sys.executable).parent
@@ -25,12 +31,37 @@ def tools(file: Path) -> list[list[str]]:
     return [metadata, contents, abi, *([system] if "linux" in file.name else [])]
 
 
+def sbom(wheel: Path) -> list[str]:
+    """What is wrong with a wheel's SBOM: against the schema of CycloneDX, and against the wheel's metadata."""
+    with ZipFile(wheel) as held:
+        [path] = [name for name in held.namelist() if re.search(r"\.dist-info/sboms/[\w-]+\.cdx\.json$", name)]
+        [metadata] = [message_from_bytes(held.read(name)) for name in held.namelist() if name.endswith("/METADATA")]
+        text = held.read(path).decode("utf-8")
+    if invalid := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
+        return [f"{path}: {invalid}"]
+    bom = json.loads(text)
+    asked = metadata.get_all("Requires-Dist", [])
+    about = bom["metadata"]["component"]
+    [licence] = about["licenses"]
+    pairs = {
+        "Name": ([about["name"]], [metadata["Name"]]),
+        "Version": ([about["version"]], [metadata["Version"]]),
+        "License-Expression": ([licence["license"]["id"]], [metadata["License-Expression"]]),
+        "Requires-Dist": (
+            sorted(entry["value"] for component in bom["components"] for entry in component["properties"]),
+            sorted(line for line in asked if not line.startswith(f"{about['name']}[")),
+        ),
+    }
+    return [f"{path}: {name} is {said}, in METADATA {meant}" for name, (said, meant) in pairs.items() if said != meant]
+
+
 def check(distribution: Distribution, files: Iterable[Path]) -> bool:
     """Says what is wrong, and whether nothing is."""
     good = True
     for file in files:
         click.echo(f"\n{file.name}: {file.stat().st_size:,} bytes")
-        for line in (wrong := distribution.differences(file)):
+        wrong = distribution.differences(file) or (sbom(file) if file.suffix == ".whl" else [])
+        for line in wrong:
             click.echo(f"  {line}")
         good &= not wrong
         for command in tools(file):

@@ -4,6 +4,7 @@ import tarfile
 import tomllib
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from zipfile import ZipFile
 
 HERE = Path(__file__).parent
@@ -25,8 +26,19 @@ class Distribution:
     @property
     def version(self) -> str:
         """Its version."""
-        found = tomllib.loads((self.root / "pyproject.toml").read_text("utf-8"))["project"]["version"]
+        found = self._project["version"]
         assert isinstance(found, str)
+        return found
+
+    @property
+    def pythons(self) -> list[str]:
+        """The CPythons that it supports: those of its classifiers."""
+        prefix = "Programming Language :: Python :: "
+        return [line.removeprefix(prefix) for line in self._project["classifiers"] if line.startswith(f"{prefix}3.")]
+
+    @property
+    def _project(self) -> dict[str, Any]:
+        found: dict[str, Any] = tomllib.loads((self.root / "pyproject.toml").read_text("utf-8"))["project"]
         return found
 
     def listed(self, kind: str) -> set[str]:

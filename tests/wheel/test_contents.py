@@ -1,5 +1,6 @@
 """What would be published, without compiling it: `make wheel` builds, checks and tries the real one."""
 
+import json
 import re
 import subprocess
 import sys
@@ -66,6 +67,44 @@ def test_the_wheel_would_hold_what_is_listed(sdist: Path, tmp_path: Path) -> Non
     assert done.returncode == 0, done.stderr
     packed = {str(path.relative_to(tmp_path / "lib")) for path in files(tmp_path / "lib")}
     assert packed | COMPILED == {name for name in SEPU.listed("wheel") if ".dist-info/" not in name}
+
+
+def sbom(source: Path, target: Path) -> bytes:
+    """What the backend in `source` says of the wheel that it would build."""
+    script = "import sys, build_backend; build_backend.prepare_metadata_for_build_wheel(sys.argv[1])"
+    target.mkdir()
+    done = subprocess.run(
+        [sys.executable, "-c", script, str(target)],
+        cwd=source,
+        env=build.environment(target),
+        capture_output=True,
+        check=False,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    [found] = target.glob("*.dist-info/sboms/*.cdx.json")
+    return found.read_bytes()
+
+
+@pytest.mark.parametrize("name", DISTRIBUTIONS)
+def test_the_sbom_is_true_and_the_same_every_time(sdists: dict[str, Path], tmp_path: Path, name: str) -> None:
+    source = build.unpack(sdists[name], tmp_path)
+    text = sbom(source, tmp_path / "one")
+    assert sbom(source, tmp_path / "two") == text
+    bom = json.loads(text)
+    about, version = bom["metadata"]["component"], DISTRIBUTIONS[name].version
+    assert (about["purl"], about["licenses"]) == (f"pkg:pypi/{name}@{version}", [{"license": {"id": "MIT"}}])
+    scopes = {component["name"]: component["scope"] for component in bom["components"]}
+    parts = {part["name"]: part for part in about.get("components", [])}
+    if name == "sepu-client":
+        assert (scopes, parts) == ({"httpx": "required"}, {})
+    else:
+        assert {"numpy": "required", "falcon": "optional", "joserfc": "optional"}.items() <= scopes.items()
+        assert "sepu" not in scopes
+        release = json.loads((SEPU.root / "data" / "release" / "manifest.json").read_text("utf-8"))
+        assert parts.keys() == {"Cython", "sepu-library"}
+        assert parts["sepu-library"]["version"] == release["version"]
+        assert parts["sepu-library"]["hashes"] == [{"alg": "SHA-256", "content": release["librarySha256"]}]
 
 
 def files(directory: Path) -> Iterator[Path]:

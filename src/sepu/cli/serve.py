@@ -10,11 +10,10 @@ from typing import get_args
 import click
 
 from sepu.cli.database import connect, database, database_connection, database_options, service_url, told_clearly
+from sepu.cli.greeting import greet
 from sepu.cli.output import echo_fields, json_option
-from sepu.http.examples import curls
 from sepu.http.strangers import Network
 from sepu.library.release import load_release
-from sepu.metering import accounts
 from sepu.metering.distribute import distribute
 from sepu.metering.migrate import migrate
 from sepu.metering.roles import grant
@@ -22,16 +21,6 @@ from sepu.server import listen
 from sepu.server.embedded import embedded_postgres, kept_running
 from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.journal import Journal, LogFormat
-
-_DEMO = """\
-This database is new, so here is a demo account, {account_id}. Its key is shown this once:
-
-  {api_key}
-
-Try it, in another terminal:
-
-{curls}
-"""
 
 
 class Networks(click.ParamType[tuple[Network, ...]]):
@@ -130,7 +119,7 @@ def serve(
     state_dir: Path,
 ) -> None:
     """Serve the HTTP interface in the foreground, until Ctrl-C or SIGTERM."""
-    _open_standard_error()
+    _open_standard_streams()
     journal = Journal(log_format, requests=log_requests)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[journal])
     address = listen.address(host, port, bind, worker)
@@ -138,29 +127,21 @@ def serve(
     with ExitStack() as stack:
         url = stack.enter_context(database(database_url, state_dir))
         if database_url is None:
-            _greet(url, address)
+            greet(url, address, state_dir)
             stack.enter_context(kept_running(state_dir))
             url = service_url(url)
         settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind)
         Server(settings, release, journal).run()
 
 
-def _open_standard_error() -> None:
-    """If it is closed, the next file to be opened would take its number, and the log."""
-    try:
-        os.fstat(2)
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-
-
-def _greet(url: str, address: str) -> None:
-    """On an embedded database without accounts: makes one and shows how to use it."""
-    with told_clearly(), connect(url) as connection:
-        if accounts.has_accounts(connection):
-            return
-        issued = accounts.create_account(connection, "standard")
-    lines = "\n\n".join(f"  {curl}" for curl in curls(address, issued.api_key))
-    click.echo(_DEMO.format(account_id=issued.account_id, api_key=issued.api_key, curls=lines))
+def _open_standard_streams() -> None:
+    """If one is closed, the next file to be opened would take its number, and what is written to it."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.dup2(os.open(os.devnull, os.O_RDWR), number)
+            os.set_inheritable(number, True)
 
 
 @click.group()

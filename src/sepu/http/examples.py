@@ -1,17 +1,29 @@
-"""A request for each endpoint, as a curl line that works as pasted."""
+"""A request for each endpoint, as a curl line that works as pasted into a shell whose KEY is an API key."""
+
+from pathlib import Path
+from shlex import quote
 
 from sepu.http import routes
 
 
-def curls(address: str, api_key: str) -> list[str]:
-    """Curl lines for a server at `HOST:PORT` or `unix:PATH`."""
-    socket = address.removeprefix("unix:")
-    curl = f"curl http://{address}" if socket == address else f"curl --unix-socket {socket} http://localhost"
-    bearer = f"-H 'Authorization: Bearer {api_key}'"
+def curls(address: str) -> list[str]:
+    """Curl lines for a server at `HOST:PORT` or `unix:PATH`; ASCII, but for that path."""
+    path = address.removeprefix("unix:")
+    if path == address:
+        curl, origin = "curl", f"http://{address}"
+    else:
+        curl, origin = f"curl --unix-socket {quote(str(Path(path).absolute()))}", "http://localhost"
+
+    def line(route: str, rest: str = "") -> str:
+        return f'{curl} {quote(origin + route)} -H "Authorization: Bearer $KEY"{rest}'
+
     return [
-        f"{curl}{routes.LIBRARY} {bearer}",
-        f"{curl}{routes.USAGE} {bearer}",
-        f"{curl}{routes.MATCH} {bearer} -H 'Idempotency-Key: demo-match-1' "
-        """-H 'Content-Type: application/json' -d '{"colors":[{"r":200,"g":60,"b":35}],"top":3}'""",
-        f"{curl}{routes.SEARCH} {bearer} -H 'Idempotency-Key: demo-search-1' -G --data-urlencode 'q=桃红'",
+        line(routes.LIBRARY),
+        line(routes.USAGE),
+        line(
+            routes.MATCH,
+            " -H 'Idempotency-Key: demo-match-1' -H 'Content-Type: application/json' "
+            """-d '{"colors":[{"r":200,"g":60,"b":35}],"top":3}'""",
+        ),
+        line(routes.SEARCH, " -H 'Idempotency-Key: demo-search-1' -G --data-urlencode 'q=tao hong'"),
     ]

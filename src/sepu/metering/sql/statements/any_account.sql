@@ -1,1 +1,0 @@
-select exists (select from sepu.account)

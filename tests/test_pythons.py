@@ -1,0 +1,80 @@
+"""The CPythons that we support: those of pyproject.toml's classifiers, and the same wherever else they are named."""
+
+import re
+import tomllib
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from tests.wheel.contents import CLIENT, ROOT, SEPU
+from tests.workflows.steps import jobs
+
+PYTHONS = SEPU.pythons
+OLDEST, NEWEST = PYTHONS[0], PYTHONS[-1]
+DOCUMENTS = ["README.md", "CHANGELOG.md", "client/README.md", "client/CHANGELOG.md", "docs/*.md", "requirements/check"]
+SETUP = [
+    (name, str(step["with"]["python-version"]))
+    for name, job in jobs().items()
+    for step in job["steps"]
+    if step.get("uses", "").startswith("actions/setup-python@")
+]
+TRIED_ON_EACH = {"tests/wheel", "client/build"}
+
+
+def text(name: str) -> str:
+    return (ROOT / name).read_text("utf-8")
+
+
+def test_they_follow_one_another() -> None:
+    first = int(OLDEST.removeprefix("3."))
+    assert [f"3.{minor}" for minor in range(first, first + len(PYTHONS))] == PYTHONS
+    assert len(PYTHONS) > 1
+
+
+def test_the_client_supports_the_same() -> None:
+    assert CLIENT.pythons == PYTHONS
+
+
+@pytest.mark.parametrize("root", [SEPU.root, CLIENT.root], ids=["sepu", "sepu-client"])
+def test_older_ones_cannot_install_it(root: Path) -> None:
+    assert tomllib.loads((root / "pyproject.toml").read_text("utf-8"))["project"]["requires-python"] == f">={OLDEST}"
+
+
+def test_a_wheel_is_tried_on_each() -> None:
+    settings = tomllib.loads(text("pyproject.toml"))["tool"]["cibuildwheel"]
+    assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in PYTHONS]
+
+
+def test_the_suite_has_to_pass_on_each() -> None:
+    suite = jobs()["tests/suite"]
+    assert suite["strategy"]["matrix"] == {"python": PYTHONS}
+    assert "continue-on-error" not in suite
+
+
+@pytest.mark.parametrize(("job", "asked"), SETUP, ids=[job for job, _ in SETUP])
+def test_a_job_takes_one_of_them_or_all(job: str, asked: str) -> None:
+    if job in TRIED_ON_EACH:
+        assert asked.split() == PYTHONS[::-1]  # the last one is `python3`
+    else:
+        assert asked in {*PYTHONS, "${{ matrix.python }}"}
+
+
+def test_the_core_is_built_for_the_oldest() -> None:
+    assert f'LIMITED_API = "0x03{int(OLDEST[2:]):02X}0000"' in text("setup.py")
+    assert f'"py_limited_api": "cp{OLDEST.replace(".", "")}"' in text("setup.py")
+    assert f"--universal --python-version {OLDEST} " in text("Makefile")
+    assert f"sys.version_info < ({OLDEST.replace('.', ', ')})" in text("requirements/check")
+
+
+def test_the_image_has_one_of_them() -> None:
+    assert set(re.findall(r"^FROM python:(\d\.\d+)-", text("Dockerfile"), re.MULTILINE)) <= set(PYTHONS)
+
+
+def test_documents_name_the_oldest_and_the_newest() -> None:
+    places: dict[str, set[str]] = {}
+    for file in chain.from_iterable(ROOT.glob(pattern) for pattern in DOCUMENTS):
+        for span in re.findall(r"3\.\d+\s+(?:to|or|and)\s+(?:3\.\d+|later|newer)", file.read_text("utf-8")):
+            places.setdefault(" ".join(span.split()), set()).add(str(file.relative_to(ROOT)))
+    meinheld = {"3.11 and 3.12"}
+    assert places.keys() - meinheld == {f"{OLDEST} to {NEWEST}", f"{OLDEST} or later"}, places
+    assert {"README.md", "docs/package.md", "docs/versioning.md"} <= places[f"{OLDEST} to {NEWEST}"]
