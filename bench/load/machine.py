@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 from bench.machine import cpu
 
-_PACKAGES = ("gunicorn", "gunicorn_h1c", "falcon", "psycopg", "psycopg-binary", "uvloop", "msgspec", "sepu")
+_PACKAGES = ("gunicorn", "httptools", "falcon", "psycopg", "psycopg-binary", "uvloop", "msgspec", "sepu")
 _ROOT = Path(__file__).parents[2]
 
 
