@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 import pytest
 from tests.serving import SEPU, START_SECONDS, free_port
 
@@ -23,10 +24,11 @@ from sepu.server.embedded import embedded_postgres
 @pytest.fixture
 def state_dir() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        Path(directory).chmod(0o755)  # root's Postgres runs as another user
         yield Path(directory) / "state"
 
 
-def start(state_dir: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], str]:
+def start(state_dir: Path, *arguments: str, cwd: Path | None = None) -> tuple[subprocess.Popen[bytes], str]:
     """Starts it in a process group of its own, as a shell would, and waits until it listens."""
     log = state_dir.with_suffix(".log")
     environment = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
@@ -34,6 +36,7 @@ def start(state_dir: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], st
         process = subprocess.Popen(
             [SEPU, "serve", "--state-dir", str(state_dir), *arguments],
             env=environment,
+            cwd=cwd,
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
@@ -47,9 +50,11 @@ def start(state_dir: Path, *arguments: str) -> tuple[subprocess.Popen[bytes], st
 
 
 @contextmanager
-def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT) -> Iterator[str]:
+def serve(
+    state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT, cwd: Path | None = None
+) -> Iterator[str]:
     """Runs it, yields what it printed, and stops it as a person would."""
-    process, printed = start(state_dir, *arguments)
+    process, printed = start(state_dir, *arguments, cwd=cwd)
     try:
         yield printed
     finally:
@@ -141,6 +146,38 @@ def test_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> None
                     "where a.application_name = 'sepu' and a.pid <> pg_backend_pid()"
                 ).fetchall()
             assert set(found) == {("sepu_service", False, False)}
+
+
+def postgres(state_dir: Path) -> int:
+    return int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+
+
+def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_directory_runs(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    planted = f"from pathlib import Path; Path({str(tmp_path / 'has run')!r}).touch()"
+    for name in ("sepu", "select", "signal", "subprocess", "psutil", "runpy", "fcntl"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(planted)
+    with serve(state_dir, "--port", str(free_port()), "--workers", "1", cwd=tmp_path) as printed:
+        log = state_dir.with_suffix(".log")
+        (worker,) = booted(log, 1)
+        assert answer(curls(printed)[0])[0] == 200
+        master = psutil.Process(worker).parent()
+        assert master is not None
+        others = {child.pid for child in master.children()} | {postgres(state_dir)}
+        for pid in others - {worker}:
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + START_SECONDS
+        while answer(curls(printed)[2])[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.kill(postgres(state_dir), signal.SIGKILL)
+        time.sleep(0.1)
+        while answer(curls(printed)[3])[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert not (tmp_path / "has run").exists()
 
 
 def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> None:
