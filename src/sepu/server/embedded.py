@@ -5,6 +5,7 @@ account` beside it): the first starts the server, the last stops it. Who uses it
 kernel drops with their process, so nothing is stale after a crash.
 """
 
+import errno
 import fcntl
 import importlib.util
 import logging
@@ -12,6 +13,7 @@ import os
 import pwd
 import shutil
 import signal
+import socket
 import stat
 import subprocess
 import sys
@@ -162,6 +164,11 @@ class _Server:
 
     def launch(self) -> None:
         """Starts a server that does not run, and does not wait for it."""
+        if self._answers():
+            raise StartError(
+                f"a Postgres that cannot be seen from here, perhaps in another container, works in {self._data}; "
+                "run sepu where it runs"
+            )
         # Of a dead server whose number went to another process, Postgres would take these for a living one's. It is
         # also known by its shared memory, which Postgres finds by the data directory, so none can run twice there.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
@@ -226,6 +233,14 @@ class _Server:
             return pid if str(self._data) in command or process.cwd() == str(self._data) else None
         except (ValueError, IndexError, psutil.Error):
             return None
+
+    def _answers(self) -> bool:
+        """Whether a server listens on the socket, wherever its process may be."""
+        if not self._sockets.exists():
+            return False
+        with self.socket_directory() as directory, socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(f"{directory}/{_SOCKET}") not in {errno.ENOENT, errno.ECONNREFUSED}
 
     def _is_ready(self) -> bool:
         lines = self._pid_file()
@@ -363,7 +378,7 @@ def _prepared(state_dir: Path, *, create: bool) -> Path:
             else:
                 path = _placed_elsewhere(path, user)
         if stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH:
-            raise StartError(f"everybody may write in {path}; choose another --state-dir")
+            raise StartError(f"everybody may write in {path}; choose another --state-dir, such as {path / 'sepu'}")
         if user is not None and not _can_enter(user, path):
             if not _can_enter(user, path.parent) or any(path.iterdir()):
                 raise StartError(
