@@ -431,8 +431,8 @@ def test_where_postgres_cannot_reach_a_link_leads_to_where_it_can(
     for _ in range(2):
         with embedded_postgres(closed / "clone" / ".sepu") as url, connect(url) as connection:
             assert connection.execute("select 1").fetchone() == (1,)
-    (made,) = reachable.iterdir()
-    assert (closed / "clone" / ".sepu").readlink() == made
+    made = (closed / "clone" / ".sepu").readlink()
+    assert made.parent == reachable
     assert made.name.startswith("clone-")
     assert capsys.readouterr().err.count(f"sepu: the database is in {made}, and {closed}/clone/.sepu is a link") == 1
 
