@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.workers.base import Worker as GunicornWorker
 
 from sepu.http import asgi, wsgi
@@ -53,7 +54,10 @@ class Server(BaseApplication):
 
     observer: Observer  # in each worker
 
-    def __init__(self, settings: Settings, release: Release, journal: Journal) -> None:
+    def __init__(
+        self, settings: Settings, release: Release, journal: Journal, each_second: Callable[[], None] = lambda: None
+    ) -> None:
+        self.each_second = each_second
         self._settings = settings
         self._journal = journal
         self._blocks = Blocks()
@@ -73,7 +77,7 @@ class Server(BaseApplication):
             if (bind := self._settings.metrics_bind) is not None:
                 stack.enter_context(told_at(bind, self._blocks, self._settings.worker, self._library))
             try:
-                super().run()
+                _Arbiter(self).run()
             except SystemExit as ended:
                 if os.getpid() != master:
                     # A forked worker ends by unwinding the master's stack; what that cleans up is not the worker's.
@@ -138,6 +142,17 @@ class Server(BaseApplication):
 
     def _after_exit(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._blocks.give_back(self._block_of.pop(worker.age))
+
+
+class _Arbiter(Arbiter):
+    """gunicorn's master, which also does what is asked of it each second."""
+
+    app: Server
+
+    def manage_workers(self) -> None:
+        """Called by itself, each second and more often."""
+        super().manage_workers()
+        self.app.each_second()
 
 
 def _default_signals() -> None:
