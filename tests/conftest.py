@@ -20,7 +20,10 @@ from sepu.metering.migrate import migrate
 def database_url() -> Iterator[str]:
     """The connection string of a Postgres of this test run's own, migrated."""
     # Not pytest's own temporary directory: its path is too long for a socket, and closed to the Postgres user.
-    with tempfile.TemporaryDirectory(prefix="sepu-test-") as directory, database(None, Path(directory)) as url:
+    with (
+        tempfile.TemporaryDirectory(prefix="sepu-test-") as directory,
+        database(None, Path(directory), create=True) as url,
+    ):
         yield url
 
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any
 
+import psutil
 import pytest
 from tests.serving import SEPU, START_SECONDS, free_port
 
@@ -26,6 +27,7 @@ from sepu.server.embedded import embedded_postgres
 @pytest.fixture
 def state_dir() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        Path(directory).chmod(0o755)  # root's Postgres runs as another user
         yield Path(directory) / "state"
 
 
@@ -35,6 +37,7 @@ def start(
     stdout: int | IO[bytes] | None = None,
     program: str = '"$@"',
     environment: Mapping[str, str] | None = None,
+    cwd: Path | None = None,
 ) -> tuple[subprocess.Popen[bytes], str]:
     """Starts it in a process group of its own, as a shell would, and waits until it listens."""
     log = state_dir.with_suffix(".log")
@@ -43,6 +46,7 @@ def start(
         process = subprocess.Popen(
             ["/bin/sh", "-c", f"exec {program}", "sh", SEPU, "serve", "--state-dir", str(state_dir), *arguments],
             env={**inherited, **(environment or {})},
+            cwd=cwd,
             stdout=output if stdout is None else stdout,
             stderr=output,
             start_new_session=True,
@@ -171,6 +175,38 @@ def test_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> None
                     "where a.application_name = 'sepu' and a.pid <> pg_backend_pid()"
                 ).fetchall()
             assert set(found) == {("sepu_service", False, False)}
+
+
+def postgres(state_dir: Path) -> int:
+    return int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+
+
+def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_directory_runs(
+    state_dir: Path, tmp_path: Path
+) -> None:
+    planted = f"from pathlib import Path; Path({str(tmp_path / 'has run')!r}).touch()"
+    for name in ("sepu", "select", "signal", "subprocess", "psutil", "runpy", "fcntl"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "__init__.py").write_text(planted)
+    with serve(state_dir, "--port", str(free_port()), "--workers", "1", cwd=tmp_path) as printed:
+        log = state_dir.with_suffix(".log")
+        (worker,) = booted(log, 1)
+        assert answer(curls(printed)[0])[0] == 200
+        master = psutil.Process(worker).parent()
+        assert master is not None
+        others = {child.pid for child in master.children()} | {postgres(state_dir)}
+        for pid in others - {worker}:
+            os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + START_SECONDS
+        while answer(curls(printed)[2])[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        os.kill(postgres(state_dir), signal.SIGKILL)
+        time.sleep(0.1)
+        while answer(curls(printed)[3])[0] != 200:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+    assert not (tmp_path / "has run").exists()
 
 
 def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> None:

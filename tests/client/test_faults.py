@@ -209,7 +209,7 @@ def judge(scene: Scene, connection: psycopg.Connection) -> None:
 def test_every_intent_ends_with_its_answer_and_one_charge() -> None:
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
-        url = stack.enter_context(database(None, state_dir))
+        url = stack.enter_context(database(None, state_dir, create=True))
         proxy = Proxy(stack.enter_context(socket_directory()), state_dir / "socket", 7)
         with connect(url) as connection:
             much = 10**9

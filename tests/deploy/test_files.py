@@ -14,6 +14,7 @@ from urllib.parse import quote
 import msgspec
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from tests.faults.proxy import socket_directory
 from tests.serving import SEPU, serving
 
 from sepu.cli.database import connect
@@ -138,9 +139,9 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
-def test_the_database_of_the_containers(secrets: Path, tmp_path: Path) -> None:
+def test_the_database_of_the_containers(secrets: Path) -> None:
     """What compose.yaml does, on an empty cluster: roles, schema, grant, service."""
-    with embedded.embedded_postgres(tmp_path / "s") as url, connect(url) as root:
+    with socket_directory() as state_dir, embedded.embedded_postgres(state_dir) as url, connect(url) as root:
         host = str(conninfo_to_dict(url)["host"])
         targets = {one["target"] for one in compose()["services"]["postgres"]["secrets"][1:]}
         assert targets == {"owner.conf", "service.conf"}

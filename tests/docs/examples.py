@@ -68,7 +68,7 @@ def _same(printed: str) -> str:
 def main() -> None:
     with (
         tempfile.TemporaryDirectory(prefix="sepu-docs-") as directory,
-        database(None, Path(directory)) as url,
+        database(None, Path(directory), create=True) as url,
         connect(url) as owner,
         serving("uvloop", service_url(url)) as server,
     ):

@@ -80,7 +80,7 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
     """Carries a plan out, with a Postgres and a server of its own."""
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
-        url = stack.enter_context(database(None, state_dir))
+        url = stack.enter_context(database(None, state_dir, create=True))
         proxy = Proxy(stack.enter_context(socket_directory()), state_dir / "socket", plan.seed)
         with connect(url) as connection:
             holders = open_accounts(connection)

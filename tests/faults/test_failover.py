@@ -63,7 +63,7 @@ def await_replay(primary: psycopg.Connection, standby: psycopg.Connection) -> No
 def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
     with (
         socket_directory() as first,
-        database(None, first) as first_url,
+        database(None, first, create=True) as first_url,
         standby_of(first) as (_, second_url),
         connect(first_url) as primary,
         connect(second_url) as standby,
@@ -85,7 +85,7 @@ def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
 def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -> None:
     with (
         socket_directory() as first,
-        database(None, first) as first_url,
+        database(None, first, create=True) as first_url,
         standby_of(first) as (second, second_url),
         connect(first_url) as primary,
         connect(second_url) as standby,

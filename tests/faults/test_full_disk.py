@@ -60,7 +60,7 @@ def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
     if reason := why_no_disk():
         pytest.skip(reason)
     with socket_directory() as state_dir, socket_directory() as disk:
-        with database(None, state_dir) as url, connect(url) as connection:
+        with database(None, state_dir, create=True) as url, connect(url) as connection:
             issued = accounts.create_account(connection, "standard")
         program = ["unshare", "--mount", "--propagation", "private"]
         program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, str(SEPU)]

@@ -95,7 +95,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         pytest.skip(reason)
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
-        url = stack.enter_context(database(None, state_dir))
+        url = stack.enter_context(database(None, state_dir, create=True))
         with connect(url) as connection:
             accounts.set_plan(connection, "much", match_limit=10**9, search_limit=10**9, requests_per_minute=10**9)
             issued = accounts.create_account(connection, "much")

@@ -41,7 +41,7 @@ def directory() -> Iterator[Path]:
 @pytest.fixture
 def own_url(directory: Path) -> Iterator[str]:
     """A database that nobody else charges in."""
-    with database(None, directory) as url:
+    with database(None, directory, create=True) as url:
         yield url
 
 

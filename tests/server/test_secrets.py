@@ -37,7 +37,7 @@ def place(request: pytest.FixtureRequest) -> Iterator[Place]:
     metrics = f"127.0.0.1:{free_port()}"
     with (
         tempfile.TemporaryDirectory(prefix="sepu-") as directory,
-        database(None, Path(directory)) as url,
+        database(None, Path(directory), create=True) as url,
         serving(request.param, url, workers=1, options=["--metrics-bind", metrics]) as server,
         connect(url) as connection,
     ):

@@ -42,18 +42,19 @@ def database_options(command: F) -> F:
 
 
 @contextmanager
-def database(database_url: str | None, state_dir: Path) -> Iterator[str]:
+def database(database_url: str | None, state_dir: Path, *, create: bool = False) -> Iterator[str]:
     """The connection string of a database that holds this release's schema.
 
-    The embedded database is migrated here; an external one belongs to its operator and is only checked.
+    The embedded database is migrated here, and created if asked; an external one belongs to its operator and is only
+    checked.
 
     Raises:
         DatabaseError: an external database cannot be reached.
         MigrationError: an external database lacks a migration.
-        StartError: the embedded database does not start.
+        StartError: the embedded database does not start, or there is none.
     """
     if database_url is None:
-        with embedded_postgres(state_dir) as url:
+        with embedded_postgres(state_dir, create=create) as url:
             with connect(url) as connection:
                 migrate(connection)
             yield url

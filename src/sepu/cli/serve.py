@@ -2,6 +2,7 @@
 
 import logging
 import os
+from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import ip_network
 from pathlib import Path
@@ -18,7 +19,7 @@ from sepu.metering.distribute import distribute
 from sepu.metering.migrate import migrate
 from sepu.metering.roles import grant
 from sepu.server import listen
-from sepu.server.embedded import embedded_postgres, kept_running
+from sepu.server.embedded import embedded_postgres, keeper
 from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.journal import Journal, LogFormat
 
@@ -125,13 +126,14 @@ def serve(
     address = listen.address(host, port, bind, worker)
     release = load_release()
     with ExitStack() as stack:
-        url = stack.enter_context(database(database_url, state_dir))
+        url = stack.enter_context(database(database_url, state_dir, create=True))
+        each_second: list[Callable[[], None]] = []
         if database_url is None:
             greet(url, address, state_dir)
-            stack.enter_context(kept_running(state_dir))
+            each_second.append(keeper(state_dir))
             url = service_url(url)
         settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind)
-        Server(settings, release, journal).run()
+        Server(settings, release, journal, *each_second).run()
 
 
 def _open_standard_streams() -> None:
@@ -155,7 +157,7 @@ def db() -> None:
 def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -> None:
     """Apply this release's migrations; applying them again changes nothing."""
     with ExitStack() as stack:
-        url = database_url or stack.enter_context(embedded_postgres(state_dir))
+        url = database_url or stack.enter_context(embedded_postgres(state_dir, create=False))
         stack.enter_context(told_clearly())
         applied = migrate(stack.enter_context(connect(url)))
     echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)

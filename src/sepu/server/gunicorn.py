@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 from gunicorn.http.errors import LimitRequestHeaders
 from gunicorn.http.message import Request
 from gunicorn.workers.base import Worker as GunicornWorker
@@ -23,6 +24,7 @@ from sepu.http.strangers import Network
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
+from sepu.server.errors import StartError
 from sepu.server.journal import GunicornLogger, Journal
 from sepu.server.metrics import Blocks, Counts, told_at
 from sepu.server.observer import Observer
@@ -57,7 +59,10 @@ class Server(BaseApplication):
     observer: Observer  # in each worker
     batcher: Batcher | None = None  # in each uvloop worker
 
-    def __init__(self, settings: Settings, release: Release, journal: Journal) -> None:
+    def __init__(
+        self, settings: Settings, release: Release, journal: Journal, each_second: Callable[[], None] = lambda: None
+    ) -> None:
+        self.each_second = each_second
         self._settings = settings
         self._journal = journal
         self._blocks = Blocks()
@@ -77,12 +82,14 @@ class Server(BaseApplication):
             if (bind := self._settings.metrics_bind) is not None:
                 stack.enter_context(told_at(bind, self._blocks, self._settings.worker, self._library))
             try:
-                super().run()
+                _Arbiter(self).run()
             except SystemExit as ended:
                 if os.getpid() != master:
                     # A forked worker ends by unwinding the master's stack; what that cleans up is not the worker's.
                     os._exit(ended.code if isinstance(ended.code, int) else 0)
                 raise
+            except RuntimeError as error:  # gunicorn's, of a worker that cannot be had
+                raise StartError(str(error)) from error
 
     def load_config(self) -> None:
         """Called by gunicorn."""
@@ -151,6 +158,17 @@ def _bound_head(_worker: object, request: Request) -> None:
     """Refuses what gunicorn's limits on lines and their number let through."""
     if sum(len(name) + len(value) for name, value in request.headers) > limits.HEAD_BYTES:
         raise LimitRequestHeaders("the head is too large")
+
+
+class _Arbiter(Arbiter):
+    """gunicorn's master, which also does what is asked of it each second."""
+
+    app: Server
+
+    def manage_workers(self) -> None:
+        """Called by itself, each second and more often."""
+        super().manage_workers()
+        self.app.each_second()
 
 
 def _default_signals() -> None:
