@@ -706,6 +706,6 @@ def test_what_no_server_sends_is_refused_by_the_tables(
 def test_a_fingerprint_is_a_digest(connection: psycopg.Connection, customer: "Customer") -> None:
     command = customer.request()
     parameters = [b"short" if value == command.parameters[3] else value for value in command.parameters]
-    with pytest.raises(psycopg.errors.CheckViolation, match="stored_result_form"):
+    with pytest.raises(psycopg.errors.CheckViolation, match="stored_result_units_positive"):
         connection.execute(command.statement, parameters)
     assert customer.committed(connection) == {}
