@@ -114,6 +114,28 @@ def test_the_abuse_limit_stops_exactly(
     assert sum(customer.stored(connection).values()) == outcomes["charged"]
 
 
+def test_the_abuse_limit_stops_exactly_whoever_holds_which_counter(
+    ledger: Ledger, make_customer: "MakeCustomer"
+) -> None:
+    for _ in range(4):
+        customer = make_customer(requests_per_minute=120)
+
+        def until_limited(customer: "Customer" = customer) -> Counter[str]:
+            outcomes: Counter[str] = Counter()
+            while not outcomes["rate_limited"] and outcomes.total() < 200:
+                # The same few keys of everybody: charged, replayed, or in progress.
+                outcomes[ledger.run(customer.request(f"key-{outcomes.total() // 2:04}")).outcome] += 1
+            return outcomes
+
+        outcomes = sum(together([until_limited] * 12), Counter[str]())
+        # Refused may be who could not know that there was a place left: the places are there for those who come after.
+        after = 0
+        while ledger.run(admit(customer.credential)) == "ok":
+            after += 1
+        assert outcomes.total() - outcomes["rate_limited"] + after == 120
+        assert outcomes["request_in_progress"]
+
+
 def test_the_ledger_adds_up(ledger: Ledger, connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
     customers = [make_customer(match_limit=60, search_limit=25), make_customer(match_limit=10**6), make_customer()]
 

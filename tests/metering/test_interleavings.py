@@ -222,18 +222,78 @@ def test_the_last_request_of_a_minute(
         assert waiting.result() == "rate_limited"
 
 
+def admitted(customer: "Customer", session: psycopg.Connection, at: datetime = NOON) -> int:
+    """How many more requests pass, one after the other."""
+    passed = 0
+    while customer.admit(session, at=at) == "ok":
+        passed += 1
+    return passed
+
+
 def test_requests_refused_for_a_running_one_count_too(session: Session, make_customer: "MakeCustomer") -> None:
-    customer = make_customer(requests_per_minute=4)
+    customer = make_customer(requests_per_minute=8)
     a, b = session(), session()
     assert customer.admit(b) == "ok"
     a.execute("begin")
     assert customer.meter(a).outcome == "charged"
     outcomes = [customer.meter(b).outcome for _ in range(4)]
-    # What is running is not counted for the others before it commits.
-    assert outcomes == ["request_in_progress"] * 3 + ["rate_limited"]
+    # A quarter of the limit is for them, as they cannot know how many are running.
+    assert outcomes == ["request_in_progress"] * 2 + ["rate_limited"] * 2
     a.execute("commit")
-    assert customer.admit(b) == "rate_limited"
+    assert admitted(customer, b) == 8 - 1 - 1 - 2
     assert customer.admit(b, at=NOON + timedelta(minutes=1)) == "ok"
+
+
+@pytest.mark.parametrize(("end", "outcome"), [("commit", "rate_limited"), ("rollback", "ok")])
+def test_a_refused_request_not_yet_committed_has_its_place(
+    session: Session, make_customer: "MakeCustomer", until_blocked: Callable[[], None], end: str, outcome: str
+) -> None:
+    customer = make_customer(requests_per_minute=4)
+    a, b, c = session(), session(), session()
+    a.execute("begin")
+    assert customer.meter(a).outcome == "charged"
+    b.execute("begin")
+    assert customer.meter(b).outcome == "request_in_progress"
+    a.execute("commit")
+    assert [customer.admit(c), customer.admit(c)] == ["ok", "ok"]
+    with ThreadPoolExecutor() as threads:
+        waiting = threads.submit(customer.admit, c)
+        until_blocked()
+        b.execute("commit" if end == "commit" else "rollback")
+        assert waiting.result() == outcome
+    assert customer.admit(c) == "rate_limited"
+
+
+def test_near_the_limit_nobody_waits_for_a_running_request_either(
+    session: Session, make_customer: "MakeCustomer"
+) -> None:
+    customer = make_customer(requests_per_minute=4)
+    a, b = session(), session()
+    assert [customer.admit(b) for _ in range(3)] == ["ok"] * 3
+    a.execute("begin")
+    assert customer.meter(a).outcome == "charged"
+    assert customer.meter(b).outcome == "rate_limited"
+    a.execute("rollback")
+    assert customer.meter(b).outcome == "charged"
+    assert customer.meter(b).outcome == "rate_limited"
+
+
+def test_one_window_for_both_lanes(session: Session, make_customer: "MakeCustomer") -> None:
+    customer = make_customer(requests_per_minute=8)
+    a, b = session(), session()
+    for minute in range(3):
+        start = NOON + timedelta(minutes=minute)
+        a.execute("begin")
+        assert customer.meter(a, f"key-{minute:04}", at=start).outcome == "charged"
+        outcomes = [
+            customer.meter(b, f"key-{minute:04}", at=start + timedelta(seconds=seconds)).outcome
+            for seconds in (10, 20, 30)
+        ]
+        assert outcomes == ["request_in_progress"] * 2 + ["rate_limited"]
+        a.execute("commit")
+        assert admitted(customer, b, start + timedelta(seconds=40)) == 8 - 1 - 2
+        assert admitted(customer, b, start + timedelta(minutes=1, microseconds=-1)) == 0
+    assert admitted(customer, b, NOON + timedelta(minutes=3)) == 8
 
 
 def test_a_plan_changes_between_two_calls(session: Session, make_customer: "MakeCustomer") -> None:

@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from time import monotonic, sleep
-from typing import TYPE_CHECKING, LiteralString, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, LiteralString, Protocol, TypeVar
 
 import psycopg
 import pytest
@@ -662,3 +662,32 @@ def test_failures_are_logged_without_what_was_sent(
     for secret in (customer.credential.key_hash.hex(), "telltale", "short"):
         assert secret not in caplog.text + repr(raised.value) + str(raised.value)
     assert gateway.run(customer.request()).outcome == "charged"
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"key": "short"},
+        {"key": "k" * 129},
+        {"units": 0},
+        {"units": -1},
+        {"body": b"x"},
+        {"body": bytes(65537)},
+        {"meter": "color_taste"},
+    ],
+    ids=str,
+)
+def test_what_no_server_sends_is_refused_by_the_tables(
+    connection: psycopg.Connection, customer: "Customer", wrong: dict[str, Any]
+) -> None:
+    with pytest.raises(psycopg.errors.CheckViolation):
+        customer.meter(connection, **wrong)
+    assert customer.committed(connection) == customer.stored(connection) == {}
+
+
+def test_a_fingerprint_is_a_digest(connection: psycopg.Connection, customer: "Customer") -> None:
+    command = customer.request()
+    parameters = [b"short" if value == command.parameters[3] else value for value in command.parameters]
+    with pytest.raises(psycopg.errors.CheckViolation, match="stored_result_units_positive"):
+        connection.execute(command.statement, parameters)
+    assert customer.committed(connection) == {}

@@ -8,6 +8,7 @@
 -- What the service calls runs with the rights of the owner, so that the service's role needs none on the tables; what
 -- these call, and what operators call, is for the owner alone. Nobody's search path matters. And a plan that was made
 -- while a table was empty, and is kept by its session, must not go on reading the whole of it: hence enable_seqscan.
+-- (All three settings together are 2 % of a charge, counted in instructions.)
 
 -- Who asks, and what the plan allows: unauthorized, account_unavailable or ok.
 create or replace function sepu.authenticate(
@@ -39,34 +40,83 @@ begin
 end $$;
 
 -- Counts one request against the abuse limit: true while the account is within it. The window is a minute long and
--- starts with its first request. A request over the limit writes nothing, so a flood costs one read each.
+-- starts with its first request. A request over the limit writes nothing, so a flood costs three reads each.
+--
+-- A counter is locked until its request commits, and one whose idempotency key is in use must not wait for the request
+-- that runs. So there are two counters, and each has a part of the limit for itself: a quarter is lane 1's. Neither ever
+-- exceeds its part of a window, which its own row lock ensures, so together they never exceed the limit, whatever they
+-- see of each other.
+-- * Lane 0 counts by its own counter, and when that is full by lane 1's: alone, all of the limit is there for it.
+-- * Lane 1 counts by lane 0's counter when nobody holds it, and otherwise by its own. Requests of lane 0 that count
+--   there, and only those, hold its advisory lock exclusively: it is refused then, for it could but wait for them.
+--   So while others run it may be told that the limit is reached somewhat early: never late.
+--
+-- Windows are numbered, for the lanes to agree on them unseen: lane 0 opens its counter's next one, and so does whoever
+-- finds that one over and locked. A row of lane 1 with a smaller number is of a window that is over.
 create or replace function sepu.count_request(
     p_account_id text, p_lane smallint, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
 declare
     -- A window in the future is over too: a clock that was set back must not lock an account out.
-    v_from       timestamptz := p_now - interval '1 minute';
-    v_until      timestamptz := p_now + interval '1 minute';
-    v_own_lane   integer;
-    v_other_lane integer;
+    v_from     timestamptz := p_now - interval '1 minute';
+    v_until    timestamptz := p_now + interval '1 minute';
+    v_part     integer     := (p_requests_per_minute::bigint + 2) / 4;  -- lane 1's
+    v_window   integer;
+    v_requests integer;
 begin
-    select coalesce(sum(r.requests) filter (where r.lane = p_lane), 0),
-           coalesce(sum(r.requests) filter (where r.lane <> p_lane), 0)
-      into v_own_lane, v_other_lane
-      from sepu.request_rate r
-     where r.account_id = p_account_id and r.window_start > v_from and r.window_start < v_until;
-    if v_own_lane + v_other_lane >= p_requests_per_minute then
-        return false;
+    if p_lane = 1 then
+        perform from sepu.request_rate r where r.account_id = p_account_id and r.lane = 0 for update skip locked;
+    end if;
+    if p_lane = 0 or found then
+        update sepu.request_rate r
+           set requests = case when r.window_start > v_from and r.window_start < v_until then r.requests + 1 else 1 end,
+               window_number = case when r.window_start > v_from and r.window_start < v_until then r.window_number
+                                    else r.window_number + 1 end,
+               window_start = case when r.window_start > v_from and r.window_start < v_until then r.window_start
+                                   else p_now end
+         where r.account_id = p_account_id and r.lane = 0
+           and (r.requests < p_requests_per_minute - v_part or r.window_start <= v_from or r.window_start >= v_until);
+        if found then
+            return true;
+        end if;
     end if;
 
-    insert into sepu.request_rate as r (account_id, lane, window_start, requests)
-    values (p_account_id, p_lane, p_now, 1)
+    select case when r.window_start > v_from and r.window_start < v_until then r.window_number
+                else r.window_number + 1 end,
+           case when r.window_start > v_from and r.window_start < v_until then r.requests else 0 end
+      into v_window, v_requests
+      from sepu.request_rate r
+     where r.account_id = p_account_id and r.lane = 0;
+    if not found and p_lane = 0 then
+        insert into sepu.request_rate (account_id, lane, window_number, window_start, requests)
+        values (p_account_id, 0, 1, p_now, 1)
+        on conflict (account_id, lane) do nothing;
+        return found or sepu.count_request(p_account_id, p_lane, p_requests_per_minute, p_now);
+    end if;
+    v_window := coalesce(v_window, 1);
+    -- Less than its part after the limit was lowered.
+    v_part := least(v_part, p_requests_per_minute - coalesce(v_requests, 0));
+
+    -- Looked at before it is locked.
+    perform from sepu.request_rate r
+      where r.account_id = p_account_id and r.lane = 1
+        and (r.window_number > v_window or r.window_number = v_window and r.requests >= v_part);
+    if found or v_part < 1 then
+        return false;
+    end if;
+    if p_lane = 0 then
+        perform pg_advisory_xact_lock(hashtextextended(p_account_id, 2));
+    elsif not pg_try_advisory_xact_lock_shared(hashtextextended(p_account_id, 2)) then
+        return false;
+    end if;
+    insert into sepu.request_rate as r (account_id, lane, window_number, window_start, requests)
+    values (p_account_id, 1, v_window, p_now, 1)
     on conflict (account_id, lane) do update
-       set requests = case when r.window_start > v_from and r.window_start < v_until then r.requests + 1 else 1 end,
-           window_start = case when r.window_start > v_from and r.window_start < v_until then r.window_start
-                               else excluded.window_start end
-    returning r.requests into v_own_lane;
-    return v_own_lane + v_other_lane <= p_requests_per_minute;
+       set requests = case when r.window_number = excluded.window_number then r.requests + 1 else 1 end,
+           window_number = excluded.window_number,
+           window_start = excluded.window_start
+     where r.window_number < v_window or r.window_number = v_window and r.requests < v_part;
+    return found;
 end $$;
 
 -- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
@@ -77,7 +127,7 @@ create or replace function sepu.admit_one(
 declare
     v_auth record;
 begin
-    select * into v_auth from sepu.authenticate(p_account_id, p_key_hash, p_now);
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     if v_auth.outcome <> 'ok' then
         outcome := v_auth.outcome;
     elsif sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
@@ -97,7 +147,7 @@ create or replace function sepu.read_usage_one(
 declare
     v_auth record;
 begin
-    select * into v_auth from sepu.authenticate(p_account_id, p_key_hash, p_now);
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     outcome := v_auth.outcome;
     if outcome <> 'ok' then
         return;
@@ -111,16 +161,13 @@ begin
     period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     match_limit := v_auth.match_limit;
     search_limit := v_auth.search_limit;
-    select u.committed, u.reserved into match_committed, match_reserved
+    select coalesce(max(u.committed) filter (where u.meter = 'color_match'), 0),
+           coalesce(max(u.reserved) filter (where u.meter = 'color_match'), 0),
+           coalesce(max(u.committed) filter (where u.meter = 'color_search'), 0),
+           coalesce(max(u.reserved) filter (where u.meter = 'color_search'), 0)
+      into match_committed, match_reserved, search_committed, search_reserved
       from sepu.usage u
-     where u.account_id = p_account_id and u.period = read_usage_one.period and u.meter = 'color_match';
-    select u.committed, u.reserved into search_committed, search_reserved
-      from sepu.usage u
-     where u.account_id = p_account_id and u.period = read_usage_one.period and u.meter = 'color_search';
-    match_committed := coalesce(match_committed, 0);
-    match_reserved := coalesce(match_reserved, 0);
-    search_committed := coalesce(search_committed, 0);
-    search_reserved := coalesce(search_reserved, 0);
+     where u.account_id = p_account_id and u.period = read_usage_one.period;
 end $$;
 
 -- A metered request: charges and stores its response, or replays the stored one, or refuses. All or nothing.
@@ -139,20 +186,21 @@ create or replace function sepu.meter_one(
 ) language plpgsql volatile as $$
 #variable_conflict use_column
 declare
-    v_auth       record;
-    v_stored     sepu.stored_result;
-    v_key        text := p_account_id || ':' || p_idempotency_key;
-    v_input_free boolean;
-    v_key_free   boolean := false;
+    v_auth        record;
+    v_key         text := p_account_id || ':' || p_idempotency_key;
+    v_input_free  boolean;
+    v_key_free    boolean := false;
+    v_fingerprint bytea;
+    v_units       integer;
 begin
-    select * into v_auth from sepu.authenticate(p_account_id, p_key_hash, p_now);
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     outcome := v_auth.outcome;
     if outcome <> 'ok' then
         return;
     end if;
 
-    -- The seeds keep the two kinds apart: an idempotency key may look like another one with its input.
-    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key || ':' || encode(p_fingerprint, 'hex'), 1));
+    -- The seeds keep the two kinds apart.
+    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key, hashbyteaextended(p_fingerprint, 1)));
     if v_input_free then
         v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
     end if;
@@ -164,61 +212,57 @@ begin
     end if;
 
     -- Read after the locks were tried: what was running then and has committed since is seen here.
-    select * into v_stored from sepu.stored_result s
+    select s.fingerprint, s.period, s.body into v_fingerprint, period, body
+      from sepu.stored_result s
      where s.account_id = p_account_id and s.idempotency_key = p_idempotency_key;
-    if found then
-        if v_stored.fingerprint <> p_fingerprint then
-            outcome := 'idempotency_conflict';
-            return;
-        end if;
-        outcome := 'replayed';
-        period := v_stored.period;
-        body := v_stored.body;
-        unit_limit := case when p_meter = 'color_match' then v_auth.match_limit else v_auth.search_limit end;
-        select u.committed, u.reserved into committed, reserved
-          from sepu.usage u
-         where u.account_id = p_account_id and u.period = v_stored.period and u.meter = p_meter;
+    if found and v_fingerprint <> p_fingerprint or not found and v_input_free and not v_key_free then
+        outcome := 'idempotency_conflict';
+        period := null;
+        body := null;
         return;
-    end if;
-    if not v_input_free then
+    elsif not found and not v_input_free then
         outcome := 'request_in_progress';
         return;
     end if;
-    if not v_key_free then
-        outcome := 'idempotency_conflict';
-        return;
-    end if;
-
-    period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     unit_limit := case when p_meter = 'color_match' then v_auth.match_limit else v_auth.search_limit end;
-    -- Looked at before it is locked: a lock is written to the log, and a refusal would wait for the disk.
-    select u.committed, u.reserved into committed, reserved
-      from sepu.usage u
-     where u.account_id = p_account_id and u.period = meter_one.period and u.meter = p_meter;
-    committed := coalesce(committed, 0);
-    reserved := coalesce(reserved, 0);
-    if committed::bigint + reserved + p_units > unit_limit then
-        outcome := 'quota_exceeded';
-        return;
-    end if;
-    insert into sepu.usage as u (account_id, period, meter, committed)
-    values (p_account_id, meter_one.period, p_meter, p_units)
-    on conflict (account_id, period, meter) do update
-       set committed = u.committed + excluded.committed
-     where u.committed::bigint + u.reserved + excluded.committed <= unit_limit
-    returning u.committed, u.reserved into committed, reserved;
-    if not found then  -- another request was faster
-        outcome := 'quota_exceeded';
+    if found then
+        outcome := 'replayed';
         select u.committed, u.reserved into committed, reserved
           from sepu.usage u
          where u.account_id = p_account_id and u.period = meter_one.period and u.meter = p_meter;
         return;
     end if;
 
+    period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    loop
+        -- What does not fit is not locked: a lock is written to the log, and a refusal would wait for the disk.
+        update sepu.usage u set committed = u.committed + p_units
+         where u.account_id = p_account_id and u.period = meter_one.period and u.meter = p_meter
+           and u.committed::bigint + u.reserved + p_units <= unit_limit
+        returning u.committed, u.reserved into committed, reserved;
+        exit when found;
+
+        select u.committed, u.reserved into committed, reserved
+          from sepu.usage u
+         where u.account_id = p_account_id and u.period = meter_one.period and u.meter = p_meter;
+        committed := coalesce(committed, 0);
+        reserved := coalesce(reserved, 0);
+        if committed::bigint + reserved + p_units > unit_limit then
+            outcome := 'quota_exceeded';
+            return;
+        end if;
+        insert into sepu.usage (account_id, period, meter, committed) values (p_account_id, meter_one.period, p_meter, 0)
+        on conflict (account_id, period, meter) do nothing;
+    end loop;
+
+    -- No gateway sends what is not of this form. It has no units here, which the table refuses.
+    v_units := case when length(p_idempotency_key) between 8 and 128 and octet_length(p_fingerprint) = 32
+                     and p_meter in ('color_match', 'color_search') and octet_length(p_body) between 2 and 65536
+                    then p_units else 0 end;
     insert into sepu.stored_result
         (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at)
     values
-        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, meter_one.period, p_body, p_now);
+        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, v_units, meter_one.period, p_body, p_now);
     outcome := 'charged';
     body := p_body;
 end $$;
@@ -297,12 +341,17 @@ create or replace function sepu.meter_request(
     out body bytea
 ) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
+declare
+    v record;
 begin
-    select m.outcome, m.period, m.unit_limit, m.committed, m.reserved, m.body
-      into outcome, period, unit_limit, committed, reserved, body
-      from sepu.meter_one(
-               p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now, 1::smallint
-           ) m;
+    v := sepu.meter_one(
+        p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now, 1::smallint);
+    outcome := v.outcome;
+    period := v.period;
+    unit_limit := v.unit_limit;
+    committed := v.committed;
+    reserved := v.reserved;
+    body := v.body;
 end $$;
 
 create or replace function sepu.meter_request_each(
@@ -326,17 +375,15 @@ begin
          order by r.account_id, r.at
     loop
         v_at := v.at;
-        -- Whoever holds an account's lane 0 here never asks for its lane 1, or two of these calls could wait for each
-        -- other: one holds the first and waits for the second, the other the reverse.
+        -- Whoever holds an account's lane 0 here counts there, or two of these calls could wait for each other: one holds
+        -- the first and waits for the second, the other the reverse. At the instant when lane 0's part becomes full
+        -- they still could; then this call's short wait ends it, and its requests are repeated.
         if v.account_id <> v_account then
             v_account := v.account_id;
             v_busy_lane := 1;
         end if;
-        select * into v_one
-          from sepu.meter_one(
-                   v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now,
-                   v_busy_lane
-               );
+        v_one := sepu.meter_one(
+            v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now, v_busy_lane);
         if v_one.lane = 0 then
             v_busy_lane := 0;
         end if;
