@@ -1,9 +1,11 @@
 """What a request runs through, layer by layer: the suite times these, the gate counts their instructions."""
 
 import asyncio
+import atexit
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
 from itertools import repeat
 from typing import Any
 
@@ -152,6 +154,14 @@ class InProcess:
         return int(self._wire.sent[9:12] or 0)
 
 
+@cache
+def loop_for_its_clock() -> asyncio.AbstractEventLoop:
+    """Never runs: it is only asked for the time."""
+    loop = asyncio.new_eventloop_for_its_clock()
+    atexit.register(loop.close)
+    return loop
+
+
 def request_bytes(
     method: str, path: str, body: bytes = b"", query: str = "", headers: Mapping[str, str] = HEADERS
 ) -> bytes:
@@ -165,7 +175,7 @@ def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Call
     # Written at once, and not by a thread, whose turns nobody could count.
     nowhere = Journal("json", descriptor=os.open(os.devnull, os.O_WRONLY))
     responder = CallbackResponder(InstantLedger(), Observer(Blocks().counts(0), nowhere))
-    server = InProcess(responder, asyncio.new_event_loop())
+    server = InProcess(responder, loop_for_its_clock())
     request = request_bytes(method, path, body, query)
 
     def once() -> None:

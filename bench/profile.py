@@ -29,7 +29,7 @@ from typing import Any
 
 import httptools
 import uvloop
-from bench.hot_paths import InProcess
+from bench.hot_paths import InProcess, loop_for_its_clock
 from bench.load import machine
 from bench.load.client import Client
 from bench.load.figures import percentile
@@ -154,7 +154,7 @@ def in_process(seed: str) -> dict[str, Callable[[], float]]:
     answering = Answering(matcher.answer(request))
     charged = verdict.command.read(answering._row)
     raw = asks(SCENARIO, seed, "profile")().request
-    server = InProcess(CallbackResponder(answering), asyncio.new_event_loop())
+    server = InProcess(CallbackResponder(answering), loop_for_its_clock())
 
     def conclude() -> None:
         verdict.conclude(charged).render("")
