@@ -3,8 +3,10 @@
 import json
 import os
 import pty
+import pwd
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
@@ -150,6 +152,37 @@ def test_the_curls_work_as_pasted(service_url: str, issued: IssuedKey, unix: boo
             told = [json.loads(ask(line, KEY=issued.api_key)) for ask in (by_curl, by_python)]
             assert told[0] == told[1]
             assert "error" not in told[0]
+
+
+@pytest.mark.parametrize("user", ["this user", "nobody"])
+def test_any_user_may_run_it_in_any_directory_without_a_locale(user: str) -> None:
+    options: dict[str, Any] = {}
+    if user == "nobody":
+        if os.geteuid() != 0:
+            pytest.skip("only root can become another user")
+        options = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+        try:
+            subprocess.run([SEPU, "--version"], check=True, timeout=60, capture_output=True, cwd="/", **options)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip(f"{SEPU} is closed to {user}")
+    environment = {"LC_ALL": "C", "HOME": "/nowhere"}
+    with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        place = Path(directory) / "my 色谱"
+        place.mkdir()
+        place.parent.chmod(0o755)  # root's Postgres runs as another user
+        if user == "nobody":
+            for path in (place.parent, place):
+                shutil.chown(path, user)
+        how = {"cwd": place, **options}
+        with serve(place / "state", "--port", str(free_port()), environment=environment, **how) as printed:
+            assert [answer(curl)[0] for curl in curls(printed)] == [200] * 4
+            for command, wanted in (("account list --state-dir state", "standard"), ("match #c83c23", "绯红")):
+                program = [str(SEPU), *command.split()]
+                inherited = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
+                told = subprocess.check_output(
+                    program, timeout=60, encoding="utf-8", env={**inherited, **environment}, **how
+                )
+                assert wanted in told
 
 
 def booted(log: Path, count: int) -> list[int]:
@@ -336,7 +369,9 @@ def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
         for log in logs:
             output = stack.enter_context(log.open("wb"))
             command = [SEPU, "serve", "--port", str(free_port()), "--workers", "1", "--state-dir", str(state_dir)]
-            processes.append(stack.enter_context(running(command, stdout=output, stderr=output, start_new_session=True)))
+            processes.append(
+                stack.enter_context(running(command, stdout=output, stderr=output, start_new_session=True))
+            )
         for log, process in zip(logs, processes, strict=True):
             await_listening(log, process)
         assert account_count(state_dir) == 1
