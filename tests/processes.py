@@ -6,6 +6,7 @@ import signal
 import subprocess
 import sys
 import time
+import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -68,8 +69,10 @@ def end_with_the_tests() -> None:
         status = 1
         try:
             status = _watch(tests)
-        finally:
-            os._exit(status)
+        except BaseException:
+            traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(status)
     control(_PR_SET_PDEATHSIG, signal.SIGINT)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _HEARD)
 
@@ -90,7 +93,6 @@ def _watch(tests: int) -> int:
     for number in (signal.SIGINT, signal.SIGKILL):
         _send(number, left)
         left = _left(_GRACE_SECONDS)
-    sys.stderr.flush()
     return code if code >= 0 else 128 - code
 
 
@@ -122,5 +124,5 @@ def _below(pid: int) -> list[psutil.Process]:
 
 def _send(number: signal.Signals, processes: list[psutil.Process]) -> None:
     for process in processes:
-        with suppress(psutil.NoSuchProcess):
+        with suppress(psutil.Error):
             process.send_signal(number)
