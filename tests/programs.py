@@ -6,7 +6,7 @@ import shutil
 from typing import Any
 
 # Of README's packages, and of those that every Debian has.
-ALWAYS = {"bash", "cc", "gcc", "git", "make", "sh", "tar"}
+ALWAYS = {"bash", "cc", "gcc", "git", "make", "sh", "sleep", "tar"}
 
 
 def installed(name: str) -> str | None:

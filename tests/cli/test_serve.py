@@ -368,7 +368,7 @@ def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
         processes = []
         for log in logs:
             output = stack.enter_context(log.open("wb"))
-            command = [SEPU, "serve", "--port", str(free_port()), "--workers", "1", "--state-dir", str(state_dir)]
+            command = [str(SEPU), "serve", "--port", str(free_port()), "--workers", "1", "--state-dir", str(state_dir)]
             processes.append(
                 stack.enter_context(running(command, stdout=output, stderr=output, start_new_session=True))
             )
