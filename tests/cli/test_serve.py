@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
@@ -223,8 +223,15 @@ def test_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> None
             assert set(found) == {("sepu_service", False, False)}
 
 
-def postgres(state_dir: Path) -> int:
-    return int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+def postgres(state_dir: Path, killed: int = 0) -> int:
+    """Its process id, once it is another than that of the one that was killed."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with suppress(OSError, IndexError):  # while it starts, the file is missing or empty
+            if (pid := int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])) != killed:
+                return pid
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_directory_runs(
@@ -240,15 +247,17 @@ def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_
         assert answer(curls(printed)[0])[0] == 200
         master = psutil.Process(worker).parent()
         assert master is not None
-        others = {child.pid for child in master.children()} | {postgres(state_dir)}
+        first = postgres(state_dir)
+        others = {child.pid for child in master.children()} | {first}
         for pid in others - {worker}:
             os.kill(pid, signal.SIGKILL)
+        second = postgres(state_dir, first)
         deadline = time.monotonic() + START_SECONDS
         while answer(curls(printed)[2])[0] != 200:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        os.kill(postgres(state_dir), signal.SIGKILL)
-        time.sleep(0.1)
+        os.kill(second, signal.SIGKILL)
+        postgres(state_dir, second)
         while answer(curls(printed)[3])[0] != 200:
             assert time.monotonic() < deadline
             time.sleep(0.1)
