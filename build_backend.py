@@ -93,7 +93,7 @@ def sbom(project: Distribution) -> Bom:
 def described(found: Distribution, description: str | None = None) -> Component:
     """Describes a distribution of a known version."""
     purl = PackageURL("pypi", name=found.name.lower(), version=found.version)
-    licence = found.metadata["License-Expression"] or found.metadata["License"]
+    licence = found.metadata.get("License-Expression") or found.metadata.get("License")
     return Component(
         name=found.name,
         version=found.version,
