@@ -96,8 +96,8 @@ MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isol
 		echo "meinheld skipped: it works on Linux with CPython 3.11 and 3.12 only"; \
 	elif ! { sed '/^meinheld/,$$d' $< | $(MEINHELD_PIP) -r /dev/stdin && \
 		greenlet=$$($(BIN)/python -c 'import greenlet; print(*greenlet.__path__)') && \
-		CFLAGS="-O2 -DNDEBUG -fwrapv -fstack-protector-strong \
-			-DPICOEV_EPOLL_DEFER_DELETES=0 -include $$greenlet/greenlet.h" $(MEINHELD_PIP) -r $< && \
+		CPATH="$$greenlet" CFLAGS="-O2 -DNDEBUG -fwrapv -fstack-protector-strong \
+			-DPICOEV_EPOLL_DEFER_DELETES=0 -include greenlet.h" $(MEINHELD_PIP) -r $< && \
 		$(BIN)/python -c 'import meinheld.server'; } > .venv/meinheld.log 2>&1; then \
 		echo "meinheld skipped: it did not build, .venv/meinheld.log says why"; \
 	else touch $@; fi

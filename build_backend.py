@@ -93,7 +93,9 @@ def sbom(project: Distribution) -> Bom:
 def described(found: Distribution, description: str | None = None) -> Component:
     """Describes a distribution of a known version."""
     purl = PackageURL("pypi", name=found.name.lower(), version=found.version)
-    licence = found.metadata["License-Expression"] or found.metadata["License"]
+    # Older metadata has the other; the attribute that is not there is an error from CPython 3.15 on.
+    named = next(name for name in ("License-Expression", "License") if name in found.metadata)
+    licence = found.metadata[named]
     return Component(
         name=found.name,
         version=found.version,

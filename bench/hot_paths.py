@@ -157,7 +157,7 @@ class InProcess:
 @cache
 def loop_for_its_clock() -> asyncio.AbstractEventLoop:
     """Never runs: it is only asked for the time."""
-    loop = asyncio.new_eventloop_for_its_clock()
+    loop = asyncio.new_event_loop()
     atexit.register(loop.close)
     return loop
 

@@ -1,5 +1,6 @@
 """What all tests share: one real Postgres for the run, migrated, and accounts in it."""
 
+import sys
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,12 +9,20 @@ import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from tests.processes import end_with_the_tests
+from tests.programs import refuse_others
 
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.metering import accounts
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.migrate import migrate
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # what xdist's workers leave behind, their parent's parent ends
+        end_with_the_tests()
+    sys.addaudithook(refuse_others)
 
 
 @pytest.fixture(scope="session")

@@ -12,10 +12,12 @@ from urllib.parse import quote
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from tests.faults.proxy import socket_directory
+from tests.processes import running
+from tests.programs import installed
 
 from sepu.server.embedded import SYSTEM_USER
 
-PROGRAM = shutil.which("pgbouncer", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
+PROGRAM = installed("pgbouncer")
 WHY_NOT = None if PROGRAM else "pgbouncer is not installed (Debian: apt install pgbouncer)"
 
 # server_login_retry: after a failed login PgBouncer refuses everybody for so long, by default 15 seconds.
@@ -46,22 +48,20 @@ def pgbouncer(database_url: str) -> Iterator[str]:
         user = SYSTEM_USER if os.geteuid() == 0 else None  # it refuses to run as root
         if user:
             shutil.chown(directory, user)
-        with (directory / "log").open("w") as log:
-            process = subprocess.Popen(
+        with (
+            (directory / "log").open("w") as log,
+            running(
                 [PROGRAM, str(configuration)],
                 user=user,
                 group=user,
                 extra_groups=[] if user else None,
                 stdout=log,
                 stderr=subprocess.STDOUT,
-            )
-        try:
+            ) as process,
+        ):
             url = f"postgresql://sepu@/postgres?host={quote(str(directory), safe='')}"
             _await_ready(process, url, directory / "log")
             yield url
-        finally:
-            process.terminate()
-            process.wait()
 
 
 def _await_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:

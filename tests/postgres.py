@@ -64,7 +64,7 @@ class Cluster:
 
     def start(self, listen: str = "") -> None:
         # The server would keep a pipe open as long as it runs, hence the log.
-        options = f"-c unix_socket_directories={self.directory} -c listen_addresses={listen} -p {self.port}"
+        options = f"-c unix_socket_directories='{self.directory}' -c listen_addresses={listen} -p {self.port}"
         arguments: list[str | Path] = ["-D", self.data, "-w", "-t", "60", "-l", self.directory / "log", "-o", options]
         assert run(self.programs / "pg_ctl", *arguments, "start", check=False).returncode == 0, self.log()
 

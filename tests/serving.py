@@ -4,7 +4,6 @@ import http.client
 import json
 import os
 import platform
-import signal
 import socket
 import subprocess
 import sys
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from tests.processes import children, running
 
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
 WORKERS = ("uvloop", "gthread", "meinheld")
@@ -120,8 +120,7 @@ class Server:
 
     def workers(self) -> list[int]:
         """The process ids of the workers."""
-        found = subprocess.run(["pgrep", "-P", str(self.process.pid)], capture_output=True, text=True, check=False)
-        return [int(line) for line in found.stdout.split()]
+        return [worker.pid for worker in children(self.process.pid)]
 
 
 def until_closed(raw: socket.socket, seconds: float = START_SECONDS) -> bytes:
@@ -162,25 +161,22 @@ def serving(
             address = f"unix:{directory}/http" if on_path else f"127.0.0.1:{free_port()}"
         where = ["--bind", address] if address.startswith("unix:") else ["--port", address.rpartition(":")[2]]
         log = Path(directory) / "log"
-        with log.open("w") as output:
-            process = subprocess.Popen(
+        with (
+            log.open("w") as output,
+            running(
                 [*program, "serve", "--worker", worker, "--workers", str(workers), *where, *options],
                 env={**os.environ, **({"SEPU_DATABASE_URL": database_url} if database_url else {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,
-            )
-        server = Server(worker, address, process, log)
-        try:
-            _await_ready(server, ready)
-            yield server
-        finally:
-            server.hang_up()
-            process.send_signal(signal.SIGTERM)
+            ) as process,
+        ):
+            server = Server(worker, address, process, log)
             try:
-                process.wait(40)
+                _await_ready(server, ready)
+                yield server
             finally:
-                process.kill()
+                server.hang_up()
 
 
 def _await_ready(server: Server, path: str) -> None:

@@ -3,7 +3,6 @@
 import argparse
 import json
 import os
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +15,7 @@ from pathlib import Path
 from secrets import token_hex
 from statistics import median
 
+import psutil
 from bench.load import client, machine, plot, report
 from bench.load.client import Job, measure
 from bench.load.figures import Figures, Sample, slope
@@ -248,9 +248,8 @@ def soak(given: argparse.Namespace) -> None:
 
 def _held(pid: int) -> tuple[int, int]:
     """Resident KiB and open files."""
-    done = subprocess.run(["ps", "-o", "rss=", "-p", str(pid)], capture_output=True, text=True, check=True)
-    files = Path(f"/proc/{pid}/fd")
-    return int(done.stdout), len(list(files.iterdir())) if files.exists() else 0
+    process = psutil.Process(pid)
+    return process.memory_info().rss // 1024, process.num_fds()
 
 
 def _conclude(

@@ -159,15 +159,20 @@ def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second:
                 assert time.monotonic() < deadline, second.log()
                 time.sleep(0.05)
 
+            taken_over = 0
+
             def fail_over() -> None:
+                nonlocal taken_over
                 until_stored(second_url, 300)
                 first.stop("immediate")
                 standby.execute("select pg_promote()")
+                ((taken_over,),) = standby.execute("select count(*) from sepu.stored_result").fetchall()
 
             with serving("uvloop", hosts) as server:
-                verdict, memory = crowded(primary, [server.address], 2500, fail_over, judged=standby)
-            assert memory.tally["503 usage_commit_failed"] > 0, "it died under load"
+                verdict, _ = crowded(primary, [server.address], 2500, fail_over, judged=standby)
             assert verdict.findings == []
+            # It died under load; whether a request was then in flight, and told 503, is a matter of luck.
+            assert 300 <= taken_over < audit(standby).results
 
 
 def test_without_its_synchronous_standby_nothing_is_charged(first: Cluster) -> None:

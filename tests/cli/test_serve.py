@@ -3,23 +3,29 @@
 import json
 import os
 import pty
+import pwd
 import re
 import shlex
+import shutil
 import signal
 import socket
 import subprocess
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import IO, Any
 
 import psutil
 import pytest
-from tests.serving import SEPU, START_SECONDS, free_port
+from tests.curl import by_curl, by_python, needs_curl
+from tests.processes import STOP_SECONDS, running
+from tests.serving import SEPU, START_SECONDS, free_port, serving
 
 from sepu.cli.database import connect
+from sepu.http import examples
+from sepu.metering.accounts import IssuedKey
 from sepu.metering.migrate import migrate
 from sepu.server.embedded import embedded_postgres
 
@@ -31,27 +37,30 @@ def state_dir() -> Iterator[Path]:
         yield Path(directory) / "state"
 
 
-def start(
+@contextmanager
+def started(
     state_dir: Path,
     *arguments: str,
     stdout: int | IO[bytes] | None = None,
     program: str = '"$@"',
     environment: Mapping[str, str] | None = None,
-    cwd: Path | None = None,
-) -> tuple[subprocess.Popen[bytes], str]:
+    **options: Any,
+) -> Iterator[tuple[subprocess.Popen[bytes], str]]:
     """Starts it in a process group of its own, as a shell would, and waits until it listens."""
     log = state_dir.with_suffix(".log")
     inherited = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
-    with log.open("w") as output:
-        process = subprocess.Popen(
+    with (
+        log.open("w") as output,
+        running(
             ["/bin/sh", "-c", f"exec {program}", "sh", SEPU, "serve", "--state-dir", str(state_dir), *arguments],
             env={**inherited, **(environment or {})},
-            cwd=cwd,
             stdout=output if stdout is None else stdout,
             stderr=output,
             start_new_session=True,
-        )
-    return process, await_listening(log, process)
+            **options,
+        ) as process,
+    ):
+        yield process, await_listening(log, process)
 
 
 def await_listening(log: Path, process: subprocess.Popen[bytes]) -> str:
@@ -67,12 +76,10 @@ def await_listening(log: Path, process: subprocess.Popen[bytes]) -> str:
 @contextmanager
 def serve(state_dir: Path, *arguments: str, stop: signal.Signals = signal.SIGINT, **how: Any) -> Iterator[str]:
     """Runs it, yields what it printed, and stops it as a person would."""
-    process, printed = start(state_dir, *arguments, **how)
-    try:
+    with started(state_dir, *arguments, **how) as (process, printed):
         yield printed
-    finally:
         os.killpg(process.pid, stop)  # Ctrl-C reaches the whole foreground group
-        status = process.wait(40)
+        status = process.wait(STOP_SECONDS)
     assert status == 0, state_dir.with_suffix(".log").read_text()
     assert not (state_dir / "postgres" / "postmaster.pid").exists()
 
@@ -87,10 +94,8 @@ def curls(printed: str) -> list[str]:
 
 
 def answer(curl: str) -> tuple[int, dict[str, object]]:
-    done = subprocess.run(
-        curl + r" -s -w '\n%{http_code}'", shell=True, capture_output=True, text=True, check=True, timeout=30
-    )
-    body, status = done.stdout.rsplit("\n", 1)
+    key, line = curl.split("; ")
+    body, status = by_python(line + r" -s -w '\n%{http_code}'", KEY=key.removeprefix("KEY=")).rsplit("\n", 1)
     return int(status), json.loads(body)
 
 
@@ -103,7 +108,7 @@ def account_count(state_dir: Path) -> int:
 
 
 @pytest.mark.parametrize("where", ["tcp", "unix"])
-def test_the_first_start_prints_a_key_and_curls_that_work_as_pasted(state_dir: Path, where: str) -> None:
+def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where: str) -> None:
     arguments = (
         ("--port", str(free_port()))
         if where == "tcp"
@@ -137,6 +142,47 @@ def test_the_first_start_prints_a_key_and_curls_that_work_as_pasted(state_dir: P
         (another,) = re.findall(r"sepu_[a-z2-7_]+", pasted(line))
         assert answer(curls(printed)[1].replace(api_key, another))[1]["accountId"] == account_id
         assert answer(curls(printed)[1])[1]["usage"][0]["committed"] == 1  # type: ignore[index]
+
+
+@needs_curl
+@pytest.mark.parametrize("unix", [False, True])
+def test_the_curls_work_as_pasted(service_url: str, issued: IssuedKey, unix: bool) -> None:
+    with serving("uvloop", service_url, workers=1, unix=unix) as server:
+        for line in examples.curls(server.address):
+            told = [json.loads(ask(line, KEY=issued.api_key)) for ask in (by_curl, by_python)]
+            assert told[0] == told[1]
+            assert "error" not in told[0]
+
+
+@pytest.mark.parametrize("user", ["this user", "nobody"])
+def test_any_user_may_run_it_in_any_directory_without_a_locale(user: str) -> None:
+    options: dict[str, Any] = {}
+    if user == "nobody":
+        if os.geteuid() != 0:
+            pytest.skip("only root can become another user")
+        options = {"user": user, "group": pwd.getpwnam(user).pw_gid, "extra_groups": []}
+        try:
+            subprocess.run([SEPU, "--version"], check=True, timeout=60, capture_output=True, cwd="/", **options)
+        except (OSError, subprocess.CalledProcessError):
+            pytest.skip(f"{SEPU} is closed to {user}")
+    environment = {"LC_ALL": "C", "HOME": "/nowhere"}
+    with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
+        place = Path(directory) / "my 色谱"
+        place.mkdir()
+        place.parent.chmod(0o755)  # root's Postgres runs as another user
+        if user == "nobody":
+            for path in (place.parent, place):
+                shutil.chown(path, user)
+        how = {"cwd": place, **options}
+        with serve(place / "state", "--port", str(free_port()), environment=environment, **how) as printed:
+            assert [answer(curl)[0] for curl in curls(printed)] == [200] * 4
+            for command, wanted in (("account list --state-dir state", "standard"), ("match #c83c23", "绯红")):
+                program = [str(SEPU), *command.split()]
+                inherited = {name: value for name, value in os.environ.items() if name != "SEPU_DATABASE_URL"}
+                told = subprocess.check_output(
+                    program, timeout=60, encoding="utf-8", env={**inherited, **environment}, **how
+                )
+                assert wanted in told
 
 
 def booted(log: Path, count: int) -> list[int]:
@@ -177,8 +223,15 @@ def test_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> None
             assert set(found) == {("sepu_service", False, False)}
 
 
-def postgres(state_dir: Path) -> int:
-    return int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+def postgres(state_dir: Path, killed: int = 0) -> int:
+    """Its process id, once it is another than that of the one that was killed."""
+    deadline = time.monotonic() + START_SECONDS
+    while True:
+        with suppress(OSError, IndexError):  # while it starts, the file is missing or empty
+            if (pid := int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])) != killed:
+                return pid
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_directory_runs(
@@ -194,15 +247,17 @@ def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_
         assert answer(curls(printed)[0])[0] == 200
         master = psutil.Process(worker).parent()
         assert master is not None
-        others = {child.pid for child in master.children()} | {postgres(state_dir)}
+        first = postgres(state_dir)
+        others = {child.pid for child in master.children()} | {first}
         for pid in others - {worker}:
             os.kill(pid, signal.SIGKILL)
+        second = postgres(state_dir, first)
         deadline = time.monotonic() + START_SECONDS
         while answer(curls(printed)[2])[0] != 200:
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        os.kill(postgres(state_dir), signal.SIGKILL)
-        time.sleep(0.1)
+        os.kill(second, signal.SIGKILL)
+        postgres(state_dir, second)
         while answer(curls(printed)[3])[0] != 200:
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -227,11 +282,11 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
 
 def test_killed_hard_it_starts_again_with_everything_charged(state_dir: Path) -> None:
     port = str(free_port())
-    process, printed = start(state_dir, "--port", port)
-    _, usage, match, _ = curls(printed)
-    assert answer(match)[0] == 200
-    os.killpg(process.pid, signal.SIGKILL)  # the server and its workers; Postgres lives in a session of its own
-    process.wait()
+    with started(state_dir, "--port", port) as (process, printed):
+        _, usage, match, _ = curls(printed)
+        assert answer(match)[0] == 200
+        os.killpg(process.pid, signal.SIGKILL)  # the server and its workers; Postgres lives in a session of its own
+        process.wait()
 
     with serve(state_dir, "--port", port):
         assert answer(usage)[1]["usage"][0]["committed"] == 1  # type: ignore[index]
@@ -322,26 +377,20 @@ def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
         processes = []
         for log in logs:
             output = stack.enter_context(log.open("wb"))
+            command = [str(SEPU), "serve", "--port", str(free_port()), "--workers", "1", "--state-dir", str(state_dir)]
             processes.append(
-                subprocess.Popen(
-                    [SEPU, "serve", "--port", str(free_port()), "--workers", "1", "--state-dir", str(state_dir)],
-                    stdout=output,
-                    stderr=output,
-                    start_new_session=True,
-                )
+                stack.enter_context(running(command, stdout=output, stderr=output, start_new_session=True))
             )
-        try:
-            for log, process in zip(logs, processes, strict=True):
-                await_listening(log, process)
-            assert account_count(state_dir) == 1
-            printed = [log.read_text() for log in logs]
-            assert sum("KEY=" in each for each in printed) == 1
-            told = [each for each in printed if "is making the demo account" in each or " key issue " in each]
-            assert len(told) == len(logs) - 1
-        finally:
-            for process in processes:
-                os.killpg(process.pid, signal.SIGTERM)
-            assert [process.wait(40) for process in processes] == [0] * len(processes)
+        for log, process in zip(logs, processes, strict=True):
+            await_listening(log, process)
+        assert account_count(state_dir) == 1
+        printed = [log.read_text() for log in logs]
+        assert sum("KEY=" in each for each in printed) == 1
+        told = [each for each in printed if "is making the demo account" in each or " key issue " in each]
+        assert len(told) == len(logs) - 1
+        for process in processes:
+            os.killpg(process.pid, signal.SIGTERM)
+        assert [process.wait(STOP_SECONDS) for process in processes] == [0] * len(processes)
 
 
 @pytest.mark.parametrize(("environment", "colour"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["colour", "none"])

@@ -19,9 +19,9 @@ import psycopg
 import pytest
 from tests.client.cutter import Cutter
 from tests.faults.havoc import Havoc, Pace
-from tests.faults.proxy import Odds, Proxy, socket_directory
+from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
 from tests.faults.soak import CUTS, FAULTS
-from tests.serving import serving
+from tests.serving import Server, serving
 
 import sepu
 from sepu.cli.database import connect, database
@@ -90,43 +90,37 @@ async def async_work(client: AsyncClient, intent: Intent) -> None:
         intent.refused = True
 
 
-async def play(scene: Scene, state_dir: Path, proxy: Proxy, worker: str) -> Counter[str]:
+async def play(scene: Scene, state_dir: Path, proxy: Proxy, server: Server) -> Counter[str]:
     rng = random.Random(7)
-    async with proxy.listening():
-        stack = ExitStack()
+    cutter = Cutter(server.address, 7)
+    havoc = Havoc(server, state_dir, proxy, PACE, 7)
+
+    def faults() -> Counter[str]:
+        made = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
+        return havoc.done + made + cutter.cuts
+
+    def intents() -> Iterator[Intent]:
+        end = time.monotonic() + MOST_SECONDS
+        for intent in scene.intents(rng):
+            enough = len(scene.asked) >= INTENTS and all(faults()[name] for name in (*FAULTS, *CUT_OFF))
+            if enough or time.monotonic() > end:
+                wreaking.cancel()
+                return
+            scene.asked.append(intent)
+            yield intent
+
+    async with cutter.listening():
+        scene.url = f"http://{server.address}"
+        proxy.odds = ODDS
+        wreaking = asyncio.create_task(havoc.wreak())
         try:
-            server = await asyncio.to_thread(stack.enter_context, serving(worker, proxy.url))
-            cutter = Cutter(server.address, 7)
-            havoc = Havoc(server, state_dir, proxy, PACE, 7)
-
-            def faults() -> Counter[str]:
-                made = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
-                return havoc.done + made + cutter.cuts
-
-            def intents() -> Iterator[Intent]:
-                end = time.monotonic() + MOST_SECONDS
-                for intent in scene.intents(rng):
-                    enough = len(scene.asked) >= INTENTS and all(faults()[name] for name in (*FAULTS, *CUT_OFF))
-                    if enough or time.monotonic() > end:
-                        wreaking.cancel()
-                        return
-                    scene.asked.append(intent)
-                    yield intent
-
-            async with cutter.listening():
-                scene.url = f"http://{server.address}"
-                proxy.odds = ODDS
-                wreaking = asyncio.create_task(havoc.wreak())
-                try:
-                    await ask_all(scene, cutter.url, intents())
-                finally:
-                    wreaking.cancel()
-                    await asyncio.wait([wreaking])
-                    proxy.odds = Odds()
-            await asyncio.to_thread(ask_again, scene)
-            return faults()
+            await ask_all(scene, cutter.url, intents())
         finally:
-            await asyncio.to_thread(stack.close)
+            wreaking.cancel()
+            await asyncio.wait([wreaking])
+            proxy.odds = Odds()
+    await asyncio.to_thread(ask_again, scene)
+    return faults()
 
 
 async def ask_all(scene: Scene, url: str, intents: Iterator[Intent]) -> None:
@@ -210,13 +204,13 @@ def test_every_intent_ends_with_its_answer_and_one_charge() -> None:
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
-        proxy = Proxy(stack.enter_context(socket_directory()), state_dir / "socket", 7)
         with connect(url) as connection:
             much = 10**9
             accounts.set_plan(connection, "ample", match_limit=much, search_limit=much, requests_per_minute=much)
             accounts.set_plan(connection, "scarce", match_limit=SCARCE, search_limit=5, requests_per_minute=much)
             scene = Scene(accounts.create_account(connection, "ample"), accounts.create_account(connection, "scarce"))
-        faults = asyncio.run(play(scene, state_dir, proxy, "uvloop"))
+        with proxied(state_dir / "socket", 7) as proxy, serving("uvloop", proxy.url) as server:
+            faults = asyncio.run(play(scene, state_dir, proxy, server))
         with connect(url) as connection:
             judge(scene, connection)
     first = [intent.answers[0].replayed for intent in scene.asked if intent.answers and not intent.raced]

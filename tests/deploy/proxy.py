@@ -6,7 +6,6 @@ import http.client
 import itertools
 import os
 import re
-import shutil
 import socket
 import ssl
 import subprocess
@@ -17,10 +16,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.processes import running
+from tests.programs import installed
 from tests.serving import Server, free_port
 
-PROGRAM = shutil.which("nginx", path=f"{os.environ.get('PATH', '')}:/usr/sbin")
-OPENSSL = shutil.which("openssl")
+PROGRAM = installed("nginx")
+OPENSSL = installed("openssl")
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx" / "nginx.conf"
 
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
@@ -78,14 +79,15 @@ def proxied(*sockets: Path, service: Server | None = None) -> Iterator[Proxied]:
         context = _certificate(directory)
         port = free_port()
         (directory / "nginx.conf").write_text(rendered(directory, port, sockets))
-        with (directory / "output").open("w") as output:
-            process = subprocess.Popen(
+        with (
+            (directory / "output").open("w") as output,
+            running(
                 [PROGRAM, "-p", str(directory), "-c", str(directory / "nginx.conf"), "-g", "daemon off;"],
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,
-            )
-        try:
+            ) as process,
+        ):
             _await_listening(process, port, directory / "output")
             yield Proxied(
                 service.worker if service else "none",
@@ -95,9 +97,6 @@ def proxied(*sockets: Path, service: Server | None = None) -> Iterator[Proxied]:
                 directory=directory,
                 context=context,
             )
-        finally:
-            process.terminate()
-            process.wait(20)
 
 
 def rendered(directory: Path, port: int, sockets: Sequence[Path]) -> str:

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from tests.faults.proxy import socket_directory
+from tests.programs import installed
 from tests.serving import SEPU, serving
 
 from sepu.cli.database import connect
@@ -23,6 +24,7 @@ from sepu.server import embedded
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+SYSTEMD_ANALYZE = installed("systemd-analyze")
 GRACEFUL_SECONDS = 30  # sepu.server.gunicorn
 
 
@@ -120,7 +122,7 @@ def test_the_health_check(service_url: str, unix: bool) -> None:
 
 @pytest.fixture
 def secrets(tmp_path: Path) -> Path:
-    if shutil.which("openssl") is None:
+    if installed("openssl") is None:
         pytest.skip("openssl is not installed (Debian: apt install openssl)")
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     subprocess.run([tmp_path / "deploy" / "secrets", "colours.example"], check=True, cwd="/")
@@ -179,17 +181,18 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
 # --- systemd
 
 
-@pytest.mark.skipif(shutil.which("systemd-analyze") is None, reason="systemd is not installed")
+@pytest.mark.skipif(SYSTEMD_ANALYZE is None, reason="systemd is not installed")
 def test_the_unit_is_what_systemd_takes_and_lets_little_through(tmp_path: Path) -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     unit = tmp_path / "sepu@.service"
     unit.write_text(text.replace("/opt/sepu/bin/sepu", sys.executable))
+    assert SYSTEMD_ANALYZE is not None
     verified = subprocess.run(
-        ["systemd-analyze", "verify", str(unit)], capture_output=True, text=True, check=False, timeout=60
+        [SYSTEMD_ANALYZE, "verify", str(unit)], capture_output=True, text=True, check=False, timeout=60
     )
     assert (verified.returncode, verified.stderr) == (0, "")
     security = subprocess.run(
-        ["systemd-analyze", "security", "--offline=true", "--threshold=15", str(unit)],
+        [SYSTEMD_ANALYZE, "security", "--offline=true", "--threshold=15", str(unit)],
         capture_output=True,
         text=True,
         check=False,

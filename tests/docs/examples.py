@@ -1,12 +1,11 @@
 """The examples of docs/api.md and README.md. `python -m tests.docs.examples` writes what a real server answers."""
 
-import os
 import re
-import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from tests.curl import Ask, by_curl
 from tests.serving import serving
 
 from sepu.cli.database import connect, database, service_url
@@ -36,24 +35,14 @@ def with_answers(page: str, run: Callable[[str], str]) -> str:
     return _BLOCK.sub(block, page)
 
 
-def shell(address: str, key: str) -> Callable[[str], str]:
-    """Runs a page's curls as the reader would, who has set KEY; its other commands print nothing there."""
+def reader(ask: Ask, address: str, key: str) -> Callable[[str], str]:
+    """Runs a page's curls as a reader who has set KEY; its other commands print nothing there."""
     ours = f"http://{address}"
-    environment = {**os.environ, "KEY": key, "SEPU": ours}
 
     def run(command: str) -> str:
         if not command.startswith("curl "):
             return ""
-        done = subprocess.run(
-            command.replace(_ADDRESS, ours),
-            shell=True,
-            env=environment,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=30,
-        )
-        printed = _same(done.stdout.replace("\r\n", "\n"))
+        printed = _same(ask(command.replace(_ADDRESS, ours), KEY=key, SEPU=ours))
         return printed if printed.endswith("\n") else f"{printed}\n"  # before the next prompt
 
     return run
@@ -74,7 +63,7 @@ def main() -> None:
     ):
         for page in PAGES:
             key = accounts.create_account(owner, "standard").api_key
-            page.write_text(with_answers(page.read_text("utf-8"), shell(server.address, key)), "utf-8")
+            page.write_text(with_answers(page.read_text("utf-8"), reader(by_curl, server.address, key)), "utf-8")
 
 
 if __name__ == "__main__":

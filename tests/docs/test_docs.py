@@ -3,14 +3,14 @@
 import json
 import os
 import shlex
-import shutil
 import subprocess
 from pathlib import Path
 
 import psycopg
 import pytest
 from docs.site.pictures import IMAGES, PICTURES
-from tests.docs.examples import PAGES, shell, with_answers
+from tests.curl import Ask, by_curl, by_python, needs_curl
+from tests.docs.examples import PAGES, reader, with_answers
 from tests.serving import SEPU, serving
 
 from sepu.metering import accounts
@@ -19,14 +19,14 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "package.md"
 
 
-@pytest.mark.skipif(shutil.which("curl") is None, reason="curl is not installed")
-def test_examples_are_what_a_server_answers(connection: psycopg.Connection, service_url: str) -> None:
+@pytest.mark.parametrize("ask", [pytest.param(by_curl, marks=needs_curl), by_python])
+def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connection, service_url: str) -> None:
     answers = {}
     with serving("uvloop", service_url) as server:
         for file in PAGES:
             key = accounts.create_account(connection, "standard").api_key
             page = file.read_text("utf-8")
-            assert with_answers(page, shell(server.address, key)) == page
+            assert with_answers(page, reader(ask, server.address, key)) == page
             answers[file.name] = page.count("\n{")
     assert answers == {"api.md": 7, "README.md": 2}
 

@@ -4,13 +4,13 @@ import asyncio
 import os
 import random
 import signal
-import subprocess
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.proxy import Proxy
+from tests.processes import children, command_line
 from tests.serving import Server
 
 from sepu.server.embedded import embedded_postgres
@@ -26,13 +26,8 @@ def postmaster(state_dir: Path) -> int | None:
 
 def back_ends(state_dir: Path) -> list[int]:
     """The process ids that serve clients."""
-    found = subprocess.run(
-        ["pgrep", "-P", str(postmaster(state_dir) or 0), "-f", r"\[local\]"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    return [int(line) for line in found.stdout.split()]
+    main = postmaster(state_dir)
+    return [one.pid for one in children(main) if "[local]" in command_line(one)] if main else []
 
 
 async def stop_at_once(state_dir: Path) -> None:

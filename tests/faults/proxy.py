@@ -17,8 +17,10 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Literal, get_args
 from urllib.parse import quote
+
+import uvloop
 
 SOCKET = ".s.PGSQL.5432"
 READY_FOR_QUERY = ord("Z")
@@ -47,7 +49,7 @@ class Proxy:
         self.url = f"postgresql://sepu@/postgres?host={quote(str(directory), safe='')}"
         self.odds = Odds()
         self.swallows = False  # what the server says is lost, and new connections get no answer
-        self.cuts: Counter[Cut] = Counter()
+        self.cuts: Counter[Cut] = Counter(dict.fromkeys(get_args(Cut), 0))
         self.accepted: list[float] = []  # when connections were made
 
     @asynccontextmanager
@@ -62,13 +64,16 @@ class Proxy:
             self._abort_all()
 
     def cut_one(self) -> None:
-        """Cuts any connection, wherever it is."""
-        if self._links:
-            self._cut(self._random.choice(self._links), "anywhere")
+        """Cuts any connection, wherever it is; from any thread."""
+        self._loop.call_soon_threadsafe(self._cut_any)
 
     def cut_all(self) -> None:
         """Cuts every connection; from any thread."""
         self._loop.call_soon_threadsafe(self._abort_all)
+
+    def _cut_any(self) -> None:
+        if self._links:
+            self._cut(self._random.choice(self._links), "anywhere")
 
     def _abort_all(self) -> None:
         for link in self._links:
@@ -184,12 +189,12 @@ def socket_directory() -> Iterator[Path]:
 
 
 @contextmanager
-def proxied(upstream: Path) -> Iterator[Proxy]:
-    """A proxy in a thread of its own, for tests that are not asynchronous."""
+def proxied(upstream: Path, seed: int = 0) -> Iterator[Proxy]:
+    """A proxy in a thread of its own."""
     with socket_directory() as directory:
-        proxy = Proxy(directory, upstream)
+        proxy = Proxy(directory, upstream, seed)
         listening, ended = threading.Event(), asyncio.Event()
-        loop = asyncio.new_event_loop()
+        loop = uvloop.new_event_loop()
 
         async def listen() -> None:
             async with proxy.listening():

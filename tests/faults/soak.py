@@ -15,9 +15,9 @@ import psycopg
 import uvloop
 from tests.faults.clients import Ask, Client, Holder, Memory, asks
 from tests.faults.havoc import Havoc, Pace
-from tests.faults.proxy import Cut, Odds, Proxy, socket_directory
+from tests.faults.proxy import Cut, Odds, Proxy, proxied, socket_directory
 from tests.faults.verdict import Verdict, judge
-from tests.serving import WORKERS, serving
+from tests.serving import WORKERS, Server, serving
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
@@ -81,12 +81,16 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
-        proxy = Proxy(stack.enter_context(socket_directory()), state_dir / "socket", plan.seed)
         with connect(url) as connection:
             holders = open_accounts(connection)
-        runner = stack.enter_context(asyncio.Runner(loop_factory=uvloop.new_event_loop))
         started = time.monotonic()
-        asked, memory, faults = runner.run(_run(plan, state_dir, proxy, between, holders))
+        with (
+            proxied(state_dir / "socket", plan.seed) as proxy,
+            between(proxy.url) as served,
+            serving(plan.worker, served, workers=plan.workers) as server,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            asked, memory, faults = runner.run(_run(plan, state_dir, proxy, server, holders))
         seconds = time.monotonic() - started
         with connect(url) as connection:
             return Report(plan, len(asked), memory.tally, faults, seconds, judge(connection, asked, memory))
@@ -111,51 +115,43 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
 
 
 async def _run(
-    plan: Plan, state_dir: Path, proxy: Proxy, between: Between, holders: list[Holder]
+    plan: Plan, state_dir: Path, proxy: Proxy, server: Server, holders: list[Holder]
 ) -> tuple[list[Ask], Memory, dict[str, int]]:
     rng = random.Random(plan.seed)
-    async with proxy.listening():
-        stack = ExitStack()
-        try:
-            # In threads: what starts here looks at once for the database, which is behind the proxy in this thread.
-            url = await asyncio.to_thread(stack.enter_context, between(proxy.url))
-            server = await asyncio.to_thread(stack.enter_context, serving(plan.worker, url, workers=plan.workers))
-            crowd = Crowd([server.address], plan.clients, rng)
-            havoc = Havoc(server, state_dir, proxy, plan.pace, plan.seed)
+    crowd = Crowd([server.address], plan.clients, rng)
+    havoc = Havoc(server, state_dir, proxy, plan.pace, plan.seed)
 
-            def faults() -> dict[str, int]:
-                cuts = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
-                return {name: havoc.done[name] + cuts[name] for name in FAULTS}
+    def faults() -> dict[str, int]:
+        cuts = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
+        return {name: havoc.done[name] + cuts[name] for name in FAULTS}
 
-            def asking() -> Iterator[Ask]:
-                end = time.monotonic() + plan.most_seconds
-                for number, ask in enumerate(asks(holders, rng)):
-                    if (number >= plan.requests and all(faults().values())) or time.monotonic() > end:
-                        return
-                    asked.append(ask)
-                    yield ask
+    def asking() -> Iterator[Ask]:
+        end = time.monotonic() + plan.most_seconds
+        for number, ask in enumerate(asks(holders, rng)):
+            if (number >= plan.requests and all(faults().values())) or time.monotonic() > end:
+                return
+            asked.append(ask)
+            yield ask
 
-            asked: list[Ask] = []
-            proxy.odds = plan.odds
-            wreaking = asyncio.create_task(havoc.wreak())
-            answering = asyncio.create_task(crowd.settle(asking(), then=wreaking.cancel))
-            # Stuck clients never take the last request.
-            await asyncio.wait([wreaking, answering], timeout=plan.most_seconds, return_when=asyncio.FIRST_COMPLETED)
-            await _ended(wreaking)
-            proxy.odds = Odds()
-            await asyncio.wait([answering], timeout=SETTLING_SECONDS)
-            await _ended(answering)
-            memory = crowd.memory
-            memory.stuck = {ask.name for ask in asked} - memory.answered.keys() - memory.refused
-            memory.tally["replays under faults"] = memory.tally["replays"]
-            # The dust has settled: each request, asked again, gets the answer that it got.
-            again = asyncio.create_task(crowd.settle(ask for ask in asked if ask.name not in memory.stuck))
-            if not (await asyncio.wait([again], timeout=SETTLING_SECONDS + len(asked) / 50))[0]:
-                memory.wrong.append("when asked again, not every request was answered in time")
-            await _ended(again)
-            return asked, memory, faults()
-        finally:
-            await asyncio.to_thread(stack.close)
+    asked: list[Ask] = []
+    proxy.odds = plan.odds
+    wreaking = asyncio.create_task(havoc.wreak())
+    answering = asyncio.create_task(crowd.settle(asking(), then=wreaking.cancel))
+    # Stuck clients never take the last request.
+    await asyncio.wait([wreaking, answering], timeout=plan.most_seconds, return_when=asyncio.FIRST_COMPLETED)
+    await _ended(wreaking)
+    proxy.odds = Odds()
+    await asyncio.wait([answering], timeout=SETTLING_SECONDS)
+    await _ended(answering)
+    memory = crowd.memory
+    memory.stuck = {ask.name for ask in asked} - memory.answered.keys() - memory.refused
+    memory.tally["replays under faults"] = memory.tally["replays"]
+    # The dust has settled: each request, asked again, gets the answer that it got.
+    again = asyncio.create_task(crowd.settle(ask for ask in asked if ask.name not in memory.stuck))
+    if not (await asyncio.wait([again], timeout=SETTLING_SECONDS + len(asked) / 50))[0]:
+        memory.wrong.append("when asked again, not every request was answered in time")
+    await _ended(again)
+    return asked, memory, faults()
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import shutil
 import subprocess
 import time
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.faults.proxy import socket_directory
+from tests.programs import installed
 from tests.serving import SEPU, Response, Server, serving
 
 from sepu.cli.database import connect, database
@@ -17,6 +17,7 @@ from sepu.metering import accounts
 from sepu.metering.audit import audit
 from sepu.server.embedded import SYSTEM_USER
 
+UNSHARE = installed("unshare")
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 # A small disk in a mount namespace of its own, put in the place of pg_wal before the service starts.
 MOUNTED = """\
@@ -32,9 +33,9 @@ exec "$@"
 
 
 def why_no_disk() -> str | None:
-    if os.geteuid() != 0 or shutil.which("unshare") is None:
+    if os.geteuid() != 0 or UNSHARE is None:
         return "only root can mount a small disk, with util-linux's unshare"
-    mount = ["unshare", "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
+    mount = [UNSHARE, "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
     tried = subprocess.run(mount, capture_output=True, text=True, check=False)
     return f"mounting is not allowed here: {tried.stderr.strip()}" if tried.returncode else None
 
@@ -62,7 +63,8 @@ def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
     with socket_directory() as state_dir, socket_directory() as disk:
         with database(None, state_dir, create=True) as url, connect(url) as connection:
             issued = accounts.create_account(connection, "standard")
-        program = ["unshare", "--mount", "--propagation", "private"]
+        assert UNSHARE is not None
+        program = [UNSHARE, "--mount", "--propagation", "private"]
         program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, str(SEPU)]
         with serving("uvloop", None, program=program) as server:
             told = match(server, issued, "full-disk-0")

@@ -4,7 +4,6 @@ import asyncio
 import itertools
 import os
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Callable, Iterator
@@ -17,6 +16,7 @@ import psycopg
 import pytest
 from tests.faults.havoc import postmaster, start, stop_at_once
 from tests.faults.proxy import Proxy, proxied, socket_directory
+from tests.processes import children
 from tests.serving import WORKERS, Server, serving, why_not
 
 from sepu import limits
@@ -109,30 +109,36 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
 def stopped(stage: Stage) -> Iterator[None]:
     """Connections are refused."""
     asyncio.run(stop_at_once(stage.state_dir))
-    yield
-    start(stage.state_dir)
+    try:
+        yield
+    finally:
+        start(stage.state_dir)
 
 
 @contextmanager
 def silent(stage: Stage) -> Iterator[None]:
     """Statements and new connections are taken, and never answered."""
     stage.proxy.swallows = True
-    yield
-    stage.proxy.swallows = False
-    stage.proxy.cut_all()
+    try:
+        yield
+    finally:
+        stage.proxy.swallows = False
+        stage.proxy.cut_all()
 
 
 @contextmanager
 def frozen(stage: Stage) -> Iterator[None]:
     """All of Postgres is stopped by a signal, in the middle of whatever it does."""
     main = postmaster(stage.state_dir)
-    children = subprocess.run(["pgrep", "-P", str(main)], capture_output=True, text=True, check=True).stdout.split()
-    processes = [main or 0, *map(int, children)]
+    assert main is not None
+    processes = [main, *(child.pid for child in children(main))]
     for process in processes:
         os.kill(process, signal.SIGSTOP)
-    yield
-    for process in processes:
-        os.kill(process, signal.SIGCONT)
+    try:
+        yield
+    finally:
+        for process in processes:
+            os.kill(process, signal.SIGCONT)
 
 
 @contextmanager

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, closing, contextmanager
+from dataclasses import dataclass
 from http.client import HTTPConnection, HTTPException
 from pathlib import Path
 from typing import TypeVar
@@ -16,6 +17,7 @@ from typing import TypeVar
 import pytest
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
+from tests.processes import running
 
 from sepu.server import meinheld
 
@@ -50,16 +52,15 @@ class Connection(HTTPConnection):
         return response.read()
 
 
+@dataclass
 class Server:
-    """A gunicorn master with MeinheldWorker on a unix socket; options are gunicorn's."""
+    """A gunicorn master with MeinheldWorker on a unix socket."""
 
-    def __init__(self, directory: Path, *options: str) -> None:
-        self.directory = directory
-        self.path = directory / "socket"
-        self.log = directory / "log"
-        self.connections = ExitStack()
-        with self.log.open("wb") as log:
-            self.master = subprocess.Popen(command(f"unix:{self.path}", *options), stdout=log, stderr=log)
+    directory: Path
+    path: Path
+    log: Path
+    master: subprocess.Popen[bytes]
+    connections: ExitStack
 
     def connect(self) -> Connection:
         return self.connections.enter_context(closing(Connection(self.path)))
@@ -118,16 +119,19 @@ def is_gone(pid: int) -> bool:
 
 @contextmanager
 def serving(*options: str) -> Iterator[Server]:
+    """Options are gunicorn's."""
     # pytest's own directories can be longer than a socket's path may be.
-    with tempfile.TemporaryDirectory() as directory:
-        server = Server(Path(directory), *options)
-        try:
+    with tempfile.TemporaryDirectory() as name:
+        directory = Path(name)
+        path, log = directory / "socket", directory / "log"
+        with (
+            log.open("wb") as output,
+            running(command(f"unix:{path}", *options), stdout=output, stderr=output) as master,
+            ExitStack() as connections,
+        ):
+            server = Server(directory, path, log, master, connections)
             server.worker()
             yield server
-        finally:
-            server.connections.close()
-            server.master.terminate()
-            server.master.wait(PATIENCE)
             print(server.log.read_text())  # noqa: T201
 
 

@@ -7,7 +7,6 @@ import os
 import pty
 import re
 import select
-import shutil
 import signal
 import socket
 import struct
@@ -18,7 +17,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple
@@ -28,6 +27,8 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.observing import Labels, records, requests, sample, samples, scrape
+from tests.processes import running
+from tests.programs import installed
 from tests.serving import SEPU, START_SECONDS, WORKERS, Response, Server, free_port, serving, until_closed, why_not
 
 from sepu import limits
@@ -41,6 +42,7 @@ from sepu.server.journal import Journal
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
+PROMTOOL = installed("promtool")
 THREE = b'{"colors":[{"r":1,"g":2,"b":3},{"r":4,"g":5,"b":6},{"r":7,"g":8,"b":9}]}'
 NOBODYS = "b" * 16
 
@@ -494,13 +496,14 @@ def test_dashboard_and_alerts_name_what_there_is(watched: Watched) -> None:
     assert [name for name in names if f"### {name}" not in documented] == []
 
 
-@pytest.mark.skipif(shutil.which("promtool") is None, reason="there is no promtool (Debian: apt install prometheus)")
+@pytest.mark.skipif(PROMTOOL is None, reason="there is no promtool (Debian: apt install prometheus)")
 def test_prometheus_takes_the_alerts_and_the_metrics(own_url: str) -> None:
     metrics = f"127.0.0.1:{free_port()}"
     with serving("uvloop", as_service(own_url), options=["--metrics-bind", metrics]):
         text = scrape(metrics)
-    rules = ["promtool", "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")]
-    for command, given in ((rules, ""), (["promtool", "check", "metrics"], text)):
+    assert PROMTOOL is not None
+    rules = [PROMTOOL, "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")]
+    for command, given in ((rules, ""), ([PROMTOOL, "check", "metrics"], text)):
         done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
 
@@ -523,14 +526,15 @@ log.stop()
 def test_lines_of_several_processes_do_not_mix() -> None:
     reading, writing = os.pipe()
     command = [sys.executable, "-c", _WRITER, str(writing)]
-    writers = [subprocess.Popen(command, pass_fds=[writing], stdout=subprocess.PIPE) for _ in range(2)]
-    os.close(writing)
-    for writer in writers:
-        assert writer.stdout is not None
-        with writer.stdout as told:
-            assert told.readline() == b"\n"
-    time.sleep(0.5)  # they share a pipe that is full now, so each byte that is read lets one of them go on
-    with os.fdopen(reading, "rb") as read:
-        found = Counter(json.loads(written)["requestId"] for written in read)
-    assert [writer.wait(30) for writer in writers] == [0, 0]
+    with ExitStack() as stack:
+        writers = [stack.enter_context(running(command, pass_fds=[writing], stdout=subprocess.PIPE)) for _ in range(2)]
+        os.close(writing)
+        for writer in writers:
+            assert writer.stdout is not None
+            with writer.stdout as told:
+                assert told.readline() == b"\n"
+        time.sleep(0.5)  # they share a pipe that is full now, so each byte that is read lets one of them go on
+        with os.fdopen(reading, "rb") as read:
+            found = Counter(json.loads(written)["requestId"] for written in read)
+        assert [writer.wait(30) for writer in writers] == [0, 0]
     assert found == Counter({f"{number:032}": 2 for number in range(2000)})

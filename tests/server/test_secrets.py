@@ -1,16 +1,17 @@
 """After every kind of failure: no key, no Authorization header and nobody's name where it does not belong."""
 
 import base64
-import subprocess
 import tempfile
 import urllib.request
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 from psycopg import sql
+from tests.processes import command_line
 from tests.serving import WORKERS, Server, free_port, serving, until_closed, why_not
 
 from sepu.cli.database import connect, database
@@ -113,8 +114,9 @@ def everything_stored(connection: psycopg.Connection) -> bytes:
 
 def titles(server: Server) -> bytes:
     """The command lines of the server's processes, as anybody on the machine sees them."""
-    pids = ",".join(map(str, [server.process.pid, *server.workers()]))
-    return subprocess.run(["ps", "-o", "args=", "-p", pids], capture_output=True, check=True).stdout
+    lines = [command_line(psutil.Process(pid)) for pid in (server.process.pid, *server.workers())]
+    assert all(lines)
+    return "\n".join(lines).encode()
 
 
 def test_no_secret_is_left_anywhere(place: Place) -> None:

@@ -39,7 +39,10 @@ SERVER_TRIAL = {
         "pip install --require-hashes --only-binary :all: "
         "-r {project}/requirements/embedded.txt -r {project}/requirements/core-test.txt"
     ),
-    "test-sources": ["pyproject.toml", "tests/serving.py", "tests/cli/test_serve.py"],
+    "test-sources": [
+        "pyproject.toml",
+        *(f"tests/{name}.py" for name in ("curl", "processes", "programs", "serving", "cli/test_serve")),
+    ],
     "test-command": ["python -m pytest -q tests/cli/test_serve.py -k first_start"],
 }
 

@@ -1,0 +1,76 @@
+"""What a curl line prints: by curl itself where it is installed, and by Python everywhere."""
+
+import argparse
+import http.client
+import os
+import shlex
+import socket
+import string
+import subprocess
+from typing import Protocol
+from urllib.parse import quote, urlsplit
+
+import pytest
+from tests.programs import installed
+
+needs_curl = pytest.mark.skipif(installed("curl") is None, reason="curl is not installed (Debian: apt install curl)")
+SECONDS = 30
+
+
+class Ask(Protocol):
+    """Takes a command line and the shell's variables."""
+
+    def __call__(self, line: str, **variables: str) -> str: ...
+
+
+def by_curl(line: str, **variables: str) -> str:
+    """As the reader would, in a shell."""
+    done = subprocess.run(
+        line, shell=True, env={**os.environ, **variables}, capture_output=True, check=True, timeout=SECONDS
+    )
+    return done.stdout.decode().replace("\r\n", "\n")
+
+
+def by_python(line: str, **variables: str) -> str:
+    """Knows the options that our curl lines have."""
+    given = _parser().parse_args(shlex.split(string.Template(line.replace("\\\n", "")).substitute(variables))[1:])
+    url = urlsplit(given.url)
+    data = "&".join(given.data)
+    target = f"{url.path}?{data}" if given.get else url.path
+    connection = http.client.HTTPConnection(url.netloc, timeout=SECONDS)
+    if given.unix_socket:
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(SECONDS)
+        connection.sock.connect(given.unix_socket)
+    try:
+        headers = dict(header.split(": ", 1) for header in given.header)
+        if data and not given.get:
+            connection.request("POST", target, data.encode(), headers)
+        else:
+            connection.request("GET", target, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read().decode()
+    finally:
+        connection.close()
+    head = [f"HTTP/1.1 {answer.status} {answer.reason}", *(": ".join(header) for header in answer.getheaders()), "", ""]
+    last: str = given.write_out.replace("\\n", "\n").replace("%{http_code}", str(answer.status))
+    return ("\n".join(head) if given.include else "") + body + last
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="curl", allow_abbrev=False)
+    parser.add_argument("url")
+    parser.add_argument("-H", "--header", action="append", default=[])
+    parser.add_argument("-d", "--data", action="append", default=[])
+    parser.add_argument("--data-urlencode", action="append", dest="data", type=_encoded)
+    parser.add_argument("-G", "--get", action="store_true")
+    parser.add_argument("-i", "--include", action="store_true")
+    parser.add_argument("-s", "--silent", action="store_true")
+    parser.add_argument("-w", "--write-out", default="")
+    parser.add_argument("--unix-socket")
+    return parser
+
+
+def _encoded(given: str) -> str:
+    name, value = given.split("=", 1)
+    return f"{name}={quote(value, safe='')}"
