@@ -28,6 +28,16 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root runs Postgres as an
 
 
 @pytest.fixture
+def default_signals() -> Iterator[None]:
+    """As in a process of its own: another test of this one may hold an embedded Postgres open, with its handlers."""
+    defaults = {signal.SIGINT: signal.default_int_handler}
+    found = {each: signal.signal(each, defaults.get(each, signal.SIG_DFL)) for each in embedded._ENDING}
+    yield
+    for each, handler in found.items():
+        signal.signal(each, handler)
+
+
+@pytest.fixture
 def state_dir() -> Iterator[Path]:
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
         Path(directory).chmod(0o755)
@@ -386,6 +396,7 @@ def test_terminated_at_any_instant_of_the_start_it_leaves_nothing_running(state_
 
 
 @pytest.mark.parametrize("program", ["initdb", "postgres"])
+@pytest.mark.usefixtures("default_signals")
 def test_terminated_right_after_a_fork_it_leaves_nothing_running(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
