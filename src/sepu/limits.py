@@ -7,6 +7,8 @@ What SQL and nginx have to know of them is checked against them: `tests/deploy/t
 
 # The body of a match. Five colours with fifteen digits a channel take 400 bytes.
 BODY_BYTES = 16 * 1024
+# What is read and dropped of a larger one, so that its connection can go on.
+DISCARDED_BYTES = 64 * 1024
 # The request line and all headers: four times what a proxy passes on by default.
 HEAD_BYTES = 32 * 1024
 # One line of the head. A long q is refused by us with 422, and not by the server with 414.

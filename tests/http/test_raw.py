@@ -195,6 +195,20 @@ def test_the_largest_body_may_come_a_byte_a_chunk(
     assert committed(connection, issued) == 1
 
 
+def test_a_connection_goes_on_after_a_body_too_large(server: Server, issued: accounts.IssuedKey) -> None:
+    uvloop_only(server, "the others close")
+    body = ONE.ljust(limits.BODY_BYTES + limits.DISCARDED_BYTES)
+    head = b"Host: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: raw-request-1\r\n"
+    head += b"Authorization: Bearer %b\r\n" % issued.api_key.encode()
+    post = b"POST /v1/match HTTP/1.1\r\n%bContent-Length: %d\r\n\r\n"
+    last = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\nConnection: close\r\n\r\n"
+    answer = everything(server, post % (head, len(body)) + body + last)
+    assert answer.startswith(b"HTTP/1.1 413 ")
+    assert answer.endswith(b'{"status":"ok"}')
+    body += b" "
+    check_refusal(everything(server, post % (head, len(body)) + body + last), 413, "payload_too_large")
+
+
 @pytest.mark.parametrize("length", [b"1000000000", b"999999999999999999", b"9" * 40])
 def test_a_body_far_short_of_its_length_charges_nothing(
     server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection, length: bytes

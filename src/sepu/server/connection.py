@@ -225,13 +225,14 @@ class Connection(asyncio.BufferedProtocol):
         self._environ = environ
 
     def on_body(self, body: bytes) -> None:
-        """Takes a part of the body; beyond the limit a byte is enough to refuse it, and ends the connection."""
+        """Takes a part of the body. Beyond the limit a byte is enough to refuse it; far beyond, the connection ends."""
         self._held -= len(body)
         if self._last:
             return
-        self._body.append(body)
+        if self._body_bytes <= limits.BODY_BYTES:
+            self._body.append(body)
         self._body_bytes += len(body)
-        if self._body_bytes > limits.BODY_BYTES:
+        if self._body_bytes > limits.BODY_BYTES + limits.DISCARDED_BYTES:
             self._last = True
             self._complete(keep_alive=False)
 
