@@ -16,6 +16,7 @@ from tests.faults.havoc import stop_at_once
 from tests.faults.proxy import socket_directory
 from tests.serving import Server, serving
 
+from sepu import limits
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
 from sepu.metering.audit import audit
@@ -77,6 +78,7 @@ def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
             promoted = time.monotonic()
             while match(server, issued, "standby-1")[0] != 200:
                 assert time.monotonic() - promoted < BACK_SECONDS
+            time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
             assert server.request("GET", "/readyz").status == 200
 
 

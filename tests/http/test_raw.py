@@ -258,6 +258,14 @@ def test_one_side_may_close_and_still_read(
     assert committed(connection, issued) == 1
 
 
+def test_half_a_request_behind_a_whole_one_is_refused(server: Server) -> None:
+    uvloop_only(server, "the others close")
+    whole = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n\r\n"
+    answer = everything(server, whole + whole[:-5], end=True)
+    assert answer.startswith(b"HTTP/1.1 200 ")
+    check_refusal(answer[answer.index(b"HTTP/1.1 400 ") :], *BAD)
+
+
 def test_chunks_without_an_end_charge_nothing(
     server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
 ) -> None:

@@ -15,8 +15,10 @@ from tests.awaiting import AwaitedBatcher
 
 from sepu import limits
 from sepu.metering import accounts
+from sepu.metering.batcher import SESSIONS_ALONE
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.keys import Credential, credential
+from sepu.metering.observer import LedgerObserver
 from sepu.metering.outage import LedgerUnavailable
 from sepu.metering.session import Done, Session, SessionLost
 
@@ -191,6 +193,35 @@ def test_an_account_whose_row_is_locked_holds_nobody_up_for_long(
     answers = play(database_url, scene)
     assert monotonic() - started < 5
     assert Counter(outcomes(answers)) == {"charged": 19, "LedgerUnavailable": 1}
+
+
+def test_who_waits_behind_the_own_account_needs_no_session(
+    database_url: str, make_customer: "MakeCustomer", session: Callable[[], psycopg.Connection]
+) -> None:
+    class Sessions(LedgerObserver):
+        opened = 0
+
+        def connected(self) -> None:
+            self.opened += 1
+
+    good, stuck = make_customer(), make_customer()
+    other = session()
+    other.execute("begin")
+    stuck.meter(other, "elsewhere-0001")
+    sessions = Sessions()
+
+    async def scene() -> None:
+        company = AwaitedBatcher(database_url, observer=sessions)
+        running = []
+        for number in range(40):
+            running += [asyncio.create_task(company.run(each.request(f"key-{number:04}"))) for each in (good, stuck)]
+            await asyncio.sleep(0.02)
+        answers = outcomes(await asyncio.gather(*running, return_exceptions=True))
+        assert answers[::2] == ["charged"] * 40
+        await company.close()
+
+    asyncio.run(scene())
+    assert sessions.opened <= 1 + SESSIONS_ALONE
 
 
 def test_a_server_that_hangs(database_url: str, connection: psycopg.Connection, customer: "Customer") -> None:

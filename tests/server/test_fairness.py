@@ -46,6 +46,12 @@ def server(service_url: str) -> Iterator[Server]:
         yield running
 
 
+def metrics_of(server: Server) -> str:
+    arguments = server.process.args
+    assert isinstance(arguments, list)
+    return str(arguments[-1])
+
+
 @pytest.fixture
 def rich(connection: psycopg.Connection) -> accounts.IssuedKey:
     accounts.set_plan(connection, "rich", match_limit=10**6, search_limit=10**6, requests_per_minute=10**6)
@@ -142,12 +148,8 @@ def test_what_waits_too_long_is_told_in_time(
 
 
 def test_probes_ask_the_database_once_a_second(server: Server) -> None:
-    arguments = server.process.args
-    assert isinstance(arguments, list)
-    metrics = str(arguments[-1])
-
     def calls() -> float:
-        return samples(metrics)["sepu_ledger_call_commands_count", ()]
+        return samples(metrics_of(server))["sepu_ledger_call_commands_count", ()]
 
     before, started = calls(), time.monotonic()
     for _ in range(CROWD):

@@ -59,14 +59,14 @@ class Batcher:
         self._asking: list[Callable[[bool], None]] = []
 
         def dispatcher(
-            take: Callable[[], list[PendingCall]], waits: FairQueue, *, keeps: bool, end: Done = lambda _: None
+            take: Callable[[], list[PendingCall]], waits: Callable[[], bool], *, keeps: bool, end: Done = lambda _: None
         ) -> _Dispatcher:
             return _Dispatcher(conninfo, self._loop, take, waits, self._settle, end, observer, keeps=keeps)
 
-        self._batches = dispatcher(lambda: self._queue.take(limits.BATCH_CALLS), self._queue, keeps=True)
-        self._prober = dispatcher(lambda: self._probes.take(1), self._probes, keeps=True)
+        self._batches = dispatcher(lambda: self._queue.take(limits.BATCH_CALLS), lambda: bool(self._queue), keeps=True)
+        self._prober = dispatcher(lambda: self._probes.take(1), lambda: bool(self._probes), keeps=True)
         self._dispatchers_alone = [
-            dispatcher(self._take_alone, self._alone, keeps=not join, end=self._ended_alone)
+            dispatcher(self._take_alone, self._waits_alone, keeps=not join, end=self._ended_alone)
             for _ in range(SESSIONS_ALONE)
         ]
 
@@ -117,6 +117,9 @@ class Batcher:
         asking, self._asking = self._asking, []
         for done in asking:
             done(self._ready)
+
+    def _waits_alone(self) -> bool:
+        return self._alone.waits_beside(self._busy_alone)
 
     def _take_alone(self) -> list[PendingCall]:
         calls = self._alone.take_alone(self._busy_alone)
@@ -224,7 +227,7 @@ class _Dispatcher:
         conninfo: str,
         loop: asyncio.AbstractEventLoop,
         take: Callable[[], list[PendingCall]],
-        waits: FairQueue,
+        waits: Callable[[], bool],
         settle: Callable[[Sequence[PendingCall], Rows | Exception], None],
         end: Callable[[Sequence[PendingCall]], None],
         observer: LedgerObserver,
@@ -258,7 +261,7 @@ class _Dispatcher:
                 self._session.send(*_statement(calls), partial(self._arrived, calls))
             elif not self._keeps:
                 self._session.close()
-        elif self._waits:
+        elif self._waits():
             self._connecting = self._loop.create_task(self._connect())
         return True
 
@@ -301,7 +304,7 @@ class _Dispatcher:
                 except psycopg.Error as error:
                     report_failure(error, self._observer)
                     await asyncio.sleep(limits.RECONNECT_SECONDS)
-                if not self._waits:
+                if not self._waits():
                     break
         finally:
             self._connecting = None

@@ -1,7 +1,7 @@
 """Calls of the ledger that wait to be sent, with a share for each account."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from typing import Any
 
 from sepu.metering.commands import Command
@@ -72,7 +72,11 @@ class FairQueue:
                 break
         return taken
 
-    def take_alone(self, busy: Iterable[str]) -> list[PendingCall]:
+    def waits_beside(self, busy: Container[str]) -> bool:
+        """Tells whether a call waits of an account that is not busy."""
+        return any(account not in busy for account in self._waiting)
+
+    def take_alone(self, busy: Container[str]) -> list[PendingCall]:
         """Takes the next call of an account that is not busy, if there is one."""
         for account, calls in self._waiting.items():
             if account not in busy:

@@ -148,7 +148,7 @@ class Connection(asyncio.BufferedProtocol):
         """Goes on with what it sent."""
         self._stuck = False
         if not self._closing:
-            self.deadline = _NEVER
+            self._await()
             self._go_on()
 
     # --- called by the worker
@@ -172,7 +172,8 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the parser
 
     def on_message_begin(self) -> None:
-        """Begins a request."""
+        """Begins a request, perhaps behind another in what was read."""
+        self._held = max(self._held, 1)
         self._url = b""
         self._environ = None
         self._headers = []
@@ -285,28 +286,34 @@ class Connection(asyncio.BufferedProtocol):
         if self._running:
             return
         self._running = True
-        while not (self._at_hand or self._stuck or self._closing):
-            if self._requests:
-                self._serve(self._requests.popleft())
-            elif self._refusal is not None:
-                self._refuse(self._refusal)
-            elif self._last:
-                self._close()
-            elif self._unparsed:
-                data, self._unparsed = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
-                self._parse(data)
-                if self._unparsed and not self._at_hand:  # the others' turn
-                    self._loop.call_soon(self._go_on)
-                    break
-            elif self._at_end:
-                if self._held:
-                    self._refuse(400)
-                else:
-                    self._close()
-            else:
-                break
-        self._running = False
+        try:
+            while not (self._at_hand or self._stuck or self._closing) and self._step():
+                pass
+        finally:
+            self._running = False
         self._read(not self._unparsed or self._closing)
+
+    def _step(self) -> bool:
+        """Does the next thing; tells whether another may follow at once."""
+        if self._requests:
+            self._serve(self._requests.popleft())
+        elif self._refusal is not None:
+            self._refuse(self._refusal)
+        elif self._last:
+            self._close()
+        elif self._unparsed:
+            data, self._unparsed = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
+            self._parse(data)
+            if self._unparsed:  # first the other connections' turn
+                self._loop.call_soon(self._go_on)
+                return False
+        elif not self._at_end:
+            return False
+        elif self._held:
+            self._refuse(400)
+        else:
+            self._close()
+        return True
 
     def _read(self, wanted: bool) -> None:
         if wanted != self._reading and not self._transport.is_closing():
@@ -332,9 +339,15 @@ class Connection(asyncio.BufferedProtocol):
         if close:
             self._close()
         else:
-            if not self._stuck:
-                self.deadline = self._loop.time() + (limits.REQUEST_SECONDS if self._held else limits.IDLE_SECONDS)
+            self._await()
             self._go_on()
+
+    def _await(self) -> None:
+        """Sets when the client's next doing is due."""
+        if self._at_hand:
+            self.deadline = _NEVER
+        elif not self._stuck:
+            self.deadline = self._loop.time() + (limits.REQUEST_SECONDS if self._held else limits.IDLE_SECONDS)
 
     def _refuse(self, status: int) -> None:
         refuse(status, self._transport.write, self._owner.observer)
