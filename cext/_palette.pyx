@@ -12,7 +12,8 @@ The white point is D65 for the 2 degree observer throughout.
 """
 
 cimport cython
-from libc.math cimport INFINITY, M_PI, atan2, cbrt, cos, exp, fabs, fma, isfinite, pow, sin, sqrt
+from libc.math cimport INFINITY, M_PI, atan2, cos, exp, fabs, fma, isfinite, pow, sin, sqrt
+from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc
 from libc.string cimport memcpy
 
@@ -88,8 +89,25 @@ cdef inline double linear(double channel) noexcept nogil:
     return TRANSFERRED[whole] if whole == channel else transfer(channel)
 
 
+cdef inline double cube_root(double t) noexcept nogil:
+    """Of a t above EPSILON, to 0.74 units in the last place.
+
+    The C library's has other last bits on another processor (glibc's on 64-bit ARM, one root in five).
+    """
+    cdef uint64_t bits
+    cdef double root, cubed
+    memcpy(&bits, &t, sizeof(bits))
+    bits = bits // 3 + 0x2A9F84FE36D22425ULL  # a third of the exponent, and of its bias: off by 3.5 %
+    memcpy(&root, &bits, sizeof(root))
+    cdef int step
+    for step in range(2):  # Halley's method leaves 3e-5, then 2e-14
+        cubed = root * root * root
+        root *= (cubed + 2.0 * t) / (2.0 * cubed + t)
+    return root - (root - t / (root * root)) / 3.0  # Newton's, which rounds less
+
+
 cdef inline double lab_f(double t) noexcept nogil:
-    return cbrt(t) if t > EPSILON else (KAPPA * t + 16.0) / 116.0
+    return cube_root(t) if t > EPSILON else (KAPPA * t + 16.0) / 116.0
 
 
 cdef inline Lab make_lab(double lightness, double a, double b) noexcept nogil:
