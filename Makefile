@@ -23,6 +23,8 @@
 # make lock                resolve the pinned requirements anew
 # make sdist               the source distribution, alone in dist/
 # make wheel               sdist and wheel, checked, and tried with every CPython here: dist/
+# make try-aarch64         the wheel for 64-bit ARM, cross-compiled, and tried under emulation (Debian, qemu-user-static)
+# make answers             hashes of a million matches, which every processor has to give: build/answers/
 # make check-dist          the checks of whatever is in dist/
 # make reproduce           whether building again gives what is in dist/, byte for byte
 # make client              sepu-client, as `make wheel` and `make reproduce` do it: client/dist/
@@ -34,7 +36,7 @@
 
 .PHONY: build serving mended meinheld serve test lint types advisories lock release prove-grid prove-match clean
 .PHONY: prove-search fuzz schema-fuzz soak test-pgbouncer test-citus sanitize bench-peers load profile startup docs pictures
-.PHONY: sdist wheel check-dist reproduce client test-core lint-workflows workflows
+.PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
 
@@ -229,6 +231,13 @@ WHEEL = build/wheel/bin/python -m tests.wheel
 
 sdist wheel reproduce client: build/wheel/ready
 	$(WHEEL) $@
+
+try-aarch64: build build/wheel/ready
+	build/wheel/bin/python -m tests.wheel.aarch64 $(BIN)/python
+
+answers: build
+	@mkdir -p build/answers
+	$(BIN)/python -m tests.wheel.answers > build/answers/$$(uname -sm | tr ' ' -).txt
 
 check-dist: build/wheel/ready
 	$(WHEEL) check

@@ -23,6 +23,9 @@ NOT_HERE = {
     Step("tests/gate", "sudo apt-get update\nsudo apt-get install --yes --no-install-recommends valgrind\n"): (
         "it changes the machine; without valgrind the gate skips its counts"
     ),
+    Step("tests/answers", 'set -- answers/*\ntest $# -eq 2\ndiff --from-file "$@"\n'): (
+        "the answers of another processor come from its runner"
+    ),
     Step("wheels/check", "set -- dist/*.whl\ntest $# -eq 6\n"): (
         "the wheels for musl, other processors and macOS are built by actions"
     ),

@@ -1,0 +1,92 @@
+"""`make try-aarch64`: the wheel for 64-bit ARM, cross-compiled, checked, and tried on Debian's Python under emulation.
+
+Then every answer has to be the one of this machine's own build, whose Python is the argument. Works as an ordinary
+user: the arm64 packages are only unpacked, and each program is handed to the emulator by name.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import click
+from tests.wheel import build
+from tests.wheel.check import check
+from tests.wheel.contents import ROOT, SEPU
+from tests.wheel.tryout import perform, trials
+
+EMULATOR = "qemu-aarch64-static"
+PACKAGES = ["python3-venv", "libstdc++6"]  # numpy's wheels need the latter
+# Emulated, no example keeps hypothesis's deadline, and few tests their own.
+PATIENCE = "--hypothesis-profile=ci --timeout=1800"
+
+
+def run(*command: str) -> None:
+    """Runs it in silence, unless it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True)
+    if done.returncode:
+        sys.exit(f"{done.stdout}\n{command[0]} failed")
+
+
+def unpack_packages(place: Path, tree: Path) -> None:
+    """Unpacks PACKAGES and what they depend on, for arm64, from where this machine's own packages come from."""
+    settings = {
+        "APT::Architecture": "arm64",
+        "APT::Architectures": "arm64",
+        "APT::Sandbox::User": "root",  # no other user may read a temporary directory
+        "Acquire::Languages": "none",
+        "Acquire::http::Timeout": "60",
+        "Debug::NoLocking": "true",
+        "Dir::Cache": str(place / "cache"),
+        "Dir::Log": str(place / "log"),
+        "Dir::State": str(place / "state"),
+        "Dir::State::status": os.devnull,  # nothing is installed
+    }
+    for name in ("cache/archives/partial", "state/lists/partial", "log"):
+        (place / name).mkdir(parents=True)
+    apt = ["apt-get", *(f"--option={name}={value}" for name, value in settings.items())]
+    run(*apt, "update")
+    run(*apt, "install", "--yes", "--no-install-recommends", "--download-only", *PACKAGES)
+    for package in (place / "cache" / "archives").glob("*.deb"):
+        run("dpkg-deb", "--extract", str(package), str(tree))
+
+
+def emulated_python(place: Path, emulator: str) -> str:
+    """Debian's Python as a script of this machine's, so that whoever runs it or a venv of it runs the emulator."""
+    tree = place / "tree"
+    unpack_packages(place, tree)
+    python = tree / "usr" / "bin" / "python"
+    python.write_text(f'#!/bin/sh\nexec {emulator} -L {tree} -0 "$0" {tree}/usr/bin/python3 "$@"\n')
+    python.chmod(0o755)
+    return str(python)
+
+
+def main(own_python: str) -> int:
+    """Says what it does; 1 if something is wrong."""
+    programs = {name: shutil.which(name) for name in (EMULATOR, "apt-get", "dpkg-deb")}
+    emulator = programs[EMULATOR]
+    if emulator is None or None in programs.values():
+        missing = ", ".join(name for name, path in programs.items() if path is None)
+        sys.exit(f"{missing}: not found. This needs Debian, and of it the package qemu-user-static.")
+    os.environ["PYTEST_ADDOPTS"] = PATIENCE
+    with TemporaryDirectory(prefix="sepu-aarch64-") as directory:
+        place = Path(directory)
+        sdist = build.sdist(SEPU, place)
+        wheel = build.wheel(sdist, place, "aarch64")
+        if not check(SEPU, [wheel]):
+            return 1
+        click.echo(f"\nunpacks {' and '.join(PACKAGES)} for arm64")
+        python = emulated_python(place / "debian", emulator)
+        run(python, "-c", "import platform; assert platform.machine() == 'aarch64'")
+        click.echo(f"\n{wheel.name} under emulation, which takes some minutes")
+        compare = f"cd {ROOT} && {sys.executable} -m tests.wheel.compare {own_python} python"
+        trial = next(trials(SEPU, sdist, place))  # the core's
+        commands = {"test-command": [*trial.settings["test-command"], compare]}
+        return int(not perform(replace(trial, settings=trial.settings | commands), wheel, python, place / "trial"))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1]))
