@@ -20,7 +20,7 @@ FRAMING_BYTES = 5 * BODY_BYTES + HEAD_BYTES
 # A Content-Length of more digits is refused unread.
 LENGTH_DIGITS = 18
 
-# From a request's first byte (the first request's: from the connection) to its last.
+# From a request's first byte to its last. gthread counts a connection's first request from the connection.
 REQUEST_SECONDS = 10.0
 # For a client to take its answer.
 ANSWER_SECONDS = 10.0

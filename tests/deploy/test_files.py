@@ -18,6 +18,7 @@ from tests.faults.proxy import socket_directory
 from tests.programs import installed
 from tests.serving import SEPU, serving
 
+from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.server import embedded
@@ -25,7 +26,6 @@ from sepu.server import embedded
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
 SYSTEMD_ANALYZE = installed("systemd-analyze")
-GRACEFUL_SECONDS = 30  # sepu.server.gunicorn
 
 
 def service_headers() -> set[str]:
@@ -81,7 +81,7 @@ def test_containers_can_do_little() -> None:
     assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
     for name in ("service-1", "service-2"):
         assert services[name]["networks"] == services["postgres"]["networks"]
-        assert seconds(services[name]["stop_grace_period"]) > GRACEFUL_SECONDS
+        assert seconds(services[name]["stop_grace_period"]) > limits.GRACEFUL_SECONDS
         path = services[name]["environment"]["SEPU_BIND"]
         assert f"server {path} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
@@ -204,7 +204,7 @@ def test_the_unit_is_what_systemd_takes_and_lets_little_through(tmp_path: Path) 
 def test_the_unit_leaves_time_to_finish() -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
-    assert int(stop) > GRACEFUL_SECONDS
+    assert int(stop) > limits.GRACEFUL_SECONDS
     # gunicorn changes the owner of its socket, to itself, and does not start where it may not.
     assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
     (path,) = re.findall(r"SEPU_BIND=(\S+)", text)

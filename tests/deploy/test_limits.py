@@ -1,0 +1,151 @@
+"""What SQL, nginx and the documents have to know of a limit is what `sepu.limits` says."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from sepu import limits
+from sepu.metering.batcher import SESSIONS_ALONE
+
+ROOT = Path(__file__).parents[2]
+FUNCTIONS = (ROOT / "src" / "sepu" / "metering" / "sql" / "functions.sql").read_text("utf-8")
+NGINX = (ROOT / "deploy" / "nginx" / "nginx.conf").read_text("utf-8")
+UPSTREAM, SERVER = NGINX.split("upstream sepu {")[1].split("}")[0], NGINX.split("\n    server {")[1]
+KIB = 1024
+BATCHES, PROBES = 1, 1  # connections of a worker
+
+
+def lock_timeouts() -> Iterator[tuple[str, float]]:
+    for function in FUNCTIONS.split("create or replace function sepu.")[1:]:
+        for milliseconds in re.findall(r"set lock_timeout = '(\d+)ms'", function):
+            yield function.partition("(")[0], int(milliseconds) / 1000
+
+
+def directive(block: str, name: str) -> str:
+    """The value of nginx's directive, which the block has once."""
+    (value,) = re.findall(rf"^\s*{name} ([^;]*);", block, re.MULTILINE)
+    return str(value)
+
+
+def seconds(block: str, name: str) -> float:
+    return float(directive(block, name).removesuffix("s"))
+
+
+def size(text: str) -> int:
+    return int(text.removesuffix("k")) * KIB
+
+
+def test_functions_wait_for_locks_as_long_as_the_ledger_expects() -> None:
+    names = ("admit", "read_usage", "meter_request")
+    assert dict(lock_timeouts()) == {
+        **dict.fromkeys(names, limits.LOCK_SECONDS),
+        **{f"{name}_each": limits.BATCH_LOCK_SECONDS for name in names},
+    }
+
+
+def test_who_waits_for_a_lock_is_told_why_before_the_call_is_given_up() -> None:
+    assert limits.BATCH_LOCK_SECONDS < limits.LOCK_SECONDS < limits.STATEMENT_SECONDS
+
+
+def test_an_outage_is_told_within_two_seconds() -> None:
+    assert limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS < 2
+
+
+def test_nginx_takes_the_head_that_the_service_takes() -> None:
+    number, line = directive(SERVER, "large_client_header_buffers").split()
+    assert int(number) * size(line) == limits.HEAD_BYTES
+    assert size(line) - len("\r\n") == limits.LINE_BYTES
+
+
+def test_nginx_leaves_it_to_the_service_to_refuse_a_body() -> None:
+    most = size(directive(SERVER, "client_max_body_size"))
+    assert most > limits.BODY_BYTES
+    assert size(directive(SERVER, "client_body_buffer_size")) == most  # or it would write bodies to its disk
+
+
+def test_nginx_waits_for_clients_as_long_as_the_service() -> None:
+    assert seconds(SERVER, "client_header_timeout") == limits.REQUEST_SECONDS
+    assert seconds(SERVER, "client_body_timeout") == limits.REQUEST_SECONDS
+    assert seconds(SERVER, "send_timeout") == limits.ANSWER_SECONDS
+
+
+def test_nginx_closes_its_idle_connections_before_the_service_does() -> None:
+    assert seconds(UPSTREAM, "keepalive_timeout") < limits.IDLE_SECONDS
+    assert f"the service closes idle connections after {limits.IDLE_SECONDS} s" in UPSTREAM
+
+
+def test_nginx_waits_longer_for_an_answer_than_one_takes() -> None:
+    assert seconds(SERVER, "proxy_read_timeout") > limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS
+    assert seconds(SERVER, "proxy_send_timeout") < limits.REQUEST_SECONDS
+
+
+def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
+    unit = (ROOT / "deploy" / "systemd" / "sepu@.service").read_text("utf-8")
+    (files,) = re.findall(r"^LimitNOFILE=(\d+)$", unit, re.MULTILINE)
+    assert limits.CONNECTIONS + BATCHES + PROBES + SESSIONS_ALONE < 1024 <= int(files)
+
+
+@pytest.mark.parametrize(
+    ("file", "phrases"),
+    [
+        (
+            "docs/api.md",
+            [
+                f"(over {limits.BODY_BYTES // KIB} KiB)",
+                f"not whole {limits.REQUEST_SECONDS:g} seconds after its first byte",
+                f"more than {limits.FRAMING_BYTES // KIB} KiB around the body",
+                f"a request line over {limits.LINE_BYTES} bytes",
+                f"over {limits.HEADERS} headers, one of over {limits.LINE_BYTES} bytes",
+                f"{limits.HEAD_BYTES // KIB} KiB in all",
+                f"a worker's {limits.CONNECTIONS + 1}st connection",
+                f"has {limits.ANSWER_SECONDS:g} seconds to take its answer",
+                f"after {limits.REQUEST_SECONDS:g} seconds if there never was a byte",
+                f"after {limits.IDLE_SECONDS} between two requests",
+                f"does not come within {limits.QUEUE_SECONDS:g} seconds",
+                f"At most {limits.LIMITED_CALLS} requests",
+            ],
+        ),
+        (
+            "docs/reliability.md",
+            [
+                f"waits {limits.QUEUE_SECONDS:g} s for its turn and a connection, and {limits.STATEMENT_SECONDS:g} s",
+                f"waits {limits.LOCK_SECONDS:g} s for a lock",
+                f"keeps for over {limits.BATCH_LOCK_SECONDS:g} s",
+                f"others up for {limits.BATCH_LOCK_SECONDS:g} s at most",
+                f"up to {limits.BATCH_CALLS} in one transaction",
+                f"at most {limits.LIMITED_CALLS} requests",
+                f"{limits.RECONNECT_SECONDS:g} seconds pass between two attempts",
+                f"`connect_timeout` of {limits.CONNECT_SECONDS} s",
+                f"A request has {limits.REQUEST_SECONDS:g} seconds from its first byte to its last",
+                f"a client {limits.ANSWER_SECONDS:g} seconds to take its answer",
+                f"a body has {limits.BODY_BYTES // KIB} KiB, a head {limits.HEAD_BYTES // KIB} KiB",
+                f"a worker takes {limits.CONNECTIONS} connections",
+                f"at most {limits.LENGTH_DIGITS} digits",
+            ],
+        ),
+        (
+            "docs/deploy.md",
+            [
+                f"the service takes {limits.BODY_BYTES // KIB} KiB",
+                f"A head has {limits.REQUEST_SECONDS:g} seconds",
+                f"has up to {BATCHES + PROBES + SESSIONS_ALONE} connections",
+            ],
+        ),
+        (
+            "docs/observe.md",
+            [
+                f"at most {limits.CONNECTIONS} connections",
+                f"longer than {limits.QUEUE_SECONDS:g} s",
+                f"stuck for {limits.HEARTBEAT_SECONDS} seconds",
+            ],
+        ),
+        ("docs/scaling.md", [f"up to {SESSIONS_ALONE} for calls that go alone"]),
+        ("docs/security.md", [f"the body ({limits.BODY_BYTES // KIB} KiB)"]),
+        ("deploy/postgres/sepu.conf", [f"up to {BATCHES + PROBES + SESSIONS_ALONE} connections"]),
+    ],
+)
+def test_documents_name_the_limits(file: str, phrases: list[str]) -> None:
+    text = " ".join((ROOT / file).read_text("utf-8").split())
+    assert [phrase for phrase in phrases if phrase not in text] == []
