@@ -29,7 +29,7 @@ SECONDS = 3
 
 def main() -> None:
     python = (sys.executable, "-c")
-    everything = "import sepu.server.asgi, sepu.server.gunicorn"
+    everything = "import sepu.server.uvloop, sepu.server.gunicorn"
     rows = [
         _timed("an interpreter that does nothing", lambda: _run(*python, "pass")),
         _timed("import numpy", lambda: _run(*python, "import numpy")),

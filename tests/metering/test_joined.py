@@ -1,4 +1,4 @@
-"""Commands that ride together: each gets what it would get alone."""
+"""Commands in a batch: each gets what it would get alone."""
 
 import asyncio
 import os
@@ -251,7 +251,7 @@ def test_a_server_that_hangs(database_url: str, connection: psycopg.Connection, 
     assert list(customer.committed(connection).values()) == [100]
 
 
-def test_a_lost_connection_fails_its_riders_only(
+def test_a_lost_connection_fails_its_batch_only(
     database_url: str, connection: psycopg.Connection, customer: "Customer", session: Callable[[], psycopg.Connection]
 ) -> None:
     other = session()
