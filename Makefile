@@ -189,6 +189,7 @@ bench-peers: build build/peers/ready
 
 load: build
 	@$(BIN)/python -m bench.load run $(LOAD)
+	@$(BIN)/python -m bench.load neighbours
 
 profile: build
 	@$(BIN)/python -m bench.profile

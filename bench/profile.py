@@ -36,7 +36,7 @@ from bench.load.figures import percentile
 from bench.load.floor import pgbench
 from bench.load.holders import api_key
 from bench.load.report import table
-from bench.load.scenarios import SCENARIOS, asks, first_executions
+from bench.load.scenarios import SCENARIOS, asks, first_executions, pgbench_scripts
 from bench.load.stage import EMPTY, cluster, constant
 from bench.machine import cpu
 from tests.awaiting import AwaitedBatcher
@@ -235,7 +235,7 @@ def ledger(url: str, seed: str) -> float:
 
 
 def pgbench_call(programs: Path, url: str) -> float:
-    return percentile(pgbench(programs, url, SCENARIO, 1, 1, next(_tokens)).latencies, QUARTILE)
+    return percentile(pgbench(programs, url, pgbench_scripts(SCENARIO, next(_tokens)), 1, 1).latencies, QUARTILE)
 
 
 def sql(url: str) -> float:

@@ -5,9 +5,10 @@ import json
 import os
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
 from multiprocessing import get_context
@@ -20,8 +21,9 @@ from bench.load import client, machine, plot, report
 from bench.load.client import Job, measure
 from bench.load.figures import Figures, Sample, slope
 from bench.load.floor import pgbench
-from bench.load.report import Cell, Target, Who
-from bench.load.scenarios import ACCOUNTS, SCENARIOS, Scenario, first_executions
+from bench.load.neighbours import CASES, beside
+from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
+from bench.load.scenarios import ACCOUNTS, SCENARIOS, Scenario, bare_insert, first_executions, pgbench_scripts
 from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, warm
 from tests.serving import serving
 
@@ -44,10 +46,13 @@ def main() -> None:
         made.add_argument("--workers", type=int, default=2)
         return made
 
-    def measuring(made: argparse.ArgumentParser) -> None:
-        made.add_argument("--connections", type=_numbers, default="1,32")
+    def in_rounds(made: argparse.ArgumentParser) -> None:
         made.add_argument("--rounds", type=int, default=3)
         made.add_argument("--seconds", type=float, default=2.0, help="of each round; whole ones suit pgbench")
+
+    def measuring(made: argparse.ArgumentParser) -> None:
+        made.add_argument("--connections", type=_numbers, default="1,32")
+        in_rounds(made)
 
     made = command("run", run, "all scenarios, or some, each beside its floor")
     measuring(made)
@@ -67,6 +72,8 @@ def main() -> None:
         made.add_argument("--results", type=int, default=10_000_000)
         if name == "growth":
             measuring(made)
+
+    in_rounds(command("neighbours", neighbours, "a customer on one connection, beside floods"))
 
     made = command("soak", soak, "many requests in a closed loop, watching what the workers hold")
     made.add_argument("--requests", type=int, default=1_000_000)
@@ -90,7 +97,7 @@ def run(given: argparse.Namespace) -> None:
             url = made.make_empty(accounts)
             server = stack.enter_context(serving("uvloop", url, workers=given.workers))
             beside = stack.enter_context(constant(given.workers))
-            measuring = Measuring(server.address, made, url, beside.address)
+            measuring = Measuring(server.address, made, url, server.process.pid)
             with connect(made.owner_url(EMPTY)) as owner:
                 about |= machine.database(owner)
         for number in range(given.rounds):
@@ -98,6 +105,9 @@ def run(given: argparse.Namespace) -> None:
                 for scenario in scenarios:
                     _progress(f"round {number + 1} of {given.rounds}: {scenario.name}, {connections} connections")
                     measuring.beside_floor(scenario, connections, given.seconds)
+            if not given.url:
+                _progress(f"round {number + 1} of {given.rounds}: {PHYSICAL_LIMIT}")
+                measuring.physical_limit(beside.address, given.seconds)
         many = max(given.connections)
         for scenario in [one for one in scenarios if one.name in {"match-1", "mixed"}]:
             closed = Figures.of(measuring.samples[Cell(scenario.name, many, "sepu")])
@@ -108,47 +118,54 @@ def run(given: argparse.Namespace) -> None:
         if not given.url:
             with connect(made.owner_url(EMPTY)) as owner:
                 about["scans"] = machine.scans(owner)
-    floors: dict[str, Who] = {scenario.name: scenario.floor for scenario in scenarios}
-    _conclude("run", measuring, given, about, report.measured(measuring.figures(), floors), report.targets)
+    _conclude("run", measuring, given, about, report.measured(measuring.figures()), report.targets)
 
 
 class Measuring:
     """Rounds of one thing after the other, in turns, as the machine is never quiet for long."""
 
     def __init__(
-        self, address: str, made: Cluster | None = None, url: str = "", beside: str = "", key: str | None = None
+        self, address: str, made: Cluster | None = None, url: str = "", master: int = 0, key: str | None = None
     ) -> None:
-        self.address, self._made, self._url, self._beside, self._key = address, made, url, beside, key
+        self.address, self._made, self._url, self._key = address, made, url, key
+        self._watched = {"workers": master, "Postgres": made.postmaster} if made else {}
         self.samples: dict[Cell, list[Sample]] = {}
 
     def beside_floor(self, scenario: Scenario, connections: int, seconds: float, name: str = "") -> None:
         """One round of both; the floor first."""
         name = name or scenario.name
         if self._made is not None:
-            if scenario.floor == "constant":
-                job = self._job(scenario, connections, seconds)
-                sample = measure(replace(job, address=self._beside))
-            else:
-                token = _run()
-                if scenario.replays:
-                    with connect(self._url) as service:
-                        service.execute(first_executions(scenario, token).encode())
-                sample = pgbench(self._made.programs, self._url, scenario, connections, seconds, token)
-            self._add(Cell(name, connections, scenario.floor), sample)
-        self._add(Cell(name, connections, "sepu"), measure(self._job(scenario, connections, seconds)))
+            token = _run()
+            if scenario.replays:
+                with connect(self._url) as service:
+                    service.execute(first_executions(scenario, token).encode())
+            scripts = pgbench_scripts(scenario, token)
+            self.add(
+                Cell(name, connections, "pgbench"),
+                pgbench(self._made.programs, self._url, scripts, connections, seconds),
+            )
+        self.add(Cell(name, connections, "sepu"), measure(self._job(scenario, connections, seconds)))
+
+    def physical_limit(self, constant: str, seconds: float) -> None:
+        """One round of both its parts, on one connection; the owner inserts, past all rights and functions."""
+        assert self._made is not None
+        inserted = pgbench(self._made.programs, self._made.owner_url(EMPTY), bare_insert(_run()), 1, seconds)
+        self.add(Cell(PHYSICAL_LIMIT, 1, "pgbench"), inserted)
+        job = replace(self._job(SCENARIOS["library"], 1, seconds), address=constant, watched={})
+        self.add(Cell(PHYSICAL_LIMIT, 1, "constant"), measure(job))
 
     def open_loop(self, scenario: Scenario, rate: float, seconds: float) -> None:
         job = replace(self._job(scenario, OPEN_CONNECTIONS, seconds), rate=rate)
-        self._add(Cell(scenario.name, OPEN_CONNECTIONS, "sepu, open loop"), measure(job))
+        self.add(Cell(scenario.name, OPEN_CONNECTIONS, "sepu, open loop"), measure(job))
 
     def figures(self) -> dict[Cell, Figures]:
         return {cell: Figures.of(samples) for cell, samples in self.samples.items()}
 
     def _job(self, scenario: Scenario, connections: int, seconds: float) -> Job:
         seed = self._made.seed if self._made else ""
-        return Job(self.address, scenario, connections, seed, _run(), seconds, key=self._key)
+        return Job(self.address, scenario, connections, seed, _run(), seconds, key=self._key, watched=self._watched)
 
-    def _add(self, cell: Cell, sample: Sample) -> None:
+    def add(self, cell: Cell, sample: Sample) -> None:
         self.samples.setdefault(cell, []).append(sample)
 
 
@@ -185,7 +202,10 @@ def growth(given: argparse.Namespace) -> None:
         sides: dict[str, tuple[Measuring, Scenario]] = {}
         for kind, url, accounts in (("empty", made.make_empty(ACCOUNTS), ACCOUNTS), ("filled", filled, many)):
             server = stack.enter_context(serving("uvloop", url, workers=given.workers))
-            sides[kind] = Measuring(server.address, made, url), replace(SCENARIOS["match-1"], accounts=accounts)
+            sides[kind] = (
+                Measuring(server.address, made, url, server.process.pid),
+                replace(SCENARIOS["match-1"], accounts=accounts),
+            )
         for number in range(given.rounds):
             for connections in given.connections:
                 for kind, (measuring, scenario) in sides.items():
@@ -194,7 +214,6 @@ def growth(given: argparse.Namespace) -> None:
     both = Measuring("")
     for measuring, _ in sides.values():
         both.samples |= measuring.samples
-    floors: dict[str, Who] = dict.fromkeys(sides, "pgbench")
 
     def targets(figures: dict[Cell, Figures]) -> list[Target]:
         return [
@@ -205,7 +224,36 @@ def growth(given: argparse.Namespace) -> None:
             for filled, empty in [(figures[Cell("filled", many, "sepu")], figures[Cell("empty", many, "sepu")])]
         ]
 
-    _conclude("growth", both, given, about, report.measured(both.figures(), floors), targets)
+    _conclude("growth", both, given, about, report.measured(both.figures()), targets)
+
+
+def neighbours(given: argparse.Namespace) -> None:
+    measuring = Measuring("")
+    floods: dict[Cell, Counter[str]] = {}
+    sides: tuple[Who, Who] = ("beside /healthz", "beside it")
+    with ExitStack() as stack:
+        made = stack.enter_context(cluster(given.state_dir))
+        server = stack.enter_context(serving("uvloop", made.make_empty(ACCOUNTS), workers=given.workers))
+        with connect(made.owner_url(EMPTY)) as owner:
+            about = machine.database(owner)
+        for number in range(given.rounds):
+            for case in CASES:
+                _progress(f"round {number + 1} of {given.rounds}: {case.name}")
+                with made.slow_commits() if case.slow_commits else nullcontext():
+                    for who, asks in zip(sides, (None, case.asks), strict=True):
+                        flood = replace(case, asks=asks)
+                        sample, answers = beside(flood, server.address, made.seed, _run(), given.seconds)
+                        cell = Cell(case.name, case.connections, who)
+                        measuring.add(cell, sample)
+                        floods[cell] = floods.get(cell, Counter()) + answers
+    text = report.measured(measuring.figures())
+    heads = ["scenario", "who", "what the flood was answered"]
+    rows = [
+        [cell.scenario, cell.who, ", ".join(f"{count:,} × {status}" for status, count in answers.most_common())]
+        for cell, answers in floods.items()
+    ]
+    text += f"\n\n{report.table(heads, rows)}"
+    _conclude("neighbours", measuring, given, about, text, report.neighbours_targets)
 
 
 def soak(given: argparse.Namespace) -> None:

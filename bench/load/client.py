@@ -11,10 +11,12 @@ import select
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, field
 
+import psutil
 from bench.load.figures import Sample, in_buckets
 from bench.load.scenarios import REPLAYED, Ask, Scenario, asks
 
@@ -35,6 +37,17 @@ class Job:
     requests: int | None = None
     rate: float | None = None
     key: str | None = None
+    watched: Mapping[str, int] = field(default_factory=dict)  # families of processes, by their first
+
+
+def cpu_seconds(pid: int) -> float:
+    """User and system time of a process and its children, of those that have ended too."""
+    process = psutil.Process(pid)
+    spent = sum(process.cpu_times()[:4])
+    for child in process.children():
+        with suppress(psutil.NoSuchProcess):
+            spent += sum(child.cpu_times()[:2])
+    return spent
 
 
 def measure(job: Job) -> Sample:
@@ -55,9 +68,10 @@ def run(job: Job) -> Sample:
     try:
         client.closed(WARM_UP_SECONDS)
         client.forget()
-        if job.rate is None:
-            return client.closed(job.seconds, job.requests)
-        return client.open(job.seconds, job.rate)
+        before = {who: cpu_seconds(pid) for who, pid in job.watched.items()}
+        sample = client.closed(job.seconds, job.requests) if job.rate is None else client.open(job.seconds, job.rate)
+        sample.cpu = {who: cpu_seconds(pid) - before[who] for who, pid in job.watched.items()}
+        return sample
     finally:
         client.hang_up()
 

@@ -20,11 +20,17 @@ class Sample:
     errors: Counter[str] = field(default_factory=Counter)  # by status and code
     timeline: list[int] = field(default_factory=list)  # answers in each tenth of a second
     busy: float = 0.0  # the client's own share of a core
+    cpu: dict[str, float] = field(default_factory=dict)  # seconds of each family of processes that it watched
 
     @property
     def rate(self) -> float:
         """Right answers a second."""
         return self.within / self.seconds
+
+    def cpu_of_one(self) -> dict[str, float]:
+        """The same for a request."""
+        requests = len(self.latencies) + self.errors.total()
+        return {who: seconds / max(requests, 1) for who, seconds in self.cpu.items()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,12 +45,14 @@ class Figures:
     rate: float
     answers: int
     errors: dict[str, int]
+    cpu: dict[str, float]  # of a request
 
     @classmethod
     def of(cls, rounds: Sequence[Sample]) -> "Figures":
         filled = [sample.latencies for sample in rounds if sample.latencies] or [[float("nan")]]
         p50, p90, p99, p999 = (median(percentile(one, share) for one in filled) for share in PERCENTILES)
         errors: Counter[str] = sum((sample.errors for sample in rounds), Counter())
+        cpu = [sample.cpu_of_one() for sample in rounds]
         return cls(
             p50,
             p90,
@@ -54,6 +62,7 @@ class Figures:
             median(sample.rate for sample in rounds),
             sum(len(sample.latencies) for sample in rounds),
             dict(errors),
+            {who: median(one[who] for one in cpu) for who in cpu[0]},
         )
 
 

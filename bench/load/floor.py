@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from bench.load.figures import Sample, in_buckets
-from bench.load.scenarios import Scenario, pgbench_scripts
 
 from sepu.http.responder import SEND
 from sepu.library.release import load_release
@@ -19,12 +18,14 @@ from sepu.server.journal import Journal
 REQUEST_ID = "00000000-0000-4000-8000-000000000000"
 
 
-def pgbench(programs: Path, url: str, scenario: Scenario, connections: int, seconds: float, run: str) -> Sample:
-    """One call a transaction, prepared: what a client in C gets from this database."""
+def pgbench(
+    programs: Path, url: str, weighted: Mapping[str, tuple[str, int]], connections: int, seconds: float
+) -> Sample:
+    """A script a transaction, prepared: what a client in C gets from this database."""
     with tempfile.TemporaryDirectory(prefix="sepu-load-") as name:
         directory = Path(name)
         scripts: list[str] = []
-        for kind, (script, weight) in pgbench_scripts(scenario, run).items():
+        for kind, (script, weight) in weighted.items():
             path = directory / kind
             path.write_text(script)
             scripts += ["-f", f"{path}@{weight}"]

@@ -18,9 +18,12 @@ SPENT = "load-spent"  # its month's quota is used up
 HELD = "load-held"  # one request a minute
 MUCH = 2_000_000_000
 
+LIMITED = "load-limited"  # two requests a second
+
 # Apart from the ample ones, which count from 1.
 SPENT_NUMBER = -1
 HELD_NUMBER = -2
+LIMITED_NUMBER = -3
 
 _FILL = Path(__file__).with_name("fill.sql")
 _DIGITS = str.maketrans("0189", "ghij")
@@ -60,8 +63,8 @@ def seed_of(state_dir: Path) -> str:
 
 
 def open_accounts(connection: psycopg.Connection, seed: str, number: int) -> None:
-    """Lets there be as many ample accounts, and the two that are refused."""
-    for plan, units, requests in ((AMPLE, MUCH, MUCH), (SPENT, 1, MUCH), (HELD, MUCH, 1)):
+    """Lets there be as many ample accounts, and those that are refused."""
+    for plan, units, requests in ((AMPLE, MUCH, MUCH), (SPENT, 1, MUCH), (HELD, MUCH, 1), (LIMITED, MUCH, 120)):
         set_plan(connection, plan, match_limit=units, search_limit=units, requests_per_minute=requests)
     row = connection.execute("select count(*) from sepu.account where plan_id = %s", [AMPLE]).fetchone()
     there: int = row[0] if row else 0
@@ -69,6 +72,7 @@ def open_accounts(connection: psycopg.Connection, seed: str, number: int) -> Non
         if not there:
             _copy(connection, seed, SPENT, [SPENT_NUMBER])
             _copy(connection, seed, HELD, [HELD_NUMBER])
+            _copy(connection, seed, LIMITED, [LIMITED_NUMBER])
             connection.execute(
                 "insert into sepu.usage (account_id, period, meter, committed)"
                 " select %s, to_char(now() at time zone 'UTC', 'YYYY-MM'), meter, 1"

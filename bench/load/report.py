@@ -2,11 +2,15 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Literal, NamedTuple
 
 from bench.load.figures import Figures
 
-Who = Literal["sepu", "pgbench", "constant", "sepu, open loop"]
+Who = Literal["sepu", "pgbench", "constant", "sepu, open loop", "beside it", "beside /healthz"]
+# What the figures of some are compared with, of the same scenario at the same concurrency.
+FLOORS: Mapping[Who, Who] = {"sepu": "pgbench", "beside it": "beside /healthz"}
+PHYSICAL_LIMIT = "physical limit"  # its parts: a bare durable insert, and a constant over HTTP
 
 
 class Cell(NamedTuple):
@@ -47,47 +51,84 @@ def ms(seconds: float) -> str:
     return f"{seconds * 1e3:.3g}" if seconds < 0.1 else f"{seconds * 1e3:.0f}"
 
 
-def measured(figures: Mapping[Cell, Figures], floors: Mapping[str, Who]) -> str:
-    """A row for each cell. The ratios are to the floor of the same scenario at the same concurrency."""
+def physical_limit(figures: Mapping[Cell, Figures]) -> float:
+    """The p50 of its parts at one connection, summed; NaN if they were not measured."""
+    parts: tuple[Who, Who] = ("pgbench", "constant")
+    found = [figures.get(Cell(PHYSICAL_LIMIT, 1, who)) for who in parts]
+    return sum(one.p50 if one else float("nan") for one in found)
+
+
+def measured(figures: Mapping[Cell, Figures]) -> str:
+    """A row for each cell, with the ratios to its floor and the processor time of a request."""
     rows = []
     for cell, found in figures.items():
-        floor = figures.get(Cell(cell.scenario, cell.connections, floors[cell.scenario]))
+        floor = figures.get(cell._replace(who=FLOORS[cell.who])) if cell.who in FLOORS else None
         ratios = ["", ""]
-        if floor is not None and cell.who == "sepu":
+        if floor is not None:
             ratios = [f"{found.p50 / floor.p50:.2f}", f"{found.rate / floor.rate:.2f}"]
         errors = ", ".join(f"{count} × {name}" for name, count in found.errors.items()) or "0"
+        cpu = [f"{found.cpu[who] * 1e6:.0f}" if who in found.cpu else "" for who in ("workers", "Postgres")]
         times = (found.p50, found.p90, found.p99, found.p999, found.maximum)
         rows.append(
-            [cell.scenario, str(cell.connections), cell.who, *map(ms, times), f"{found.rate:,.0f}", *ratios, errors]
+            [
+                cell.scenario,
+                str(cell.connections),
+                cell.who,
+                *map(ms, times),
+                f"{found.rate:,.0f}",
+                *ratios,
+                *cpu,
+                errors,
+            ]
         )
+    if not isnan(limit := physical_limit(figures)):
+        rows.append([PHYSICAL_LIMIT, "1", "their sum", ms(limit), *[""] * 10])
     heads = ["scenario", "conn.", "who", "p50 ms", "p90", "p99", "p99.9", "max", "a second", "p50 ÷ floor",
-             "rate ÷ floor", "errors"]  # fmt: skip
+             "rate ÷ floor", "workers µs", "Postgres µs", "errors"]  # fmt: skip
     return table(heads, rows)
 
 
 def targets(figures: Mapping[Cell, Figures]) -> list[Target]:
     """Those that can be told from the figures."""
 
-    def ratio(
-        what: str, one: Cell, other: Cell, bound: float, *, rate: bool = False, goal: float | None = None
-    ) -> None:
-        if one in figures and other in figures:
-            above, below = figures[one], figures[other]
-            figure = above.rate / below.rate if rate else above.p50 / below.p50
-            found.append(Target(what, figure, bound, not rate, goal))
+    def against_pgbench(scenario: str, connections: int, bound: float, goal: float | None = None) -> None:
+        """By p50 on one connection, by rate on several."""
+        cell, floor = Cell(scenario, connections, "sepu"), Cell(scenario, connections, "pgbench")
+        if cell in figures and floor in figures:
+            above, below = figures[cell], figures[floor]
+            if connections == 1:
+                what = f"1 connection: p50 of {scenario} ÷ pgbench's"
+                found.append(Target(what, above.p50 / below.p50, bound, at_most=True, goal=goal))
+            else:
+                what = f"{connections} connections: {scenario} a second ÷ pgbench's"
+                found.append(Target(what, above.rate / below.rate, bound, at_most=False, goal=goal))
 
     found: list[Target] = []
-    first = "match-1"
-    ratio("1 connection: p50 of a metered POST ÷ pgbench's", Cell(first, 1, "sepu"), Cell(first, 1, "pgbench"), 1.6,
-          goal=1.3)  # fmt: skip
-    ratio("32 connections: metered POSTs a second ÷ pgbench's", Cell(first, 32, "sepu"), Cell(first, 32, "pgbench"),
-          0.6, rate=True, goal=1.0)  # fmt: skip
-    if loaded := figures.get(Cell(first, 32, "sepu")):
-        found.append(Target("32 connections: p99 ÷ p50", loaded.p99 / loaded.p50, 4, at_most=True))
-    ratio("32 connections: GET /v1/library a second ÷ a constant's", Cell("library", 32, "sepu"),
-          Cell("library", 32, "constant"), 0.5, rate=True)  # fmt: skip
-    ratio("1 connection: p50 of a replay ÷ a first execution's", Cell("replay", 1, "sepu"), Cell(first, 1, "sepu"), 1.0)
+    one, five, replay = "match-1", "match-5x3", "replay"
+    against_pgbench(one, 1, 1.5, goal=1.35)
+    limit, first = physical_limit(figures), figures.get(Cell(one, 1, "sepu"))
+    if first and not isnan(limit):
+        found.append(Target(f"1 connection: p50 of {one} ÷ the physical limit", first.p50 / limit, 1.8, at_most=True))
+    against_pgbench(replay, 1, 1.8)
+    against_pgbench(one, 32, 1.2)
+    if loaded := figures.get(Cell(one, 32, "sepu")):
+        found.append(Target(f"32 connections: p99 ÷ p50 of {one}", loaded.p99 / loaded.p50, 3, at_most=True))
+    against_pgbench(five, 32, 1.1)
     return found
+
+
+def neighbours_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
+    """What a customer keeps of what it would have beside a flood that asks nobody anything."""
+    return [
+        target
+        for cell, found in figures.items()
+        if cell.who == "beside it"
+        for flood in [figures[cell._replace(who="beside /healthz")]]
+        for target in (
+            Target(f"{cell.scenario}: answers ÷ those beside /healthz", found.rate / flood.rate, 0.5, at_most=False),
+            Target(f"{cell.scenario}: errors", sum(found.errors.values()), 0, at_most=True),
+        )
+    ]
 
 
 def verdict(found: Sequence[Target]) -> str:

@@ -50,11 +50,6 @@ class Scenario:
     refusal: tuple[int, str] | None = None
     replays: bool = False
 
-    @property
-    def floor(self) -> Literal["pgbench", "constant"]:
-        """What answers without charging or reading the ledger's counters is compared with a constant."""
-        return "constant" if self.kinds == ("library",) else "pgbench"
-
 
 SCENARIOS = {
     scenario.name: scenario
@@ -161,6 +156,17 @@ def pgbench_scripts(scenario: Scenario, run: str) -> dict[str, tuple[str, int]]:
     return {kind: (_script(scenario, kind, run), scenario.kinds.count(kind)) for kind in dict.fromkeys(scenario.kinds)}
 
 
+def bare_insert(run: str) -> dict[str, tuple[str, int]]:
+    """A script: one durable row, as large as that of a match of one colour, and nothing else."""
+    body, fingerprint = _median_answer("match-1").hex(), "ab" * 32
+    values = (
+        f"{id_in_sql(':a')}, '{run}-' || cast(:n as text), '\\x{fingerprint}', 'color_match', 1, '2026-01',"
+        f" '\\x{body}', now()"
+    )
+    script = f"\\set n random(1, {10**15})\n\\set a random(1, {ACCOUNTS})\ninsert into bare values ({values});\n"
+    return {"bare-insert": (script, 1)}
+
+
 def first_executions(scenario: Scenario, run: str, number: int = REPLAYED) -> str:
     """A statement that charges for as many keys: those that the scripts of a scenario of replays replay."""
     (kind,) = set(scenario.kinds)
@@ -186,7 +192,11 @@ def _call(kind: Kind, run: str, number: str, account: str) -> str:
     if kind == "library":
         return f"admit({holder})"
     meter, units = ("color_search", 1) if kind == "search" else ("color_match", 5 if kind == "match-5x3" else 1)
-    answers = sorted((question.answer for question in _questions(kind)), key=len)
-    body = answers[len(answers) // 2].hex()
+    body = _median_answer(kind).hex()
     key, fingerprint = f"'{run}-' || cast({number} as text)", "ab" * 32
     return f"meter_request({holder}, {key}, '\\x{fingerprint}', '{meter}', {units}, '\\x{body}')"
+
+
+def _median_answer(kind: Kind) -> bytes:
+    answers = sorted((question.answer for question in _questions(kind)), key=len)
+    return answers[len(answers) // 2]

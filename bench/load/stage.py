@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import psycopg
 from bench.load.holders import fill, open_accounts, seed_of
 from psycopg import sql
@@ -31,14 +32,23 @@ class Cluster:
     def programs(self) -> Path:
         return _programs()
 
+    @property
+    def postmaster(self) -> int:
+        """Its process id."""
+        with connect(self.url) as root:
+            return psutil.Process(root.info.backend_pid).ppid()
+
     def owner_url(self, database: str) -> str:
         return make_conninfo(self.url, dbname=database)
 
     def make_empty(self, accounts: int) -> str:
-        """A new database with nothing but accounts; the URL of the service's role."""
+        """A new database with nothing but accounts, and a table of the floor's; the URL of the service's role."""
         with connect(self.url) as root:
             root.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(EMPTY)))
-        return self._prepare(EMPTY, accounts, 0)
+        url = self._prepare(EMPTY, accounts, 0)
+        with connect(self.owner_url(EMPTY)) as owner:
+            owner.execute("create table bare (like sepu.stored_result including indexes)")
+        return url
 
     def make_filled(self, accounts: int, results: int) -> str:
         """The filled database; made once, and then kept."""
@@ -47,6 +57,20 @@ class Cluster:
     def is_filled(self) -> bool:
         with connect(self.url) as root:
             return bool(root.execute("select from pg_database where datname = %s", [FILLED]).fetchall())
+
+    @contextmanager
+    def slow_commits(self) -> Iterator[None]:
+        """Lets every commit wait for a tenth of a second."""
+        with connect(self.url) as root:
+            for setting in ("commit_delay = 100000", "commit_siblings = 0"):
+                root.execute(f"alter system set {setting}".encode())
+            root.execute("select pg_reload_conf()")
+            try:
+                yield
+            finally:
+                for name in ("commit_delay", "commit_siblings"):
+                    root.execute(f"alter system reset {name}".encode())
+                root.execute("select pg_reload_conf()")
 
     def _prepare(self, database: str, accounts: int, results: int) -> str:
         with connect(self.url) as root:

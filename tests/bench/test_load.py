@@ -1,9 +1,12 @@
 """The load tool's own arithmetic, and that its client sees what goes wrong."""
 
 import socket
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from itertools import pairwise
 from threading import Thread
 from xml.etree import ElementTree
@@ -11,11 +14,13 @@ from xml.etree import ElementTree
 import psycopg
 import pytest
 from bench.load import plot
-from bench.load.client import Client, Job, run
+from bench.load.client import Client, Job, cpu_seconds, run
 from bench.load.figures import Figures, Sample, in_buckets, percentile, slope
 from bench.load.floor import read_log
 from bench.load.holders import account_id, api_key, hash_in_sql, id_in_sql, open_accounts
-from bench.load.scenarios import SCENARIOS, Ask, first_executions, pgbench_scripts
+from bench.load.neighbours import CASES, Case, beside
+from bench.load.report import PHYSICAL_LIMIT, Cell, measured, neighbours_targets, targets
+from bench.load.scenarios import SCENARIOS, Ask, bare_insert, first_executions, pgbench_scripts
 from tests.serving import Server, serving
 
 from bench import profile
@@ -55,6 +60,55 @@ def test_a_log_of_pgbench() -> None:
     assert sample.errors == {"failed": 1}
     assert sample.rate == pytest.approx(2 / 0.1015)
     assert sample.timeline == [1, 1]  # from the first one's start
+
+
+def figures_of(p50: float, *, p99: float = 1.0, rate: float = 1.0, errors: int = 0) -> Figures:
+    return Figures(p50, p50, p99, p99, p99, rate, 1, {"503": errors} if errors else {}, {"workers": 250e-6})
+
+
+def test_targets_are_told_from_what_was_measured() -> None:
+    figures = {
+        Cell("match-1", 1, "pgbench"): figures_of(1.0),
+        Cell("match-1", 1, "sepu"): figures_of(1.5),
+        Cell(PHYSICAL_LIMIT, 1, "pgbench"): figures_of(0.5),
+        Cell(PHYSICAL_LIMIT, 1, "constant"): figures_of(0.25),
+        Cell("match-5x3", 32, "pgbench"): figures_of(1.0, rate=100),
+        Cell("match-5x3", 32, "sepu"): figures_of(1.0, rate=109),
+    }
+    found = {target.what: (target.figure, target.reached) for target in targets(figures)}
+    assert found == {
+        "1 connection: p50 of match-1 ÷ pgbench's": (1.5, True),
+        "1 connection: p50 of match-1 ÷ the physical limit": (2.0, False),
+        "32 connections: match-5x3 a second ÷ pgbench's": (1.09, False),
+    }
+    rows = [[field.strip() for field in line.split("|")[1:-1]] for line in measured(figures).splitlines()]
+    assert len({len(row) for row in rows}) == 1
+    assert rows[-1][:4] == [PHYSICAL_LIMIT, "1", "their sum", "750"]
+    assert rows[3][9:12] == ["1.50", "1.00", "250"]
+
+
+def test_a_neighbour_may_cost_half_of_the_answers_and_no_error() -> None:
+    figures = {
+        Cell("readyz", 300, "beside /healthz"): figures_of(1.0, rate=100, errors=1),
+        Cell("readyz", 300, "beside it"): figures_of(1.0, rate=50, errors=1),
+    }
+    assert [(target.figure, target.reached) for target in neighbours_targets(figures)] == [(0.5, True), (1, False)]
+
+
+def test_processor_time_is_that_of_a_process_and_its_children_dead_or_alive() -> None:
+    burn = "import time\nwhile time.process_time() < 0.4: pass\n"
+    stays = f"{burn}print(flush=True); input()"
+    family = (
+        "import subprocess, sys\n"
+        f"subprocess.run([sys.executable, '-c', {burn!r}])\n"
+        f"alive = subprocess.Popen([sys.executable, '-c', {stays!r}], stdout=-1, stdin=-1)\n"
+        "alive.stdout.readline(); print(flush=True); input(); alive.communicate(b'\\n')"
+    )
+    with subprocess.Popen([sys.executable, "-c", family], stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        assert cpu_seconds(process.pid) >= 0.75
+        process.communicate(b"\n")
 
 
 def test_a_plot_is_well_formed_and_has_a_line_in_each_panel_for_each_series() -> None:
@@ -103,6 +157,39 @@ def test_pgbench_asks_the_same(database_url: str, loaded: Server, name: str) -> 
             charged = "charged" if kind in {"match-1", "match-5x3", "search"} else "ok"
             outcome = "replayed" if scenario.replays else scenario.refusal[1] if scenario.refusal else charged
             assert row[0] == outcome
+
+
+def test_a_bare_insert_is_as_large_as_a_stored_result(database_url: str, loaded: Server) -> None:
+    run(Job(loaded.address, SCENARIOS["match-1"], 1, SEED, "largefortest", requests=100))
+    ((script, _),) = bare_insert("largefortest").values()
+    with connect(database_url) as owner:
+        owner.execute("create table bare (like sepu.stored_result including indexes)")
+        owner.execute(script.splitlines()[-1].replace(":n", "1000000000").replace(":a", "1").encode())
+        row = owner.execute(
+            "select (select pg_column_size(bare) from bare), percentile_disc(0.5) within group (order by"
+            " pg_column_size(s)) from sepu.stored_result s where idempotency_key like 'largefortest%'"
+        ).fetchone()
+    assert row is not None
+    assert row[0] == pytest.approx(row[1], abs=8)
+
+
+def test_processor_time_of_a_request_is_told(loaded: Server) -> None:
+    watched = {"workers": loaded.process.pid}
+    sample = run(Job(loaded.address, SCENARIOS["match-1"], 4, SEED, "test-cpu", requests=1000, watched=watched))
+    assert 20e-6 < sample.cpu_of_one()["workers"] < 20e-3
+
+
+@pytest.mark.parametrize("case", [replace(case, connections=20) for case in (*CASES, Case("healthz", 20, None))])
+def test_a_flood_goes_on_while_the_customer_is_measured(loaded: Server, case: Case) -> None:
+    sample, answers = beside(case, loaded.address, SEED, f"test-{case.name}", 0.5)
+    assert sample.latencies
+    assert not sample.errors
+    if case.name == "limited-account":
+        assert answers.pop("200") in {120, 240}  # of one minute, or of two
+        assert answers["429"] > 200
+    else:
+        assert answers["200"] > 200
+    assert len(answers) == 1
 
 
 def test_the_stages_of_a_profile_add_up_to_the_whole() -> None:
