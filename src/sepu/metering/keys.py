@@ -5,12 +5,14 @@ store, and of the 256-bit secret only the whole key's SHA-256 is ever kept.
 """
 
 import hashlib
-import hmac
 import re
 import secrets
 import zlib
 from base64 import b32encode
 from dataclasses import dataclass, field
+
+# PERF: read by `int`, a checksum takes a fraction of the instructions that writing one by `b32encode` takes.
+_TO_INT = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
 
 _FORM = re.compile(r"sepu_([a-z2-7]{16})_[a-z2-7]{52}_([a-z2-7]{7})", re.ASCII)
 _KEY_ID = re.compile(r"([a-z2-7]{16})-[a-z2-7]{8}", re.ASCII)
@@ -54,7 +56,7 @@ def credential(key: str) -> Credential | None:
     if form is None:
         return None
     account_id, checksum = form.groups()
-    if not hmac.compare_digest(checksum, _checksum(key.rpartition("_")[0])):
+    if int(checksum.translate(_TO_INT), 32) != zlib.crc32(key.rpartition("_")[0].encode()) << 3:  # of 35 bits
         return None
     return Credential(account_id, hashlib.sha256(key.encode()).digest())
 
