@@ -177,23 +177,22 @@ class Session:
 class _Call:
     """A statement with its parameters, and the messages that carry it."""
 
-    __slots__ = ("_oids", "_values", "statement")
+    __slots__ = ("_parameters", "_values", "statement")
 
     def __init__(self, statement: LiteralString, parameters: Sequence[Any]) -> None:
         self.statement = statement
-        typed = list(map(_parameter, parameters))
-        self._oids = [oid for oid, _ in typed]
-        self._values = [value for _, value in typed]
+        self._parameters = parameters
+        self._values = list(map(_binary, parameters))
 
     def prepare(self, pgconn: PGconn) -> None:
-        pgconn.send_prepare(_name(self.statement), _numbered(self.statement), self._oids)
+        pgconn.send_prepare(_name(self.statement), _numbered(self.statement), list(map(_oid, self._parameters)))
 
     def prepared(self, pgconn: PGconn) -> None:
         pgconn.send_query_prepared(_name(self.statement), self._values, [_BINARY] * len(self._values), _BINARY)
 
     def unprepared(self, pgconn: PGconn) -> None:
-        formats = [_BINARY] * len(self._values)
-        pgconn.send_query_params(_numbered(self.statement), self._values, self._oids, formats, _BINARY)
+        oids, formats = list(map(_oid, self._parameters)), [_BINARY] * len(self._values)
+        pgconn.send_query_params(_numbered(self.statement), self._values, oids, formats, _BINARY)
 
 
 def _rows(result: PGresult) -> Rows:
@@ -220,22 +219,23 @@ def _numbered(statement: LiteralString) -> bytes:
     return re.sub("%s", lambda _: f"${next(number)}", statement).encode()
 
 
-def _parameter(value: Any) -> tuple[int, bytes]:  # noqa: ANN401
-    """The type's number and the binary form."""
-    if isinstance(value, list):
-        oid, array_oid = _OIDS[type(value[0])]
-        parts = [b"\0\0\0\1\0\0\0\0", _int4(oid), _int4(len(value)), b"\0\0\0\1"]  # one dimension, no nulls, from 1
-        for item in value:
-            data = _binary(item)
-            parts += (_int4(len(data)), data)
-        return array_oid, b"".join(parts)
-    return _OIDS[type(value)][0], _binary(value)
+def _oid(value: Any) -> int:  # noqa: ANN401
+    return _OIDS[type(value[0])][1] if isinstance(value, list) else _OIDS[type(value)][0]
 
 
-def _binary(value: str | bytes | int) -> bytes:
+def _binary(value: Any) -> bytes:  # noqa: ANN401
     if isinstance(value, bytes):
         return value
-    return value.encode() if isinstance(value, str) else _int4(value)
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, int):
+        return _int4(value)
+    # An array: one dimension, no nulls, the type, the length, from 1.
+    parts = [b"\0\0\0\1\0\0\0\0", _int4(_oid(value[0])), _int4(len(value)), b"\0\0\0\1"]
+    for item in value:
+        data = _binary(item)
+        parts += (_int4(len(data)), data)
+    return b"".join(parts)
 
 
 def _int4(value: int) -> bytes:
