@@ -255,7 +255,8 @@ class _Dispatcher:
         """Sends what waits, unless a batch or a connection is under way; whether it was not."""
         if self._closed or self._busy or self._connecting is not None:
             return False
-        if self._session is not None and not self._session.is_over():
+        # PERF: a session is asked whether it is over only before a statement: that is a system call.
+        if self._session is not None and not (self._waits() and self._session.is_over()):
             if calls := self._take():
                 self._busy = True
                 self._session.send(*_statement(calls), partial(self._arrived, calls))
