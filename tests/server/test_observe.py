@@ -327,10 +327,17 @@ def test_a_log_that_nobody_reads_delays_no_answer_and_lines_stay_whole(own_url: 
     ids = set()
     program = ("/bin/sh", "-c", f'exec "$0" "$@" 2>{fifo}', SEPU)
     with serving("uvloop", as_service(own_url), program=program) as server:
-        for _ in range(40):  # so that both workers have some
-            server.hang_up()
-            for _ in range(15):  # of some 230 bytes: twice what the pipe holds
-                ids.add(server.request("GET", "/healthz", keep=True).headers["x-request-id"])
+        until(lambda: len(server.workers()) == 2)  # the first makes the server ready
+        for stopped in server.workers():  # so that both have some
+            os.kill(stopped, signal.SIGSTOP)
+            try:
+                for _ in range(20):
+                    server.hang_up()
+                    for _ in range(15):  # of some 230 bytes: twice what the pipe holds
+                        ids.add(server.request("GET", "/healthz", keep=True).headers["x-request-id"])
+                server.hang_up()
+            finally:
+                os.kill(stopped, signal.SIGCONT)
         assert server.request("GET", "/readyz").status == 200
         os.set_blocking(reading, True)
         read = b""
