@@ -138,7 +138,7 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
     with serve(state_dir, *arguments, stop=signal.SIGTERM) as printed_again:
         assert api_key not in printed_again
         assert curls(printed_again) == []
-        (line,) = re.findall(r"^ +(/.* key issue .*)$", printed_again, re.MULTILINE)
+        (line,) = re.findall(r"^ +(\S*sepu key issue .*)$", printed_again, re.MULTILINE)
         (another,) = re.findall(r"sepu_[a-z2-7_]+", pasted(line))
         assert answer(curls(printed)[1].replace(api_key, another))[1]["accountId"] == account_id
         assert answer(curls(printed)[1])[1]["usage"][0]["committed"] == 1  # type: ignore[index]

