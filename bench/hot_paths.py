@@ -132,7 +132,7 @@ class InProcess:
 
     alive = True
 
-    def __init__(self, responder: Responder, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, responder: Responder[Any], loop: asyncio.AbstractEventLoop) -> None:
         self.wsgi: App = create_app(Service.of(RELEASE), responder)
         self.loop = loop
         self.observer = RequestObserver()

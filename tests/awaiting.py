@@ -5,23 +5,12 @@ from typing import Any, TypeVar
 
 from sepu.metering.batcher import Batcher
 from sepu.metering.commands import Command
-from sepu.metering.observer import LedgerObserver
 
 T = TypeVar("T")
 
 
-class AwaitedBatcher:
+class AwaitedBatcher(Batcher):
     """The batcher of an event loop, by default of the running one."""
-
-    def __init__(
-        self,
-        database_url: str,
-        *,
-        join: bool = True,
-        observer: LedgerObserver | None = None,
-        loop: asyncio.AbstractEventLoop | None = None,
-    ) -> None:
-        self._batcher = Batcher(database_url, join=join, observer=observer, loop=loop)
 
     async def run(self, command: Command[T]) -> T:
         answered: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -34,13 +23,10 @@ class AwaitedBatcher:
             else:
                 answered.set_result(answer)
 
-        self._batcher.submit(command, done)
+        self.submit(command, done)
         return await answered
 
     async def ready(self) -> bool:
         answered: asyncio.Future[bool] = asyncio.get_running_loop().create_future()
-        self._batcher.probe(answered.set_result)
+        self.probe(answered.set_result)
         return await answered
-
-    async def close(self) -> None:
-        await self._batcher.close()

@@ -28,7 +28,7 @@ class TimedRequest(Request):
 
 
 class _Resource:
-    def __init__(self, responder: Responder) -> None:
+    def __init__(self, responder: Responder[Any]) -> None:
         self._responder = responder
 
     def on_options(self, req: Request, resp: Response) -> None:  # noqa: ARG002
@@ -37,7 +37,7 @@ class _Resource:
 
 
 class _Get(_Resource):
-    def __init__(self, responder: Responder, endpoint: Endpoint) -> None:
+    def __init__(self, responder: Responder[Any], endpoint: Endpoint) -> None:
         super().__init__(responder)
         self._endpoint = endpoint
 
@@ -46,7 +46,7 @@ class _Get(_Resource):
 
 
 class _Match(_Resource):
-    def __init__(self, responder: Responder, endpoint: Endpoint) -> None:
+    def __init__(self, responder: Responder[Any], endpoint: Endpoint) -> None:
         super().__init__(responder)
         self._endpoint = endpoint
 
@@ -60,7 +60,7 @@ class _Match(_Resource):
 
 
 class _Probe(_Resource):
-    def __init__(self, responder: Responder, verdict: Verdict) -> None:
+    def __init__(self, responder: Responder[Any], verdict: Verdict) -> None:
         super().__init__(responder)
         self._verdict = verdict
 
@@ -68,7 +68,7 @@ class _Probe(_Resource):
         self._responder.respond(self._verdict, req, resp)
 
 
-def create_app(service: Service, responder: Responder) -> "falcon.App[TimedRequest, Response]":
+def create_app(service: Service, responder: Responder[Any]) -> "falcon.App[TimedRequest, Response]":
     """Wires the service to Falcon."""
     app = falcon.App(request_type=TimedRequest)
 

@@ -5,7 +5,7 @@ import os
 import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Protocol
+from typing import Any, Generic, Protocol, TypeVar
 
 import falcon
 
@@ -19,6 +19,7 @@ from sepu.metering.outage import LedgerUnavailable
 log = logging.getLogger("sepu.http")
 
 RequestIds = Callable[[], str]
+L = TypeVar("L")
 
 # In the environ of a worker that goes on by callback: what takes the reply, with the request's id.
 SEND = "sepu.send"
@@ -62,10 +63,13 @@ class CallingLedger(Protocol):
         """Calls back with whether it can charge."""
 
 
-class Responder(ABC):
+class Responder(ABC, Generic[L]):
     """Answers requests, and tells the observer of each reply."""
 
-    def __init__(self, observer: RequestObserver | None = None, request_ids: RequestIds = new_request_id) -> None:
+    def __init__(
+        self, ledger: L, observer: RequestObserver | None = None, request_ids: RequestIds = new_request_id
+    ) -> None:
+        self._ledger = ledger
         self._observer = observer or RequestObserver()
         self._request_ids = request_ids
 
@@ -89,17 +93,8 @@ class Responder(ABC):
         self._observer.replied(request_id, reply, req.uri_template, account, req.started)
 
 
-class WaitingResponder(Responder):
+class WaitingResponder(Responder[WaitingLedger]):
     """Waits for the ledger, and fills Falcon's response: for workers with threads."""
-
-    def __init__(
-        self,
-        ledger: WaitingLedger,
-        observer: RequestObserver | None = None,
-        request_ids: RequestIds = new_request_id,
-    ) -> None:
-        super().__init__(observer, request_ids)
-        self._ledger = ledger
 
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
         """Answers by a verdict."""
@@ -127,17 +122,8 @@ class WaitingResponder(Responder):
         resp.data = reply.render(request_id)
 
 
-class CallbackResponder(Responder):
+class CallbackResponder(Responder[CallingLedger]):
     """Goes on when the ledger calls back. The reply goes past Falcon, by `environ[SEND]`."""
-
-    def __init__(
-        self,
-        ledger: CallingLedger,
-        observer: RequestObserver | None = None,
-        request_ids: RequestIds = new_request_id,
-    ) -> None:
-        super().__init__(observer, request_ids)
-        self._ledger = ledger
 
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers by a verdict, now or later."""
