@@ -1,7 +1,6 @@
 """A Citus cluster of a test's own: a coordinator and two workers, on ports of this machine."""
 
 import os
-import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -10,6 +9,7 @@ from pathlib import Path
 
 from tests.faults.proxy import socket_directory
 from tests.postgres import Cluster
+from tests.programs import installed
 from tests.serving import free_port
 
 from sepu.cli.database import connect
@@ -24,12 +24,13 @@ WORKER = """
 
 
 def _asked(option: str) -> Path:
-    return Path(subprocess.run([PG_CONFIG, option], capture_output=True, text=True, check=True).stdout.strip())
+    program = installed(PG_CONFIG) or PG_CONFIG
+    return Path(subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.strip())
 
 
 def why_not() -> str | None:
     """Why there is no Citus here, or None."""
-    if shutil.which(PG_CONFIG) is None:
+    if installed(PG_CONFIG) is None:
         return f"no {PG_CONFIG}: SEPU_CITUS_PG_CONFIG names the pg_config of a Postgres with Citus"
     if not (_asked("--sharedir") / "extension" / "citus.control").exists():
         return f"the Postgres of {PG_CONFIG} has no Citus; SEPU_CITUS_PG_CONFIG names another"
