@@ -9,7 +9,7 @@ What SQL and nginx have to know of them is checked against them: `tests/deploy/t
 BODY_BYTES = 16 * 1024
 # What is read and dropped of a larger one, so that its connection can go on.
 DISCARDED_BYTES = 64 * 1024
-# The request line and all headers: four times what a proxy passes on by default.
+# The request line and all headers: as much as nginx takes by default, four buffers of 8 KiB.
 HEAD_BYTES = 32 * 1024
 # One line of the head. A long q is refused by us with 422, and not by the server with 414.
 LINE_BYTES = 8190
