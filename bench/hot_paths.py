@@ -23,6 +23,7 @@ from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
 from sepu.library.records import rgb_of
 from sepu.metering.commands import Command
+from sepu.metering.keys import Credential
 from sepu.operations.color import color
 from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search
@@ -59,6 +60,9 @@ _ADMITTED = ("ok",)
 
 class InstantLedger:
     """Stands for a batcher: charges at once, so that what is left is the way there and back."""
+
+    def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
+        return False
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
         done(command.read(_CHARGED if command.on_duplicate is not None else _ADMITTED))

@@ -60,6 +60,9 @@ RECONNECT_SECONDS = 0.3
 PROBE_SECONDS = 1.0
 # For how long an account's calls go alone after one of them was refused for a lock.
 ASIDE_SECONDS = 1.0
+# A batch under way for longer lets others go beside it. A usual one takes some milliseconds: two at a time would be
+# smaller, and so slower together.
+RELIEF_SECONDS = 0.01
 # Requests that share a call; more would only hold their rows longer.
 BATCH_CALLS = 32
 # Of an account over its abuse limit so many requests wait for the ledger; it is known what it would say to the rest.

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from sepu import limits
-from sepu.metering.batcher import SESSIONS_ALONE
+from sepu.metering.batcher import SESSIONS_ALONE, SESSIONS_BATCHES, SESSIONS_PROBES
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = (ROOT / "src" / "sepu" / "metering" / "sql" / "functions.sql").read_text("utf-8")
 NGINX = (ROOT / "deploy" / "nginx" / "nginx.conf").read_text("utf-8")
 UPSTREAM, SERVER = NGINX.split("upstream sepu {")[1].split("}")[0], NGINX.split("\n    server {")[1]
 KIB = 1024
-BATCHES, PROBES = 1, 1  # connections of a worker
+SESSIONS = SESSIONS_BATCHES + SESSIONS_PROBES + SESSIONS_ALONE  # of a worker
 
 
 def lock_timeouts() -> Iterator[tuple[str, float]]:
@@ -84,7 +84,7 @@ def test_nginx_waits_longer_for_an_answer_than_one_takes() -> None:
 def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
     unit = (ROOT / "deploy" / "systemd" / "sepu@.service").read_text("utf-8")
     (files,) = re.findall(r"^LimitNOFILE=(\d+)$", unit, re.MULTILINE)
-    assert limits.CONNECTIONS + BATCHES + PROBES + SESSIONS_ALONE < 1024 <= int(files)
+    assert limits.CONNECTIONS + SESSIONS < 1024 <= int(files)
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
             [
                 f"the service takes {limits.BODY_BYTES // KIB} KiB",
                 f"A head has {limits.REQUEST_SECONDS:g} seconds",
-                f"has up to {BATCHES + PROBES + SESSIONS_ALONE} connections",
+                f"has up to {SESSIONS} connections",
             ],
         ),
         (
@@ -145,7 +145,7 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
         ),
         ("docs/scaling.md", [f"up to {SESSIONS_ALONE} for calls that go alone"]),
         ("docs/security.md", [f"the body ({limits.BODY_BYTES // KIB} KiB)"]),
-        ("deploy/postgres/sepu.conf", [f"up to {BATCHES + PROBES + SESSIONS_ALONE} connections"]),
+        ("deploy/postgres/sepu.conf", [f"up to {SESSIONS} connections"]),
     ],
 )
 def test_documents_name_the_limits(file: str, phrases: list[str]) -> None:

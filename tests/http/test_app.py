@@ -41,6 +41,9 @@ class BrokenBatcher:
     def __init__(self, *, at_once: bool) -> None:
         self._at_once = at_once
 
+    def is_limited(self, holder: object) -> bool:  # noqa: ARG002
+        return False
+
     def submit(self, command: object, done: Callable[[Any], None]) -> None:
         try:
             BrokenLedger().run(command)

@@ -18,7 +18,7 @@ from tests.awaiting import AwaitedBatcher
 from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
-from sepu.metering.batcher import SESSIONS_ALONE
+from sepu.metering.batcher import SESSIONS_ALONE, SESSIONS_BATCHES
 from sepu.metering.commands import Command, Metered, Usage, admit, read_usage
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
@@ -90,7 +90,7 @@ def threads(url: str, connections: int) -> Iterator[Gateway]:
 
 
 def event_loop(url: str, connections: int) -> AbstractContextManager[Gateway]:
-    assert connections <= SESSIONS_ALONE
+    assert connections <= SESSIONS_ALONE + SESSIONS_BATCHES
     return in_event_loop(url, join=False)
 
 

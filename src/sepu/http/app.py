@@ -42,7 +42,7 @@ class _Get(_Resource):
         self._endpoint = endpoint
 
     def on_get(self, req: TimedRequest, resp: Response) -> None:
-        self._responder.respond(self._endpoint.judge(req), req, resp)
+        self._responder.respond(self._endpoint.judge(req, b"", self._responder.is_limited), req, resp)
 
 
 class _Match(_Resource):
@@ -56,7 +56,7 @@ class _Match(_Resource):
             body = req.stream.read(limits.BODY_BYTES + 1)
         except Exception:  # each server has its own for broken chunks and early ends: the body did not come
             body = b""
-        self._responder.respond(self._endpoint.judge(req, body), req, resp)
+        self._responder.respond(self._endpoint.judge(req, body, self._responder.is_limited), req, resp)
 
 
 class _Probe(_Resource):

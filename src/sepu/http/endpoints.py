@@ -91,12 +91,17 @@ class Endpoint(ABC):
     def __init__(self, strangers: Strangers) -> None:
         self._strangers = strangers
 
-    def judge(self, head: Head, body: bytes = b"") -> Judgement:
-        """The reply, or what to ask the ledger first. Of a body beyond the limit one byte more is enough."""
+    def judge(
+        self, head: Head, body: bytes = b"", is_limited: Callable[[Credential], bool] = lambda _: False
+    ) -> Judgement:
+        """The reply, or what to ask the ledger first. Of a body beyond the limit one byte more is enough.
+
+        An account that `is_limited` is refused before anything is computed for it.
+        """
         holder = _credential(head)
         if holder is None:
             return _UNAUTHORIZED
-        if self._strangers.held_back(holder, head):
+        if is_limited(holder) or self._strangers.held_back(holder, head):
             return msgspec.structs.replace(_RATE_LIMITED, account=holder.account_id)
         pending = self.decide(holder, head, body)
 

@@ -14,6 +14,7 @@ from sepu.http.replies import JSON, Reply, error
 from sepu.http.routes import ALLOW
 from sepu.http.service import HEALTHY, NOT_READY, READINESS, Verdict
 from sepu.metering.commands import Command
+from sepu.metering.keys import Credential
 from sepu.metering.outage import LedgerUnavailable
 
 log = logging.getLogger("sepu.http")
@@ -56,6 +57,9 @@ class WaitingLedger(Protocol):
 class CallingLedger(Protocol):
     """A ledger for an event loop."""
 
+    def is_limited(self, holder: Credential) -> bool:
+        """Tells whether it is known that the ledger would answer `rate_limited`."""
+
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
         """Calls back with the answer or an exception."""
 
@@ -72,6 +76,10 @@ class Responder(ABC, Generic[L]):
         self._ledger = ledger
         self._observer = observer or RequestObserver()
         self._request_ids = request_ids
+
+    def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
+        """Tells whether it is known that the ledger would answer `rate_limited`."""
+        return False
 
     @abstractmethod
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
@@ -124,6 +132,10 @@ class WaitingResponder(Responder[WaitingLedger]):
 
 class CallbackResponder(Responder[CallingLedger]):
     """Goes on when the ledger calls back. The reply goes past Falcon, by `environ[SEND]`."""
+
+    def is_limited(self, holder: Credential) -> bool:
+        """Tells whether it is known that the ledger would answer `rate_limited`."""
+        return self._ledger.is_limited(holder)
 
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers by a verdict, now or later."""

@@ -3,13 +3,14 @@
 A batch is one statement, one round trip and one commit for many charges, over one session. A lone call never waits for
 company. What a batch does for each of its calls is what the call alone would do. If the database refuses a batch, for
 the sake of one account, the others are sent again at once; that account's calls go aside, one by one, each by itself.
+Beside a batch that takes long, perhaps for the sake of one account, a second takes the calls of accounts not in it.
 """
 
 import asyncio
 from asyncio import TimerHandle
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -18,16 +19,21 @@ from sepu import limits
 from sepu.metering import migrate, scripts
 from sepu.metering.calls import Done, FairQueue, PendingCall
 from sepu.metering.commands import RATE_LIMITED, Command
+from sepu.metering.keys import Credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.outage import LedgerUnavailable, bounded, report_failure
 from sepu.metering.session import Rows, Session
 
-# Sessions for calls that go alone.
-SESSIONS_ALONE = 4
+# Sessions for batches (the second goes beside a first that takes long), for calls that go alone, and for probes.
+SESSIONS_BATCHES = 2
+SESSIONS_ALONE = 3
+SESSIONS_PROBES = 1
 
 # Classes of errors for which one call of a batch is to blame: its data, a constraint, a deadlock, a lock not had.
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
 _SWEEP_SECONDS = 0.1
+
+T = TypeVar("T")
 
 _PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
 
@@ -49,11 +55,13 @@ class Batcher:
         self._observer = observer = observer or LedgerObserver()
         self._queue = FairQueue()
         self._alone = FairQueue()
-        self._busy_alone: set[str] = set()  # an account's calls do not go side by side there
+        self._busy: set[str] = set()  # accounts in batches under way
+        self._busy_alone: set[str] = set()  # an account's calls do not go side by side
         self._probes = FairQueue()
         self._aside: dict[str, float] = {}  # accounts whose calls go alone, and until when
-        self._limited: dict[str, float] = {}  # accounts that are over their abuse limit, and until when that is known
+        self._limited: dict[tuple[str, bytes], float] = {}  # keys over the abuse limit, and until when that is known
         self._sweep_timer: TimerHandle | None = None
+        self._relief_timer: TimerHandle | None = None
         self._probed = float("-inf")
         self._ready = False
         self._asking: list[Callable[[bool], None]] = []
@@ -63,31 +71,32 @@ class Batcher:
         ) -> _Dispatcher:
             return _Dispatcher(conninfo, self._loop, take, waits, self._settle, end, observer, keeps=keeps)
 
-        self._batches = dispatcher(lambda: self._queue.take(limits.BATCH_CALLS), lambda: bool(self._queue), keeps=True)
-        self._prober = dispatcher(lambda: self._probes.take(1), lambda: bool(self._probes), keeps=True)
+        self._batches = dispatcher(self._take, self._waits, keeps=True, end=self._ended)
+        self._relief = dispatcher(self._take_relief, self._waits_relief, keeps=True, end=self._ended_relief)
+        self._prober = dispatcher(lambda: self._probes.take_alone(()), lambda: bool(self._probes), keeps=True)
         self._dispatchers_alone = [
             dispatcher(self._take_alone, self._waits_alone, keeps=not join, end=self._ended_alone)
-            for _ in range(SESSIONS_ALONE)
+            for _ in range(SESSIONS_ALONE if join else SESSIONS_ALONE + SESSIONS_BATCHES)
         ]
 
     def submit(self, command: Command[Any], done: Done) -> None:
         """Sends a command as soon as may be; `done` gets its answer, or an exception."""
-        account = command.account
-        if (known := self._limited.get(account)) is not None:
-            if known < self._loop.time():
-                del self._limited[account]
-            elif self._queue.waiting(account) >= limits.LIMITED_CALLS:
-                done(command.when_limited)
-                return
         self._observer.command_began()
         call = PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS)
-        if not self._join or account in self._aside:
+        if not self._join or call.account in self._aside:
             self._alone.add(call)
             self._go_alone()
         else:
             self._queue.add(call)
             self._batches.go()
+            self._relieve_later()
         self._sweep_later()
+
+    def is_limited(self, holder: Credential) -> bool:
+        """Tells whether the key is known to be over the abuse limit, and enough of its account's calls ask again."""
+        if not self._limited or (known := self._limited.get((holder.account_id, holder.key_hash))) is None:
+            return False
+        return self._loop.time() < known and self._queue.waiting(holder.account_id) >= limits.LIMITED_CALLS
 
     def probe(self, done: Callable[[bool], None]) -> None:
         """Tells whether the database answers and holds this release's migrations; known for a second."""
@@ -104,9 +113,10 @@ class Batcher:
 
     async def close(self) -> None:
         """Ends the sessions; nobody may be waiting any more."""
-        if self._sweep_timer is not None:
-            self._sweep_timer.cancel()
-        for dispatcher in (self._batches, self._prober, *self._dispatchers_alone):
+        for timer in (self._sweep_timer, self._relief_timer):
+            if timer is not None:
+                timer.cancel()
+        for dispatcher in (self._batches, self._relief, self._prober, *self._dispatchers_alone):
             await dispatcher.close()
 
     def _probe_ended(self, answer: object) -> None:
@@ -117,6 +127,36 @@ class Batcher:
         asking, self._asking = self._asking, []
         for done in asking:
             done(self._ready)
+
+    def _waits(self) -> bool:
+        return self._queue.waits_beside(self._busy)
+
+    def _take(self) -> list[PendingCall]:
+        calls = self._queue.take(limits.BATCH_CALLS, self._busy)
+        self._busy.update(call.account for call in calls)
+        return calls
+
+    def _ended(self, calls: Sequence[PendingCall]) -> None:
+        self._busy.difference_update(call.account for call in calls)
+
+    def _ended_relief(self, calls: Sequence[PendingCall]) -> None:
+        self._ended(calls)
+        self._batches.go()
+
+    def _waits_relief(self) -> bool:
+        return self._batches.busy_for() > limits.RELIEF_SECONDS and self._waits()
+
+    def _take_relief(self) -> list[PendingCall]:
+        return self._take() if self._waits_relief() else []
+
+    def _relieve_later(self) -> None:
+        if self._relief_timer is None and self._queue:
+            self._relief_timer = self._loop.call_later(limits.RELIEF_SECONDS, self._relieve)
+
+    def _relieve(self) -> None:
+        self._relief_timer = None
+        self._relief.go()
+        self._relieve_later()
 
     def _waits_alone(self) -> bool:
         return self._alone.waits_beside(self._busy_alone)
@@ -170,17 +210,17 @@ class Batcher:
     def _answer(self, call: PendingCall, rows: Rows) -> None:
         self._observer.command_ended()
         if rows[0][0] == RATE_LIMITED:
-            self._limit(call.account)
+            self._limit(call)
         try:
             answer = call.command.read(rows[0])
         except Exception as error:  # ours, and told like any other
             answer = error
         call.done(answer)
 
-    def _limit(self, account: str) -> None:
-        """Answers what waits of an account over its abuse limit: the window does not grow younger by asking."""
-        self._limited[account] = self._loop.time() + limits.LIMITED_SECONDS
-        for call in self._queue.take_all(account, keep=limits.LIMITED_CALLS):
+    def _limit(self, refused: PendingCall) -> None:
+        """Answers what waits of a key over the abuse limit: the window does not grow younger by asking."""
+        self._limited[refused.command.holder] = self._loop.time() + limits.LIMITED_SECONDS
+        for call in self._queue.take_all(refused.account, keep=limits.LIMITED_CALLS):
             self._observer.command_ended()
             call.done(call.command.when_limited)
 
@@ -192,7 +232,7 @@ class Batcher:
             call.done(LedgerUnavailable())
 
     def _sweep_later(self) -> None:
-        if self._sweep_timer is None and (self._queue or self._alone or self._probes or self._aside):
+        if self._sweep_timer is None and (self._queue or self._alone or self._probes or self._aside or self._limited):
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
@@ -202,10 +242,14 @@ class Batcher:
         for queue in (self._queue, self._alone, self._probes):
             for call in queue.take_overdue(now):
                 self._fail(call)
-        for passing in (self._limited, self._aside):
-            for account in [account for account, until in passing.items() if until <= now]:
-                del passing[account]
+        _forget(self._limited, now)
+        _forget(self._aside, now)
         self._sweep_later()
+
+
+def _forget(known: dict[T, float], now: float) -> None:
+    for one in [one for one, until in known.items() if until <= now]:
+        del known[one]
 
 
 def _blamed(calls: Sequence[PendingCall], error: Exception) -> str | None:
@@ -248,6 +292,7 @@ class _Dispatcher:
         self._keeps = keeps
         self._session: Session | None = None
         self._busy = False
+        self._sent = 0.0  # when, by the loop's time
         self._closed = False
         self._connecting: asyncio.Task[None] | None = None
 
@@ -259,12 +304,17 @@ class _Dispatcher:
         if self._session is not None and not (self._waits() and self._session.is_over()):
             if calls := self._take():
                 self._busy = True
+                self._sent = self._loop.time()
                 self._session.send(*_statement(calls), partial(self._arrived, calls))
             elif not self._keeps:
                 self._session.close()
         elif self._waits():
             self._connecting = self._loop.create_task(self._connect())
         return True
+
+    def busy_for(self) -> float:
+        """Tells for how many seconds a batch has been under way."""
+        return self._loop.time() - self._sent if self._busy else 0.0
 
     def hang_up(self) -> None:
         """Ends the session; the next call has another."""

@@ -53,14 +53,17 @@ class FairQueue:
             self._waiting.setdefault(call.account, deque()).appendleft(call)
             self._waiting.move_to_end(call.account, last=False)
 
-    def take(self, most: int) -> list[PendingCall]:
-        """Takes the next call, and up to `most` in all that can share one with it: of one statement, in turns."""
+    def take(self, most: int, busy: Container[str]) -> list[PendingCall]:
+        """Takes the next call, and up to `most` in all that can share one with it: of one statement, in turns.
+
+        Accounts that are busy are passed over.
+        """
         taken: list[PendingCall] = []
-        passed = 0  # accounts in a row whose next call is of another statement
+        passed = 0  # accounts in a row that are busy, or whose next call is of another statement
         while len(taken) < most and passed < len(self._waiting):
             account, calls = self._waiting.popitem(last=False)
             command = calls[0].command
-            if taken and command.joined_statement is not taken[0].command.joined_statement:
+            if account in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
                 passed += 1
                 self._waiting[account] = calls
                 continue

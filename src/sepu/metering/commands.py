@@ -89,6 +89,12 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
         account: str = self.parameters[0] if self.parameters else ""
         return account
 
+    @property
+    def holder(self) -> tuple[str, bytes]:
+        """The account and the hash of its key: the first two parameters of whatever a request calls."""
+        account, key_hash, *_ = self.parameters
+        return account, key_hash
+
 
 # The first column of each answer is the outcome; this is the one that the gateway looks at.
 RATE_LIMITED = "rate_limited"
