@@ -65,7 +65,7 @@ ASIDE_SECONDS = 1.0
 RELIEF_SECONDS = 0.01
 # Requests that share a call; more would only hold their rows longer.
 BATCH_CALLS = 32
-# Of an account over its abuse limit so many requests wait for the ledger; it is known what it would say to the rest.
-LIMITED_CALLS = 8
-# For how long that is known without asking again.
+# What the ledger said of a key over its abuse limit is known for so long,
 LIMITED_SECONDS = 1.0
+# and so many requests ask it again meanwhile. The rest would only stand in others' way.
+LIMITED_CALLS = 8

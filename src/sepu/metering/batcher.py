@@ -8,6 +8,7 @@ Beside a batch that takes long, perhaps for the sake of one account, a second ta
 
 import asyncio
 from asyncio import TimerHandle
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
@@ -60,6 +61,7 @@ class Batcher:
         self._probes = FairQueue()
         self._aside: dict[str, float] = {}  # accounts whose calls go alone, and until when
         self._limited: dict[tuple[str, bytes], float] = {}  # keys over the abuse limit, and until when that is known
+        self._asked: Counter[tuple[str, bytes]] = Counter()  # how often they asked since
         self._sweep_timer: TimerHandle | None = None
         self._relief_timer: TimerHandle | None = None
         self._probed = float("-inf")
@@ -93,10 +95,14 @@ class Batcher:
         self._sweep_later()
 
     def is_limited(self, holder: Credential) -> bool:
-        """Tells whether the key is known to be over the abuse limit, and enough of its account's calls ask again."""
-        if not self._limited or (known := self._limited.get((holder.account_id, holder.key_hash))) is None:
+        """Tells whether the key is known to be over the abuse limit, and asked often enough since."""
+        if not self._limited or (known := self._limited.get(key := (holder.account_id, holder.key_hash))) is None:
             return False
-        return self._loop.time() < known and self._queue.waiting(holder.account_id) >= limits.LIMITED_CALLS
+        if known <= self._loop.time():
+            del self._limited[key], self._asked[key]
+            return False
+        self._asked[key] += 1
+        return self._asked[key] > limits.LIMITED_CALLS
 
     def probe(self, done: Callable[[bool], None]) -> None:
         """Tells whether the database answers and holds this release's migrations; known for a second."""
@@ -219,10 +225,13 @@ class Batcher:
 
     def _limit(self, refused: PendingCall) -> None:
         """Answers what waits of a key over the abuse limit: the window does not grow younger by asking."""
-        self._limited[refused.command.holder] = self._loop.time() + limits.LIMITED_SECONDS
-        for call in self._queue.take_all(refused.account, keep=limits.LIMITED_CALLS):
-            self._observer.command_ended()
-            call.done(call.command.when_limited)
+        self._limited.setdefault(refused.command.holder, self._loop.time() + limits.LIMITED_SECONDS)
+        for call in self._queue.take_all(refused.account):
+            if call.command.holder == refused.command.holder:
+                self._observer.command_ended()
+                call.done(call.command.when_limited)
+            else:
+                self._queue.add(call)
 
     def _fail(self, call: PendingCall, error: Exception | None = None) -> None:
         self._observer.command_ended()
@@ -242,14 +251,18 @@ class Batcher:
         for queue in (self._queue, self._alone, self._probes):
             for call in queue.take_overdue(now):
                 self._fail(call)
-        _forget(self._limited, now)
+        for key in _forget(self._limited, now):
+            del self._asked[key]
         _forget(self._aside, now)
         self._sweep_later()
 
 
-def _forget(known: dict[T, float], now: float) -> None:
-    for one in [one for one, until in known.items() if until <= now]:
+def _forget(known: dict[T, float], now: float) -> list[T]:
+    """Removes what is known until now at most, and gives it."""
+    forgotten = [one for one, until in known.items() if until <= now]
+    for one in forgotten:
         del known[one]
+    return forgotten
 
 
 def _blamed(calls: Sequence[PendingCall], error: Exception) -> str | None:

@@ -1,7 +1,7 @@
 """Calls of the ledger that wait to be sent, with a share for each account."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable
 from typing import Any
 
 from sepu.metering.commands import Command
@@ -34,10 +34,6 @@ class FairQueue:
     def __bool__(self) -> bool:
         """Tells whether anything waits."""
         return bool(self._waiting)
-
-    def waiting(self, account: str) -> int:
-        """Counts an account's calls."""
-        return len(self._waiting.get(account, ()))
 
     def add(self, call: PendingCall) -> None:
         """Puts a call behind the others of its account."""
@@ -91,13 +87,9 @@ class FairQueue:
                 return [call]
         return []
 
-    def take_all(self, account: str, keep: int = 0) -> Iterator[PendingCall]:
-        """Takes an account's calls but the first ones that it may `keep`."""
-        calls = self._waiting.get(account, deque())
-        while len(calls) > keep:
-            yield calls.pop()
-        if not calls:
-            self._waiting.pop(account, None)
+    def take_all(self, account: str) -> Iterable[PendingCall]:
+        """Takes an account's calls."""
+        return self._waiting.pop(account, ())
 
     def take_overdue(self, now: float) -> list[PendingCall]:
         """Takes the calls that should have been sent by now."""
