@@ -75,7 +75,7 @@ class Batcher:
 
         self._batches = dispatcher(self._take, self._waits, keeps=True, end=self._ended)
         self._relief = dispatcher(self._take_relief, self._waits_relief, keeps=True, end=self._ended_relief)
-        self._prober = dispatcher(lambda: self._probes.take_alone(()), lambda: bool(self._probes), keeps=True)
+        self._prober = dispatcher(lambda: self._probes.take_alone(), lambda: bool(self._probes), keeps=True)
         self._dispatchers_alone = [
             dispatcher(self._take_alone, self._waits_alone, keeps=not join, end=self._ended_alone)
             for _ in range(SESSIONS_ALONE if join else SESSIONS_ALONE + SESSIONS_BATCHES)
@@ -103,6 +103,10 @@ class Batcher:
             return False
         self._asked[key] += 1
         return self._asked[key] > limits.LIMITED_CALLS
+
+    def poll(self) -> None:
+        """Takes what the database has answered, so that the next batch need not wait for the event loop to come by."""
+        self._batches.poll()
 
     def probe(self, done: Callable[[bool], None]) -> None:
         """Tells whether the database answers and holds this release's migrations; known for a second."""
@@ -139,11 +143,13 @@ class Batcher:
 
     def _take(self) -> list[PendingCall]:
         calls = self._queue.take(limits.BATCH_CALLS, self._busy)
-        self._busy.update(call.account for call in calls)
+        for call in calls:
+            self._busy.add(call.account)
         return calls
 
     def _ended(self, calls: Sequence[PendingCall]) -> None:
-        self._busy.difference_update(call.account for call in calls)
+        for call in calls:
+            self._busy.discard(call.account)
 
     def _ended_relief(self, calls: Sequence[PendingCall]) -> None:
         self._ended(calls)
@@ -324,6 +330,11 @@ class _Dispatcher:
         elif self._waits():
             self._connecting = self._loop.create_task(self._connect())
         return True
+
+    def poll(self) -> None:
+        """Takes the answer, if it has come."""
+        if self._busy and self._session is not None:
+            self._session.poll()
 
     def busy_for(self) -> float:
         """Tells for how many seconds a batch has been under way."""

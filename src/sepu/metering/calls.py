@@ -1,7 +1,7 @@
 """Calls of the ledger that wait to be sent, with a share for each account."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Iterable, Set
 from typing import Any
 
 from sepu.metering.commands import Command
@@ -49,7 +49,7 @@ class FairQueue:
             self._waiting.setdefault(call.account, deque()).appendleft(call)
             self._waiting.move_to_end(call.account, last=False)
 
-    def take(self, most: int, busy: Container[str]) -> list[PendingCall]:
+    def take(self, most: int, busy: Set[str]) -> list[PendingCall]:
         """Takes the next call, and up to `most` in all that can share one with it: of one statement, in turns.
 
         Accounts that are busy are passed over.
@@ -71,11 +71,11 @@ class FairQueue:
                 break
         return taken
 
-    def waits_beside(self, busy: Container[str]) -> bool:
+    def waits_beside(self, busy: Set[str]) -> bool:
         """Tells whether a call waits of an account that is not busy."""
-        return any(account not in busy for account in self._waiting)
+        return bool(self._waiting) and (not busy or any(account not in busy for account in self._waiting))
 
-    def take_alone(self, busy: Container[str]) -> list[PendingCall]:
+    def take_alone(self, busy: Set[str] = frozenset()) -> list[PendingCall]:
         """Takes the next call of an account that is not busy, if there is one."""
         for account, calls in self._waiting.items():
             if account not in busy:

@@ -65,7 +65,7 @@ class Session:
         self._results: list[PGresult] = []
         self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
-        self._loop.add_reader(self._socket, self._readable)
+        self._loop.add_reader(self._socket, self.poll)
 
     @classmethod
     async def connect(cls, conninfo: str, seconds: float) -> Self:
@@ -130,7 +130,8 @@ class Session:
         except psycopg.OperationalError:
             self.close()
 
-    def _readable(self) -> None:
+    def poll(self) -> None:
+        """Takes what has come of the answer; the event loop does so when the socket is readable."""
         try:
             self._pgconn.consume_input()
             while self._done is not None and not self._pgconn.is_busy():
@@ -151,7 +152,7 @@ class Session:
             self.close()
         else:
             self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
-            self._readable()
+            self.poll()
 
     def _take(self, result: PGresult) -> None:
         call = self._call

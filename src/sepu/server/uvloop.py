@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from sepu.server.gunicorn import Server
 
 _CHECK_SECONDS = 0.25
+# Of many requests that came at once the event loop serves all before it looks at the database again.
+_POLLED_REQUESTS = 16
 _BUFFER_BYTES = 16 * 1024
 
 
@@ -49,6 +51,8 @@ class UvloopWorker(Worker):
     def served(self) -> None:
         """Counts a request."""
         self.nr += 1
+        if self.nr % _POLLED_REQUESTS == 0 and self.app.batcher is not None:
+            self.app.batcher.poll()
         if self.nr >= self.max_requests:
             self.alive = False
 
