@@ -16,7 +16,7 @@ import numpy as np
 from bench.queries import QUERIES
 
 import sepu
-from sepu.http.app import create_app
+from sepu.http.app import TimedRequest, create_app
 from sepu.http.endpoints import Endpoint, Pending
 from sepu.http.observer import RequestObserver
 from sepu.http.responder import CallbackResponder, Responder
@@ -115,7 +115,7 @@ def _search_operation() -> Callable[[int], None]:
 
 def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[int], None]:
     environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
-    head = falcon.Request(environ)
+    head = TimedRequest(environ)
     verdict = endpoint.judge(head, body)
     assert isinstance(verdict, Pending)
     verdict.conclude(verdict.command.read(_CHARGED))  # the key is known from now on

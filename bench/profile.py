@@ -66,7 +66,7 @@ class Head:
     query_string: str = ""
     remote_addr: str = "127.0.0.1"
 
-    def get_header(self, name: str) -> str | None:
+    def header(self, name: str) -> str | None:
         return self.headers.get(name.upper())
 
 

@@ -31,7 +31,7 @@ SYSTEMD_ANALYZE = installed("systemd-analyze")
 def service_headers() -> set[str]:
     """The request headers that the code reads."""
     sources = (ROOT / "src" / "sepu" / "http").glob("*.py")
-    return {name for source in sources for name in re.findall(r'get_header\("([^"]+)"\)', source.read_text())}
+    return {name for source in sources for name in re.findall(r'\.header\("([^"]+)"\)', source.read_text())}
 
 
 def test_nginx_passes_every_header_that_the_service_reads() -> None:

@@ -25,7 +25,7 @@ class Peer:
     remote_addr: str
     headers: dict[str, str] = field(default_factory=dict)
 
-    def get_header(self, name: str) -> str | None:
+    def header(self, name: str) -> str | None:
         return self.headers.get(name)
 
 

@@ -316,7 +316,7 @@ class Head:
     def __init__(self, key: str) -> None:
         self._key = key
 
-    def get_header(self, name: str) -> str | None:
+    def header(self, name: str) -> str | None:
         return self._key if name == "Idempotency-Key" else None
 
 

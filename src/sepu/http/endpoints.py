@@ -53,12 +53,12 @@ _COMMIT_FAILED = error("usage_commit_failed")
 
 
 def _credential(head: Head) -> Credential | None:
-    form = _BEARER.fullmatch(head.get_header("Authorization") or "")
+    form = _BEARER.fullmatch(head.header("Authorization") or "")
     return form and credential(form[1])
 
 
 def _idempotency_key(head: Head) -> str:
-    key = head.get_header("Idempotency-Key")
+    key = head.header("Idempotency-Key")
     if key is None:
         raise InputError("idempotency_key_required")
     if not _IDEMPOTENCY_KEY.fullmatch(key):
@@ -173,8 +173,8 @@ class MatchEndpoint(Endpoint):
 
 
 def _match_input(head: Head, body: bytes) -> MatchInput:
-    media_type = (head.get_header("Content-Type") or "").partition(";")[0].strip().lower()
-    if media_type != JSON or head.get_header("Content-Encoding") is not None:
+    media_type = (head.header("Content-Type") or "").partition(";")[0].strip().lower()
+    if media_type != JSON or head.header("Content-Encoding") is not None:
         raise InputError("unsupported_media_type")
     if len(body) > limits.BODY_BYTES:
         raise InputError("payload_too_large")
@@ -188,7 +188,7 @@ def _match_input(head: Head, body: bytes) -> MatchInput:
 
 def _declared_length(head: Head) -> int:
     """Gives the Content-Length; one that cannot be read is longer than any body."""
-    length = head.get_header("Content-Length") or "0"
+    length = head.header("Content-Length") or "0"
     return int(length) if length.isdecimal() and len(length) <= limits.LENGTH_DIGITS else limits.BODY_BYTES + 1
 
 

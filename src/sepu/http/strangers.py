@@ -30,7 +30,7 @@ class Peer(Protocol):
     def remote_addr(self) -> str:
         """The address of the connection; empty or loopback for a Unix socket."""
 
-    def get_header(self, name: str) -> str | None:
+    def header(self, name: str) -> str | None:
         """The value; several of one name are joined by commas."""
 
 
@@ -77,7 +77,7 @@ class Strangers:
 
         Of IPv6 it is the /64 network: a subscriber has at least that.
         """
-        forwarded = peer.get_header("X-Forwarded-For") or ""
+        forwarded = peer.header("X-Forwarded-For") or ""
         for hop in (peer.remote_addr, *reversed(forwarded.split(","))):
             address = _parsed(hop)
             if address is None or address.is_loopback or any(address in network for network in self._trusted_proxies):

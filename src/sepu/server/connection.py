@@ -9,6 +9,7 @@ import asyncio
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple, Protocol, cast
 from urllib.parse import unquote_to_bytes
@@ -16,6 +17,7 @@ from urllib.parse import unquote_to_bytes
 import httptools
 
 from sepu import limits
+from sepu.http.app import environ_name
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
@@ -378,30 +380,23 @@ def _ignore(*_: object) -> None:
     """Takes what Falcon would send: the reply went past it."""
 
 
-_names: dict[bytes, str | None] = {}
-
-
+@lru_cache(_KNOWN_NAMES)
 def _environ_name(name: bytes) -> str | None:
     """Gives a header's name in the environ. With an underscore it could pass for another, so it has none."""
-    if name not in _names:
-        key = name.decode("ascii").upper().replace("-", "_")
-        found = key if key in {"CONTENT_LENGTH", "CONTENT_TYPE"} else f"HTTP_{key}"
-        if len(_names) >= _KNOWN_NAMES:
-            return None if b"_" in name else found
-        _names[name] = None if b"_" in name else found
-    return _names[name]
+    return None if b"_" in name else environ_name(name.decode("ascii"))
 
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]]) -> None:
     if len(headers) > limits.HEADERS:
         raise _RefusedError(431)
-    size = 0
+    line, left = limits.LINE_BYTES - len(": "), limits.HEAD_BYTES
     for name, value in headers:
         length = len(name) + len(value)
-        size += length
-        if length + len(": ") > limits.LINE_BYTES or size > limits.HEAD_BYTES:
+        left -= length
+        if length > line or left < 0:
             raise _RefusedError(431)
-        if (key := _environ_name(name)) is None:
+        key = _environ_name(name)
+        if key is None:
             continue
         text = value.decode("latin-1").strip(" \t")
         if key in environ:
