@@ -28,9 +28,9 @@ from sepu.operations.color import color
 from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search
 from sepu.server.connection import App, Connection
-from sepu.server.journal import Journal
 from sepu.server.metrics import Blocks
 from sepu.server.observer import Observer
+from sepu.server.request_log import RequestLog
 
 RELEASE = sepu.load()
 PALETTE = RELEASE.palette()
@@ -177,7 +177,7 @@ def request_bytes(
 
 def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[int], None]:
     # Written at once, and not by a thread, whose turns nobody could count.
-    nowhere = Journal("json", descriptor=os.open(os.devnull, os.O_WRONLY))
+    nowhere = RequestLog("json", descriptor=os.open(os.devnull, os.O_WRONLY))
     responder = CallbackResponder(InstantLedger(), Observer(Blocks().counts(0), nowhere))
     server = InProcess(responder, loop_for_its_clock())
     request = request_bytes(method, path, body, query)

@@ -39,7 +39,7 @@ from bench.load.report import table
 from bench.load.scenarios import SCENARIOS, asks, first_executions, pgbench_scripts
 from bench.load.stage import EMPTY, cluster, constant
 from bench.machine import cpu
-from tests.awaiting import AwaitedBatcher
+from tests.awaited_batcher import AwaitedBatcher
 from tests.serving import serving
 
 from sepu.cli.database import connect

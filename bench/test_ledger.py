@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 import uvloop
 from pytest_benchmark.fixture import BenchmarkFixture
-from tests.awaiting import AwaitedBatcher
+from tests.awaited_batcher import AwaitedBatcher
 
 from bench import metered
 from sepu import limits

@@ -34,7 +34,7 @@ def test_nothing_outlives_a_test(ends: str, options: list[str], said: str, tmp_p
             "-m",
             "pytest",
             *options,
-            f"tests/ending.py::test_that_{ends}",
+            f"tests/subreaper.py::test_that_{ends}",
             f"--basetemp={tmp_path / 't'}",
         ],
         cwd=ROOT,

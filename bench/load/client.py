@@ -20,7 +20,7 @@ import psutil
 from bench.load.figures import Sample, in_buckets
 from bench.load.scenarios import REPLAYED, Ask, Scenario, asks
 
-PATIENCE_SECONDS = 30.0
+TIMEOUT_SECONDS = 30.0
 WARM_UP_SECONDS = 0.3
 
 
@@ -116,7 +116,7 @@ class Client:
             while self._free and left > 0:
                 self._send()
                 left -= 1
-            self._receive(PATIENCE_SECONDS)
+            self._receive(TIMEOUT_SECONDS)
         elapsed = time.perf_counter() - started
         self._settle()
         return self._sample(started, seconds if requests is None else elapsed, cpu)
@@ -136,8 +136,8 @@ class Client:
                 asked += 1
                 self._receive(0)
             else:
-                self._receive(PATIENCE_SECONDS if not self._free else due - now)
-                if not self._free and time.perf_counter() - due > PATIENCE_SECONDS:
+                self._receive(TIMEOUT_SECONDS if not self._free else due - now)
+                if not self._free and time.perf_counter() - due > TIMEOUT_SECONDS:
                     self._errors["never sent"] += number - asked
                     break
         self._settle()
@@ -158,11 +158,11 @@ class Client:
         except OSError:
             self._lose(connection)
 
-    def _receive(self, patience: float) -> None:
+    def _receive(self, timeout: float) -> None:
         if not self._busy:
-            time.sleep(patience if patience < PATIENCE_SECONDS else 0)
+            time.sleep(timeout if timeout < TIMEOUT_SECONDS else 0)
             return
-        for file in select.select(self._busy, (), (), patience)[0]:
+        for file in select.select(self._busy, (), (), timeout)[0]:
             connection = self._busy[file]
             try:
                 data = connection.socket.recv(65536)
@@ -205,7 +205,7 @@ class Client:
 
     def _settle(self) -> None:
         """Waits for what is under way."""
-        end = time.perf_counter() + PATIENCE_SECONDS
+        end = time.perf_counter() + TIMEOUT_SECONDS
         while self._busy and (left := end - time.perf_counter()) > 0:
             self._receive(left)
         for connection in list(self._busy.values()):

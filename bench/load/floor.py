@@ -13,7 +13,7 @@ from bench.load.figures import Sample, in_buckets
 from sepu.http.responder import SEND
 from sepu.library.release import load_release
 from sepu.server.gunicorn import Server, Settings
-from sepu.server.journal import Journal
+from sepu.server.request_log import RequestLog
 
 REQUEST_ID = "00000000-0000-4000-8000-000000000000"
 
@@ -83,7 +83,7 @@ def main() -> None:
     parser.add_argument("--port")
     given = parser.parse_args()
     settings = Settings(f"127.0.0.1:{given.port}", given.workers, "uvloop", "")
-    Constant(settings, load_release(), Journal("auto", requests=False)).run()
+    Constant(settings, load_release(), RequestLog("auto", requests=False)).run()
 
 
 if __name__ == "__main__":

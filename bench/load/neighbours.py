@@ -13,7 +13,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
-from bench.load.client import PATIENCE_SECONDS, Job, measure
+from bench.load.client import TIMEOUT_SECONDS, Job, measure
 from bench.load.figures import Sample
 from bench.load.holders import LIMITED_NUMBER
 from bench.load.scenarios import Scenario, asks
@@ -54,7 +54,7 @@ def beside(case: Case, address: str, seed: str, run: str, seconds: float) -> tup
         answers: Counter[str] = ours.recv()
     finally:
         ours.close()
-        flooding.join(PATIENCE_SECONDS)
+        flooding.join(TIMEOUT_SECONDS)
         flooding.kill()
     return sample, answers
 
@@ -74,7 +74,7 @@ def flood(case: Case, address: str, seed: str, run: str, control: Connection) ->
     with selectors.DefaultSelector() as selector:
 
         def connect() -> None:
-            opened = socket.create_connection((host, int(port)), PATIENCE_SECONDS)
+            opened = socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             selector.register(opened, selectors.EVENT_READ)
             opened.send(request())

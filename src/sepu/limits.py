@@ -59,7 +59,7 @@ RECONNECT_SECONDS = 0.3
 # How old the answer of a probe may be: a flood of probes costs the database one a second.
 PROBE_SECONDS = 1.0
 # For how long an account's calls go alone after one of them was refused for a lock.
-ASIDE_SECONDS = 1.0
+ISOLATED_SECONDS = 1.0
 # A batch under way for longer lets others go beside it. A usual one takes some milliseconds: two at a time would be
 # smaller, and so slower together.
 RELIEF_SECONDS = 0.01

@@ -8,8 +8,8 @@ import psycopg
 import pytest
 from tests.faults.proxy import socket_directory
 from tests.faults.verdict import until_stored
-from tests.nodes.crowd import crowded
 from tests.nodes.test_nodes import match, on_plan
+from tests.nodes.traffic import crowded
 from tests.postgres import Cluster, let_in, run
 from tests.serving import Response, serving
 

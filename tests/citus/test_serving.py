@@ -8,7 +8,6 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 from tests.citus.conftest import SERVICE
-from tests.nodes.crowd import crowded
 from tests.nodes.test_nodes import (
     match,
     on_plan,
@@ -16,6 +15,7 @@ from tests.nodes.test_nodes import (
     test_the_abuse_limit_holds_across_nodes,
     test_the_quota_is_exact_across_nodes,
 )
+from tests.nodes.traffic import crowded
 from tests.serving import SEPU, Server, serving
 
 from sepu.cli.database import connect

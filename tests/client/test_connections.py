@@ -25,8 +25,8 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
-from tests.client.cutter import deaf
-from tests.client.shells import Open
+from tests.client.blocking import Open
+from tests.client.cutting_proxy import deaf
 
 from sepu_client import AsyncClient, Client, Error, InvalidAnswerError, NoAnswerError, async_client, core, lanes
 
@@ -172,10 +172,10 @@ async def close_while_it_waits(url: str) -> list[NoAnswerError]:
     call = asyncio.create_task(client.search("hong", idempotency_key="the-one-key"))
     await asyncio.sleep(0.2)
     await client.aclose()
-    return [await told(call), await told(client.search("hong", idempotency_key="another-key"))]
+    return [await outcome_of(call), await outcome_of(client.search("hong", idempotency_key="another-key"))]
 
 
-async def told(call: Awaitable[object]) -> NoAnswerError:
+async def outcome_of(call: Awaitable[object]) -> NoAnswerError:
     with pytest.raises(NoAnswerError) as raised:
         await call
     return raised.value
@@ -276,19 +276,19 @@ def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
         yield url, own
 
 
-def test_a_certificate_that_is_not_trusted_ends_a_call_at_once(open_shell: Open, tls: tuple[str, Path]) -> None:
+def test_a_certificate_that_is_not_trusted_ends_a_call_at_once(open_client: Open, tls: tuple[str, Path]) -> None:
     with (
-        open_shell(tls[0], SECRET, deadline=3600) as client,
+        open_client(tls[0], SECRET, deadline=3600) as client,
         pytest.raises(NoAnswerError, match="CERTIFICATE_VERIFY") as raised,
     ):
         client.search("hong", idempotency_key="the-one-key")
     assert (raised.value.idempotency_key, raised.value.retried) == ("the-one-key", False)
 
 
-def test_tls_where_there_is_none_ends_a_call_at_once(open_shell: Open) -> None:
+def test_tls_where_there_is_none_ends_a_call_at_once(open_client: Open) -> None:
     with serving_threads(Answering) as url:
         address = url.replace("http:", "https:")
-        with open_shell(address, SECRET, deadline=3600) as client, pytest.raises(NoAnswerError) as raised:
+        with open_client(address, SECRET, deadline=3600) as client, pytest.raises(NoAnswerError) as raised:
             client.library()
     assert not raised.value.retried
 
@@ -310,21 +310,21 @@ def hanging_up() -> Iterator[str]:
         thread.join()
 
 
-def test_tls_that_is_broken_off_is_tried_again(open_shell: Open) -> None:
-    with hanging_up() as url, open_shell(url, SECRET, deadline=1) as client, pytest.raises(NoAnswerError) as raised:
+def test_tls_that_is_broken_off_is_tried_again(open_client: Open) -> None:
+    with hanging_up() as url, open_client(url, SECRET, deadline=1) as client, pytest.raises(NoAnswerError) as raised:
         client.library()
     assert raised.value.retried
 
 
 def test_a_certificate_of_ones_own(
-    open_shell: Open, shell: str, tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+    open_client: Open, kind: str, tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = httpx.HTTPTransport if shell == "sync" else httpx.AsyncHTTPTransport
+    make = httpx.HTTPTransport if kind == "sync" else httpx.AsyncHTTPTransport
     trusting = partial(make, verify=ssl.create_default_context(cafile=tls[1]))
-    with open_shell(tls[0], SECRET, transport=trusting) as client:
+    with open_client(tls[0], SECRET, transport=trusting) as client:
         assert client.library().record_count == 161
     monkeypatch.setenv("SSL_CERT_FILE", str(tls[1]))
-    with open_shell(tls[0], SECRET) as client:
+    with open_client(tls[0], SECRET) as client:
         assert client.library().record_count == 161
 
 
@@ -355,9 +355,9 @@ def test_a_forked_process_takes_no_connection_of_its_parent() -> None:
         assert before == client.library().mode != forked != ""
 
 
-def test_what_makes_no_connection_is_refused_at_once(open_shell: Open, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_makes_no_connection_is_refused_at_once(open_client: Open, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HTTP_PROXY", "htp://127.0.0.1:9")
-    with pytest.raises(ValueError, match="proxy"), open_shell("http://localhost", SECRET):
+    with pytest.raises(ValueError, match="proxy"), open_client("http://localhost", SECRET):
         pass
 
 
@@ -396,10 +396,10 @@ def echo(request: httpx.Request, status: int) -> httpx.Response:
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 500])
-def test_an_echo_of_the_request_shows_no_key(open_shell: Open, status: int) -> None:
+def test_an_echo_of_the_request_shows_no_key(open_client: Open, status: int) -> None:
     transport = httpx.MockTransport(partial(echo, status=status))
     with (
-        open_shell("http://localhost", SECRET, transport=lambda: transport, deadline=0.1) as client,
+        open_client("http://localhost", SECRET, transport=lambda: transport, deadline=0.1) as client,
         pytest.raises(Error) as raised,
     ):
         client.search("hong")
@@ -413,7 +413,7 @@ def test_an_echo_of_the_request_shows_no_key(open_shell: Open, status: int) -> N
 @pytest.mark.parametrize(
     "location", ["https://elsewhere.example", "https://xn--/", f"https://{'x' * 70_000}/", "http://[::"]
 )
-def test_a_redirect_is_not_followed_wherever_it_leads(open_shell: Open, location: str) -> None:
+def test_a_redirect_is_not_followed_wherever_it_leads(open_client: Open, location: str) -> None:
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:
@@ -421,7 +421,7 @@ def test_a_redirect_is_not_followed_wherever_it_leads(open_shell: Open, location
         return httpx.Response(302, headers={"Location": location})
 
     with (
-        open_shell("http://localhost", SECRET, transport=lambda: httpx.MockTransport(answer)) as client,
+        open_client("http://localhost", SECRET, transport=lambda: httpx.MockTransport(answer)) as client,
         pytest.raises(InvalidAnswerError) as raised,
     ):
         client.search("hong", idempotency_key="the-one-key")
@@ -443,11 +443,11 @@ class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
             yield part
 
 
-def test_a_body_without_an_end_is_not_read_to_its_end(open_shell: Open) -> None:
+def test_a_body_without_an_end_is_not_read_to_its_end(open_client: Open) -> None:
     stream = Endless()
     transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))
     with (
-        open_shell("http://localhost", SECRET, transport=lambda: transport) as client,
+        open_client("http://localhost", SECRET, transport=lambda: transport) as client,
         pytest.raises(InvalidAnswerError),
     ):
         client.library()
@@ -462,7 +462,7 @@ def test_a_handshake_that_takes_too_long_leaves_no_socket_open() -> None:
         attempt = asyncio.create_task(client.library())
         await asyncio.sleep(0.5)
         await client.aclose()  # no other attempt
-        await told(attempt)
+        await outcome_of(attempt)
 
     gc.collect()  # of other tests
     with deaf() as url, warnings.catch_warnings(record=True) as caught:

@@ -17,8 +17,8 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.client.cutter import Cutter
-from tests.faults.havoc import Havoc, Pace
+from tests.client.cutting_proxy import CuttingProxy
+from tests.faults.injection import FaultInjector, Pace
 from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
 from tests.faults.soak import CUTS, FAULTS
 from tests.serving import Server, serving
@@ -92,32 +92,32 @@ async def async_work(client: AsyncClient, intent: Intent) -> None:
 
 async def play(scene: Scene, state_dir: Path, proxy: Proxy, server: Server) -> Counter[str]:
     rng = random.Random(7)
-    cutter = Cutter(server.address, 7)
-    havoc = Havoc(server, state_dir, proxy, PACE, 7)
+    cutting = CuttingProxy(server.address, 7)
+    injector = FaultInjector(server, state_dir, proxy, PACE, 7)
 
     def faults() -> Counter[str]:
         made = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
-        return havoc.done + made + cutter.cuts
+        return injector.done + made + cutting.cuts
 
     def intents() -> Iterator[Intent]:
         end = time.monotonic() + MOST_SECONDS
         for intent in scene.intents(rng):
             enough = len(scene.asked) >= INTENTS and all(faults()[name] for name in (*FAULTS, *CUT_OFF))
             if enough or time.monotonic() > end:
-                wreaking.cancel()
+                injecting.cancel()
                 return
             scene.asked.append(intent)
             yield intent
 
-    async with cutter.listening():
+    async with cutting.listening():
         scene.url = f"http://{server.address}"
         proxy.odds = ODDS
-        wreaking = asyncio.create_task(havoc.wreak())
+        injecting = asyncio.create_task(injector.inject())
         try:
-            await ask_all(scene, cutter.url, intents())
+            await ask_all(scene, cutting.url, intents())
         finally:
-            wreaking.cancel()
-            await asyncio.wait([wreaking])
+            injecting.cancel()
+            await asyncio.wait([injecting])
             proxy.odds = Odds()
     await asyncio.to_thread(ask_again, scene)
     return faults()

@@ -56,8 +56,8 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             del sys.modules[name]
 
 
-def connect(generated: Any, server: Server, api_key: str, shell: str = "sync") -> Any:
-    at = where(server, shell)
+def connect(generated: Any, server: Server, api_key: str, kind: str = "sync") -> Any:
+    at = where(server, kind)
     own = {"transport": at["transport"]()} if "transport" in at else {}
     return generated.client.AuthenticatedClient(at["base_url"], api_key, httpx_args=own)
 

@@ -14,7 +14,7 @@ import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.client.shells import Open
+from tests.client.blocking import Open
 
 from sepu_client import (
     AccountUnavailableError,
@@ -292,23 +292,23 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
 
 
 CALLS: dict[str, Callable[[Any], Any]] = {
-    "given": lambda shell: shell.search("hong", idempotency_key="the-one-key"),
-    "made": lambda shell: shell.search("hong"),
+    "given": lambda client: client.search("hong", idempotency_key="the-one-key"),
+    "made": lambda client: client.search("hong"),
 }
 
 
 @pytest.mark.parametrize("call", CALLS)
 @pytest.mark.parametrize("case", TABLE)
-def test_both_clients_keep_to_the_table(open_shell: Open, fake: Fake, case: str, call: str) -> None:
+def test_both_clients_keep_to_the_table(open_client: Open, fake: Fake, case: str, call: str) -> None:
     script, expected, waits = TABLE[case]
     transport = Scripted(script)
-    with open_shell("https://example.test/prefix/", "sepu_key", transport=lambda: transport, deadline=90) as shell:
+    with open_client("https://example.test/prefix/", "sepu_key", transport=lambda: transport, deadline=90) as client:
         if expected is None:
-            found = CALLS[call](shell)
+            found = CALLS[call](client)
             assert not found.replayed
         else:
             with pytest.raises(expected) as raised:
-                CALLS[call](shell)
+                CALLS[call](client)
             assert type(raised.value) is expected
             found = raised.value
     assert len(transport.requests) == len(script)
@@ -324,48 +324,48 @@ def test_both_clients_keep_to_the_table(open_shell: Open, fake: Fake, case: str,
     assert all(seconds <= 10 for seconds in transport.seconds)
 
 
-def test_both_clients_give_up_at_the_deadline(open_shell: Open, fake: Fake) -> None:
+def test_both_clients_give_up_at_the_deadline(open_client: Open, fake: Fake) -> None:
     transport = Scripted([BUSY] * 1000)
     with (
-        open_shell("https://example.test", "sepu_key", transport=lambda: transport, deadline=30) as shell,
+        open_client("https://example.test", "sepu_key", transport=lambda: transport, deadline=30) as client,
         pytest.raises(ServiceError) as raised,
     ):
-        shell.match([(1, 2, 3)])
+        client.match([(1, 2, 3)])
     assert (raised.value.status, raised.value.code, raised.value.retry_after) == (503, "usage_commit_failed", 1)
     assert 1000 + 21 <= fake.now < 1030
     assert transport.seconds[-1] <= 1030 - fake.now + 1e-9
 
 
-def test_reading_is_free_to_repeat(open_shell: Open, fake: Fake) -> None:
+def test_reading_is_free_to_repeat(open_client: Open, fake: Fake) -> None:
     transport = Scripted([BROKEN, httpx.ReadTimeout, STRANGER])
     with (
-        open_shell("https://example.test", "sepu_key", transport=lambda: transport) as shell,
+        open_client("https://example.test", "sepu_key", transport=lambda: transport) as client,
         pytest.raises(UnauthorizedError) as raised,
     ):
-        shell.usage()
+        client.usage()
     assert raised.value.idempotency_key is None
     assert [headers.get("idempotency-key") for _, _, headers in transport.requests] == [None] * 3
     assert len(fake.waits) == 3
 
 
-def test_a_retry_is_logged(open_shell: Open, fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_retry_is_logged(open_client: Open, fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.INFO, "sepu_client"),
-        open_shell("https://example.test", "sepu_key", transport=lambda: Scripted([BUSY, GOOD])) as shell,
+        open_client("https://example.test", "sepu_key", transport=lambda: Scripted([BUSY, GOOD])) as client,
     ):
-        shell.search("hong")
+        client.search("hong")
     (record,) = (record for record in caplog.records if record.name == "sepu_client")
     assert record.getMessage().startswith(f"/v1/search: 503 usage_commit_failed (request id {REQUEST_ID}); it is sent")
     assert fake.waits[1] >= 1
 
 
 @pytest.mark.parametrize("key", ["short", "x" * 129, "white space", "schlüssel", "new-line\n", ""])
-def test_a_malformed_idempotency_key_is_not_sent(open_shell: Open, key: str) -> None:
+def test_a_malformed_idempotency_key_is_not_sent(open_client: Open, key: str) -> None:
     with (
-        open_shell("https://example.test", "sepu_key", transport=lambda: Scripted([])) as shell,
+        open_client("https://example.test", "sepu_key", transport=lambda: Scripted([])) as client,
         pytest.raises(ValueError, match="an idempotency key has"),
     ):
-        shell.search("hong", idempotency_key=key)
+        client.search("hong", idempotency_key=key)
 
 
 @settings(max_examples=50, deadline=None)

@@ -13,9 +13,9 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.client.blocking import AnyClient
 from tests.client.conftest import Opened, where
-from tests.client.cutter import deaf
-from tests.client.shells import Shell
+from tests.client.cutting_proxy import deaf
 from tests.serving import Server
 
 import sepu
@@ -200,14 +200,14 @@ def test_who_never_answers_is_given_up_at_the_deadline(
 
 
 def test_the_key_is_shown_nowhere(
-    at_server: Opened, server: Server, shell: str, issued: accounts.IssuedKey, caplog: pytest.LogCaptureFixture
+    at_server: Opened, server: Server, kind: str, issued: accounts.IssuedKey, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither in what is logged at any level, nor in errors, their variables, or the client."""
     api_key = issued.api_key
     secret = api_key.split("_")[2]
     shown: list[str] = []
 
-    def fail(client: Shell) -> None:
+    def fail(client: AnyClient) -> None:
         calls: list[Callable[[], object]] = [lambda: client.match([(256, 0, 0)]), lambda: client.search("x")]
         for call in calls:
             with pytest.raises(Error) as raised:
@@ -223,7 +223,7 @@ def test_the_key_is_shown_nowhere(
         fail(client)
         fail(at_server(api_key + "x"))
         fail(at_server(api_key, base_url=address, transport=None, timeout=0.1, deadline=0.5))
-    real: type[Any] = Client if shell == "sync" else AsyncClient
+    real: type[Any] = Client if kind == "sync" else AsyncClient
     for wrong in ({"base_url": "ftp://x"}, {"base_url": "http://localhost", "api_key": f"{api_key}\n"}):
         with pytest.raises(ValueError, match="base URL|API key") as raised:
             real(**{"api_key": api_key, **wrong})
@@ -231,10 +231,10 @@ def test_the_key_is_shown_nowhere(
         assert own is not None
         whole = traceback.TracebackException(type(raised.value), raised.value, own.tb_next, capture_locals=True)
         shown.extend(whole.format())
-    one = real(**{"api_key": api_key, **where(server, shell)})
+    one = real(**{"api_key": api_key, **where(server, kind)})
     shown.extend([repr(one), str(one), repr(vars(one))])
-    lane = one._lanes.take()
-    shown.extend([repr(vars(one._lanes)), repr(vars(lane)), repr(lane.headers)])
+    connection = one._connections.take()
+    shown.extend([repr(vars(one._connections)), repr(vars(connection)), repr(connection.headers)])
     if isinstance(one, AsyncClient):
         asyncio.run(one.aclose())
     else:

@@ -7,14 +7,14 @@ from pathlib import Path
 import pytest
 
 from sepu import limits
-from sepu.metering.batcher import SESSIONS_ALONE, SESSIONS_BATCHES, SESSIONS_PROBES
+from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
 ROOT = Path(__file__).parents[2]
 FUNCTIONS = (ROOT / "src" / "sepu" / "metering" / "sql" / "functions.sql").read_text("utf-8")
 NGINX = (ROOT / "deploy" / "nginx" / "nginx.conf").read_text("utf-8")
 UPSTREAM, SERVER = NGINX.split("upstream sepu {")[1].split("}")[0], NGINX.split("\n    server {")[1]
 KIB = 1024
-SESSIONS = SESSIONS_BATCHES + SESSIONS_PROBES + SESSIONS_ALONE  # of a worker
+SESSIONS = BATCH_SESSIONS + PROBE_SESSIONS + SINGLE_SESSIONS  # of a worker
 
 
 def lock_timeouts() -> Iterator[tuple[str, float]]:
@@ -143,7 +143,7 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
                 f"stuck for {limits.HEARTBEAT_SECONDS} seconds",
             ],
         ),
-        ("docs/scaling.md", [f"up to {SESSIONS_ALONE} for calls that go alone"]),
+        ("docs/scaling.md", [f"up to {SINGLE_SESSIONS} for calls that go alone"]),
         ("docs/security.md", [f"the body ({limits.BODY_BYTES // KIB} KiB)"]),
         ("deploy/postgres/sepu.conf", [f"up to {SESSIONS} connections"]),
     ],

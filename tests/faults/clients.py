@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
 
-PATIENCE = 5.0  # seconds that a client waits for an answer
+TIMEOUT_SECONDS = 5.0  # seconds that a client waits for an answer
 QUERIES = ("hong", "tao hong", "桃红", "石青", "lan", "zh", "crimson", "moon white", "xyzzy")
 
 
@@ -129,7 +129,7 @@ class Client:
             self._memory.tally["attempts"] += 1
             pause = min(2.0, 0.05 * 2**attempt)
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with asyncio.timeout(TIMEOUT_SECONDS):
                     answer = await self._ask(ask.message)
             except TimeoutError:
                 self._memory.tally["time-outs"] += 1

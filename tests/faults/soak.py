@@ -14,7 +14,7 @@ from pathlib import Path
 import psycopg
 import uvloop
 from tests.faults.clients import Ask, Client, Holder, Memory, asks
-from tests.faults.havoc import Havoc, Pace
+from tests.faults.injection import FaultInjector, Pace
 from tests.faults.proxy import Cut, Odds, Proxy, proxied, socket_directory
 from tests.faults.verdict import Verdict, judge
 from tests.serving import WORKERS, Server, serving
@@ -118,12 +118,12 @@ async def _run(
     plan: Plan, state_dir: Path, proxy: Proxy, server: Server, holders: list[Holder]
 ) -> tuple[list[Ask], Memory, dict[str, int]]:
     rng = random.Random(plan.seed)
-    crowd = Crowd([server.address], plan.clients, rng)
-    havoc = Havoc(server, state_dir, proxy, plan.pace, plan.seed)
+    clients = Clients([server.address], plan.clients, rng)
+    injector = FaultInjector(server, state_dir, proxy, plan.pace, plan.seed)
 
     def faults() -> dict[str, int]:
         cuts = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
-        return {name: havoc.done[name] + cuts[name] for name in FAULTS}
+        return {name: injector.done[name] + cuts[name] for name in FAULTS}
 
     def asking() -> Iterator[Ask]:
         end = time.monotonic() + plan.most_seconds
@@ -135,19 +135,19 @@ async def _run(
 
     asked: list[Ask] = []
     proxy.odds = plan.odds
-    wreaking = asyncio.create_task(havoc.wreak())
-    answering = asyncio.create_task(crowd.settle(asking(), then=wreaking.cancel))
+    injecting = asyncio.create_task(injector.inject())
+    answering = asyncio.create_task(clients.settle(asking(), then=injecting.cancel))
     # Stuck clients never take the last request.
-    await asyncio.wait([wreaking, answering], timeout=plan.most_seconds, return_when=asyncio.FIRST_COMPLETED)
-    await _ended(wreaking)
+    await asyncio.wait([injecting, answering], timeout=plan.most_seconds, return_when=asyncio.FIRST_COMPLETED)
+    await _ended(injecting)
     proxy.odds = Odds()
     await asyncio.wait([answering], timeout=SETTLING_SECONDS)
     await _ended(answering)
-    memory = crowd.memory
+    memory = clients.memory
     memory.stuck = {ask.name for ask in asked} - memory.answered.keys() - memory.refused
     memory.tally["replays under faults"] = memory.tally["replays"]
     # The dust has settled: each request, asked again, gets the answer that it got.
-    again = asyncio.create_task(crowd.settle(ask for ask in asked if ask.name not in memory.stuck))
+    again = asyncio.create_task(clients.settle(ask for ask in asked if ask.name not in memory.stuck))
     if not (await asyncio.wait([again], timeout=SETTLING_SECONDS + len(asked) / 50))[0]:
         memory.wrong.append("when asked again, not every request was answered in time")
     await _ended(again)
@@ -171,7 +171,7 @@ def asked_during(event: asyncio.Task[None], source: Iterable[Ask], asked: list[A
         yield ask
 
 
-class Crowd:
+class Clients:
     """Clients that share out the requests among them."""
 
     def __init__(self, addresses: Sequence[str], clients: int, rng: random.Random) -> None:

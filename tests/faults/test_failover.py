@@ -12,7 +12,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from tests.faults.havoc import stop_at_once
+from tests.faults.injection import stop_at_once
 from tests.faults.proxy import socket_directory
 from tests.serving import Server, serving
 

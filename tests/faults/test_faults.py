@@ -3,7 +3,7 @@
 import sys
 
 import pytest
-from tests.faults.havoc import Pace
+from tests.faults.injection import Pace
 from tests.faults.proxy import Odds
 from tests.faults.soak import FAULTS, Plan, Report, soak
 from tests.serving import WORKERS, why_not

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.faults.havoc import postmaster, start, stop_at_once
+from tests.faults.injection import postmaster, start, stop_at_once
 from tests.faults.proxy import Proxy, proxied, socket_directory
 from tests.processes import children
 from tests.serving import WORKERS, Server, serving, why_not

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from tests.faults.clients import Ask, Holder, asks
 from tests.faults.proxy import socket_directory
-from tests.faults.soak import SETTLING_SECONDS, Crowd, asked_during, open_accounts
+from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during, open_accounts
 from tests.faults.verdict import judge, until_stored
 from tests.serving import WORKERS, Server, free_port, serving, why_not
 
@@ -124,17 +124,17 @@ def test_restarts_under_load_lose_nothing(worker: str, own_url: str, directory: 
 
 def assert_nothing_is_lost_during(restarts: Callable[[], None], address: str, url: str) -> None:
     with connect(url) as connection:
-        asked, crowd = asyncio.run(under_load(restarts, address, open_accounts(connection)))
-        assert judge(connection, asked, crowd.memory).findings == []
+        asked, clients = asyncio.run(under_load(restarts, address, open_accounts(connection)))
+        assert judge(connection, asked, clients.memory).findings == []
 
 
-async def under_load(restarts: Callable[[], None], address: str, holders: list[Holder]) -> tuple[list[Ask], Crowd]:
+async def under_load(restarts: Callable[[], None], address: str, holders: list[Holder]) -> tuple[list[Ask], Clients]:
     rng = random.Random(1)
-    crowd = Crowd([address], 8, rng)
+    clients = Clients([address], 8, rng)
     asked: list[Ask] = []
     restarting = asyncio.create_task(asyncio.to_thread(restarts))
-    answering = asyncio.create_task(crowd.settle(asked_during(restarting, asks(holders, rng), asked)))
+    answering = asyncio.create_task(clients.settle(asked_during(restarting, asks(holders, rng), asked)))
     await restarting
     await asyncio.wait_for(answering, SETTLING_SECONDS)
-    await crowd.settle(asked)
-    return asked, crowd
+    await clients.settle(asked)
+    return asked, clients

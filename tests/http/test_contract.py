@@ -637,5 +637,5 @@ def test_every_error_code_is_reached() -> None:
 
     elsewhere = {"internal_error", "usage_commit_failed", "not_ready"}  # tests/faults
     elsewhere |= {"bad_request", "uri_too_long", "headers_too_large", "expectation_failed"}  # test_raw.py
-    elsewhere |= {"request_timeout", "overloaded"}  # test_patience.py
+    elsewhere |= {"request_timeout", "overloaded"}  # test_deadlines.py
     assert {case.error for case in CASES} - {None} | elsewhere == set(replies.ERRORS)

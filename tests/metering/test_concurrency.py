@@ -11,8 +11,8 @@ import psycopg
 import pytest
 
 from sepu.metering.commands import Command, Metered, admit, read_usage
+from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.ledger import Ledger
-from sepu.metering.outage import LedgerUnavailable
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

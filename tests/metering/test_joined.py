@@ -11,15 +11,15 @@ from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
 import psycopg
 import pytest
-from tests.awaiting import AwaitedBatcher
+from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
 from sepu.metering import accounts
-from sepu.metering.batcher import SESSIONS_ALONE, SESSIONS_BATCHES
+from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, read_usage
+from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.outage import LedgerUnavailable
 from sepu.metering.session import Done, Session, SessionLost
 
 if TYPE_CHECKING:
@@ -221,7 +221,7 @@ def test_who_waits_behind_the_own_account_needs_no_session(
         await company.close()
 
     asyncio.run(scene())
-    assert sessions.opened <= SESSIONS_BATCHES + SESSIONS_ALONE
+    assert sessions.opened <= BATCH_SESSIONS + SINGLE_SESSIONS
 
 
 def test_a_server_that_hangs(database_url: str, connection: psycopg.Connection, customer: "Customer") -> None:

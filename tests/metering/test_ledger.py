@@ -13,17 +13,17 @@ from typing import TYPE_CHECKING, Any, LiteralString, Protocol, TypeVar
 
 import psycopg
 import pytest
-from tests.awaiting import AwaitedBatcher
+from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
-from sepu.metering.batcher import SESSIONS_ALONE, SESSIONS_BATCHES
+from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, Usage, admit, read_usage
+from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.migrate import migrate
-from sepu.metering.outage import LedgerUnavailable
 from sepu.server.embedded import embedded_postgres
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ SECOND = timedelta(seconds=1)
 TICK = timedelta(microseconds=1)
 
 # Longer than the two seconds that the ledger allows itself, for slow machines; far shorter than a hang.
-PATIENCE = 4.0
+TIMEOUT_SECONDS = 4.0
 
 
 class Gateway(Protocol):
@@ -90,7 +90,7 @@ def threads(url: str, connections: int) -> Iterator[Gateway]:
 
 
 def event_loop(url: str, connections: int) -> AbstractContextManager[Gateway]:
-    assert connections <= SESSIONS_ALONE + SESSIONS_BATCHES
+    assert connections <= SINGLE_SESSIONS + BATCH_SESSIONS
     return in_event_loop(url, join=False)
 
 
@@ -524,7 +524,7 @@ def test_a_row_that_stays_locked(
     started = monotonic()
     with pytest.raises(LedgerUnavailable):
         gateway.run(customer.request())
-    assert monotonic() - started < PATIENCE
+    assert monotonic() - started < TIMEOUT_SECONDS
     other.execute("rollback")
     assert gateway.run(customer.request()).outcome == "charged"
     assert gateway.run(BACKEND) == backend, "the connection was fit for use"
@@ -540,7 +540,7 @@ def test_all_connections_are_taken(
     with open_gateway(database_url, 2) as ledger:
         started = monotonic()
         results = ledger.run_all([customer.request(f"key-{number:04}") for number in range(12)])
-        assert monotonic() - started < PATIENCE
+        assert monotonic() - started < TIMEOUT_SECONDS
     assert all(isinstance(result, LedgerUnavailable) for result in results)
 
 
@@ -558,7 +558,7 @@ def test_outage(open_gateway: OpenGateway, caplog: pytest.LogCaptureFixture) -> 
                 started = monotonic()
                 with pytest.raises(LedgerUnavailable):
                     ledger.run(admit(found))
-                assert monotonic() - started < PATIENCE
+                assert monotonic() - started < TIMEOUT_SECONDS
                 with embedded_postgres(state_dir):
                     assert ledger.run(admit(found)) == "ok"
                     sleep(limits.PROBE_SECONDS)
@@ -639,7 +639,7 @@ def test_a_server_that_hangs(open_gateway: OpenGateway, database_url: str, custo
             started = monotonic()
             with pytest.raises(LedgerUnavailable):
                 ledger.run(customer.request())
-            assert monotonic() - started < PATIENCE
+            assert monotonic() - started < TIMEOUT_SECONDS
             assert ledger.run(customer.request("key-0002")).outcome == "charged", "another connection was made"
         finally:
             os.kill(backend, signal.SIGCONT)

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 import psycopg
 import pytest
 from tests.faults.verdict import until_stored
-from tests.nodes.crowd import crowded, kill
+from tests.nodes.traffic import crowded, kill
 from tests.serving import Response, Server, serving
 
 from sepu.cli.database import service_url as as_service

@@ -38,7 +38,7 @@ from sepu.operations.errors import InputError
 
 # Codes that belong to no operation: of paths and methods that are none, and of health.
 ELSEWHERE = {"not_found", "method_not_allowed", "not_ready"}
-# What never becomes a request, on any path: tests/http/test_raw.py, tests/server/test_patience.py
+# What never becomes a request, on any path: tests/http/test_raw.py, tests/server/test_deadlines.py
 REFUSED_BEFORE = set(wire._CODES.items())
 # Codes of an outage, which the contract's table does not provoke: tests/faults.
 OUTAGE = {"internal_error", "usage_commit_failed"}

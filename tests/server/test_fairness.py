@@ -10,14 +10,14 @@ from contextlib import ExitStack
 
 import psycopg
 import pytest
-from tests.observing import samples
+from tests.metrics import samples
 from tests.serving import Response, Server, free_port, serving
 
 from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
 
-CROWD = 300
+CLIENTS = 300
 BODY = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 MATCH = (
     b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nAuthorization: Bearer %b\r\n"
@@ -58,7 +58,7 @@ def rich(connection: psycopg.Connection) -> accounts.IssuedKey:
     return accounts.create_account(connection, "rich")
 
 
-class Crowd:
+class Clients:
     """Many connections, with a request on each."""
 
     def __init__(self, server: Server, requests: Sequence[bytes], stack: ExitStack) -> None:
@@ -88,10 +88,10 @@ def test_the_excess_of_a_limited_account_is_429(
     accounts.set_plan(connection, "tight", match_limit=10**6, search_limit=10**6, requests_per_minute=5)
     tight = accounts.create_account(connection, "tight")
     with ExitStack() as stack:
-        requests = [match(tight, n) if n % 2 else USAGE % tight.api_key.encode() for n in range(CROWD)]
-        crowd = Crowd(server, requests, stack)
+        requests = [match(tight, n) if n % 2 else USAGE % tight.api_key.encode() for n in range(CLIENTS)]
+        clients = Clients(server, requests, stack)
         assert charge(server, rich, 1).status == 200
-        assert crowd.answers(20) == {"200": 5, "rate_limited": CROWD - 5}
+        assert clients.answers(20) == {"200": 5, "rate_limited": CLIENTS - 5}
 
 
 def test_a_refused_account_learns_of_its_key_at_once(
@@ -116,7 +116,7 @@ def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
         holder = stack.enter_context(connect(database_url))
         holder.autocommit = False
         holder.execute("select from sepu.usage where account_id = %s for update", [stuck.account_id])
-        crowd = Crowd(server, [match(stuck, n) for n in range(48)], stack)
+        clients = Clients(server, [match(stuck, n) for n in range(48)], stack)
         took = []
         for number in range(20):
             started = time.monotonic()
@@ -124,7 +124,7 @@ def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
             took.append(time.monotonic() - started)
         # The first may wait for a batch with the other, which gives up after BATCH_LOCK_SECONDS.
         assert sorted(took)[-3] < limits.BATCH_LOCK_SECONDS
-        assert set(crowd.answers(10)) == {"usage_commit_failed"}
+        assert set(clients.answers(10)) == {"usage_commit_failed"}
         holder.rollback()
     assert charge(server, stuck, 1).headers["idempotency-replayed"] == "true"
 
@@ -136,11 +136,11 @@ def test_what_waits_too_long_is_told_in_time(
         holder = stack.enter_context(connect(database_url))
         holder.autocommit = False
         holder.execute("lock table sepu.api_key in access exclusive mode")
-        crowd = Crowd(server, [match(rich, n) for n in range(CROWD)], stack)
-        answers = crowd.answers(8)
-        assert answers == {"usage_commit_failed": CROWD}
+        clients = Clients(server, [match(rich, n) for n in range(CLIENTS)], stack)
+        answers = clients.answers(8)
+        assert answers == {"usage_commit_failed": CLIENTS}
         holder.rollback()
-    assert charge(server, rich, CROWD).status == 200
+    assert charge(server, rich, CLIENTS).status == 200
     ((charged,),) = connection.execute(
         "select committed from sepu.usage where account_id = %s", [rich.account_id]
     ).fetchall()
@@ -152,6 +152,6 @@ def test_probes_ask_the_database_once_a_second(server: Server) -> None:
         return samples(metrics_of(server))["sepu_ledger_call_commands_count", ()]
 
     before, started = calls(), time.monotonic()
-    for _ in range(CROWD):
+    for _ in range(CLIENTS):
         assert server.request("GET", "/readyz", keep=True).status == 200
     assert calls() - before <= 2 + (time.monotonic() - started) / limits.PROBE_SECONDS

@@ -24,7 +24,7 @@ from sepu.server import meinheld
 T = TypeVar("T")
 
 BIG = 4 * 1024 * 1024  # beyond any socket buffer
-PATIENCE = 20  # seconds that a thing which must happen may take on a busy machine
+TIMEOUT_SECONDS = 20  # seconds that a thing which must happen may take on a busy machine
 
 needs_meinheld = pytest.mark.skipif(
     importlib.util.find_spec("meinheld") is None,
@@ -39,7 +39,7 @@ class Connection(HTTPConnection):
 
     def connect(self) -> None:
         self.sock = socket.socket(socket.AF_UNIX)
-        self.sock.settimeout(PATIENCE)
+        self.sock.settimeout(TIMEOUT_SECONDS)
         self.sock.connect(str(self.path))
 
     def ask(self, path: str = "/", body: bytes | None = None) -> bytes:
@@ -89,14 +89,14 @@ def command(bind: str, *options: str) -> list[str]:
     here = str(Path(__file__).parent)
     return [
         *(sys.executable, "-m", "gunicorn", "--bind", bind, "--worker-class", worker, "--chdir", here),
-        *("--no-control-socket", "--keep-alive", str(PATIENCE), "--graceful-timeout", str(PATIENCE // 2)),
+        *("--no-control-socket", "--keep-alive", str(TIMEOUT_SECONDS), "--graceful-timeout", str(TIMEOUT_SECONDS // 2)),
         *(*options, "meinheld_app:application"),
     ]
 
 
 def eventually(attempt: Callable[[], T]) -> T:
     """The first true result; an attempt may fail while a worker is being replaced."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while True:
         try:
             if result := attempt():
@@ -161,7 +161,7 @@ def test_slow_reader_of_a_large_response_holds_nobody_up() -> None:
 
 @needs_meinheld
 def test_refuses_tcp() -> None:
-    ran = subprocess.run(command("127.0.0.1:0"), capture_output=True, text=True, timeout=PATIENCE, check=False)
+    ran = subprocess.run(command("127.0.0.1:0"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     assert ran.returncode == 1
     assert meinheld.UNIX_ONLY in ran.stderr
 
@@ -174,7 +174,7 @@ def test_refuses_inherited_tcp() -> None:
             command(bind),
             capture_output=True,
             text=True,
-            timeout=PATIENCE,
+            timeout=TIMEOUT_SECONDS,
             check=False,
             pass_fds=[listener.fileno()],
         )
@@ -236,7 +236,7 @@ def test_term_finishes_the_request_under_way() -> None:
         server.sleep(connection, 2)
         server.master.send_signal(signal.SIGTERM)
         assert connection.answer() == b"slept"
-        assert server.master.wait(PATIENCE) == 0
+        assert server.master.wait(TIMEOUT_SECONDS) == 0
         assert "ERROR" not in server.log.read_text()
 
 
@@ -245,7 +245,7 @@ def test_int_stops_at_once() -> None:
     with serving() as server:
         server.sleep(server.connect(), 600)
         server.master.send_signal(signal.SIGINT)
-        assert server.master.wait(PATIENCE) == 0
+        assert server.master.wait(TIMEOUT_SECONDS) == 0
         assert "ERROR" not in server.log.read_text()
 
 
@@ -269,7 +269,7 @@ def test_hup_reloads_and_loses_nothing() -> None:
     with serving() as server:
         old = server.worker()
         server.master.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + TIMEOUT_SECONDS
         while server.ask() == old or not is_gone(old):
             assert time.monotonic() < deadline
         assert "ERROR" not in server.log.read_text()

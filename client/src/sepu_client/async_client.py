@@ -10,7 +10,7 @@ from typing import Self, TypeVar
 import httpx
 
 from sepu_client import core
-from sepu_client.lanes import Closed, Lanes
+from sepu_client.connections import Closed, Connections
 from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
 
 T = TypeVar("T")
@@ -39,7 +39,7 @@ class AsyncClient:
         self._timeout = core.checked_seconds("timeout", timeout)
         self._deadline = core.checked_seconds("deadline", deadline)
         options = core.options(base_url, bearer) | {"event_hooks": {"response": [_forget_location]}}
-        self._lanes = Lanes(lambda: httpx.AsyncClient(transport=transport and transport(), **options))
+        self._connections = Connections(lambda: httpx.AsyncClient(transport=transport and transport(), **options))
         self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def match(
@@ -68,8 +68,8 @@ class AsyncClient:
 
     async def aclose(self) -> None:
         """Closes the connections. A call that is under way ends with its answer, or with NoAnswerError."""
-        for lane in self._lanes.close():
-            await lane.aclose()
+        for connection in self._connections.close():
+            await connection.aclose()
 
     async def __aenter__(self) -> Self:
         """The client, which is closed when the block ends."""
@@ -97,9 +97,9 @@ class AsyncClient:
         try:
             async with (
                 asyncio.timeout(seconds),
-                self._lane() as lane,
+                self._connection() as connection,
                 # httpx's time-outs come first: it closes what they end, where a cancelled handshake stays open.
-                lane.stream(**call.request, timeout=seconds * 0.95) as response,
+                connection.stream(**call.request, timeout=seconds * 0.95) as response,
             ):
                 body = b""
                 async for part in response.aiter_bytes():
@@ -117,15 +117,15 @@ class AsyncClient:
         return core.Answer(response.status_code, response.headers, body)
 
     @asynccontextmanager
-    async def _lane(self) -> AsyncIterator[httpx.AsyncClient]:
+    async def _connection(self) -> AsyncIterator[httpx.AsyncClient]:
         async with self._free:
-            lane = self._lanes.take()
+            connection = self._connections.take()
             try:
-                yield lane
+                yield connection
             except BaseException:
-                await lane.aclose()
+                await connection.aclose()
                 raise
-            for unused in self._lanes.give_back(lane):
+            for unused in self._connections.give_back(connection):
                 await unused.aclose()
 
 

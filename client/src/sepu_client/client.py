@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 import httpx
 
 from sepu_client import core
-from sepu_client.lanes import Closed, Lanes
+from sepu_client.connections import Closed, Connections
 from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
 
 T = TypeVar("T")
@@ -35,7 +35,7 @@ class Client:
         self._timeout = core.checked_seconds("timeout", timeout)
         self._deadline = core.checked_seconds("deadline", deadline)
         options = core.options(base_url, bearer) | {"event_hooks": {"response": [core.forget_location]}}
-        self._lanes = Lanes(lambda: httpx.Client(transport=transport and transport(), **options))
+        self._connections = Connections(lambda: httpx.Client(transport=transport and transport(), **options))
 
     def match(
         self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
@@ -63,8 +63,8 @@ class Client:
 
     def close(self) -> None:
         """Closes the connections. A call that is under way ends with its answer, or with NoAnswerError."""
-        for lane in self._lanes.close():
-            lane.close()
+        for connection in self._connections.close():
+            connection.close()
 
     def __enter__(self) -> Self:
         """The client, which is closed when the block ends."""
@@ -90,7 +90,7 @@ class Client:
     def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
         until = time.monotonic() + seconds
         try:
-            with self._lane() as lane, lane.stream(**call.request, timeout=seconds) as response:
+            with self._connection() as connection, connection.stream(**call.request, timeout=seconds) as response:
                 body = b""
                 for part in response.iter_bytes():
                     body += part
@@ -107,12 +107,12 @@ class Client:
         return core.Answer(response.status_code, response.headers, body)
 
     @contextmanager
-    def _lane(self) -> Iterator[httpx.Client]:
-        lane = self._lanes.take()
+    def _connection(self) -> Iterator[httpx.Client]:
+        connection = self._connections.take()
         try:
-            yield lane
+            yield connection
         except Exception:  # an interrupted one may hold a lock that closing it would wait for
-            lane.close()
+            connection.close()
             raise
-        for unused in self._lanes.give_back(lane):
+        for unused in self._connections.give_back(connection):
             unused.close()

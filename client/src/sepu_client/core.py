@@ -116,7 +116,7 @@ def bare(ended: BaseException) -> BaseException:
 
 
 def options(base_url: str, bearer: Bearer) -> dict[str, Any]:
-    """What every httpx client of a lane is made with."""
+    """What every httpx client of a connection is made with."""
     return {
         "base_url": checked_url(base_url),
         "auth": bearer.checked(),

@@ -59,7 +59,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
                 migrate(connection)
             yield url
         return
-    with told_clearly(), connect(database_url) as connection:
+    with clear_errors(), connect(database_url) as connection:
         if due := pending(connection):
             names = ", ".join(script.name for script in due)
             raise MigrationError(f"the database lacks {names}; apply with: sepu db migrate --database-url ...")
@@ -68,7 +68,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
 
 def service_url(url: str) -> str:
     """From the owner's connection string that of a role which can only serve; makes the role if there is none."""
-    with told_clearly(), connect(url) as connection:
+    with clear_errors(), connect(url) as connection:
         make_service_role(connection, _SERVICE_ROLE)
     return make_conninfo(url, user=_SERVICE_ROLE)
 
@@ -80,7 +80,7 @@ def database_connection(database_url: str | None, state_dir: Path) -> Iterator[p
     Raises:
         DatabaseError: whatever the database refuses in the block.
     """
-    with database(database_url, state_dir) as url, told_clearly(), connect(url) as connection:
+    with database(database_url, state_dir) as url, clear_errors(), connect(url) as connection:
         yield connection
 
 
@@ -90,12 +90,12 @@ def connect(url: str) -> psycopg.Connection:
     Raises:
         DatabaseError: there is no such server, or it refuses.
     """
-    with told_clearly():
+    with clear_errors():
         return psycopg.connect(url, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="sepu")
 
 
 @contextmanager
-def told_clearly() -> Iterator[None]:
+def clear_errors() -> Iterator[None]:
     """Turns what Postgres or the way to it refuses into a DatabaseError."""
     try:
         yield

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import click
 
-from sepu.cli.database import DatabaseError, connect, told_clearly
+from sepu.cli.database import DatabaseError, clear_errors, connect
 from sepu.http.examples import curls
 from sepu.metering import accounts
 
@@ -30,7 +30,7 @@ def greet(url: str, address: str, state_dir: Path) -> None:
     """
     making = shown = False
     try:
-        with told_clearly(), connect(url) as connection, connection.transaction():
+        with clear_errors(), connect(url) as connection, connection.transaction():
             alone = accounts.lock_first_account(connection)
             account_id = accounts.oldest_account(connection)
             if account_id is not None:

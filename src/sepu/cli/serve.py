@@ -10,10 +10,10 @@ from typing import get_args
 
 import click
 
-from sepu.cli.database import connect, database, database_connection, database_options, service_url, told_clearly
+from sepu.cli.database import clear_errors, connect, database, database_connection, database_options, service_url
 from sepu.cli.greeting import greet
 from sepu.cli.output import echo_fields, json_option
-from sepu.http.strangers import Network
+from sepu.http.client_address import Network
 from sepu.library.release import load_release
 from sepu.metering.distribute import distribute
 from sepu.metering.migrate import migrate
@@ -21,7 +21,7 @@ from sepu.metering.roles import grant
 from sepu.server import listen
 from sepu.server.embedded import embedded_postgres, keeper
 from sepu.server.gunicorn import Server, Settings, Worker
-from sepu.server.journal import Journal, LogFormat
+from sepu.server.request_log import LogFormat, RequestLog
 
 
 class Networks(click.ParamType[tuple[Network, ...]]):
@@ -121,8 +121,8 @@ def serve(
 ) -> None:
     """Serve the HTTP interface in the foreground, until Ctrl-C or SIGTERM."""
     _open_standard_streams()
-    journal = Journal(log_format, requests=log_requests)
-    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[journal])
+    request_log = RequestLog(log_format, requests=log_requests)
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[request_log])
     address = listen.address(host, port, bind, worker)
     release = load_release()
     with ExitStack() as stack:
@@ -133,7 +133,7 @@ def serve(
             each_second.append(keeper(state_dir))
             url = service_url(url)
         settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind)
-        Server(settings, release, journal, *each_second).run()
+        Server(settings, release, request_log, *each_second).run()
 
 
 def _open_standard_streams() -> None:
@@ -158,7 +158,7 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
     """Apply this release's migrations; applying them again changes nothing."""
     with ExitStack() as stack:
         url = database_url or stack.enter_context(embedded_postgres(state_dir, create=False))
-        stack.enter_context(told_clearly())
+        stack.enter_context(clear_errors())
         applied = migrate(stack.enter_context(connect(url)))
     echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)
 

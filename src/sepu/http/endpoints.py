@@ -13,8 +13,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from sepu import limits
+from sepu.http.client_address import Peer
 from sepu.http.replies import JSON, Reply, error, usage_headers
-from sepu.http.strangers import Peer, Strangers
+from sepu.http.throttle import UnknownKeyThrottle
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.keys import Credential, credential
 from sepu.operations.errors import InputError
@@ -88,8 +89,8 @@ def _metered(holder: Credential, key: str, charge: Charge) -> Pending[Metered]:
 class Endpoint(ABC):
     """An endpoint, after the API key's form and the limit on unknown keys, which come first everywhere."""
 
-    def __init__(self, strangers: Strangers) -> None:
-        self._strangers = strangers
+    def __init__(self, throttle: UnknownKeyThrottle) -> None:
+        self._throttle = throttle
 
     def judge(
         self, head: Head, body: bytes = b"", is_limited: Callable[[Credential], bool] = lambda _: False
@@ -101,16 +102,16 @@ class Endpoint(ABC):
         holder = _credential(head)
         if holder is None:
             return _UNAUTHORIZED
-        if is_limited(holder) or self._strangers.held_back(holder, head):
+        if is_limited(holder) or self._throttle.refuses(holder, head):
             return msgspec.structs.replace(_RATE_LIMITED, account=holder.account_id)
         pending = self.decide(holder, head, body)
 
         def conclude(answer: object) -> Reply:
             reply = pending.conclude(answer)
             if reply.status == _UNAUTHORIZED.status:
-                self._strangers.refuse(holder, head)
+                self._throttle.key_refused(holder, head)
             else:
-                self._strangers.accept(holder)
+                self._throttle.key_accepted(holder)
             return reply
 
         return Pending(pending.command, conclude, pending.unavailable)
@@ -123,8 +124,8 @@ class Endpoint(ABC):
 class LibraryEndpoint(Endpoint):
     """GET /v1/library."""
 
-    def __init__(self, strangers: Strangers, metadata: bytes) -> None:
-        super().__init__(strangers)
+    def __init__(self, throttle: UnknownKeyThrottle, metadata: bytes) -> None:
+        super().__init__(throttle)
         self._reply = Reply(200, body=metadata)
 
     def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[str]:  # noqa: ARG002
@@ -157,8 +158,8 @@ class UsageEndpoint(Endpoint):
 class MatchEndpoint(Endpoint):
     """POST /v1/match."""
 
-    def __init__(self, strangers: Strangers, matcher: Matcher) -> None:
-        super().__init__(strangers)
+    def __init__(self, throttle: UnknownKeyThrottle, matcher: Matcher) -> None:
+        super().__init__(throttle)
         self._matcher = matcher
 
     def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
@@ -195,8 +196,8 @@ def _declared_length(head: Head) -> int:
 class SearchEndpoint(Endpoint):
     """GET /v1/search."""
 
-    def __init__(self, strangers: Strangers, searcher: Searcher) -> None:
-        super().__init__(strangers)
+    def __init__(self, throttle: UnknownKeyThrottle, searcher: Searcher) -> None:
+        super().__init__(throttle)
         self._searcher = searcher
 
     def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:  # noqa: ARG002

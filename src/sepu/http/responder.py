@@ -14,8 +14,8 @@ from sepu.http.replies import JSON, Reply, error
 from sepu.http.routes import ALLOW
 from sepu.http.service import HEALTHY, NOT_READY, READINESS, Verdict
 from sepu.metering.commands import Command
+from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential
-from sepu.metering.outage import LedgerUnavailable
 
 log = logging.getLogger("sepu.http")
 

@@ -20,15 +20,16 @@ from sepu import limits
 from sepu.metering import migrate, scripts
 from sepu.metering.calls import Done, FairQueue, PendingCall
 from sepu.metering.commands import RATE_LIMITED, Command
+from sepu.metering.connection import with_timeouts
+from sepu.metering.failure import LedgerUnavailable, report_failure
 from sepu.metering.keys import Credential
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.outage import LedgerUnavailable, bounded, report_failure
 from sepu.metering.session import Rows, Session
 
 # Sessions for batches (the second goes beside a first that takes long), for calls that go alone, and for probes.
-SESSIONS_BATCHES = 2
-SESSIONS_ALONE = 3
-SESSIONS_PROBES = 1
+BATCH_SESSIONS = 2
+SINGLE_SESSIONS = 3
+PROBE_SESSIONS = 1
 
 # Classes of errors for which one call of a batch is to blame: its data, a constraint, a deadlock, a lock not had.
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
@@ -50,16 +51,16 @@ class Batcher:
         observer: LedgerObserver | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
-        conninfo = bounded(database_url)
+        conninfo = with_timeouts(database_url)
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer = observer or LedgerObserver()
         self._queue = FairQueue()
-        self._alone = FairQueue()
+        self._single = FairQueue()
         self._busy: set[str] = set()  # accounts in batches under way
-        self._busy_alone: set[str] = set()  # an account's calls do not go side by side
+        self._busy_single: set[str] = set()  # an account's calls do not go side by side
         self._probes = FairQueue()
-        self._aside: dict[str, float] = {}  # accounts whose calls go alone, and until when
+        self._isolated: dict[str, float] = {}  # accounts whose calls go alone, and until when
         self._limited: dict[tuple[str, bytes], float] = {}  # keys over the abuse limit, and until when that is known
         self._asked: Counter[tuple[str, bytes]] = Counter()  # how often they asked since
         self._sweep_timer: TimerHandle | None = None
@@ -75,19 +76,19 @@ class Batcher:
 
         self._batches = dispatcher(self._take, self._waits, keeps=True, end=self._ended)
         self._relief = dispatcher(self._take_relief, self._waits_relief, keeps=True, end=self._ended_relief)
-        self._prober = dispatcher(lambda: self._probes.take_alone(), lambda: bool(self._probes), keeps=True)
-        self._dispatchers_alone = [
-            dispatcher(self._take_alone, self._waits_alone, keeps=not join, end=self._ended_alone)
-            for _ in range(SESSIONS_ALONE if join else SESSIONS_ALONE + SESSIONS_BATCHES)
+        self._prober = dispatcher(lambda: self._probes.take_single(), lambda: bool(self._probes), keeps=True)
+        self._single_dispatchers = [
+            dispatcher(self._take_single, self._waits_single, keeps=not join, end=self._ended_single)
+            for _ in range(SINGLE_SESSIONS if join else SINGLE_SESSIONS + BATCH_SESSIONS)
         ]
 
     def submit(self, command: Command[Any], done: Done) -> None:
         """Sends a command as soon as may be; `done` gets its answer, or an exception."""
         self._observer.command_began()
         call = PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS)
-        if not self._join or call.account in self._aside:
-            self._alone.add(call)
-            self._go_alone()
+        if not self._join or call.account in self._isolated:
+            self._single.add(call)
+            self._go_single()
         else:
             self._queue.add(call)
             self._batches.go()
@@ -126,7 +127,7 @@ class Batcher:
         for timer in (self._sweep_timer, self._relief_timer):
             if timer is not None:
                 timer.cancel()
-        for dispatcher in (self._batches, self._relief, self._prober, *self._dispatchers_alone):
+        for dispatcher in (self._batches, self._relief, self._prober, *self._single_dispatchers):
             await dispatcher.close()
 
     def _probe_ended(self, answer: object) -> None:
@@ -170,20 +171,20 @@ class Batcher:
         self._relief.go()
         self._relieve_later()
 
-    def _waits_alone(self) -> bool:
-        return self._alone.waits_beside(self._busy_alone)
+    def _waits_single(self) -> bool:
+        return self._single.waits_beside(self._busy_single)
 
-    def _take_alone(self) -> list[PendingCall]:
-        calls = self._alone.take_alone(self._busy_alone)
-        self._busy_alone.update(call.account for call in calls)
+    def _take_single(self) -> list[PendingCall]:
+        calls = self._single.take_single(self._busy_single)
+        self._busy_single.update(call.account for call in calls)
         return calls
 
-    def _ended_alone(self, calls: Sequence[PendingCall]) -> None:
-        self._busy_alone.difference_update(call.account for call in calls)
-        self._go_alone()
+    def _ended_single(self, calls: Sequence[PendingCall]) -> None:
+        self._busy_single.difference_update(call.account for call in calls)
+        self._go_single()
 
-    def _go_alone(self) -> None:
-        any(dispatcher.go() for dispatcher in self._dispatchers_alone)
+    def _go_single(self) -> None:
+        any(dispatcher.go() for dispatcher in self._single_dispatchers)
 
     def _settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
         """Tells each call of a batch, or of one, its part of the outcome."""
@@ -198,7 +199,7 @@ class Batcher:
             self._repeat(calls, outcome)
         else:
             if isinstance(outcome, psycopg.errors.LockNotAvailable):
-                self._set_aside(call.account for call in calls)
+                self._isolate(call.account for call in calls)
             if not isinstance(outcome, psycopg.errors.UniqueViolation):
                 report_failure(outcome, self._observer)
             for call in calls:
@@ -208,16 +209,16 @@ class Batcher:
         """Repeats a refused batch: at once without the account to blame, whose calls go aside."""
         blamed = _blamed(calls, error)
         self._queue.put_back(calls)
-        self._set_aside([blamed] if blamed is not None else [call.account for call in calls])
+        self._isolate([blamed] if blamed is not None else [call.account for call in calls])
         self._sweep_later()
 
-    def _set_aside(self, accounts: Iterable[str]) -> None:
+    def _isolate(self, accounts: Iterable[str]) -> None:
         """Sends these accounts' calls alone from now on: one that waits for a lock then holds no other account up."""
         for account in accounts:
-            self._aside[account] = self._loop.time() + limits.ASIDE_SECONDS
+            self._isolated[account] = self._loop.time() + limits.ISOLATED_SECONDS
             for call in self._queue.take_all(account):
-                self._alone.add(call)
-        self._go_alone()
+                self._single.add(call)
+        self._go_single()
 
     def _answer(self, call: PendingCall, rows: Rows) -> None:
         self._observer.command_ended()
@@ -247,19 +248,20 @@ class Batcher:
             call.done(LedgerUnavailable())
 
     def _sweep_later(self) -> None:
-        if self._sweep_timer is None and (self._queue or self._alone or self._probes or self._aside or self._limited):
+        waiting = self._queue or self._single or self._probes
+        if self._sweep_timer is None and (waiting or self._isolated or self._limited):
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
         """Tells those who have waited too long."""
         self._sweep_timer = None
         now = self._loop.time()
-        for queue in (self._queue, self._alone, self._probes):
+        for queue in (self._queue, self._single, self._probes):
             for call in queue.take_overdue(now):
                 self._fail(call)
         for key in _forget(self._limited, now):
             del self._asked[key]
-        _forget(self._aside, now)
+        _forget(self._isolated, now)
         self._sweep_later()
 
 

@@ -75,7 +75,7 @@ class FairQueue:
         """Tells whether a call waits of an account that is not busy."""
         return bool(self._waiting) and (not busy or any(account not in busy for account in self._waiting))
 
-    def take_alone(self, busy: Set[str] = frozenset()) -> list[PendingCall]:
+    def take_single(self, busy: Set[str] = frozenset()) -> list[PendingCall]:
         """Takes the next call of an account that is not busy, if there is one."""
         for account, calls in self._waiting.items():
             if account not in busy:

@@ -17,13 +17,9 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from sepu import limits
 from sepu.metering import migrate, scripts
 from sepu.metering.commands import Command
+from sepu.metering.connection import hung_up, with_timeouts
+from sepu.metering.failure import LedgerUnavailable, report_failure
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.outage import (
-    LedgerUnavailable,
-    bounded,
-    hung_up,
-    report_failure,
-)
 
 T = TypeVar("T")
 
@@ -35,7 +31,7 @@ WAITING_PER_CONNECTION = 50
 def _pool(database_url: str, connections: int) -> dict[str, Any]:
     """The pool's settings."""
     return {
-        "conninfo": bounded(database_url),
+        "conninfo": with_timeouts(database_url),
         # Connections are made on demand, so after an outage the next request reconnects at once.
         "min_size": 0,
         "max_size": connections,

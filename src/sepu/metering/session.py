@@ -20,7 +20,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from sepu.metering.outage import hung_up
+from sepu.metering.connection import hung_up
 
 Row = tuple[Any, ...]
 Rows = list[Row]

@@ -18,16 +18,16 @@ from gunicorn.workers.base import Worker as GunicornWorker
 
 from sepu import limits
 from sepu.http.app import create_app
+from sepu.http.client_address import Network
 from sepu.http.responder import CallbackResponder, WaitingResponder
 from sepu.http.service import Service
-from sepu.http.strangers import Network
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
 from sepu.server.errors import StartError
-from sepu.server.journal import GunicornLogger, Journal
-from sepu.server.metrics import Blocks, Counts, told_at
+from sepu.server.metrics import Blocks, Counts, serve_metrics
 from sepu.server.observer import Observer
+from sepu.server.request_log import GunicornLogger, RequestLog
 
 Worker = Literal["uvloop", "gthread", "meinheld"]
 
@@ -60,11 +60,15 @@ class Server(BaseApplication):
     batcher: Batcher | None = None  # in each uvloop worker
 
     def __init__(
-        self, settings: Settings, release: Release, journal: Journal, each_second: Callable[[], None] = lambda: None
+        self,
+        settings: Settings,
+        release: Release,
+        request_log: RequestLog,
+        each_second: Callable[[], None] = lambda: None,
     ) -> None:
         self.each_second = each_second
         self._settings = settings
-        self._journal = journal
+        self._request_log = request_log
         self._blocks = Blocks()
         self._block_of: dict[int, int] = {}  # by the age of the worker
         self._library = release.manifest.version
@@ -80,7 +84,7 @@ class Server(BaseApplication):
         os.register_at_fork(after_in_child=_default_signals)
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
-                stack.enter_context(told_at(bind, self._blocks, self._settings.worker, self._library))
+                stack.enter_context(serve_metrics(bind, self._blocks, self._settings.worker, self._library))
             try:
                 _Arbiter(self).run()
             except SystemExit as ended:
@@ -142,13 +146,13 @@ class Server(BaseApplication):
 
     def _after_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._counts = self._blocks.counts(self._block_of[worker.age])
-        self.observer = Observer(self._counts, self._journal)
-        self._journal.start(self._counts.line_dropped)
+        self.observer = Observer(self._counts, self._request_log)
+        self._request_log.start(self._counts.line_dropped)
 
     def _worker_exit(self, _arbiter: object, _worker: object) -> None:
         if self._ledger is not None:
             self._ledger.close()
-        self._journal.stop()
+        self._request_log.stop()
 
     def _after_exit(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._blocks.give_back(self._block_of.pop(worker.age))

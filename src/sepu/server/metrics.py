@@ -62,7 +62,7 @@ class _Histogram:
         cells[self._first + bisect_left(self._bounds, value)] += 1
         cells[self._sum] += value
 
-    def told(self, total: Sequence[float]) -> tuple[list[tuple[str, float]], float]:
+    def cumulative(self, total: Sequence[float]) -> tuple[list[tuple[str, float]], float]:
         """As Prometheus has it: each bucket counts the smaller ones too."""
         names = (*map(str, self._bounds), "+Inf")
         return list(zip(names, accumulate(total[self._first : self._sum]), strict=True)), total[self._sum]
@@ -202,7 +202,7 @@ class Blocks:
         return [sum(values) for values in zip(*used, strict=True)] or [0.0] * (_BLOCK_BYTES // 8), states
 
 
-class Told(Collector):
+class WorkerCollector(Collector):
     """The counts as Prometheus's metrics, by its conventions."""
 
     def __init__(self, blocks: Blocks, info: dict[str, str]) -> None:
@@ -227,7 +227,7 @@ class Told(Collector):
             labels=["endpoint", "status_class"],
         )
         for labels, histogram in _LAYOUT.durations.items():
-            durations.add_metric(labels, *histogram.told(total))
+            durations.add_metric(labels, *histogram.cumulative(total))
         yield durations
         yield _by_label(
             "sepu_http_refusals",
@@ -250,7 +250,7 @@ class Told(Collector):
         yield HistogramMetricFamily(
             "sepu_ledger_call_commands",
             "Requests that shared a call of the database.",
-            *_LAYOUT.sizes.told(total),
+            *_LAYOUT.sizes.cumulative(total),
         )
         yield _by_label(
             "sepu_database_errors",
@@ -292,7 +292,7 @@ class _MetricsServer(ThreadingTCPServer):
 
 
 @contextmanager
-def told_at(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[None]:
+def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[None]:
     """Serves the metrics at `HOST:PORT` for the duration.
 
     By a process of its own, so that they are there however busy the others are; gunicorn's master forks, and a thread
@@ -302,21 +302,21 @@ def told_at(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[No
         StartError: the address cannot be had.
     """
     registry = CollectorRegistry()
-    registry.register(Told(blocks, {"version": version("sepu"), "worker": worker, "library": library}))
+    registry.register(WorkerCollector(blocks, {"version": version("sepu"), "worker": worker, "library": library}))
     handler = type("Handler", (MetricsHandler.factory(registry),), {"timeout": _CLIENT_SECONDS})
     server = _listening(bind, handler)
     master = os.getpid()
-    teller = os.fork()
-    if not teller:
-        _tell(server, master)
+    server_process = os.fork()
+    if not server_process:
+        _answer_scrapes(server, master)
     server.server_close()
     try:
         yield
     finally:
         with suppress(ChildProcessError):  # gunicorn reaps it if it dies, and its number may be another's by now
-            if os.waitpid(teller, os.WNOHANG) == (0, 0):
-                os.kill(teller, signal.SIGTERM)
-                os.waitpid(teller, 0)
+            if os.waitpid(server_process, os.WNOHANG) == (0, 0):
+                os.kill(server_process, signal.SIGTERM)
+                os.waitpid(server_process, 0)
 
 
 def _listening(bind: str, handler: type) -> _MetricsServer:
@@ -334,7 +334,7 @@ def _listening(bind: str, handler: type) -> _MetricsServer:
         raise StartError(f"cannot tell metrics at {bind} ({error})") from error
 
 
-def _tell(server: _MetricsServer, master: int) -> None:
+def _answer_scrapes(server: _MetricsServer, master: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # Meant for the master, which needs us to its end: Ctrl-C reaches us too.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):

@@ -4,16 +4,16 @@ import time
 
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
-from sepu.server.journal import Journal
 from sepu.server.metrics import Counts
+from sepu.server.request_log import RequestLog
 
 
 class Observer(RequestObserver):
     """Counts replies and writes a line for each."""
 
-    def __init__(self, counts: Counts, journal: Journal) -> None:
+    def __init__(self, counts: Counts, request_log: RequestLog) -> None:
         self._counts = counts
-        self._journal = journal
+        self._request_log = request_log
 
     def replied(
         self,
@@ -26,4 +26,4 @@ class Observer(RequestObserver):
         """A reply was made."""
         seconds = None if started is None else time.perf_counter() - started
         self._counts.replied(reply, route, seconds)
-        self._journal.request(request_id, reply, route, account or reply.account, seconds)
+        self._request_log.request(request_id, reply, route, account or reply.account, seconds)

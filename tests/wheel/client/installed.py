@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
-from tests.client.shells import Open
+from tests.client.blocking import Open
 
 import sepu_client
 
@@ -69,9 +69,9 @@ def test_nothing_of_the_server_is_there() -> None:
     assert requires("sepu-client") == ["httpx<1,>=0.28"]
 
 
-def test_a_call_over_a_socket(service: ThreadingHTTPServer, open_shell: Open) -> None:
-    with open_shell(f"http://127.0.0.1:{service.server_port}", "a-key") as shell:
-        answer = shell.search("hong")
+def test_a_call_over_a_socket(service: ThreadingHTTPServer, open_client: Open) -> None:
+    with open_client(f"http://127.0.0.1:{service.server_port}", "a-key") as client:
+        answer = client.search("hong")
     assert (answer.count, answer.usage.remaining) == (0, 999)
     assert service.RequestHandlerClass.seen == [answer.idempotency_key] * 2  # type: ignore[attr-defined]
 

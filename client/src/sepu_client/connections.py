@@ -16,8 +16,8 @@ class Closed(Exception):  # noqa: N818  (it never leaves this package)
     """No request is sent any more."""
 
 
-class Lanes(Generic[L]):
-    """Lanes that wait for a request: httpx clients, each with one connection that goes with it.
+class Connections(Generic[L]):
+    """Connections that wait for a request: httpx clients, each with one connection that goes with it.
 
     One httpx client with many connections can lose one for ever where a request is cancelled or waits too long for its
     turn; and what it does for each request takes the longer, the more of them wait. Threads may share it.
@@ -30,7 +30,7 @@ class Lanes(Generic[L]):
         self._closed = False
 
     def take(self) -> L:
-        """A lane that nobody else has until it is given back. Raises Closed."""
+        """A connection that nobody else has until it is given back. Raises Closed."""
         if self._closed:
             raise Closed
         if self._process != os.getpid():  # forked: these connections are the parent's, whose answers we would read
@@ -41,13 +41,13 @@ class Lanes(Generic[L]):
         except IndexError:
             return self._make()
 
-    def give_back(self, lane: L) -> Iterator[L]:
-        """Takes a lane whose request was answered; returns those to be closed."""
-        self._idle.append((time.monotonic(), lane))
+    def give_back(self, connection: L) -> Iterator[L]:
+        """Takes a connection whose request was answered; returns those to be closed."""
+        self._idle.append((time.monotonic(), connection))
         return self._unused()
 
     def close(self) -> Iterator[L]:
-        """Lets nobody take a lane any more; returns those to be closed."""
+        """Lets nobody take a connection any more; returns those to be closed."""
         self._closed = True
         return self._unused()
 

@@ -9,7 +9,7 @@ from contextlib import suppress
 
 import psycopg
 from tests.faults.clients import Ask, Memory, asks
-from tests.faults.soak import Crowd, asked_during, open_accounts
+from tests.faults.soak import Clients, asked_during, open_accounts
 from tests.faults.verdict import Verdict, judge
 from tests.serving import Server
 
@@ -37,13 +37,13 @@ def crowded(
     rng = random.Random(1)
     accounts = open_accounts(connection)
     asked: list[Ask] = []
-    crowd = Crowd(addresses, 16, rng)
+    clients = Clients(addresses, 16, rng)
 
     async def run() -> None:
         disturbing = asyncio.create_task(asyncio.to_thread(meanwhile))
         async with asyncio.timeout(100):
-            await crowd.settle(asked_during(disturbing, asks(accounts, rng), asked, requests))
+            await clients.settle(asked_during(disturbing, asks(accounts, rng), asked, requests))
         await disturbing
 
     asyncio.run(run())
-    return judge(judged or connection, asked, crowd.memory), crowd.memory
+    return judge(judged or connection, asked, clients.memory), clients.memory

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psutil
 import pytest
-from tests.faults.havoc import postmaster
+from tests.faults.injection import postmaster
 from tests.serving import Server, serving
 
 FORGOTTEN = ExitStack()

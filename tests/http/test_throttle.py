@@ -7,7 +7,7 @@ import psycopg
 import pytest
 from tests.serving import Response, Server
 
-from sepu.http.strangers import FAILURES_PER_MINUTE, Strangers
+from sepu.http.throttle import FAILURES_PER_MINUTE, UnknownKeyThrottle
 from sepu.metering import accounts, keys
 from sepu.metering.keys import Credential
 
@@ -45,35 +45,35 @@ def clock() -> Clock:
 
 
 @pytest.fixture
-def strangers(clock: Clock) -> Strangers:
-    return Strangers([ip_network("10.1.0.0/16"), ip_network("fd00::/8")], clock)
+def throttle(clock: Clock) -> UnknownKeyThrottle:
+    return UnknownKeyThrottle([ip_network("10.1.0.0/16"), ip_network("fd00::/8")], clock)
 
 
-def exhaust(strangers: Strangers, peer: Peer) -> None:
+def exhaust(throttle: UnknownKeyThrottle, peer: Peer) -> None:
     for _ in range(FAILURES_PER_MINUTE):
-        assert not strangers.held_back(unknown(), peer)
-        strangers.refuse(unknown(), peer)
+        assert not throttle.refuses(unknown(), peer)
+        throttle.key_refused(unknown(), peer)
 
 
-def test_an_address_may_fail_so_often_a_minute(strangers: Strangers, clock: Clock) -> None:
+def test_an_address_may_fail_so_often_a_minute(throttle: UnknownKeyThrottle, clock: Clock) -> None:
     peer = Peer("203.0.113.7")
-    exhaust(strangers, peer)
-    assert strangers.held_back(unknown(), peer)
-    assert not strangers.held_back(unknown(), Peer("203.0.113.8"))
+    exhaust(throttle, peer)
+    assert throttle.refuses(unknown(), peer)
+    assert not throttle.refuses(unknown(), Peer("203.0.113.8"))
     clock.now += 59
-    assert strangers.held_back(unknown(), peer)
+    assert throttle.refuses(unknown(), peer)
     clock.now += 1
-    exhaust(strangers, peer)
-    assert strangers.held_back(unknown(), peer)
+    exhaust(throttle, peer)
+    assert throttle.refuses(unknown(), peer)
 
 
-def test_an_accepted_key_is_never_held_back(strangers: Strangers) -> None:
+def test_an_accepted_key_is_never_held_back(throttle: UnknownKeyThrottle) -> None:
     peer, known = Peer("203.0.113.7"), unknown()
-    strangers.accept(known)
-    exhaust(strangers, peer)
-    assert not strangers.held_back(known, peer)
-    strangers.refuse(known, peer)  # revoked
-    assert strangers.held_back(known, peer)
+    throttle.key_accepted(known)
+    exhaust(throttle, peer)
+    assert not throttle.refuses(known, peer)
+    throttle.key_refused(known, peer)  # revoked
+    assert throttle.refuses(known, peer)
 
 
 @pytest.mark.parametrize(
@@ -88,9 +88,9 @@ def test_an_accepted_key_is_never_held_back(strangers: Strangers) -> None:
         (Peer("203.0.113.7"), behind("fd00::1", "198.51.100.1,203.0.113.7, 10.1.9.9, ::1")),
     ],
 )
-def test_same_address(strangers: Strangers, one: Peer, same: Peer) -> None:
-    exhaust(strangers, one)
-    assert strangers.held_back(unknown(), same)
+def test_same_address(throttle: UnknownKeyThrottle, one: Peer, same: Peer) -> None:
+    exhaust(throttle, one)
+    assert throttle.refuses(unknown(), same)
 
 
 @pytest.mark.parametrize(
@@ -101,29 +101,29 @@ def test_same_address(strangers: Strangers, one: Peer, same: Peer) -> None:
         (Peer("203.0.113.7"), behind("10.2.0.1", "203.0.113.7")),  # no proxy of ours
     ],
 )
-def test_other_address(strangers: Strangers, one: Peer, other: Peer) -> None:
-    exhaust(strangers, one)
-    assert not strangers.held_back(unknown(), other)
+def test_other_address(throttle: UnknownKeyThrottle, one: Peer, other: Peer) -> None:
+    exhaust(throttle, one)
+    assert not throttle.refuses(unknown(), other)
 
 
 @pytest.mark.parametrize("peer", [Peer("127.0.0.1"), Peer(""), Peer("10.1.2.3"), behind("::1", "unknown")])
-def test_whom_a_proxy_does_not_name_is_not_limited(strangers: Strangers, peer: Peer) -> None:
-    exhaust(strangers, peer)
-    assert not strangers.held_back(unknown(), peer)
+def test_whom_a_proxy_does_not_name_is_not_limited(throttle: UnknownKeyThrottle, peer: Peer) -> None:
+    exhaust(throttle, peer)
+    assert not throttle.refuses(unknown(), peer)
 
 
-def test_what_is_remembered_is_bounded(strangers: Strangers, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sepu.http.strangers._ADDRESSES", 3)
-    monkeypatch.setattr("sepu.http.strangers._ACCEPTED", 3)
+def test_what_is_remembered_is_bounded(throttle: UnknownKeyThrottle, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sepu.http.throttle._ADDRESSES", 3)
+    monkeypatch.setattr("sepu.http.throttle._ACCEPTED", 3)
     first, peer = unknown(), Peer("203.0.113.7")
-    strangers.accept(first)
-    exhaust(strangers, peer)
+    throttle.key_accepted(first)
+    exhaust(throttle, peer)
     for number in range(3):
-        strangers.accept(unknown())
-        strangers.refuse(unknown(), Peer(f"198.51.100.{number}"))
-    assert not strangers.held_back(unknown(), peer)  # forgotten
-    exhaust(strangers, peer)
-    assert strangers.held_back(first, peer)
+        throttle.key_accepted(unknown())
+        throttle.key_refused(unknown(), Peer(f"198.51.100.{number}"))
+    assert not throttle.refuses(unknown(), peer)  # forgotten
+    exhaust(throttle, peer)
+    assert throttle.refuses(first, peer)
 
 
 def ask(server: Server, api_key: str, address: str) -> Response:

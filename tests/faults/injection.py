@@ -55,7 +55,7 @@ class Pace:
     cut: float
 
 
-class Havoc:
+class FaultInjector:
     """Faults of every kind against one server and the Postgres behind it."""
 
     def __init__(self, server: Server, state_dir: Path, proxy: Proxy, pace: Pace, seed: int) -> None:
@@ -66,7 +66,7 @@ class Havoc:
         self._random = random.Random(seed)
         self.done: Counter[str] = Counter()
 
-    async def wreak(self) -> None:
+    async def inject(self) -> None:
         """Goes on until cancelled; Postgres then runs again."""
         pace = self._pace
         try:

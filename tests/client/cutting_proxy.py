@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, contextmanager
 FARTHEST = {"request": 4000, "response": 8000}  # bytes until the cut: some messages, and some of the next
 
 
-class Cutter:
+class CuttingProxy:
     """Listens on a port of its own, and passes on to the server at `HOST:PORT` until it cuts."""
 
     def __init__(self, upstream: str, seed: int) -> None:

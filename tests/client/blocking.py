@@ -13,7 +13,7 @@ import pytest
 from sepu_client import AsyncClient, Client, Library, MatchResponse, SearchResponse, UsageResponse
 
 
-class Shell(Protocol):
+class AnyClient(Protocol):
     """What tests ask of a client."""
 
     def match(
@@ -24,7 +24,7 @@ class Shell(Protocol):
     def usage(self) -> UsageResponse: ...
 
 
-class Plain:
+class BlockingClient:
     """An AsyncClient on an event loop of its own."""
 
     def __init__(self, client: AsyncClient, runner: asyncio.Runner) -> None:
@@ -45,31 +45,31 @@ class Plain:
 
 
 @contextmanager
-def sync_shell(base_url: str, api_key: str, **options: Any) -> Iterator[Shell]:
+def sync_client(base_url: str, api_key: str, **options: Any) -> Iterator[AnyClient]:
     with Client(base_url, api_key, **options) as client:
         yield client
 
 
 @contextmanager
-def async_shell(base_url: str, api_key: str, **options: Any) -> Iterator[Shell]:
+def async_client(base_url: str, api_key: str, **options: Any) -> Iterator[AnyClient]:
     with asyncio.Runner() as runner:
         client = AsyncClient(base_url, api_key, **options)
-        yield Plain(client, runner)
+        yield BlockingClient(client, runner)
         runner.run(client.aclose())
 
 
-Open = Callable[..., AbstractContextManager[Shell]]
-SHELLS: dict[str, Open] = {"sync": sync_shell, "async": async_shell}
+Open = Callable[..., AbstractContextManager[AnyClient]]
+CLIENTS: dict[str, Open] = {"sync": sync_client, "async": async_client}
 
 
-@pytest.fixture(params=SHELLS)
-def shell(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=CLIENTS)
+def kind(request: pytest.FixtureRequest) -> str:
     """The name of a client."""
     name: str = request.param
     return name
 
 
 @pytest.fixture
-def open_shell(shell: str) -> Open:
+def open_client(kind: str) -> Open:
     """Opens the client."""
-    return SHELLS[shell]
+    return CLIENTS[kind]

@@ -1,6 +1,5 @@
-"""What both ledgers have in common for the time when the database is away."""
+"""Connections to Postgres: how to make one that gives up in time, and whether one is still there."""
 
-import logging
 import select
 
 import psycopg
@@ -8,17 +7,10 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from psycopg.pq.abc import PGconn
 
 from sepu import limits
-from sepu.metering.observer import LedgerObserver
-
-log = logging.getLogger("sepu.ledger")
 
 
-class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
-    """The database did not answer, or not in time."""
-
-
-def bounded(database_url: str) -> str:
-    """The connection string, with limits on waiting for the network where it sets none itself.
+def with_timeouts(database_url: str) -> str:
+    """Gives the connection string with limits on waiting for the network, where it sets none itself.
 
     And with the demand that the server takes writes: of several hosts the primary is found, and a standby is not asked
     for each request anew.
@@ -35,7 +27,7 @@ def bounded(database_url: str) -> str:
 
 
 def hung_up(pgconn: PGconn) -> bool:
-    """Whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
+    """Tells whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
     readable = select.poll()
     readable.register(pgconn.socket, select.POLLIN)
     for _ in range(2):  # the server's farewell, then the end of the stream
@@ -46,10 +38,3 @@ def hung_up(pgconn: PGconn) -> bool:
         except psycopg.OperationalError:
             return True
     return False
-
-
-def report_failure(error: Exception, observer: LedgerObserver) -> None:
-    """Logs the kind of failure only: a server's message can quote a row."""
-    sqlstate: str = getattr(error, "sqlstate", None) or ""
-    log.error("ledger unavailable: %s %s", type(error).__name__, sqlstate)
-    observer.call_failed(sqlstate)

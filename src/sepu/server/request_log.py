@@ -31,7 +31,7 @@ _BATCH_SECONDS = 0.05
 # What waits at most: some 2 MB, which a reader has to be seconds behind for.
 _WAITING_LINES = 10_000
 # For the last lines of a worker, and a line of the master.
-_PATIENCE_SECONDS = 1.0
+_TIMEOUT_SECONDS = 1.0
 # A message is cut to fit, so that its line does: JSON writes some characters as two.
 _MESSAGE_ENDS = 900
 
@@ -63,7 +63,7 @@ class LogRecord(msgspec.Struct, frozen=True):
     message: str
 
 
-class Journal(logging.Handler):
+class RequestLog(logging.Handler):
     """Writes request lines, and what is logged."""
 
     def __init__(self, log_format: LogFormat, *, requests: bool = True, descriptor: int = 2) -> None:
@@ -83,7 +83,7 @@ class Journal(logging.Handler):
         """From now on a thread writes; in a worker, after the fork. `dropped` hears of each line that is lost."""
         self._pid = os.getpid()
         self._dropped = dropped
-        self._thread = threading.Thread(target=self._keep_writing, name="journal", daemon=True)
+        self._thread = threading.Thread(target=self._keep_writing, name="request_log", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
@@ -92,7 +92,7 @@ class Journal(logging.Handler):
         if thread is not None:
             self._ending = True
             self._wake.set()
-            thread.join(_PATIENCE_SECONDS)
+            thread.join(_TIMEOUT_SECONDS)
             for _ in range(len(self._lines)):  # nobody reads, and the process ends
                 self._dropped()
 
@@ -120,7 +120,7 @@ class Journal(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Called by logging."""
-        if self._thread is None and not select.select([], [self._descriptor], [], _PATIENCE_SECONDS)[1]:
+        if self._thread is None and not select.select([], [self._descriptor], [], _TIMEOUT_SECONDS)[1]:
             return
         message = self.format(record).encode(errors="backslashreplace").decode()  # a path may be no UTF-8
         if len(message) > 2 * _MESSAGE_ENDS:

@@ -46,7 +46,7 @@ def drip(raw: socket.socket, data: bytes) -> bytes:
     pytest.fail("there was not enough to drip")
 
 
-HEAD = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: patience-1\r\n"
+HEAD = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: deadline-1\r\n"
 
 
 def with_body(issued: accounts.IssuedKey, framing: bytes) -> bytes:

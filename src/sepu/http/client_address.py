@@ -1,0 +1,41 @@
+"""The address that a request comes from, past the proxies that we trust."""
+
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
+from typing import Protocol
+
+Network = IPv4Network | IPv6Network
+
+
+class Peer(Protocol):
+    """Where a request comes from; Falcon's requests are such."""
+
+    @property
+    def remote_addr(self) -> str:
+        """The address of the connection; empty or loopback for a Unix socket."""
+
+    def header(self, name: str) -> str | None:
+        """Gives the value of a header; several of one name are joined by commas."""
+
+
+def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None:
+    """Gives the last address on the way that is no proxy of ours; None if a proxy does not say whom it serves.
+
+    Of IPv6 it is the /64 network: a subscriber has at least that.
+    """
+    forwarded = peer.header("X-Forwarded-For") or ""
+    for hop in (peer.remote_addr, *reversed(forwarded.split(","))):
+        address = _parsed(hop)
+        if address is None or address.is_loopback or any(address in network for network in trusted_proxies):
+            continue
+        return str(IPv6Network((address, 64), strict=False) if address.version == 6 else address)
+    return None
+
+
+def _parsed(address: str) -> IPv4Address | IPv6Address | None:
+    """Reads an address; None stands for a Unix socket, or for what is no address."""
+    try:
+        parsed = ip_address(address.strip())
+    except ValueError:
+        return None
+    return getattr(parsed, "ipv4_mapped", None) or parsed
