@@ -2,7 +2,11 @@
 
 import json
 import logging
+import multiprocessing
+import uuid
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any, NoReturn
 
 import falcon.testing
@@ -10,7 +14,7 @@ import pytest
 
 from sepu.http.app import create_app
 from sepu.http.replies import Reply
-from sepu.http.responder import SEND, CallbackResponder, WaitingResponder
+from sepu.http.responder import SEND, CallbackResponder, WaitingResponder, new_request_id
 from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.metering import keys
@@ -114,3 +118,17 @@ def test_an_unforeseen_failure_is_internal_and_keeps_secrets(
     assert "in run" in caplog.text  # where it happened
     assert SECRET not in caplog.text
     assert b"sepu_" not in answer
+
+
+def test_no_two_requests_have_one_id() -> None:
+    new_request_id()  # from now on there are some to be had without asking the kernel
+    forking = multiprocessing.get_context("fork")
+    with ThreadPoolExecutor(4) as threads, forking.Pool(3) as processes:
+        asked = [threads.submit(_many_request_ids, 2000) for _ in range(4)]
+        found = [*chain(*processes.map(_many_request_ids, [2000] * 3)), *chain(*(one.result() for one in asked))]
+    assert len(set(found)) == len(found) == 14_000
+    assert {(uuid.UUID(one).version, str(uuid.UUID(one)) == one) for one in found} == {(4, True)}
+
+
+def _many_request_ids(count: int) -> list[str]:
+    return [new_request_id() for _ in range(count)]

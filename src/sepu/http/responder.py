@@ -26,9 +26,18 @@ L = TypeVar("L")
 SEND = "sepu.send"
 
 
+_random_digits: list[str] = []
+os.register_at_fork(after_in_child=_random_digits.clear)  # or a child would repeat its parent's
+
+
 def new_request_id() -> str:
-    """Makes a random UUID (RFC 9562, version 4). PERF: a third of the time of `uuid.uuid4` and `str`."""
-    digits = os.urandom(16).hex()
+    """Makes a random UUID (RFC 9562, version 4). PERF: asks the kernel once for many; it would be 3 % of a request."""
+    try:
+        digits = _random_digits.pop()
+    except IndexError:
+        many = os.urandom(16 * 256).hex()
+        _random_digits.extend(many[start : start + 32] for start in range(32, len(many), 32))
+        digits = many[:32]
     variant = "89ab"[int(digits[16], 16) & 3]
     return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
 
