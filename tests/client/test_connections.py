@@ -28,7 +28,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tests.client.blocking import Open
 from tests.client.cutting_proxy import deaf
 
-from sepu_client import AsyncClient, Client, Error, InvalidAnswerError, NoAnswerError, async_client, core, lanes
+from sepu_client import AsyncClient, Client, Error, InvalidAnswerError, NoAnswerError, async_client, connections, core
 
 ANSWER = (
     b'{"version":"1.0.0","recordCount":161,"sourceProjectionVersion":"1.0.0","sourceProjectionSha256":"",'
@@ -109,7 +109,7 @@ def test_a_connection_that_is_long_idle_is_closed(monkeypatch: pytest.MonkeyPatc
         async with service() as at, AsyncClient(at.url, SECRET) as client:
             await asyncio.gather(*(client.library() for _ in range(20)))
             after_burst = len(at.open)
-            monkeypatch.setattr(lanes, "IDLE_SECONDS", -1.0)
+            monkeypatch.setattr(connections, "IDLE_SECONDS", -1.0)
             await client.library()
             while len(at.open) > 1:
                 await asyncio.sleep(0.01)
