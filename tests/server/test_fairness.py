@@ -7,6 +7,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
+from dataclasses import replace
 
 import psycopg
 import pytest
@@ -16,6 +17,7 @@ from tests.serving import Response, Server, free_port, serving
 from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
+from sepu.metering.keys import new_key
 
 CLIENTS = 300
 BODY = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -52,6 +54,10 @@ def metrics_of(server: Server) -> str:
     return str(arguments[-1])
 
 
+def ledger_calls(server: Server) -> float:
+    return samples(metrics_of(server))["sepu_ledger_call_commands_count", ()]
+
+
 @pytest.fixture
 def rich(connection: psycopg.Connection) -> accounts.IssuedKey:
     accounts.set_plan(connection, "rich", match_limit=10**6, search_limit=10**6, requests_per_minute=10**6)
@@ -72,13 +78,15 @@ class Clients:
         """The error codes, or `200`, of what comes in time."""
         found: Counter[str] = Counter()
         deadline = time.monotonic() + seconds
-        while self._waiting.get_map() and time.monotonic() < deadline:
-            for key, _ in self._waiting.select(0.1):
+        while self._waiting.get_map():
+            for key, _ in self._waiting.select(min(0.1, seconds)):
                 raw = key.fileobj
                 assert isinstance(raw, socket.socket)
                 self._waiting.unregister(raw)
                 head, _, body = raw.recv(65536).partition(b"\r\n\r\n")
                 found["200" if head.startswith(b"HTTP/1.1 200") else json.loads(body)["error"]] += 1
+            if time.monotonic() >= deadline:
+                break
         return found
 
 
@@ -105,6 +113,41 @@ def test_a_refused_account_learns_of_its_key_at_once(
     accounts.revoke_key(connection, once.key_id)
     assert charge(server, once, 3).error == "unauthorized"
     assert charge(server, rich, 1).status == 200
+
+
+def test_the_ledger_is_seldom_asked_of_a_limited_key(
+    server: Server, connection: psycopg.Connection, rich: accounts.IssuedKey
+) -> None:
+    accounts.set_plan(connection, "once", match_limit=10, search_limit=10, requests_per_minute=1)
+    once = accounts.create_account(connection, "once")
+    assert charge(server, once, 1).status == 200
+    before, started = ledger_calls(server), time.monotonic()
+    for number in range(CLIENTS):
+        assert charge(server, once, number).error == "rate_limited"
+    seconds = 1 + int((time.monotonic() - started) / limits.LIMITED_SECONDS)
+    # Of each second the first, whose answer is then known, and the ones after it.
+    assert ledger_calls(server) - before <= seconds * (1 + limits.LIMITED_CALLS)
+    # It is known of this key alone.
+    unknown = replace(once, api_key=new_key(once.account_id))
+    assert charge(server, unknown, 1).error == "unauthorized"
+    assert charge(server, rich, 1).status == 200
+
+
+def test_a_call_that_takes_long_keeps_no_other_account_waiting(
+    server: Server, database_url: str, connection: psycopg.Connection, rich: accounts.IssuedKey
+) -> None:
+    stuck = accounts.create_account(connection, "rich")
+    assert charge(server, stuck, 1).status == 200
+    with ExitStack() as stack:
+        holder = stack.enter_context(connect(database_url))
+        holder.autocommit = False
+        holder.execute("select from sepu.usage where account_id = %s for update", [stuck.account_id])
+        waiting = Clients(server, [match(stuck, 2)], stack)
+        assert waiting.answers(0.05) == {}  # it is under way
+        assert charge(server, rich, 1).status == 200
+        assert waiting.answers(0) == {}  # and goes on waiting for its lock
+        assert waiting.answers(5) == {"usage_commit_failed": 1}
+        holder.rollback()
 
 
 def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
@@ -148,10 +191,7 @@ def test_what_waits_too_long_is_told_in_time(
 
 
 def test_probes_ask_the_database_once_a_second(server: Server) -> None:
-    def calls() -> float:
-        return samples(metrics_of(server))["sepu_ledger_call_commands_count", ()]
-
-    before, started = calls(), time.monotonic()
+    before, started = ledger_calls(server), time.monotonic()
     for _ in range(CLIENTS):
         assert server.request("GET", "/readyz", keep=True).status == 200
-    assert calls() - before <= 2 + (time.monotonic() - started) / limits.PROBE_SECONDS
+    assert ledger_calls(server) - before <= 2 + (time.monotonic() - started) / limits.PROBE_SECONDS
