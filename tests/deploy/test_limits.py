@@ -105,7 +105,7 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
                 f"after {limits.IDLE_SECONDS} between two requests",
                 f"with a body over {(limits.BODY_BYTES + limits.DISCARDED_BYTES) // KIB} KiB",
                 f"does not come within {limits.QUEUE_SECONDS:g} seconds",
-                f"At most {limits.LIMITED_CALLS} requests",
+                f"At most {limits.LIMITED_CALLS} requests a second",
             ],
         ),
         (
@@ -116,7 +116,8 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
                 f"keeps for over {limits.BATCH_LOCK_SECONDS:g} s",
                 f"others up for {limits.BATCH_LOCK_SECONDS:g} s at most",
                 f"up to {limits.BATCH_CALLS} in one transaction",
-                f"at most {limits.LIMITED_CALLS} requests",
+                f"at most {limits.LIMITED_CALLS} requests a second",
+                f"takes over {limits.RELIEF_SECONDS * 1000:g} ms",
                 f"{limits.RECONNECT_SECONDS:g} seconds pass between two attempts",
                 f"`connect_timeout` of {limits.CONNECT_SECONDS} s",
                 f"A request has {limits.REQUEST_SECONDS:g} seconds from its first byte to its last",
