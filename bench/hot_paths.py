@@ -65,7 +65,7 @@ class InstantLedger:
         return False
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
-        done(command.read(_CHARGED if command.on_duplicate is not None else _ADMITTED))
+        done(command.read([_CHARGED if command.on_duplicate is not None else _ADMITTED]))
 
     def probe(self, done: Callable[[bool], None]) -> None:
         done(True)
@@ -118,7 +118,7 @@ def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Cal
     head = TimedRequest(environ)
     verdict = endpoint.judge(head, body)
     assert isinstance(verdict, Pending)
-    verdict.conclude(verdict.command.read(_CHARGED))  # the key is known from now on
+    verdict.conclude(verdict.command.read([_CHARGED]))  # the key is known from now on
     return _repeated(lambda: endpoint.judge(head, body))
 
 

@@ -80,7 +80,7 @@ class Answering:
         return False
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
-        done(command.read(self._row))
+        done(command.read([self._row]))
 
     def probe(self, done: Callable[[bool], None]) -> None:
         done(True)
@@ -155,7 +155,7 @@ def in_process(seed: str) -> dict[str, Callable[[], float]]:
     verdict = service.match.judge(Head(headers), BODY)
     assert isinstance(verdict, Pending)
     answering = Answering(matcher.answer(request))
-    charged = verdict.command.read(answering._row)
+    charged = verdict.command.read([answering._row])
     raw = asks(SCENARIO, seed, "profile")().request
     server = InProcess(CallbackResponder(answering), loop_for_its_clock())
 

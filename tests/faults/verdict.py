@@ -15,8 +15,8 @@ STORED = "select account_id, idempotency_key, meter, units, body from sepu.store
 COMMITTED = "select account_id, meter, sum(committed) from sepu.usage group by 1, 2"
 OVERSHOT = """
     select u.account_id, u.period, u.meter, u.committed
-      from sepu.usage u join sepu.account using (account_id) join sepu.plan p using (plan_id)
-     where u.committed > case u.meter when 'color_match' then p.match_limit else p.search_limit end
+      from sepu.usage u join sepu.account using (account_id) left join sepu.plan_limit l using (plan_id, meter)
+     where u.committed > coalesce(l.units, 0)
 """
 
 

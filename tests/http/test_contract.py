@@ -35,7 +35,7 @@ ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
 FIVE = json.dumps({"colors": [{"r": n, "g": n, "b": n} for n in range(5)]})
 IDEMPOTENCY_KEY = "order-4711.a:b_c"
 # Of a release that never was: nobody computes these.
-STORED: dict[commands.Meter, bytes] = {
+STORED: dict[str, bytes] = {
     "color_match": b'{"datasetVersion":"0.0.0","results":[{"input":{"r":200,"g":60,"b":35},"matches":[{"slug":"a",'
     b'"name":{"zh":"b","en":"c","pinyin":"d"},"hex":"#000000","reliability":"disputed","deltaE":9,"similarity":0.5}]}]}',
     "color_search": b'{"datasetVersion":"0.0.0","count":0,"results":[]}',
@@ -68,7 +68,7 @@ class World:
             "update sepu.account set plan_id = %s where account_id = %s", [plan_id, self.account_id]
         )
 
-    def charge(self, meter: commands.Meter, fingerprint: bytes, units: int = 1) -> None:
+    def charge(self, meter: str, fingerprint: bytes, units: int = 1) -> None:
         """What a completed request with the case's idempotency key leaves."""
         ledger = Ledger(self.url, 1)
         ledger.open()
@@ -79,7 +79,7 @@ class World:
         finally:
             ledger.close()
 
-    def run_without_end(self, meter: commands.Meter, fingerprint: bytes) -> None:
+    def run_without_end(self, meter: str, fingerprint: bytes) -> None:
         """A request with the case's idempotency key that is still running."""
         session = connect(self.url)
         session.autocommit = False

@@ -13,7 +13,7 @@ import pytest
 
 from sepu.cli.database import connect
 from sepu.metering import accounts
-from sepu.metering.commands import Charge, Command, Meter, Metered, meter_request
+from sepu.metering.commands import Charge, Command, Metered, meter_request
 from sepu.metering.keys import Credential, credential, new_key_id
 
 NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
@@ -45,7 +45,7 @@ class Customer:
         key: str = "key-0001",
         *,
         what: str = "red",
-        meter: Meter = "color_match",
+        meter: str = "color_match",
         units: int = 1,
         at: datetime = NOON,
         body: bytes = b"{}",
@@ -69,7 +69,7 @@ class Customer:
         return str(row[0])
 
     def request(
-        self, key: str = "key-0001", *, what: str = "red", meter: Meter = "color_match", units: int = 1
+        self, key: str = "key-0001", *, what: str = "red", meter: str = "color_match", units: int = 1
     ) -> Command[Metered]:
         """The same as a command for a ledger, by the database's clock."""
         charge = Charge(meter, units, sha256(what.encode()).digest(), f'{{"for":"{what}"}}'.encode())

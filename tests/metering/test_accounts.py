@@ -15,7 +15,10 @@ NOBODY = "aaaaaaaaaaaaaaaa"
 
 def limits(connection: psycopg.Connection, plan_id: str) -> list[tuple[int, ...]]:
     return connection.execute(
-        "select match_limit, search_limit, requests_per_minute from sepu.plan where plan_id = %s", (plan_id,)
+        "select m.units, s.units, requests_per_minute from sepu.plan "
+        "join sepu.plan_limit m using (plan_id) join sepu.plan_limit s using (plan_id) "
+        "where plan_id = %s and m.meter = 'color_match' and s.meter = 'color_search'",
+        (plan_id,),
     ).fetchall()
 
 

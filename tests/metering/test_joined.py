@@ -353,8 +353,18 @@ def test_many_workers_and_hot_accounts_do_not_deadlock(
         assert customer.stored(connection) == customer.committed(connection)
 
 
+def test_a_meter_without_a_limit_fails_alone(
+    database_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customers = [make_customer() for _ in range(4)]
+    commands = [each.request(meter="color_taste" if each is customers[2] else "color_match") for each in customers]
+    answers = play(database_url, lambda company: together(company, commands))
+    assert outcomes(answers) == ["charged", "charged", "LedgerUnavailable", "charged"]
+    assert [len(each.stored(connection)) for each in customers] == [1, 1, 0, 1]
+
+
 def test_a_fault_of_ours_is_told_to_each(database_url: str, customer: "Customer") -> None:
-    def broken(_row: tuple[Any, ...]) -> Metered:
+    def broken(_rows: Sequence[tuple[Any, ...]]) -> Metered:
         raise ZeroDivisionError
 
     good = customer.request()

@@ -19,10 +19,11 @@ from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
-from sepu.metering.commands import Command, Metered, Usage, admit, read_usage
+from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
+from sepu.metering.meters import Usage
 from sepu.metering.migrate import migrate
 from sepu.server.embedded import embedded_postgres
 
@@ -127,7 +128,7 @@ def gateway(open_gateway: OpenGateway, service_url: str) -> Iterator[Gateway]:
 def outcomes(customer: "Customer", session: psycopg.Connection, at: datetime, holder: Credential) -> set[str]:
     """What the three functions say, which must agree about who may ask."""
     usage = session.execute(
-        "select outcome from sepu.read_usage(%s, %s, %s)", (holder.account_id, holder.key_hash, at)
+        "select distinct outcome from sepu.read_usage_v2(%s, %s, %s)", (holder.account_id, holder.key_hash, at)
     ).fetchone()
     assert usage is not None
     return {
@@ -426,7 +427,7 @@ def test_in_progress(
 def backend_of(account: str) -> Command[int]:
     """Of one account calls go one after the other, of several side by side."""
     statement: LiteralString = "select pg_backend_pid() from pg_sleep(0.02) where %s <> ''"
-    return Command(statement, (account,), lambda row: int(row[0]))
+    return Command(statement, (account,), lambda rows: int(rows[0][0]))
 
 
 BACKEND = backend_of("anybody")
@@ -599,7 +600,7 @@ def test_what_a_server_says_unasked_is_no_farewell(
         try:
             connection.execute("alter system set timezone = 'Asia/Shanghai'")
             connection.execute("select pg_reload_conf()")
-            zone: Command[str] = Command("show timezone", (), lambda row: str(row[0]))
+            zone: Command[str] = Command("show timezone", (), lambda rows: str(rows[0][0]))
             while connection.execute("show timezone").fetchone() != ("Asia/Shanghai",):
                 sleep(0.01)
             sleep(0.1)
@@ -617,7 +618,12 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
                (select count(*) from pg_locks where pid = pg_backend_pid() and locktype = 'advisory'),
                (select string_agg(name, ' ') from pg_settings where source in ('client', 'session'))
     """
-    look: Command[tuple[int, int, list[str]]] = Command(state, (), lambda row: (row[0], row[1], row[2].split()))
+
+    def read(rows: Sequence[tuple[Any, ...]]) -> tuple[int, int, list[str]]:
+        ((prepared, locks, settings),) = rows
+        return prepared, locks, settings.split()
+
+    look = Command(state, (), read)
     with open_gateway(database_url, 1) as ledger:
         for number in range(10):
             ledger.run(customer.request(f"key-{number:04}"))
@@ -673,7 +679,6 @@ def test_failures_are_logged_without_what_was_sent(
         {"units": -1},
         {"body": b"x"},
         {"body": bytes(65537)},
-        {"meter": "color_taste"},
     ],
     ids=str,
 )
@@ -683,6 +688,18 @@ def test_what_no_server_sends_is_refused_by_the_tables(
     with pytest.raises(psycopg.errors.CheckViolation):
         customer.meter(connection, **wrong)
     assert customer.committed(connection) == customer.stored(connection) == {}
+
+
+def test_a_meter_without_a_limit_fails_loudly(
+    connection: psycopg.Connection, gateway: Gateway, customer: "Customer", caplog: pytest.LogCaptureFixture
+) -> None:
+    with pytest.raises(psycopg.errors.InvalidParameterValue, match=f"plan {customer.plan_id} .* color_taste"):
+        customer.meter(connection, meter="color_taste")
+    with pytest.raises(LedgerUnavailable):
+        gateway.run(customer.request(meter="color_taste"))
+    assert "22023" in caplog.text
+    assert customer.committed(connection) == customer.stored(connection) == {}
+    assert gateway.run(customer.request()).outcome == "charged"
 
 
 def test_a_fingerprint_is_a_digest(connection: psycopg.Connection, customer: "Customer") -> None:

@@ -141,9 +141,9 @@ def test_holds_migrations(empty: psycopg.Connection) -> None:
     rows = applied(empty)
 
     def holds(rows: list[tuple[str, str]]) -> bool:
-        return holds_migrations((",".join("=".join(row) for row in rows) or None,))
+        return holds_migrations([(",".join("=".join(row) for row in rows) or None,)])
 
-    assert holds_migrations(empty.execute(scripts.statement("probe")).fetchone() or ())
+    assert holds_migrations(empty.execute(scripts.statement("probe")).fetchall())
     assert holds(rows)
     assert holds([*rows, ("9999_later.sql", "0" * 64)]), "a later release has been here"
     assert holds([row for row in rows if row[0] != "functions.sql"])

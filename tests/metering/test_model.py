@@ -31,8 +31,8 @@ from tests.metering.conftest import Answer
 from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.audit import audit
-from sepu.metering.commands import METERS, Meter
 from sepu.metering.keys import credential, new_key_id
+from sepu.metering.meters import METERS
 
 HISTORIES = int(os.environ.get("SEPU_MODEL_HISTORIES", "60"))
 STEPS = 40
@@ -51,14 +51,14 @@ class Plan(NamedTuple):
     search_limit: int
     requests_per_minute: int
 
-    def limit(self, meter: Meter) -> int:
+    def limit(self, meter: str) -> int:
         return self.match_limit if meter == "color_match" else self.search_limit
 
 
 class Input(NamedTuple):
     """What is asked, whatever the key: meter, a stand-in for colours or text, and its units."""
 
-    meter: Meter
+    meter: str
     what: str
     units: int
 
@@ -119,7 +119,7 @@ LIMITS = st.builds(
     st.sampled_from([0, 2, 9, 10**6]),
     st.sampled_from([2, 10, 10**6, 10**6]),
 )
-INPUTS = st.builds(Input, st.sampled_from(METERS), st.sampled_from(["red", "blue"]), st.integers(1, 4))
+INPUTS = st.builds(Input, st.sampled_from(list(METERS)), st.sampled_from(["red", "blue"]), st.integers(1, 4))
 # Few, and shared by all accounts, so that they meet.
 IDEMPOTENCY_KEYS = st.sampled_from([f"key-{number:04}" for number in range(12)])
 RETENTIONS = (0, 1, 90)
@@ -276,23 +276,35 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(key=keys | lost_keys)
     def read_usage(self, key: Key) -> None:
+        answer = self.rows("read_usage_v2", key.account.account_id, key.key_hash)
+        outcome = self.admitted(key)
+        if outcome != "ok":
+            assert answer == [(outcome, *[None] * 6)]
+        else:
+            assert answer == [(outcome, key.account.plan_id, self.period, *used) for used in self.usage(key)]
+
+    @rule(key=keys | lost_keys)
+    def read_usage_as_the_release_before(self, key: Key) -> None:
         answer = self.call("read_usage", key.account.account_id, key.key_hash)
         outcome = self.admitted(key)
         if outcome != "ok":
             assert answer == (outcome, *[None] * 8)
-            return
-        plan = self.plans[key.account.plan_id]
-        expected: list[object] = [outcome, key.account.plan_id, self.period]
-        for meter in METERS:
-            counter = key.account.counters.get((self.period, meter), Counter())
-            expected += [plan.limit(meter), counter.committed, 0]
-        assert answer == tuple(expected)
+        else:
+            (_, *match), (_, *search) = self.usage(key)
+            assert answer == (outcome, key.account.plan_id, self.period, *match, *search)
 
     # The model's rules
 
     @property
     def period(self) -> str:
         return f"{self.now:%Y-%m}"
+
+    def usage(self, key: Key) -> list[tuple[str, int, int, int]]:
+        """Meter, limit, committed and reserved, for each meter."""
+        plan, counters = self.plans[key.account.plan_id], key.account.counters
+        return [
+            (meter, plan.limit(meter), counters.get((self.period, meter), Counter()).committed, 0) for meter in METERS
+        ]
 
     def admitted(self, key: Key) -> str:
         """Judges and counts a request."""
@@ -347,11 +359,14 @@ class LedgerMachine(RuleBasedStateMachine):
         return Answer("charged", self.period, limit, counter.committed, 0, body)
 
     def call(self, function: str, *arguments: object) -> tuple[Any, ...]:
-        """Calls one of the ledger's functions at the model's instant."""
+        """Calls one of the ledger's functions that give one row, at the model's instant."""
+        (row,) = self.rows(function, *arguments)
+        return row
+
+    def rows(self, function: str, *arguments: object) -> list[tuple[Any, ...]]:
         places = ", ".join(["%s"] * len(arguments))
         statement = f"select * from sepu.{function}({places}, p_now => %s)".encode()
-        (row,) = self.connection.execute(statement, (*arguments, self.now)).fetchall()
-        return row
+        return self.connection.execute(statement, (*arguments, self.now)).fetchall()
 
     def teardown(self) -> None:
         """The next history finds the ledger empty: a difference of this one is not its."""

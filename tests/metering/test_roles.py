@@ -18,8 +18,16 @@ from sepu.metering.roles import RoleError, grant, make_service_role
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
 
-TABLES = ("plan", "account", "api_key", "usage", "stored_result", "request_rate", "receipt", "migration")
-SERVES = {"admit", "admit_each", "read_usage", "read_usage_each", "meter_request", "meter_request_each"}
+TABLES = ("plan", "plan_limit", "account", "api_key", "usage", "stored_result", "request_rate", "receipt", "migration")
+SUPERSEDED = {"read_usage", "read_usage_each"}
+SERVES = {
+    "admit",
+    "admit_each",
+    "read_usage_v2",
+    "read_usage_each_v2",
+    "meter_request",
+    "meter_request_each",
+} | SUPERSEDED
 
 
 @pytest.fixture
@@ -59,10 +67,10 @@ def test_it_serves(service: psycopg.Connection, connection: psycopg.Connection, 
     assert customer.meter(service, "key-0002", units=2000).outcome == "quota_exceeded"
     assert customer.admit(service) == "ok"
     usage = service.execute(
-        "select outcome, match_committed from sepu.read_usage(%s, %s, '2031-03-10Z')",
+        "select outcome, meter, committed from sepu.read_usage_v2(%s, %s, '2031-03-10Z')",
         (customer.account_id, customer.credential.key_hash),
-    ).fetchone()
-    assert usage == ("ok", 1)
+    ).fetchall()
+    assert usage == [("ok", "color_match", 1), ("ok", "color_search", 0)]
     assert pending(service) == [], "`sepu serve` asks this when it starts"
     accounts.revoke_key(connection, customer.key_id)
     assert customer.admit(service) == "unauthorized"
@@ -117,8 +125,8 @@ def test_it_may_not_touch_a_table(
 @pytest.mark.parametrize(
     "statement",
     [
-        "select * from sepu.authenticate('a', '', now())",
-        "select sepu.count_request('a', 0::smallint, 1, now())",
+        "select * from sepu.authenticate_v2('a', '', now())",
+        "select sepu.count_request_v2('a', 0::smallint, 1, now())",
         "select * from sepu.prune_results('a', '2031-03', 'color_match', 0, 1)",
         "create table sepu.own (id integer)",
         "create table public.own (id integer)",
@@ -127,7 +135,7 @@ def test_it_may_not_touch_a_table(
         "create database own",
         "create or replace function sepu.admit() returns integer language sql return 1",
         "alter function sepu.admit reset all",
-        "grant execute on function sepu.authenticate to public",
+        "grant execute on function sepu.authenticate_v2 to public",
         "set role sepu",
         "set session authorization sepu",
         "select * from pg_authid",
@@ -146,7 +154,7 @@ def test_it_may_do_nothing_else(service: psycopg.Connection, statement: LiteralS
 def test_it_may_call_what_serves(connection: psycopg.Connection, service: psycopg.Connection) -> None:
     assert callable_by(connection, service.info.user) == SERVES
     others = names(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace") - SERVES
-    assert others >= {"authenticate", "count_request", "prune_results"}
+    assert others >= {"authenticate_v2", "count_request_v2", "prune_results"}
 
 
 def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: psycopg.Connection) -> None:

@@ -32,7 +32,7 @@ from sepu import limits
 from sepu.http import endpoints, replies, routes, wire
 from sepu.library.records import Mode, Reliability
 from sepu.metering import accounts
-from sepu.metering.commands import METERS, Usage
+from sepu.metering.meters import METERS, Usage
 from sepu.operations import match, search
 from sepu.operations.errors import InputError
 

@@ -1,8 +1,10 @@
 """The operator's commands for plans, accounts and keys."""
 
 import re
+from collections.abc import Callable, Mapping
 from datetime import datetime, timedelta
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 from rich.console import Console
@@ -12,7 +14,10 @@ from sepu.cli.database import database_connection, database_options
 from sepu.cli.files import FirstBytes
 from sepu.cli.output import echo_fields, echo_json, instant, json_lines_option, json_option
 from sepu.metering import accounts, receipts
+from sepu.metering.meters import METERS
 from sepu.metering.rotation import rotate_key as rotated
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _LAST_YEAR = 9998  # in some time zones Python has no later one
 
@@ -61,38 +66,33 @@ def plan() -> None:
     """Plans: the limits of accounts."""
 
 
+def _limit_options(command: F) -> F:
+    """Adds an option for the limit of each meter, such as `--match-limit`."""
+    for meter in reversed(METERS.values()):
+        name, help_text = f"--{meter.operation}-limit", f"{meter.unit.capitalize()} a month."
+        command = click.option(name, type=click.IntRange(0), required=True, help=help_text)(command)
+    return command
+
+
+def _limit_fields(limits: Mapping[str, int]) -> dict[str, int]:
+    """Gives limits by meter as members of a JSON object, such as `matchLimit`."""
+    return {f"{meter.operation}Limit": limits[name] for name, meter in METERS.items()}
+
+
 @plan.command("set")
 @click.argument("name")
-@click.option("--match-limit", type=click.IntRange(0), required=True, help="Colours a month.")
-@click.option("--search-limit", type=click.IntRange(0), required=True, help="Searches a month.")
+@_limit_options
 @click.option("--requests-per-minute", type=click.IntRange(1), required=True, help="The abuse limit.")
 @json_option
 @database_options
 def set_plan(
-    name: str,
-    match_limit: int,
-    search_limit: int,
-    requests_per_minute: int,
-    as_json: bool,
-    database_url: str | None,
-    state_dir: Path,
+    name: str, requests_per_minute: int, as_json: bool, database_url: str | None, state_dir: Path, **limits: int
 ) -> None:
     """Make or change a plan. Its accounts feel a change with their next request."""
     with database_connection(database_url, state_dir) as connection:
-        accounts.set_plan(
-            connection,
-            name,
-            match_limit=match_limit,
-            search_limit=search_limit,
-            requests_per_minute=requests_per_minute,
-        )
-    fields = {
-        "planId": name,
-        "matchLimit": match_limit,
-        "searchLimit": search_limit,
-        "requestsPerMinute": requests_per_minute,
-    }
-    echo_fields(fields, as_json)
+        accounts.set_plan(connection, name, requests_per_minute=requests_per_minute, **limits)
+    by_meter = {meter: limits[found.limit] for meter, found in METERS.items()}
+    echo_fields({"planId": name, **_limit_fields(by_meter), "requestsPerMinute": requests_per_minute}, as_json)
 
 
 @click.group()
@@ -147,8 +147,7 @@ def _fields(shown: accounts.Account) -> dict[str, str | int | None]:
         "status": shown.status,
         "createdAt": instant(shown.created_at),
         "planId": shown.plan_id,
-        "matchLimit": shown.match_limit,
-        "searchLimit": shown.search_limit,
+        **_limit_fields(shown.limits),
         "requestsPerMinute": shown.requests_per_minute,
     }
 

@@ -18,6 +18,7 @@ from sepu.http.replies import JSON, Reply, error, usage_headers
 from sepu.http.throttle import UnknownKeyThrottle
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.keys import Credential, credential
+from sepu.metering.meters import METERS
 from sepu.operations.errors import InputError
 from sepu.operations.match import Matcher, MatchInput, parse_match
 from sepu.operations.search import Searcher, parse_search
@@ -46,6 +47,10 @@ class Pending(msgspec.Struct, Generic[T], frozen=True):
 
 # A Pending is consumed only as a whole, so what passes between its parts concerns nobody else.
 Judgement = Reply | Pending[Any]
+
+# A meter that is none fails here, when the service starts.
+_MATCH = METERS["color_match"]
+_SEARCH = METERS["color_search"]
 
 _UNAUTHORIZED = error("unauthorized")
 _RATE_LIMITED = error("rate_limited")
@@ -80,8 +85,10 @@ def _metered(holder: Credential, key: str, charge: Charge) -> Pending[Metered]:
         if metered.body is None:
             return error(metered.outcome, *usage)
         if metered.outcome == "replayed":
-            return Reply(200, (*usage, ("Idempotency-Replayed", "true")), metered.body, replayed=True)
-        return Reply(200, usage, metered.body, units=charge.units)
+            return Reply(
+                200, (*usage, ("Idempotency-Replayed", "true")), metered.body, meter=charge.meter, replayed=True
+            )
+        return Reply(200, usage, metered.body, meter=charge.meter, units=charge.units)
 
     return Pending(meter_request(holder, key, charge), conclude, _COMMIT_FAILED)
 
@@ -137,7 +144,7 @@ class UsageEndpoint(Endpoint):
     """GET /v1/usage."""
 
     def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[UsageReport]:  # noqa: ARG002
-        """Admits and reads both meters."""
+        """Admits and reads the usage of each meter."""
 
         def conclude(report: UsageReport) -> Reply:
             if report.outcome != "ok":
@@ -169,7 +176,7 @@ class MatchEndpoint(Endpoint):
             request = _match_input(head, body)
         except InputError as refusal:
             return _admitted(holder, error(refusal.code), _COMMIT_FAILED)
-        charge = Charge("color_match", request.units, request.fingerprint(), self._matcher.answer(request))
+        charge = Charge(_MATCH.name, request.units, request.fingerprint(), self._matcher.answer(request))
         return _metered(holder, key, charge)
 
 
@@ -207,5 +214,5 @@ class SearchEndpoint(Endpoint):
             request = parse_search(head.query_string)
         except InputError as refusal:
             return _admitted(holder, error(refusal.code), _COMMIT_FAILED)
-        charge = Charge("color_search", 1, request.fingerprint(), self._searcher.answer(request))
+        charge = Charge(_SEARCH.name, 1, request.fingerprint(), self._searcher.answer(request))
         return _metered(holder, key, charge)

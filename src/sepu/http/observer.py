@@ -1,12 +1,16 @@
-"""What the HTTP side tells whoever logs and counts."""
+"""What the HTTP side tells the log and the metrics."""
+
+import logging
 
 from sepu.http.replies import Reply
 
+log = logging.getLogger("sepu.http")
+
 
 class RequestObserver:
-    """Hears of every reply. This one does not care."""
+    """Observes each reply after it was given to the server. This one does nothing."""
 
-    def replied(
+    def observe(
         self,
         request_id: str,
         reply: Reply,
@@ -14,8 +18,17 @@ class RequestObserver:
         account: str | None = None,
         started: float | None = None,
     ) -> None:
-        """A reply was made, on one of `routes` or on none, `started` by `time.perf_counter`.
+        """Passes a reply to `replied`. What that raises is logged and goes no further: the request was answered."""
+        try:
+            self.replied(request_id, reply, route, account, started)
+        except Exception as raised:  # no message: it could quote the input
+            log.error("%s: not observed: %s", request_id, type(raised).__name__)  # noqa: TRY400
 
-        The account is the one that the key names, if it has a key's form; it may be nobody's. What never became a
-        request has neither route nor start.
+    def replied(
+        self, request_id: str, reply: Reply, route: str | None, account: str | None, started: float | None
+    ) -> None:
+        """Observes a reply, on one of `routes` or on none, to a request that began at `started` (`time.perf_counter`).
+
+        The account is the one that the key names, if it has a key's form; there may be no such account. What never
+        became a request has neither route nor start.
         """

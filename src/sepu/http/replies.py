@@ -2,7 +2,7 @@
 
 import msgspec
 
-from sepu.metering.commands import Usage
+from sepu.metering.meters import Usage
 
 JSON = "application/json"
 
@@ -47,13 +47,15 @@ ERRORS: dict[str, tuple[int, str | None]] = {
 class Reply(msgspec.Struct, frozen=True):
     """A response but for its request id: a body, or the code of an error.
 
-    For those who watch: the units that it cost, whether it is a replay, and the account that a refused key names.
+    For the log and the metrics: the meter that it was charged on and the units, whether it is a replay, and the account
+    that a refused key names.
     """
 
     status: int
     headers: tuple[tuple[str, str], ...] = ()
     body: bytes = b""
     error: str | None = None
+    meter: str | None = None
     units: int = 0
     replayed: bool = False
     account: str | None = None

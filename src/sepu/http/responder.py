@@ -107,7 +107,7 @@ class Responder(ABC, Generic[L]):
         self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None, account: str | None
     ) -> None:
         self._deliver(reply, request_id, req, resp)
-        self._observer.replied(request_id, reply, req.uri_template, account, req.started)
+        self._observer.observe(request_id, reply, req.uri_template, account, req.started)
 
 
 class WaitingResponder(Responder[WaitingLedger]):
@@ -119,7 +119,7 @@ class WaitingResponder(Responder[WaitingLedger]):
         if verdict is READINESS:
             reply = HEALTHY if self._ledger.ready() else NOT_READY
         elif isinstance(verdict, Reply):
-            reply = verdict
+            reply, account = verdict, verdict.account
         else:
             account = verdict.command.account
             try:
@@ -153,7 +153,7 @@ class CallbackResponder(Responder[CallingLedger]):
                 lambda ready: self._send(HEALTHY if ready else NOT_READY, self._request_ids(), req, None, None)
             )
         elif isinstance(verdict, Reply):
-            self._send(verdict, self._request_ids(), req, None, None)
+            self._send(verdict, self._request_ids(), req, None, verdict.account)
         else:
             account, conclude, unavailable = verdict.command.account, verdict.conclude, verdict.unavailable
 

@@ -42,12 +42,12 @@ def response(reply: Reply, request_id: str, *, close: bool, with_body: bool = Tr
 def refuse(status: int, send: Callable[[bytes], object], observer: RequestObserver) -> None:
     """Sends a whole response, after which the connection closes; a status without a code of its own is a bad request.
 
-    The observer hears of it unless sending raises.
+    It is observed unless sending raises.
     """
     reply = error(_CODES.get(status, "bad_request"))
     request_id = new_request_id()
     send(response(reply, request_id, close=True))
-    observer.replied(request_id, reply)
+    observer.observe(request_id, reply)
 
 
 def _http_date() -> str:

@@ -1,17 +1,19 @@
 """What the operator does to accounts, plans and keys. One short transaction each."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from typing import Any
 
 import psycopg
 
 from sepu.errors import SepuError
 from sepu.metering import keys, scripts
-from sepu.metering.commands import METERS, Usage
+from sepu.metering.meters import METERS, Usage, usages
 
 _PAGE = 5000
 _NO_PLAN = "there is no plan {!r}; make it with: sepu plan set"
+_NO_LIMIT = "plan {!r} has no limit for the meter {}; give it one with: sepu plan set"
 
 
 class AccountError(SepuError):
@@ -31,24 +33,23 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class AccountUsage:
-    """An account's state and both meters in the current period."""
+    """An account's state, and its usage of each meter in one period."""
 
     account_id: str
     status: str
     plan_id: str
-    usage: tuple[Usage, Usage]
+    usage: tuple[Usage, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account and its plan's limits."""
+    """An account and its plan's limits, by meter."""
 
     account_id: str
     status: str
     created_at: datetime
     plan_id: str
-    match_limit: int
-    search_limit: int
+    limits: Mapping[str, int]
     requests_per_minute: int
 
 
@@ -63,29 +64,24 @@ class ListedKey:
     revoked_at: datetime | None
 
 
-def set_plan(
-    connection: psycopg.Connection,
-    plan_id: str,
-    *,
-    match_limit: int,
-    search_limit: int,
-    requests_per_minute: int,
-) -> None:
+def set_plan(connection: psycopg.Connection, plan_id: str, *, requests_per_minute: int, **limits: int) -> None:
     """Creates or changes a plan; its accounts feel it with their next request.
+
+    `limits` has a limit for each meter, such as `match_limit`.
 
     Raises:
         AccountError: the plan's name or a limit is out of bounds.
+        TypeError: a meter has no limit, or a limit no meter.
     """
+    if limits.keys() != (names := {meter.limit for meter in METERS.values()}):
+        raise TypeError(f"a plan has the limits {', '.join(sorted(names))}, not {', '.join(sorted(limits))}")
+    plan = {"plan_id": plan_id, "requests_per_minute": requests_per_minute}
     try:
-        connection.execute(
-            scripts.statement("set_plan"),
-            {
-                "plan_id": plan_id,
-                "match_limit": match_limit,
-                "search_limit": search_limit,
-                "requests_per_minute": requests_per_minute,
-            },
-        )
+        with connection.transaction():
+            connection.execute(scripts.statement("set_plan"), plan)
+            for meter in METERS.values():
+                limit = {"plan_id": plan_id, "meter": meter.name, "units": limits[meter.limit]}
+                connection.execute(scripts.statement("set_plan_limit"), limit)
     except psycopg.errors.CheckViolation as error:
         raise AccountError(
             f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are 0 or more, "
@@ -96,7 +92,7 @@ def set_plan(
 
 
 def create_account(connection: psycopg.Connection, plan_id: str) -> IssuedKey:
-    """A new account with its first key.
+    """Makes an account with its first key.
 
     Raises:
         AccountError: no such plan.
@@ -111,19 +107,19 @@ def create_account(connection: psycopg.Connection, plan_id: str) -> IssuedKey:
 
 
 def lock_first_account(connection: psycopg.Connection) -> bool:
-    """Whether this transaction may make the first account if there is none; another one may be about to."""
+    """Tells whether this transaction may make the first account; another one may be about to."""
     ((locked,),) = connection.execute(scripts.statement("lock_first_account")).fetchall()
     return bool(locked)
 
 
 def oldest_account(connection: psycopg.Connection) -> str | None:
-    """The account that was made first, if any exists."""
+    """Gives the account that was made first, if there is any."""
     row = connection.execute(scripts.statement("oldest_account")).fetchone()
     return None if row is None else row[0]
 
 
 def show_account(connection: psycopg.Connection, account_id: str) -> Account:
-    """One account.
+    """Gives one account.
 
     Raises:
         AccountError: no such account.
@@ -131,14 +127,17 @@ def show_account(connection: psycopg.Connection, account_id: str) -> Account:
     row = connection.execute(scripts.statement("show_account"), {"account_id": account_id}).fetchone()
     if row is None:
         raise AccountError(f"there is no account {account_id!r}")
-    return Account(*row)
+    return _account(row)
 
 
 def list_accounts(connection: psycopg.Connection) -> Iterator[Account]:
-    """All accounts in the order of their ids, a page a statement: those that are made meanwhile may be among them."""
+    """Gives all accounts in the order of their ids.
+
+    Each page is a statement, so an account that is made meanwhile may be among them.
+    """
     after = ""
     while page := connection.execute(scripts.statement("list_accounts"), {"after": after, "limit": _PAGE}).fetchall():
-        yield from (Account(*row) for row in page)
+        yield from map(_account, page)
         after = page[-1][0]
 
 
@@ -168,7 +167,7 @@ def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) 
 
 
 def issue_key(connection: psycopg.Connection, account_id: str, expires_at: datetime | None = None) -> IssuedKey:
-    """One more key for the account; its other keys stay as they are.
+    """Makes one more key for the account; its other keys stay as they are.
 
     Raises:
         AccountError: no such account.
@@ -194,7 +193,7 @@ def issue_key(connection: psycopg.Connection, account_id: str, expires_at: datet
 
 
 def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey]:
-    """The account's keys, the oldest first.
+    """Gives the account's keys, the oldest first.
 
     Raises:
         AccountError: no such account.
@@ -217,14 +216,35 @@ def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
 
 
 def show_usage(connection: psycopg.Connection, account_id: str) -> AccountUsage:
-    """The account as the operator sees it, whatever its status.
+    """Gives the account and its usage of the current period, whatever its status.
 
     Raises:
         AccountError: no such account.
     """
-    row = connection.execute(scripts.statement("show_usage"), {"account_id": account_id}).fetchone()
-    if row is None:
+    rows = connection.execute(scripts.statement("show_usage"), {"account_id": account_id}).fetchall()
+    if not rows:
         raise AccountError(f"there is no account {account_id!r}")
-    status, plan_id, period, *meters = row
-    usage = (Usage(period, METERS[0], *meters[:3]), Usage(period, METERS[1], *meters[3:]))
-    return AccountUsage(account_id, status, plan_id, usage)
+    status, plan_id, period, *_ = rows[0]
+    return account_usage(account_id, status, plan_id, period, [row[3:] for row in rows])
+
+
+def account_usage(
+    account_id: str, status: str, plan_id: str, period: str, rows: Iterable[tuple[Any, ...]]
+) -> AccountUsage:
+    """Reads an account's rows of meter, limit, committed and reserved.
+
+    Raises:
+        AccountError: the plan has no limit for a meter.
+    """
+    try:
+        return AccountUsage(account_id, status, plan_id, usages(period, rows))
+    except KeyError as missing:
+        raise AccountError(_NO_LIMIT.format(plan_id, missing)) from missing
+
+
+def _account(row: tuple[Any, ...]) -> Account:
+    *_, plan_id, limits, _ = row
+    for meter in METERS:
+        if meter not in limits:
+            raise AccountError(_NO_LIMIT.format(plan_id, repr(meter)))
+    return Account(*row)

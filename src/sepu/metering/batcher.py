@@ -11,6 +11,8 @@ from asyncio import TimerHandle
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from functools import partial
+from itertools import groupby
+from operator import itemgetter
 from typing import Any, TypeVar
 
 import psycopg
@@ -193,8 +195,8 @@ class Batcher:
             if len(calls) == 1:
                 self._answer(calls[0], outcome)
             else:
-                for position, *row in outcome:
-                    self._answer(calls[position - 1], [tuple(row)])
+                for position, rows in groupby(outcome, itemgetter(0)):
+                    self._answer(calls[position - 1], [row[1:] for row in rows])
         elif len(calls) > 1 and (getattr(outcome, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
             self._repeat(calls, outcome)
         else:
@@ -225,7 +227,7 @@ class Batcher:
         if rows[0][0] == RATE_LIMITED:
             self._limit(call)
         try:
-            answer = call.command.read(rows[0])
+            answer = call.command.read(rows)
         except Exception as error:  # ours, and told like any other
             answer = error
         call.done(answer)

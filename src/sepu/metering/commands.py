@@ -1,52 +1,26 @@
-"""What a request asks of the ledger: one statement each, and how its row is read. No I/O."""
+"""What a request asks of the ledger: one statement each, and how its rows are read. No I/O."""
 
-from collections.abc import Callable
-from typing import Any, Generic, Literal, LiteralString, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Generic, LiteralString, TypeVar
 
 import msgspec
 
 from sepu.metering import scripts
 from sepu.metering.keys import Credential
+from sepu.metering.meters import Usage, usages
 
 T = TypeVar("T")
 
-Meter = Literal["color_match", "color_search"]
-METERS: tuple[Meter, Meter] = ("color_match", "color_search")
+Row = tuple[Any, ...]
 
 
 class Charge(msgspec.Struct, frozen=True):
     """What a metered request would charge, and the response it would store."""
 
-    meter: Meter
+    meter: str
     units: int
     fingerprint: bytes
     body: bytes
-
-
-class Usage(msgspec.Struct, frozen=True):
-    """One meter of one account in one period."""
-
-    period: str
-    meter: Meter
-    limit: int
-    committed: int
-    reserved: int
-
-    @property
-    def remaining(self) -> int:
-        """Units left; never negative, even after the plan shrank."""
-        return max(0, self.limit - self.committed - self.reserved)
-
-    def as_dict(self) -> dict[str, str | int]:
-        """The interface's UsageSnapshot."""
-        return {
-            "period": self.period,
-            "meter": self.meter,
-            "limit": self.limit,
-            "committed": self.committed,
-            "reserved": self.reserved,
-            "remaining": self.remaining,
-        }
 
 
 class Metered(msgspec.Struct, frozen=True):
@@ -72,31 +46,31 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
     `when_limited` is the answer when the account is known to be over its abuse limit, `on_duplicate` the one when a
-    unique constraint refuses the row: somebody else just stored it. `joined_statement` does the same for arrays of the
-    parameters, and returns rows led by their positions, from 1.
+    unique constraint refuses the row: another request has just stored it. `joined_statement` does the same for arrays
+    of the parameters; it puts the position, from 1, before each row, and keeps the rows of a position together.
     """
 
     statement: LiteralString
     parameters: tuple[Any, ...]
-    read: Callable[[tuple[Any, ...]], T]
+    read: Callable[[Sequence[Row]], T]
     joined_statement: LiteralString | None = None
     when_limited: T | None = None
     on_duplicate: T | None = None
 
     @property
     def account(self) -> str:
-        """The account that asks: the first parameter of whatever a request calls."""
+        """Gives the account that asks: the first parameter of whatever a request calls."""
         account: str = self.parameters[0] if self.parameters else ""
         return account
 
     @property
     def holder(self) -> tuple[str, bytes]:
-        """The account and the hash of its key: the first two parameters of whatever a request calls."""
+        """Gives the account and the hash of its key: the first two parameters of whatever a request calls."""
         account, key_hash, *_ = self.parameters
         return account, key_hash
 
 
-# The first column of each answer is the outcome; this is the one that the gateway looks at.
+# The first column of each row is the outcome; the gateway itself looks for this one.
 RATE_LIMITED = "rate_limited"
 _LIMITED = Metered(RATE_LIMITED)
 _IN_PROGRESS = Metered("request_in_progress")
@@ -110,13 +84,13 @@ _METER_REQUEST_EACH = scripts.statement("meter_request_each")
 
 
 def admit(credential: Credential) -> Command[str]:
-    """A request that charges nothing: `ok`, or the contract's code of the refusal."""
+    """Admits a request that charges nothing: `ok`, or the contract's code of the refusal."""
     parameters = (credential.account_id, credential.key_hash)
     return Command(_ADMIT, parameters, _read_outcome, _ADMIT_EACH, RATE_LIMITED)
 
 
 def read_usage(credential: Credential) -> Command[UsageReport]:
-    """The account's two meters in the current period."""
+    """Reads the account's usage in the current period, one for each meter."""
     parameters = (credential.account_id, credential.key_hash)
     return Command(_READ_USAGE, parameters, _read_usage_report, _READ_USAGE_EACH, UsageReport(RATE_LIMITED))
 
@@ -124,8 +98,8 @@ def read_usage(credential: Credential) -> Command[UsageReport]:
 def meter_request(credential: Credential, idempotency_key: str, charge: Charge) -> Command[Metered]:
     """Charges and stores, replays or refuses, in one transaction."""
 
-    def read(row: tuple[Any, ...]) -> Metered:
-        outcome, period, limit, committed, reserved, body = row
+    def read(rows: Sequence[Row]) -> Metered:
+        ((outcome, period, limit, committed, reserved, body),) = rows
         if period is None:
             return Metered(outcome)
         return Metered(outcome, Usage(period, charge.meter, limit, committed, reserved), body)
@@ -142,14 +116,14 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge) 
     return Command(_METER_REQUEST, parameters, read, _METER_REQUEST_EACH, _LIMITED, _IN_PROGRESS)
 
 
-def _read_outcome(row: tuple[Any, ...]) -> str:
-    outcome: str = row[0]
+def _read_outcome(rows: Sequence[Row]) -> str:
+    outcome: str
+    ((outcome,),) = rows
     return outcome
 
 
-def _read_usage_report(row: tuple[Any, ...]) -> UsageReport:
-    outcome, plan_id, period, *meters = row
+def _read_usage_report(rows: Sequence[Row]) -> UsageReport:
+    outcome, plan_id, period, *_ = rows[0]
     if outcome != "ok":
         return UsageReport(outcome)
-    usage = (Usage(period, METERS[0], *meters[:3]), Usage(period, METERS[1], *meters[3:]))
-    return UsageReport(outcome, plan_id, usage)
+    return UsageReport(outcome, plan_id, usages(period, [row[3:] for row in rows]))

@@ -1,13 +1,13 @@
 """Every account's usage of a month, for billing."""
 
 from collections.abc import Generator
+from itertools import groupby
 
 import psycopg
 
 from sepu.errors import SepuError
 from sepu.metering import scripts
-from sepu.metering.accounts import AccountUsage
-from sepu.metering.commands import METERS, Usage
+from sepu.metering.accounts import AccountUsage, account_usage
 
 _PAGE = 5000
 
@@ -17,10 +17,10 @@ class ExportError(SepuError):
 
 
 def count_exported(connection: psycopg.Connection, period: str) -> int:
-    """How many accounts there were before the UTC month was over.
+    """Counts the accounts that were made before the UTC month was over.
 
     Raises:
-        ExportError: it has not begun, by the database's clock.
+        ExportError: the month has not begun, by the database's clock.
     """
     ((count, current),) = connection.execute(scripts.statement("count_exported"), {"period": period}).fetchall()
     if period > current:
@@ -29,11 +29,13 @@ def count_exported(connection: psycopg.Connection, period: str) -> int:
 
 
 def export_usage(connection: psycopg.Connection, period: str) -> Generator[AccountUsage]:
-    """Those accounts in the order of their ids, in one snapshot, a page at a time."""
+    """Gives those accounts in the order of their ids, in one snapshot, a page at a time.
+
+    Raises:
+        AccountError: a plan has no limit for a meter.
+    """
     with connection.transaction(), connection.cursor(name="export_usage") as cursor:
         cursor.itersize = _PAGE
-        for account_id, status, plan_id, *meters in cursor.execute(
-            scripts.statement("export_usage"), {"period": period}
-        ):
-            usage = (Usage(period, METERS[0], *meters[:3]), Usage(period, METERS[1], *meters[3:]))
-            yield AccountUsage(account_id, status, plan_id, usage)
+        rows = cursor.execute(scripts.statement("export_usage"), {"period": period})
+        for (account_id, status, plan_id), meters in groupby(rows, lambda row: row[:3]):
+            yield account_usage(account_id, status, plan_id, period, [row[3:] for row in meters])

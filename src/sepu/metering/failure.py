@@ -3,6 +3,7 @@
 import logging
 
 from sepu.metering.observer import LedgerObserver
+from sepu.metering.session import UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
 
@@ -12,7 +13,8 @@ class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the 
 
 
 def report_failure(error: Exception, observer: LedgerObserver) -> None:
-    """Logs the kind of failure only: a server's message can quote a row."""
+    """Logs the kind of a failure, and tells it to the observer. A server's message can quote a row; ours do not."""
     sqlstate: str = getattr(error, "sqlstate", None) or ""
-    log.error("ledger unavailable: %s %s", type(error).__name__, sqlstate)
+    detail = error if isinstance(error, UnreadableValueError) else sqlstate
+    log.error("ledger unavailable: %s %s", type(error).__name__, detail)
     observer.call_failed(sqlstate)

@@ -102,7 +102,7 @@ class Ledger:
         self._observer.command_began()
         try:
             with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
-                (row,) = cursor.execute(command.statement, command.parameters).fetchall()
+                rows = cursor.execute(command.statement, command.parameters).fetchall()
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.UniqueViolation) and command.on_duplicate is not None:
                 return command.on_duplicate
@@ -113,7 +113,7 @@ class Ledger:
         finally:
             self._observer.command_ended()
         self._observer.call_answered(1)
-        return command.read(row)
+        return command.read(rows)
 
     def ready(self) -> bool:
         """Whether the database answers and holds this release's migrations; known for a second."""
@@ -126,12 +126,12 @@ class Ledger:
     def _probe(self) -> bool:
         try:
             with self._pool.connection() as connection:
-                row = connection.execute(scripts.statement("probe")).fetchone()
+                rows = connection.execute(scripts.statement("probe")).fetchall()
         except (psycopg.Error, PoolTimeout) as error:
             report_failure(error, self._observer)
             return False
         self._observer.call_answered(1)
-        holds = row is not None and migrate.holds_migrations(row)
+        holds = migrate.holds_migrations(rows)
         if not holds:
             self._pool.drain()  # perhaps no longer the primary: look for it anew
         return holds

@@ -1,5 +1,6 @@
 """Plain ordered migrations, applied under a lock in one transaction."""
 
+from collections.abc import Sequence
 from functools import cache
 
 import psycopg
@@ -59,12 +60,13 @@ def migrate(connection: psycopg.Connection) -> list[str]:
     return [script.name for script in due]
 
 
-def holds_migrations(row: tuple[str | None, ...]) -> bool:
+def holds_migrations(rows: Sequence[tuple[str | None, ...]]) -> bool:
     """Tells whether what a probe read of `sepu.migration` covers this release's migrations.
 
     Later ones, and newer functions, are fine: during a rolling upgrade the old servers keep serving.
     """
-    return set((row[0] or "").split(",")) >= _applied_migrations()
+    ((applied,),) = rows
+    return set((applied or "").split(",")) >= _applied_migrations()
 
 
 @cache

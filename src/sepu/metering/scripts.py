@@ -34,8 +34,9 @@ def migrations() -> tuple[Script, ...]:
 
 
 def functions() -> Script:
-    """The functions; applied again whenever their text changes."""
-    return Script("functions.sql", _SQL.joinpath("functions.sql").read_text("utf-8"))
+    """Gives all functions, the superseded ones first; applied again whenever their text changes."""
+    text = "\n".join([_SQL.joinpath(name).read_text("utf-8") for name in ("superseded.sql", "functions.sql")])
+    return Script("functions.sql", text)
 
 
 def distribution() -> LiteralString:

@@ -47,6 +47,10 @@ class SessionLost(Exception):  # noqa: N818
     """The session is over; whether the statement under way was executed is not known."""
 
 
+class UnreadableValueError(Exception):
+    """An answer has a value that cannot be read; the statement was executed. The message has its type's number."""
+
+
 class Session:
     """Runs one statement at a time. Over when the server hangs up or is late; nothing is cancelled there."""
 
@@ -83,7 +87,9 @@ class Session:
         return self._over
 
     def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
-        """Starts a statement, while no other is under way; `done` gets its rows, psycopg's error or `SessionLost`.
+        """Starts a statement, while no other is under way.
+
+        `done` gets its rows, psycopg's error, `UnreadableValueError` or `SessionLost`.
 
         Parameters are str, bytes, int (of 32 bits), or non-empty lists of one of these.
         """
@@ -196,15 +202,18 @@ class _Call:
         pgconn.send_query_params(_numbered(self.statement), self._values, oids, formats, _BINARY)
 
 
-def _rows(result: PGresult) -> Rows:
-    readers = [_READERS[result.ftype(column)] for column in range(result.nfields)]
-    return [
-        tuple(
-            None if (data := result.get_value(row, column)) is None else read(data)
-            for column, read in enumerate(readers)
-        )
-        for row in range(result.ntuples)
-    ]
+def _rows(result: PGresult) -> Rows | UnreadableValueError:
+    value, rows = result.get_value, range(result.ntuples)
+    columns: list[list[Any]] = []
+    number = 0
+    try:
+        for column in range(result.nfields):
+            number = result.ftype(column)
+            read = _READERS[number]
+            columns.append([None if (data := value(row, column)) is None else read(data) for row in rows])
+    except Exception:  # no reader, or whatever a reader raises for a broken value
+        return UnreadableValueError(f"cannot read a value of type {number}")
+    return list(zip(*columns, strict=True))
 
 
 @cache

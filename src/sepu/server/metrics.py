@@ -24,7 +24,8 @@ from prometheus_client.registry import Collector
 
 from sepu import limits
 from sepu.http.replies import ERRORS, Reply
-from sepu.http.routes import ALLOW, MATCH, SEARCH
+from sepu.http.routes import ALLOW
+from sepu.metering.meters import METERS
 from sepu.metering.observer import LedgerObserver
 from sepu.server.errors import StartError
 
@@ -32,7 +33,6 @@ OTHER = "other"  # no endpoint: a path that is none, or no request at all
 _ENDPOINTS = (*ALLOW, OTHER)
 _STATUSES = (200, *sorted({status for status, _ in ERRORS.values()}))
 _CLASSES = tuple(dict.fromkeys(f"{status // 100}xx" for status in _STATUSES))
-_METERS = {MATCH: "color_match", SEARCH: "color_search"}
 _SECONDS = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 _SIZES = tuple(2.0**power for power in range(limits.BATCH_CALLS.bit_length()))
 # Those that Postgres can be expected to name, and those that it cannot: no answer, or no connection.
@@ -81,8 +81,8 @@ class _Layout:
         self.dropped = self._cell()
         self.requests = {(endpoint, status): self._cell() for endpoint in _ENDPOINTS for status in _STATUSES}
         self.refusals = {code: self._cell() for code in ERRORS}
-        self.units = {route: self._cell() for route in _METERS}
-        self.replays = {route: self._cell() for route in _METERS}
+        self.units = {meter: self._cell() for meter in METERS}
+        self.replays = {meter: self._cell() for meter in METERS}
         self.errors = {name: self._cell() for name in _SQLSTATE_CLASSES}
         self.sizes = self._histogram(_SIZES)
         self.durations = {(endpoint, name): self._histogram(_SECONDS) for endpoint in ALLOW for name in _CLASSES}
@@ -127,10 +127,11 @@ class Counts(LedgerObserver):
                 durations.add(cells, seconds)
             if reply.error is not None:
                 cells[_LAYOUT.refusals[reply.error]] += 1
-            elif reply.replayed:
-                cells[_LAYOUT.replays[route]] += 1  # type: ignore[index]  # only what is metered is
-            elif reply.units:
-                cells[_LAYOUT.units[route]] += reply.units  # type: ignore[index]
+            elif reply.meter is not None:
+                if reply.replayed:
+                    cells[_LAYOUT.replays[reply.meter]] += 1
+                else:
+                    cells[_LAYOUT.units[reply.meter]] += reply.units
 
     def line_dropped(self) -> None:
         """A line of the log was lost."""
@@ -239,9 +240,7 @@ class WorkerCollector(Collector):
             ("sepu_units_charged", "Units charged.", _LAYOUT.units),
             ("sepu_replays", "Stored results sent again; they cost nothing.", _LAYOUT.replays),
         ):
-            yield _by_label(
-                name, help_text, ("meter",), (((_METERS[route],), total[cell]) for route, cell in metered.items())
-            )
+            yield _by_label(name, help_text, ("meter",), (((meter,), total[cell]) for meter, cell in metered.items()))
         yield GaugeMetricFamily(
             "sepu_ledger_commands_in_progress",
             "Requests that wait for the database or its answer.",

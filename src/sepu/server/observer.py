@@ -1,4 +1,4 @@
-"""Who hears of every reply in a worker."""
+"""Observes every reply of a worker."""
 
 import time
 
@@ -16,14 +16,9 @@ class Observer(RequestObserver):
         self._request_log = request_log
 
     def replied(
-        self,
-        request_id: str,
-        reply: Reply,
-        route: str | None = None,
-        account: str | None = None,
-        started: float | None = None,
+        self, request_id: str, reply: Reply, route: str | None, account: str | None, started: float | None
     ) -> None:
-        """A reply was made."""
+        """Counts and logs a reply."""
         seconds = None if started is None else time.perf_counter() - started
         self._counts.replied(reply, route, seconds)
-        self._request_log.request(request_id, reply, route, account or reply.account, seconds)
+        self._request_log.request(request_id, reply, route, account, seconds)

@@ -1,8 +1,8 @@
 -- Spreads the ledger over a Citus cluster, by account. Run again, it does what is not done yet: nothing, or the tables
 -- and functions that later migrations brought.
 --
--- An account's rows of all tables are on one node, and a request's function is run there, whole. plan and migration,
--- which are small and the same for all, are on every node.
+-- An account's rows of all tables are on one node, and a request's whole function runs there. plan, plan_limit and
+-- migration are small, the same for all accounts, and on every node.
 do $$
 declare
     v_table     regclass;
@@ -14,7 +14,7 @@ begin
 
     for v_table in
         select t.oid from pg_class t
-         where t.oid in ('sepu.plan'::regclass, 'sepu.migration'::regclass)
+         where t.oid in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.migration'::regclass)
            and not exists (select from pg_dist_partition d
                             where d.logicalrelid = t.oid and d.partmethod = 'n' and d.repmodel = 't')
     loop

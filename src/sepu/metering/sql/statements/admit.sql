@@ -1,1 +1,1 @@
-select * from sepu.admit(%s, %s)
+select outcome from sepu.admit(%s, %s)

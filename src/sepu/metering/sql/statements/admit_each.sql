@@ -1,1 +1,1 @@
-select * from sepu.admit_each(%s::text[], %s::bytea[])
+select at, outcome from sepu.admit_each(%s::text[], %s::bytea[])

@@ -1,1 +1,2 @@
-select * from sepu.read_usage(%s, %s)
+select outcome, plan_id, period, meter, unit_limit, committed, reserved
+  from sepu.read_usage_v2(%s, %s)

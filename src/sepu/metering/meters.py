@@ -1,0 +1,72 @@
+"""The meters: what is charged. Whatever has a part for each meter derives it from `METERS`.
+
+A new meter needs a line here, and a migration that gives each plan a limit for it (`sepu.plan_limit`).
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import msgspec
+
+
+class Meter(msgspec.Struct, frozen=True):
+    """One kind of usage. Each plan has a limit for it, each account a counter a month."""
+
+    name: str
+    """In the interface, the database and the metrics."""
+    operation: str
+    """One word, for the names of the limit: `--match-limit`, `match_limit` and `matchLimit`."""
+    unit: str
+    """What is counted, in the plural."""
+
+    @property
+    def limit(self) -> str:
+        """Gives the name of its limit in Python."""
+        return f"{self.operation}_limit"
+
+
+METERS = {
+    meter.name: meter
+    for meter in (
+        Meter("color_match", "match", "colours"),
+        Meter("color_search", "search", "searches"),
+    )
+}
+
+
+class Usage(msgspec.Struct, frozen=True):
+    """One meter of one account in one period."""
+
+    period: str
+    meter: str
+    limit: int
+    committed: int
+    reserved: int
+
+    @property
+    def remaining(self) -> int:
+        """Gives the units left; never negative, even after the plan shrank."""
+        return max(0, self.limit - self.committed - self.reserved)
+
+    def as_dict(self) -> dict[str, str | int]:
+        """Gives the interface's UsageSnapshot."""
+        return {
+            "period": self.period,
+            "meter": self.meter,
+            "limit": self.limit,
+            "committed": self.committed,
+            "reserved": self.reserved,
+            "remaining": self.remaining,
+        }
+
+
+def usages(period: str, rows: Iterable[tuple[Any, ...]]) -> tuple[Usage, ...]:
+    """Reads rows of meter, limit, committed and reserved: one usage for each meter, in the order of `METERS`.
+
+    A meter that only a later release knows is left out.
+
+    Raises:
+        KeyError: the plan has no limit for a meter.
+    """
+    found = {meter: Usage(period, meter, *rest) for meter, *rest in rows}
+    return tuple([found[meter] for meter in METERS])
