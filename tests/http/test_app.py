@@ -1,5 +1,6 @@
 """Failures from within, with each responder: the contract's 500, and no word of what was being handled."""
 
+import asyncio
 import json
 import logging
 import multiprocessing
@@ -10,14 +11,18 @@ from itertools import chain
 from typing import Any, NoReturn
 
 import falcon.testing
+import psycopg
 import pytest
 
 from sepu.http.app import create_app
+from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND, CallbackResponder, WaitingResponder, new_request_id
 from sepu.http.service import Service
 from sepu.library.release import load_release
-from sepu.metering import keys
+from sepu.metering import accounts, keys
+from sepu.metering.batcher import Batcher
+from sepu.metering.ledger import Ledger
 
 SECRET = keys.new_key("a" * 16)
 
@@ -132,3 +137,61 @@ def test_no_two_requests_have_one_id() -> None:
 
 def _many_request_ids(count: int) -> list[str]:
     return [new_request_id() for _ in range(count)]
+
+
+class BrokenObserver(RequestObserver):
+    """Fails for each reply, with the worst of messages."""
+
+    def replied(self, *_: object, **__: object) -> NoReturn:
+        raise KeyError(SECRET)
+
+
+MATCH = b'{"colors":[{"r":1,"g":2,"b":3}]}'
+
+
+def waiting(url: str, headers: dict[str, str]) -> int:
+    ledger = Ledger(url, 1)
+    ledger.open()
+    try:
+        client = falcon.testing.TestClient(
+            create_app(Service.of(load_release()), WaitingResponder(ledger, BrokenObserver()))
+        )
+        status: int = client.simulate_post("/v1/match", headers=headers, body=MATCH).status_code
+    finally:
+        ledger.close()
+    return status
+
+
+def by_callback(url: str, headers: dict[str, str]) -> int:
+    async def run() -> int:
+        replied: asyncio.Future[int] = asyncio.get_running_loop().create_future()
+        batcher = Batcher(url)
+        app = create_app(Service.of(load_release()), CallbackResponder(batcher, BrokenObserver()))
+        environ = falcon.testing.create_environ("/v1/match", method="POST", headers=headers, body=MATCH)
+        environ[SEND] = lambda reply, _: replied.set_result(reply.status)
+        app(environ, _ignore)
+        try:
+            return await replied
+        finally:
+            await batcher.close()
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize("ask_once", [waiting, by_callback])
+def test_what_observes_a_request_cannot_break_it(
+    ask_once: Callable[[str, dict[str, str]], int],
+    database_url: str,
+    connection: psycopg.Connection,
+    issued: accounts.IssuedKey,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    headers = {
+        "Authorization": f"Bearer {issued.api_key}",
+        "Idempotency-Key": "observed-1",
+        "Content-Type": "application/json",
+    }
+    assert [ask_once(database_url, headers) for _ in range(2)] == [200, 200]
+    assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 1
+    assert caplog.text.count("not observed: KeyError") == 2
+    assert SECRET not in caplog.text

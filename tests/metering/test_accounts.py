@@ -56,6 +56,20 @@ def test_set_plan_refuses_a_limit(
     assert limits(connection, plan_id) == []
 
 
+def test_a_limit_for_each_meter(connection: psycopg.Connection) -> None:
+    with pytest.raises(TypeError, match="match_limit, search_limit, not list_limit"):
+        accounts.set_plan(connection, "one-limit", list_limit=1, requests_per_minute=1)
+
+
+def test_a_plan_without_a_limit_is_named(connection: psycopg.Connection, customer: "Customer") -> None:
+    connection.execute("delete from sepu.plan_limit where plan_id = %s and meter = 'color_search'", (customer.plan_id,))
+    for shows in (accounts.show_account, accounts.show_usage):
+        with pytest.raises(accounts.AccountError, match=f"{customer.plan_id}.*'color_search'.*sepu plan set"):
+            shows(connection, customer.account_id)
+    accounts.set_plan(connection, customer.plan_id, match_limit=1, search_limit=1, requests_per_minute=1)
+    assert accounts.show_account(connection, customer.account_id).limits["color_search"] == 1
+
+
 def test_create_account(connection: psycopg.Connection) -> None:
     issued = accounts.create_account(connection, "standard")
     found = keys.credential(issued.api_key)

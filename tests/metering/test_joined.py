@@ -15,12 +15,13 @@ from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
 from sepu.metering import accounts
+from sepu.metering import session as session_module
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.session import Done, Session, SessionLost
+from sepu.metering.session import Done, Rows, Session, SessionLost, UnreadableValueError
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -361,6 +362,47 @@ def test_a_meter_without_a_limit_fails_alone(
     answers = play(database_url, lambda company: together(company, commands))
     assert outcomes(answers) == ["charged", "charged", "LedgerUnavailable", "charged"]
     assert [len(each.stored(connection)) for each in customers] == [1, 1, 0, 1]
+
+
+@pytest.mark.parametrize(
+    ("statement", "number"),
+    [("select %s::text::float8 as outcome", 701), ("select 'ok', %s::text::json as outcome", 114)],
+)
+def test_a_value_that_cannot_be_read_fails_its_call_at_once(
+    database_url: str, statement: LiteralString, number: int, customer: "Customer", caplog: pytest.LogCaptureFixture
+) -> None:
+    unreadable = Command(statement, ("1",), lambda rows: rows[0][0])
+
+    async def scene(company: AwaitedBatcher) -> float:
+        started = monotonic()
+        with pytest.raises(LedgerUnavailable):
+            await company.run(unreadable)
+        late = monotonic() - started
+        assert (await company.run(customer.request())).outcome == "charged", "the session goes on"
+        return late
+
+    assert play(database_url, scene) < limits.STATEMENT_SECONDS / 2
+    assert f"UnreadableValueError cannot read a value of type {number}" in caplog.text
+
+
+def test_a_broken_value_names_its_type(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(data: bytes) -> str:
+        return data.decode("ascii")
+
+    monkeypatch.setitem(session_module._READERS, 25, broken)
+
+    async def ask() -> Rows | Exception:
+        session = await Session.connect(database_url, limits.STATEMENT_SECONDS)
+        answered: asyncio.Future[Rows | Exception] = asyncio.get_running_loop().create_future()
+        session.send("select %s", ("色谱",), answered.set_result)
+        try:
+            return await answered
+        finally:
+            session.close()
+
+    answer = asyncio.run(ask())
+    assert isinstance(answer, UnreadableValueError)
+    assert str(answer) == "cannot read a value of type 25"
 
 
 def test_a_fault_of_ours_is_told_to_each(database_url: str, customer: "Customer") -> None:

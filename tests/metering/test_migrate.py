@@ -70,6 +70,30 @@ def test_the_standard_plan_is_there(empty: psycopg.Connection) -> None:
     assert empty.execute("select requests_per_minute from sepu.plan").fetchall() == [(120,)]
 
 
+def test_limits_become_rows(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = [script for script in scripts.migrations() if script.name < "0005"]
+    the_migrations(monkeypatch, *before)
+    the_functions(monkeypatch, "select")
+    assert migrate(empty) == [*(script.name for script in before), "functions.sql"]
+    empty.execute(
+        "insert into sepu.plan (plan_id, match_limit, search_limit, requests_per_minute) values ('own', 7, 0, 30)"
+    )
+    monkeypatch.undo()
+    migrate(empty)
+    assert empty.execute("select plan_id, meter, units from sepu.plan_limit order by 1, 2").fetchall() == [
+        ("own", "color_match", 7),
+        ("own", "color_search", 0),
+        ("standard", "color_match", 2000),
+        ("standard", "color_search", 1000),
+    ]
+    # The release before would set limits that nothing reads.
+    with pytest.raises(psycopg.errors.CheckViolation, match="plan_limits_are_rows"):
+        empty.execute("update sepu.plan set match_limit = 9 where plan_id = 'own'")
+    accounts.set_plan(empty, "own", match_limit=9, search_limit=1, requests_per_minute=30)
+    account = accounts.create_account(empty, "own")
+    assert accounts.show_account(empty, account.account_id).limits == {"color_match": 9, "color_search": 1}
+
+
 def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:
     first, second = session(), session()
     first.execute("begin")

@@ -188,6 +188,16 @@ def test_a_trap_in_the_callers_path_stays_shut(
         connection.execute("drop schema trap cascade")
 
 
+def test_no_function_depends_on_the_callers_path(connection: psycopg.Connection) -> None:
+    """What operators call by itself, too; what only functions call has its caller's path."""
+    found = names(
+        connection,
+        "select proname from pg_proc where pronamespace = 'sepu'::regnamespace "
+        "and 'search_path=pg_catalog, pg_temp' = any (proconfig)",
+    )
+    assert found == SERVES | {"prune_results"}
+
+
 def test_granting(connection: psycopg.Connection, database_url: str, role: str, customer: "Customer") -> None:
     with connect(make_conninfo(database_url, user=role)) as session:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):

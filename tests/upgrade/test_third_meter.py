@@ -1,0 +1,86 @@
+"""What a third meter costs: a patch of a few files, and everything that has a part for each meter knows it."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import psycopg
+import pytest
+from tests.metrics import samples
+from tests.serving import Server, free_port, serving
+from tests.upgrade.package import Package, patched
+
+from sepu.cli.database import connect
+from sepu.cli.database import service_url as as_service
+from sepu.metering import accounts
+
+MOST_FILES = 10
+LIMITS = ("--match-limit", "5", "--search-limit", "6", "--list-limit", "2", "--requests-per-minute", "99")
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Package:
+    return patched(tmp_path, "third_meter")
+
+
+@pytest.fixture(params=["uvloop", "gthread"])
+def server(request: pytest.FixtureRequest, package: Package, own_url: str) -> Iterator[tuple[Server, str]]:
+    """A database with an account of before, upgraded, served by the copy; and where its metrics are."""
+    with connect(own_url) as connection:
+        accounts.set_plan(connection, "before", match_limit=1, search_limit=1, requests_per_minute=1)
+    package.run("db", "migrate", url=own_url)
+    metrics = f"127.0.0.1:{free_port()}"
+    options = ["--metrics-bind", metrics]
+    with serving(request.param, as_service(own_url), program=package.program, options=options) as served:
+        yield served, metrics
+
+
+def test_it_is_few_files(package: Package) -> None:
+    assert "sepu/metering/meters.py" in package.changed
+    assert len(package.changed) <= MOST_FILES
+
+
+def test_it_is_charged_shown_and_counted(
+    server: tuple[Server, str], package: Package, own_url: str, connection: psycopg.Connection
+) -> None:
+    served, metrics = server
+    plan = package.json("plan", "set", "three", *LIMITS, url=own_url)
+    assert plan == {"planId": "three", "matchLimit": 5, "searchLimit": 6, "listLimit": 2, "requestsPerMinute": 99}
+    account = package.json("account", "create", "--plan", "three", url=own_url)
+    bearer = {"Authorization": f"Bearer {account['apiKey']}"}
+
+    def ask(key: str) -> tuple[int, str, str]:
+        answer = served.request("GET", "/v1/list", {**bearer, "Idempotency-Key": key})
+        return answer.status, answer.headers["x-usage-meter"], answer.headers["x-usage-remaining"]
+
+    assert [ask(f"list-000{n}") for n in (1, 1, 2, 3)] == [
+        (200, "color_list", "1"),
+        (200, "color_list", "1"),
+        (200, "color_list", "0"),
+        (429, "color_list", "0"),
+    ]
+
+    expected = [("color_match", 5, 0), ("color_search", 6, 0), ("color_list", 2, 2)]
+    for usage in (
+        served.request("GET", "/v1/usage", bearer).json,
+        package.json("usage", account["accountId"], url=own_url),
+    ):
+        assert [(used["meter"], used["limit"], used["committed"]) for used in usage["usage"]] == expected
+    shown = package.json("account", "show", account["accountId"], url=own_url)
+    assert list(shown)[4:] == ["matchLimit", "searchLimit", "listLimit", "requestsPerMinute"]
+    assert shown["listLimit"] == 2
+    ((month,),) = connection.execute("select distinct period from sepu.usage").fetchall()
+    lines = package.run("export-usage", month, url=own_url).splitlines()
+    assert f"{account['accountId']},three,active,{month},color_list,2,2,0" in lines
+    assert package.json("audit", url=own_url)["differences"] == []
+
+    counted = samples(metrics)
+    assert counted["sepu_units_charged_total", (("meter", "color_list"),)] == 2
+    assert counted["sepu_replays_total", (("meter", "color_list"),)] == 1
+
+
+def test_plans_of_before_have_a_limit_for_it(package: Package, own_url: str, connection: psycopg.Connection) -> None:
+    package.run("db", "migrate", url=own_url)
+    account = accounts.create_account(connection, "standard").account_id
+    assert package.json("account", "show", account, url=own_url)["listLimit"] == 500
+    # The release before goes on: it leaves out what it does not know.
+    assert [used.meter for used in accounts.show_usage(connection, account).usage] == ["color_match", "color_search"]
