@@ -702,6 +702,14 @@ def test_a_meter_without_a_limit_fails_loudly(
     assert gateway.run(customer.request()).outcome == "charged"
 
 
+def test_a_plan_without_limits_fails_the_reading_of_usage(
+    connection: psycopg.Connection, gateway: Gateway, customer: "Customer"
+) -> None:
+    connection.execute("delete from sepu.plan_limit where plan_id = %s", (customer.plan_id,))
+    with pytest.raises(KeyError, match="color_match"):
+        gateway.run(read_usage(customer.credential))
+
+
 def test_a_fingerprint_is_a_digest(connection: psycopg.Connection, customer: "Customer") -> None:
     command = customer.request()
     parameters = [b"short" if value == command.parameters[3] else value for value in command.parameters]

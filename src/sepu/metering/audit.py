@@ -1,4 +1,4 @@
-"""Whether the ledger adds up: committed = pruned + Σ units of stored results, for every account, period and meter."""
+"""Checks the ledger: committed = pruned + Σ units of stored results, for every account, period and meter."""
 
 from dataclasses import dataclass
 
@@ -9,21 +9,21 @@ from sepu.metering import scripts
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """A counter that is not what its stored results say."""
+    """A counter that differs from its stored results."""
 
     account_id: str
     period: str
     meter: str
     committed: int | None
-    """None, as `pruned` then: there is no counter, but results are stored."""
+    """None, as `pruned` then, if results are stored without a counter."""
     pruned: int | None
     stored: int | None
-    """Units of the stored results; None: there are none."""
+    """The units of the stored results; None if there are none."""
 
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What was looked at, and what is wrong."""
+    """What was compared, and what differs."""
 
     counters: int
     results: int
@@ -31,7 +31,7 @@ class Audit:
 
 
 def audit(connection: psycopg.Connection) -> Audit:
-    """Compares every counter with the stored results, in one snapshot: traffic may go on."""
+    """Compares every counter with the stored results, in one snapshot, so traffic may go on."""
     (row,) = connection.execute(scripts.statement("audit")).fetchall()
     counters, results, differences = row
     return Audit(counters, results, tuple(Difference(*difference) for difference in differences))

@@ -1,9 +1,9 @@
 """The ledger for an event loop. Calls that come while one is under way share the next: a batch.
 
-A batch is one statement, one round trip and one commit for many charges, over one session. A lone call never waits for
-company. What a batch does for each of its calls is what the call alone would do. If the database refuses a batch, for
-the sake of one account, the others are sent again at once; that account's calls go aside, one by one, each by itself.
-Beside a batch that takes long, perhaps for the sake of one account, a second takes the calls of accounts not in it.
+A batch is one statement, one round trip and one commit for many charges, over one session. A call that finds no batch
+under way is sent at once. A batch does for each of its calls what the call alone would do. If the database refuses a
+batch because of one account, the other calls are sent again at once, and that account's calls are sent one by one.
+While a batch takes long, perhaps because of one account, a second batch takes the calls of other accounts.
 """
 
 import asyncio
@@ -28,12 +28,12 @@ from sepu.metering.keys import Credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Rows, Session
 
-# Sessions for batches (the second goes beside a first that takes long), for calls that go alone, and for probes.
+# Sessions for batches (the second for while the first takes long), for single calls, and for probes.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
 
-# Classes of errors for which one call of a batch is to blame: its data, a constraint, a deadlock, a lock not had.
+# Classes of errors that one call of a batch causes: its data, a constraint, a deadlock, a lock that it does not get.
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
 _SWEEP_SECONDS = 0.1
 
@@ -60,9 +60,9 @@ class Batcher:
         self._queue = FairQueue()
         self._single = FairQueue()
         self._busy: set[str] = set()  # accounts in batches under way
-        self._busy_single: set[str] = set()  # an account's calls do not go side by side
+        self._busy_single: set[str] = set()  # accounts with a single call under way: each has one at a time
         self._probes = FairQueue()
-        self._isolated: dict[str, float] = {}  # accounts whose calls go alone, and until when
+        self._isolated: dict[str, float] = {}  # accounts whose calls are sent one by one, and until when
         self._limited: dict[tuple[str, bytes], float] = {}  # keys over the abuse limit, and until when that is known
         self._asked: Counter[tuple[str, bytes]] = Counter()  # how often they asked since
         self._sweep_timer: TimerHandle | None = None
@@ -108,7 +108,7 @@ class Batcher:
         return self._asked[key] > limits.LIMITED_CALLS
 
     def poll(self) -> None:
-        """Takes what the database has answered, so that the next batch need not wait for the event loop to come by."""
+        """Reads what the database has answered, so that the next batch is sent before the event loop's next turn."""
         self._batches.poll()
 
     def probe(self, done: Callable[[bool], None]) -> None:
@@ -125,7 +125,7 @@ class Batcher:
             self._sweep_later()
 
     async def close(self) -> None:
-        """Ends the sessions; nobody may be waiting any more."""
+        """Ends the sessions. No call may wait any more."""
         for timer in (self._sweep_timer, self._relief_timer):
             if timer is not None:
                 timer.cancel()
@@ -189,7 +189,7 @@ class Batcher:
         any(dispatcher.go() for dispatcher in self._single_dispatchers)
 
     def _settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
-        """Tells each call of a batch, or of one, its part of the outcome."""
+        """Gives each call its part of the outcome."""
         if not isinstance(outcome, Exception):
             self._observer.call_answered(len(calls))
             if len(calls) == 1:
@@ -208,14 +208,14 @@ class Batcher:
                 self._fail(call, outcome)
 
     def _repeat(self, calls: Sequence[PendingCall], error: Exception) -> None:
-        """Repeats a refused batch: at once without the account to blame, whose calls go aside."""
+        """Repeats a refused batch at once, without the account that caused the error: its calls are sent one by one."""
         blamed = _blamed(calls, error)
         self._queue.put_back(calls)
         self._isolate([blamed] if blamed is not None else [call.account for call in calls])
         self._sweep_later()
 
     def _isolate(self, accounts: Iterable[str]) -> None:
-        """Sends these accounts' calls alone from now on: one that waits for a lock then holds no other account up."""
+        """Sends these accounts' calls one by one from now on: one that waits for a lock delays no others."""
         for account in accounts:
             self._isolated[account] = self._loop.time() + limits.ISOLATED_SECONDS
             for call in self._queue.take_all(account):
@@ -228,12 +228,12 @@ class Batcher:
             self._limit(call)
         try:
             answer = call.command.read(rows)
-        except Exception as error:  # ours, and told like any other
+        except Exception as error:  # an error of ours is an answer too
             answer = error
         call.done(answer)
 
     def _limit(self, refused: PendingCall) -> None:
-        """Answers what waits of a key over the abuse limit: the window does not grow younger by asking."""
+        """Answers the calls that wait with a key over its abuse limit, as the ledger would in the same window."""
         self._limited.setdefault(refused.command.holder, self._loop.time() + limits.LIMITED_SECONDS)
         for call in self._queue.take_all(refused.account):
             if call.command.holder == refused.command.holder:
@@ -255,7 +255,7 @@ class Batcher:
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """Tells those who have waited too long."""
+        """Fails the calls that have waited too long, and forgets what is no longer known."""
         self._sweep_timer = None
         now = self._loop.time()
         for queue in (self._queue, self._single, self._probes):
@@ -268,7 +268,7 @@ class Batcher:
 
 
 def _forget(known: dict[T, float], now: float) -> list[T]:
-    """Removes what is known until now at most, and gives it."""
+    """Removes what is known until now at the latest, and gives it."""
     forgotten = [one for one, until in known.items() if until <= now]
     for one in forgotten:
         del known[one]
@@ -276,7 +276,7 @@ def _forget(known: dict[T, float], now: float) -> list[T]:
 
 
 def _blamed(calls: Sequence[PendingCall], error: Exception) -> str | None:
-    """Whose call was refused: the functions tell its position, from 1, as the detail of the error."""
+    """Gives the account whose call was refused: the detail of the error is its position, from 1."""
     detail = isinstance(error, psycopg.Error) and error.diag.message_detail
     if detail and detail.isdecimal() and 0 < int(detail) <= len(calls):
         return calls[int(detail) - 1].account
@@ -286,7 +286,7 @@ def _blamed(calls: Sequence[PendingCall], error: Exception) -> str | None:
 class _Dispatcher:
     """Sends the calls that it takes over a session of its own, one batch at a time.
 
-    The session is made when somebody `waits`, and stays for the next if the dispatcher `keeps` it.
+    It connects when a call `waits`, and afterwards keeps the session if `keeps` says so.
     """
 
     def __init__(
@@ -308,8 +308,8 @@ class _Dispatcher:
         self._settle = settle
         self._end = end
         self._observer = observer
-        # A server that takes a connection and does not answer keeps us no longer than our callers wait. Of several
-        # hosts the first may be such a one, and libpq then goes on to the next by itself, after its connect_timeout.
+        # If a server takes a connection and does not answer, we wait no longer than our callers do. Of several hosts
+        # libpq then tries the next by itself, after its connect_timeout.
         several = "," in str(conninfo_to_dict(conninfo).get("host"))
         self._connect_seconds = None if several else limits.QUEUE_SECONDS
         self._keeps = keeps
@@ -320,7 +320,7 @@ class _Dispatcher:
         self._connecting: asyncio.Task[None] | None = None
 
     def go(self) -> bool:
-        """Sends what waits, unless a batch or a connection is under way; whether it was not."""
+        """Sends what waits. Tells whether it could: no batch and no connection was under way."""
         if self._closed or self._busy or self._connecting is not None:
             return False
         # PERF: a session is asked whether it is over only before a statement: that is a system call.
@@ -336,7 +336,7 @@ class _Dispatcher:
         return True
 
     def poll(self) -> None:
-        """Takes the answer, if it has come."""
+        """Reads the answer, if it has come."""
         if self._busy and self._session is not None:
             self._session.poll()
 
@@ -366,11 +366,11 @@ class _Dispatcher:
             self._settle(calls, outcome)
             self.go()
         else:
-            self.go()  # first, so that the database is at work while we answer
+            self.go()  # first, so that the database works while we answer
             self._settle(calls, outcome)
 
     async def _connect(self) -> None:
-        """Tries until there is a session, or nobody waits any more."""
+        """Tries until there is a session, or no call waits any more."""
         try:
             while True:
                 try:
@@ -391,7 +391,7 @@ class _Dispatcher:
 
 
 def _statement(calls: Sequence[PendingCall]) -> tuple[Any, Sequence[Any]]:
-    """The statement for all of them: of several, each parameter becomes an array."""
+    """Gives the statement for these calls. For several, each parameter becomes an array."""
     first = calls[0].command
     if len(calls) == 1 or first.joined_statement is None:
         return first.statement, first.parameters

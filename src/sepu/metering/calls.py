@@ -11,7 +11,7 @@ Done = Callable[[Any], None]
 
 
 class PendingCall:
-    """A command, and who is told its answer. It has to be sent by `latest`, in the time of the event loop."""
+    """A command, and what takes its answer. It must be sent by `latest`, in the time of the event loop."""
 
     __slots__ = ("account", "command", "done", "latest")
 
@@ -25,7 +25,7 @@ class PendingCall:
 class FairQueue:
     """Gives each account its turn: one that sends many calls delays itself.
 
-    Calls of an account keep their order. No lock: it belongs to one event loop.
+    The calls of an account keep their order. It belongs to one event loop, so it needs no lock.
     """
 
     def __init__(self) -> None:
@@ -44,7 +44,7 @@ class FairQueue:
             calls.append(call)
 
     def put_back(self, calls: Iterable[PendingCall]) -> None:
-        """Puts taken calls back to where they were, before all others."""
+        """Puts taken calls back to their places, before all others."""
         for call in reversed(list(calls)):
             self._waiting.setdefault(call.account, deque()).appendleft(call)
             self._waiting.move_to_end(call.account, last=False)

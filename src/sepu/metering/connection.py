@@ -10,10 +10,9 @@ from sepu import limits
 
 
 def with_timeouts(database_url: str) -> str:
-    """Gives the connection string with limits on waiting for the network, where it sets none itself.
+    """Adds limits on waiting for the network to a connection string, where it sets none itself.
 
-    And with the demand that the server takes writes: of several hosts the primary is found, and a standby is not asked
-    for each request anew.
+    It also demands a server that takes writes, so that libpq finds the primary among several hosts.
     """
     defaults = {
         "application_name": "sepu",
@@ -30,7 +29,7 @@ def hung_up(pgconn: PGconn) -> bool:
     """Tells whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
     readable = select.poll()
     readable.register(pgconn.socket, select.POLLIN)
-    for _ in range(2):  # the server's farewell, then the end of the stream
+    for _ in range(2):  # the server's last message, then the end of the stream
         if not readable.poll(0):
             return False
         try:

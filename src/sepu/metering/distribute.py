@@ -1,7 +1,7 @@
-"""Spreads the ledger over a Citus cluster by account, and makes sure that each request runs where its account is.
+"""Distributes the ledger over a Citus cluster by account, and checks that each request runs on its account's node.
 
-Citus runs a function on the coordinator, and says nothing, whenever something about the call or the cluster keeps it
-from delegating: the answers are the same, and the workers idle. So what it plans is looked at.
+If Citus cannot delegate a call, it runs the function on the coordinator and says nothing: the answers are the same, and
+the workers are idle. So this looks at Citus's plan of each call.
 """
 
 from dataclasses import dataclass
@@ -65,16 +65,16 @@ def _check_delegation(connection: psycopg.Connection, worker: str, account_id: s
             if not _is_delegated(plan):
                 raise DistributionError(
                     f"sepu.{name} runs on the coordinator instead of {worker}; "
-                    "why, is told by: set client_min_messages = debug4"
+                    "to see why: set client_min_messages = debug4"
                 )
-            # Nobody has this key, so nothing is written; but the call finds there what it calls and reads.
+            # No account has this key, so nothing is written; but the function must find what it calls and reads.
             ((outcome, *_),) = cursor.execute(call, (account_id, *arguments)).fetchall()
             if outcome != "unauthorized":
-                raise DistributionError(f"sepu.{name} on {worker} answered a key that nobody has with {outcome}")
+                raise DistributionError(f"sepu.{name} on {worker} answered a key that does not exist with {outcome}")
 
 
 def _is_delegated(plan: list[dict[str, Any]]) -> bool:
-    """Whether the whole of the call is one task of one worker."""
+    """Tells whether the whole call is one task of one worker."""
     root = plan[0]["Plan"]
     return bool(root.get("Custom Plan Provider") == "Citus Adaptive" and not root.get("Plans"))
 

@@ -1,4 +1,4 @@
-"""What a caller gets, and the log and the metrics, when the database does not answer."""
+"""What the caller, the log and the metrics get when the database does not answer."""
 
 import logging
 
@@ -13,7 +13,7 @@ class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the 
 
 
 def report_failure(error: Exception, observer: LedgerObserver) -> None:
-    """Logs the kind of a failure, and tells it to the observer. A server's message can quote a row; ours do not."""
+    """Logs the kind of a failure and reports it to the observer. A server's message can quote a row; ours do not."""
     sqlstate: str = getattr(error, "sqlstate", None) or ""
     detail = error if isinstance(error, UnreadableValueError) else sqlstate
     log.error("ledger unavailable: %s %s", type(error).__name__, detail)

@@ -1,7 +1,7 @@
 """API keys: `sepu_<account>_<secret>_<checksum>`, lower-case base 32 (RFC 4648).
 
-The account's id lets a distributed store route by the key, the checksum refuses a mistyped key without asking the
-store, and of the 256-bit secret only the whole key's SHA-256 is ever kept.
+By the account's id, a distributed store can route by the key. By the checksum, a mistyped key is refused without asking
+the store. Only the SHA-256 of the whole key, with its 256-bit secret, is stored.
 """
 
 import hashlib
@@ -20,7 +20,7 @@ _KEY_ID = re.compile(r"([a-z2-7]{16})-[a-z2-7]{8}", re.ASCII)
 
 @dataclass(frozen=True, slots=True)
 class Credential:
-    """What the ledger needs to recognise a key: never the key itself."""
+    """What the ledger needs to recognise a key. It does not hold the key."""
 
     account_id: str
     key_hash: bytes = field(repr=False)
@@ -35,7 +35,7 @@ def _checksum(payload: str) -> str:
 
 
 def new_account_id() -> str:
-    """80 random bits: 16 characters."""
+    """Makes 80 random bits: 16 characters."""
     return _base32(secrets.token_bytes(10))
 
 
@@ -45,13 +45,13 @@ def new_key_id(account_id: str) -> str:
 
 
 def new_key(account_id: str) -> str:
-    """A new secret key of the account."""
+    """Makes a new secret key of the account."""
     payload = f"sepu_{account_id}_{_base32(secrets.token_bytes(32))}"
     return f"{payload}_{_checksum(payload)}"
 
 
 def credential(key: str) -> Credential | None:
-    """The credential of a well-formed key; None if it is malformed or mistyped."""
+    """Gives the credential of a well-formed key; None if it is malformed or mistyped."""
     form = _FORM.fullmatch(key)
     if form is None:
         return None
@@ -62,6 +62,6 @@ def credential(key: str) -> Credential | None:
 
 
 def account_of(key_id: str) -> str | None:
-    """The account that a key id names; None if the id is malformed."""
+    """Gives the account that a key id names; None if the id is malformed."""
     form = _KEY_ID.fullmatch(key_id)
     return form and form[1]

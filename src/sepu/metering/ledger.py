@@ -1,7 +1,7 @@
 """Runs commands against Postgres, for threads. One round trip, one transaction each.
 
-It raises `LedgerUnavailable` when the outcome is unknown or the database cannot be had in time; the caller cannot tell
-whether anything was committed, and a retry with the same idempotency key finds out.
+It raises `LedgerUnavailable` when the database does not answer in time. The caller does not know then whether anything
+was committed; a retry with the same idempotency key finds out.
 """
 
 import time
@@ -24,12 +24,12 @@ from sepu.metering.observer import LedgerObserver
 T = TypeVar("T")
 
 # More cannot be served in time: on two busy cores a connection charges 100 to 300 times a second, so the last of them
-# waits less than half a second. The surplus is refused at once.
+# waits less than half a second. What exceeds that is refused at once.
 WAITING_PER_CONNECTION = 50
 
 
 def _pool(database_url: str, connections: int) -> dict[str, Any]:
-    """The pool's settings."""
+    """Gives the pool's settings."""
     return {
         "conninfo": with_timeouts(database_url),
         # Connections are made on demand, so after an outage the next request reconnects at once.
@@ -46,11 +46,11 @@ def _pool(database_url: str, connections: int) -> dict[str, Any]:
 
 
 class _Connection(psycopg.Connection[Any]):
-    """Gives up on a late answer, and on itself: it may still be busy.
+    """Closes itself when an answer is late, because the server may still be busy with the statement.
 
-    The server's own statement_timeout would not do: a server on a stalled disk does not keep it, and PgBouncer does
-    not take it. What the server may still be doing is short: functions bound their waits for locks. So nothing is
-    cancelled there either; psycopg would, if we are, and wait for it for many seconds.
+    The server's statement_timeout is no help: a server on a stalled disk does not keep it, and PgBouncer does not take
+    it. The server is not busy for long, because the functions limit their waits for locks. So nothing is cancelled
+    there; psycopg would cancel the statement if it were interrupted, and wait for that for many seconds.
     """
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = limits.STATEMENT_SECONDS) -> T:
@@ -63,7 +63,7 @@ class _Connection(psycopg.Connection[Any]):
 
 
 class Ledger:
-    """The ledger for threads."""
+    """Runs commands for threads."""
 
     def __init__(self, database_url: str, connections: int, observer: LedgerObserver | None = None) -> None:
         self._observer = observer or LedgerObserver()
@@ -82,7 +82,7 @@ class Ledger:
 
     def _check(self, connection: _Connection) -> None:
         if hung_up(connection.pgconn):
-            self._pool.drain()  # the others are most likely dead too
+            self._pool.drain()  # the other connections are most likely dead too
             raise psycopg.OperationalError
 
     def open(self) -> None:
@@ -116,7 +116,7 @@ class Ledger:
         return command.read(rows)
 
     def ready(self) -> bool:
-        """Whether the database answers and holds this release's migrations; known for a second."""
+        """Tells whether the database answers and holds this release's migrations; known for a second."""
         with self._probing:
             if time.monotonic() - self._probed >= limits.PROBE_SECONDS:
                 self._is_ready = self._probe()

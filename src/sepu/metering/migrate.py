@@ -14,7 +14,7 @@ class MigrationError(SepuError):
 
 
 def pending(connection: psycopg.Connection) -> list[scripts.Script]:
-    """What this release would apply, in order.
+    """Gives what this release would apply, in order.
 
     Raises:
         MigrationError: a migration was edited after it had been applied.

@@ -1,20 +1,20 @@
-"""What a ledger tells whoever counts."""
+"""What a ledger reports to the metrics."""
 
 
 class LedgerObserver:
-    """Hears what happens to commands and calls. This one does not care."""
+    """Observes commands and calls. This one does nothing."""
 
     def command_began(self) -> None:
-        """A command came; it waits until it is sent."""
+        """Takes note of a command that waits to be sent."""
 
     def command_ended(self) -> None:
-        """It has its answer, or will have none."""
+        """Takes note that a command has its answer, or will have none."""
 
     def call_answered(self, commands: int) -> None:
-        """The database answered a call, made for so many commands together."""
+        """Takes note that the database answered a call, made for so many commands together."""
 
     def call_failed(self, sqlstate: str) -> None:
-        """A call, or an attempt to connect, failed; the state is empty if the server named none."""
+        """Takes note of a failed call or attempt to connect. The state is empty if the server named none."""
 
     def connected(self) -> None:
-        """There is a new connection to the database."""
+        """Takes note of a new connection to the database."""

@@ -10,11 +10,11 @@ from sepu.errors import SepuError
 from sepu.metering import scripts
 
 RETENTION_DAYS = 90
-# No retry within a month is ever charged twice, whatever the operator types; and no charge ever waits for a prune,
-# which locks the counters that it prunes, for those are of past months.
+# So no retry within a month is charged twice, whatever the operator types. And no charge waits for a prune, which locks
+# the counters that it prunes: those are of past months.
 LEAST_DAYS = 31
 
-# Of one transaction: some tens of milliseconds.
+# In one transaction, which takes some tens of milliseconds.
 _RESULTS = 2000
 _COUNTERS = 500
 
@@ -25,7 +25,7 @@ class PruneError(SepuError):
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction did: counters that are done with, and what it deleted."""
+    """What one transaction did: the counters that it finished, and what it deleted."""
 
     counters: int
     results: int
@@ -33,19 +33,19 @@ class Batch:
 
 
 def count_prunable(connection: psycopg.Connection, days: int) -> int:
-    """Counters that may have results older than `days`."""
+    """Counts the counters that may have results older than `days`."""
     (row,) = connection.execute(scripts.statement("count_prunable"), {"days": days}).fetchall()
     count: int = row[0]
     return count
 
 
 def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
-    """Deletes results older than `days` by the database's clock, a transaction a batch. May be stopped and repeated.
+    """Deletes results older than `days` by the database's clock, a batch a transaction. May be stopped and repeated.
 
-    Counters are taken in order, so that two prunes at a time wait for each other and never in a circle.
+    It takes the counters in order, so that two prunes at a time do not wait for each other in a circle.
 
     Raises:
-        PruneError: a counter has charged less than its results say.
+        PruneError: a counter has charged less than its results.
     """
     after = {"account_id": "", "period": "", "meter": ""}
     while page := _next_prunable(connection, days, after):
@@ -59,7 +59,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
                     deleted, freed = _prune_results(connection, days, counters[0], room)
                     results += deleted
                     units += freed
-                    if deleted < room:  # else it may have more
+                    if deleted < room:  # or the counter may have more
                         counters.popleft()
                         done += 1
             yield Batch(done, results, units)

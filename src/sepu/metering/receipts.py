@@ -1,7 +1,7 @@
-"""Receipts: a new API key on its way to its owner, encrypted to a public key of his. Knows no database.
+"""Receipts: new API keys, encrypted to a public key of their owner. Knows no database.
 
 A receipt is a compact JWE (RFC 7516) by RSA-OAEP-256 and A256GCM; keys are JWK (RFC 7517), RSA of exactly 3072 bits.
-Public keys and receipts come from strangers: whatever they are, they are refused by a ReceiptError of one line that
+Public keys and receipts come from others: whatever is in them, they are refused by a ReceiptError of one line that
 repeats nothing of them.
 """
 
@@ -17,7 +17,7 @@ from joserfc.jwk import RSAKey
 from sepu.errors import SepuError
 from sepu.metering import keys
 
-# No key and no receipt comes near it.
+# Keys and receipts are far smaller.
 MOST_BYTES = 16384
 
 _BITS = 3072
@@ -30,7 +30,7 @@ _OPERATIONS = ("encrypt", "wrapKey")  # those of a public key
 
 
 class ReceiptError(SepuError):
-    """This is no key or no receipt as we take them; the message says why."""
+    """The key or receipt is not accepted; the message says why."""
 
 
 class Contents(msgspec.Struct, frozen=True, rename="camel"):
@@ -48,12 +48,12 @@ class Contents(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def new_private_key() -> RSAKey:
-    """A new key pair, named by its thumbprint."""
+    """Makes a key pair, named by its thumbprint."""
     return RSAKey.generate_key(_BITS, {"use": "enc", "alg": _ALGORITHM}, auto_kid=True)
 
 
 def private_key(text: bytes) -> RSAKey:
-    """The key pair of a JWK with its private part.
+    """Reads the key pair of a JWK with its private part.
 
     Raises:
         ReceiptError: it is anything else.
@@ -71,7 +71,7 @@ def private_key(text: bytes) -> RSAKey:
 
 
 def public_key(text: bytes) -> RSAKey:
-    """The public key of a JWK, in its canonical form.
+    """Reads the public key of a JWK, in its canonical form.
 
     Raises:
         ReceiptError: it is anything else, above all a private key.
@@ -90,13 +90,13 @@ def public_key(text: bytes) -> RSAKey:
 
 
 def seal(contents: Contents, to: RSAKey) -> str:
-    """A receipt that only the private part of `to` opens; its header tells which by the thumbprint."""
+    """Makes a receipt that only the private part of `to` opens; its header names that key by its thumbprint."""
     header = {"alg": _ALGORITHM, "enc": _ENCRYPTION, "kid": to.thumbprint()}
     return jwe.encrypt_compact(header, msgspec.json.encode(contents), to, algorithms=[_ALGORITHM, _ENCRYPTION])
 
 
 def unseal(receipt: bytes, key: RSAKey) -> Contents:
-    """What is in a receipt; blanks and line breaks in it do not matter.
+    """Opens a receipt; blanks and line breaks in it do not matter.
 
     Raises:
         ReceiptError: it is damaged, was made for another key, or is none of ours.
@@ -131,7 +131,7 @@ def _members(text: bytes) -> dict[str, object]:
 
 
 def _public_numbers(members: dict[str, object]) -> dict[str, str | list[str]]:
-    """Modulus and exponent in their canonical form: some write a modulus with a zero before it."""
+    """Gives modulus and exponent in their canonical form: some write a zero before the modulus."""
     if members.get("kty") != "RSA":
         raise ReceiptError('this JWK is no RSA key: "kty" is not "RSA"')
     if members.get("use", "enc") != "enc":
@@ -163,7 +163,7 @@ def _base64(number: int) -> str:
 
 
 def _names_another(receipt: bytes, key: RSAKey) -> bool:
-    """Whether the header names a key, and not this one. Only to say why: others may name keys as they like."""
+    """Tells whether the header names another key. It is for the message only: others may name keys as they like."""
     try:
         header = msgspec.json.decode(urlsafe_b64decode(receipt.partition(b".")[0] + b"=="), type=dict[str, object])
     except (msgspec.DecodeError, ValueError, RecursionError):

@@ -29,7 +29,7 @@ def make_service_role(connection: psycopg.Connection, role: str) -> None:
         RoleError: as for `grant`.
     """
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))  # so that of several servers one makes it
+        connection.execute(scripts.statement("lock_migrations"))  # so that only one of several servers makes it
         if not _exists(connection, role):
             connection.execute(_naming("create_role", role))
         _grant(connection, role)
@@ -42,7 +42,7 @@ def grant_anew(connection: psycopg.Connection) -> None:
 
 
 def _grant(connection: psycopg.Connection, role: str) -> None:
-    # Postgres would take the name public for everybody, and only warn somebody who may not grant.
+    # To Postgres the name public is every role, and it only warns a user who may not grant.
     if not _exists(connection, role):
         raise RoleError(f"there is no database role {role!r}; make it with: create role {role} login")
     ((owner, is_owner),) = connection.execute(scripts.statement("read_owner")).fetchall()

@@ -1,4 +1,4 @@
-"""Key rotation by encrypted receipt: nobody but the account's owner ever sees the new key."""
+"""Key rotation by encrypted receipt: only the account's owner sees the new key."""
 
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
@@ -12,14 +12,14 @@ from sepu.metering.accounts import AccountError, issue_key
 
 @dataclass(frozen=True, slots=True)
 class Rotation:
-    """A rotation that was made, just now or before."""
+    """A rotation, made just now or before."""
 
     key_id: str
     issued_at: datetime
     older_keys_expire_at: datetime
     receipt: str
     repeated: bool
-    """It had been made before; nothing was changed."""
+    """It was made before; this call changed nothing."""
 
 
 def rotate_key(
@@ -30,9 +30,9 @@ def rotate_key(
     grace: timedelta,
     expires_at: datetime | None = None,
 ) -> Rotation:
-    """A new key for the account, encrypted to its owner's public key; the older ones expire after the grace period.
+    """Makes a key for the account, encrypted to its owner's public key; older keys expire after the grace period.
 
-    The same rotation again changes nothing and gives the same receipt. All of it is one transaction.
+    The same rotation again changes nothing and gives the same receipt. It is one transaction.
 
     Raises:
         AccountError: no such account, the rotation was made for another public key, its key is dead, or an argument is

@@ -17,18 +17,18 @@ class Script:
 
     @property
     def sha256(self) -> str:
-        """Hex digest by which the database remembers what was applied."""
+        """Gives the digest by which the database remembers what was applied."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 def statement(name: str) -> LiteralString:
-    """The text of `sql/statements/<name>.sql`, to be run with parameters."""
-    # Psycopg takes only literal text, so that no input is ever pasted into SQL; a packaged file is as good.
+    """Gives the text of `sql/statements/<name>.sql`, to be run with parameters."""
+    # For psycopg's types only literal text is a statement, so that no input gets into SQL; a packaged file is as safe.
     return _SQL.joinpath("statements", f"{name}.sql").read_text("utf-8")
 
 
 def migrations() -> tuple[Script, ...]:
-    """The ordered migrations; each is applied once and never edited afterwards."""
+    """Gives the migrations in order; each is applied once and never edited afterwards."""
     found = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda file: file.name)
     return tuple(Script(file.name, file.read_text("utf-8")) for file in found)
 
@@ -40,5 +40,5 @@ def functions() -> Script:
 
 
 def distribution() -> LiteralString:
-    """What distributes tables and functions on Citus; may be run again and again."""
+    """Gives what distributes tables and functions on Citus; it may be run again."""
     return _SQL.joinpath("citus.sql").read_text("utf-8")

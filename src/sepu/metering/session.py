@@ -1,9 +1,9 @@
 """One session with Postgres for an event loop, on libpq's own interface: a statement is one write and one read.
 
-psycopg connects; from there its cursors, locks and generators would cost a call half as much time as the database.
+psycopg connects. Its cursors, locks and generators are not used: they would add half of the database's time to a call.
 
-Statements are prepared when they are first sent, unless it turns out that a pooler gives us now this server session,
-now that one (as PgBouncer does in transaction mode): then a prepared statement is not there, or already.
+A statement is prepared when it is first sent. A pooler may give each transaction another server session (as PgBouncer
+does in transaction mode); then a prepared statement is missing, or is there already, and the session stops preparing.
 """
 
 import asyncio
@@ -26,13 +26,13 @@ Row = tuple[Any, ...]
 Rows = list[Row]
 Done = Callable[[Rows | Exception], None]
 
-# While waiting, to look whether the server is gone: uvloop keeps quiet about a socket with an error, such as that of a
-# server that died before it had read what we sent.
+# How often to look, while waiting, whether the server is gone: uvloop does not report a socket with an error, such as
+# that of a server that died before it had read what we sent.
 _LOOK_SECONDS = 0.1
 
 _BINARY = 1
 _INT4 = 23
-# Postgres's numbers of the types that the ledger's functions take and return: by Python's, with those of their arrays.
+# By Python's types, Postgres's numbers of the types that the functions take, and of their arrays.
 _OIDS: dict[type, tuple[int, int]] = {str: (25, 1009), bytes: (17, 1001), int: (_INT4, 1007)}
 _READERS: dict[int, Callable[[bytes], Any]] = {
     16: lambda data: data != b"\0",
@@ -44,7 +44,7 @@ _READERS: dict[int, Callable[[bytes], Any]] = {
 
 
 class SessionLost(Exception):  # noqa: N818
-    """The session is over; whether the statement under way was executed is not known."""
+    """The session is over. It is not known whether the statement under way was executed."""
 
 
 class UnreadableValueError(Exception):
@@ -52,7 +52,7 @@ class UnreadableValueError(Exception):
 
 
 class Session:
-    """Runs one statement at a time. Over when the server hangs up or is late; nothing is cancelled there."""
+    """Runs one statement at a time. It is over when the server closes it or is late; nothing is cancelled there."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float) -> None:
         self._loop = asyncio.get_running_loop()
@@ -73,7 +73,7 @@ class Session:
 
     @classmethod
     async def connect(cls, conninfo: str, seconds: float) -> Self:
-        """A new session, whose statements may take so many seconds each.
+        """Makes a session whose statements may take so many seconds each.
 
         Raises:
             psycopg.Error: there is no such server, or it refuses.
@@ -81,7 +81,7 @@ class Session:
         return cls(await psycopg.AsyncConnection.connect(conninfo, autocommit=True), seconds)
 
     def is_over(self) -> bool:
-        """Whether it can run nothing any more; while nothing is under way."""
+        """Tells whether it can run nothing any more. To be called while nothing is under way."""
         if not self._over and hung_up(self._pgconn):
             self.close()
         return self._over
@@ -116,7 +116,7 @@ class Session:
         """Ends the session, and fails what is under way."""
         if not self._over:
             self._over = True
-            # At once: of a lost connection libpq has closed the socket, and its number may soon be somebody else's.
+            # At once: libpq closes the socket of a lost connection, and its number may soon be another socket's.
             with suppress(OSError):  # asyncio's, if it watched for both; it forgets the socket all the same
                 self._loop.remove_reader(self._socket)
             self._loop.remove_writer(self._socket)
@@ -137,7 +137,7 @@ class Session:
             self.close()
 
     def poll(self) -> None:
-        """Takes what has come of the answer; the event loop does so when the socket is readable."""
+        """Reads what has come of the answer; the event loop does so when the socket is readable."""
         try:
             self._pgconn.consume_input()
             while self._done is not None and not self._pgconn.is_busy():
@@ -218,13 +218,13 @@ def _rows(result: PGresult) -> Rows | UnreadableValueError:
 
 @cache
 def _name(statement: LiteralString) -> bytes:
-    """Of one text there is one name, so that nobody's statement is taken for another."""
+    """Names a statement by its text, so that none is taken for another."""
     return b"sepu_" + sha256(statement.encode()).hexdigest()[:16].encode()
 
 
 @cache
 def _numbered(statement: LiteralString) -> bytes:
-    """The statement with Postgres's own placeholders for psycopg's."""
+    """Gives the statement with Postgres's own placeholders instead of psycopg's."""
     number = count(1)
     return re.sub("%s", lambda _: f"${next(number)}", statement).encode()
 

@@ -1,5 +1,5 @@
--- Spreads the ledger over a Citus cluster, by account. Run again, it does what is not done yet: nothing, or the tables
--- and functions that later migrations brought.
+-- Distributes the ledger over a Citus cluster, by account. Run again, it does what is not done yet: nothing, or the
+-- tables and functions of later migrations.
 --
 -- An account's rows of all tables are on one node, and a request's whole function runs there. plan, plan_limit and
 -- migration are small, the same for all accounts, and on every node.
@@ -9,7 +9,7 @@ declare
     v_function  regprocedure;
     v_delegated boolean;
 begin
-    -- Or account, which refers to plan, would first be made a table of another kind, and copied twice.
+    -- Or Citus would first make account, which refers to plan, a table of another kind, and copy it twice.
     perform set_config('citus.enable_local_reference_table_foreign_keys', 'off', true);
 
     for v_table in
@@ -21,7 +21,7 @@ begin
         perform create_reference_table(v_table);
     end loop;
 
-    -- By age: a table refers to older ones, and all of them to account.
+    -- The oldest first: a table refers to older ones, and all refer to account.
     for v_table in
         select t.oid from pg_class t
          where t.relnamespace = 'sepu'::regnamespace and t.relkind = 'r'
@@ -35,7 +35,7 @@ begin
         );
     end loop;
 
-    -- What the service calls for one account is delegated to the account's node; what that calls has to be there too.
+    -- What the service calls for one account is delegated to the account's node. What that calls must be there too.
     for v_function, v_delegated in
         select p.oid, p.prosecdef and p.proargnames[1] = 'p_account_id'
           from pg_proc p

@@ -179,6 +179,9 @@ begin
         reserved := coalesce(reserved, 0);
         return next;
     end loop;
+    if not found then  -- a plan without limits: the caller misses them in a row, not the row
+        return next;
+    end if;
 end $$;
 
 -- A metered request: charges and stores its response, or replays the stored one, or refuses. All or nothing.

@@ -22,5 +22,5 @@ alter table sepu.plan
     alter column search_limit set default 0,
     add constraint plan_limits_are_rows check (match_limit = 0 and search_limit = 0) not valid;
 
--- Which of the two counters of an account: count_request_v2 tells.
+-- One of the two counters of an account: see count_request_v2.
 alter table sepu.request_rate rename column lane to bucket;

@@ -1,5 +1,5 @@
--- One statement, so one snapshot: a charge writes its counter and its result together, and is seen whole or not at all.
--- Both sides are read once and joined as aggregates; a result without a counter, or the reverse, is a difference too.
+-- One statement, so one snapshot: a charge writes its counter and its result together, so both are seen or neither.
+-- Each side is read once, and aggregates are joined. A result without a counter is a difference too, and the reverse.
 select count(*) as counters,
        coalesce(sum(s.results), 0)::bigint as results,
        coalesce(

@@ -1,4 +1,4 @@
--- Counters that may have results older than the given days: those of their months that are not all pruned.
+-- The counters that may have results older than the given days: of those months, and not yet pruned whole.
 select count(*) from sepu.usage
  where pruned < committed
    and period <= to_char((now() - make_interval(hours => 24 * %(days)s)) at time zone 'UTC', 'YYYY-MM')

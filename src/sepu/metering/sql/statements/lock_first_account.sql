@@ -1,2 +1,2 @@
--- Held to the end of the transaction, so that of several servers started together one makes the demo account.
+-- Held until the transaction ends, so that only one of several servers started together makes the demo account.
 select pg_try_advisory_xact_lock(hashtextextended('sepu.first_account', 0))

@@ -1,4 +1,4 @@
--- For each worker that holds accounts an account id whose place is there, whether or not there is such an account.
+-- For each worker that holds accounts, an account id that would be placed there; there need be no such account.
 select distinct on (n.nodeid) format('%%s:%%s', n.nodename, n.nodeport) as node, 'probe' || i as account_id
   from generate_series(1, 2000) i
   join pg_dist_placement p on p.shardid = get_shard_id_for_distribution_column('sepu.account', 'probe' || i)

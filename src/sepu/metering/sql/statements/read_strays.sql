@@ -1,4 +1,4 @@
--- Tables of which nothing says on which nodes they belong.
+-- The tables that nothing assigns to nodes.
 select t.relname
   from pg_class t
  where t.relnamespace = 'sepu'::regnamespace and t.relkind in ('r', 'p', 'S')

@@ -1,4 +1,4 @@
--- Tables and functions that are not yet where they belong: everything, before the first distribution.
+-- The tables and functions that are not yet distributed as they should be: all, before the first time.
 select t.relname
   from pg_class t
   left join pg_dist_partition d on d.logicalrelid = t.oid
