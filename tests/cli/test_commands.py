@@ -55,13 +55,11 @@ def test_a_second_key_and_the_revocation_of_the_first(run: Run, database_url: st
     assert account["planId"] == "standard"
     second = printed(run("key", "issue", account["accountId"], "--expires-at", "2999-01-31T12:00:00+08:00", "--json"))
     assert second["expiresAt"].startswith("2999-01-31T")
-    past = printed(run("key", "issue", account["accountId"], "--expires-at", "2000-01-01T00:00:00Z", "--json"))
 
     for _ in range(2):  # revoking twice is revoking once
         assert fields(run("key", "revoke", account["keyId"])) == {"keyId": account["keyId"], "status": "revoked"}
     assert admitted(database_url, account["apiKey"]) == "unauthorized"
     assert admitted(database_url, second["apiKey"]) == "ok"
-    assert admitted(database_url, past["apiKey"]) == "unauthorized"
 
 
 def test_usage_for_a_person(run: Run) -> None:
@@ -95,6 +93,7 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
         ("plan", "set", "tiny", "--match-limit", "1", "--search-limit", "0", "--requests-per-minute", "0"),
         ("key", "issue", "a" * 16, "--expires-at", "2027-01-31T12:00:00"),
         ("key", "issue", "a" * 16, "--expires-at", "tomorrow"),
+        ("key", "issue", "a" * 16, "--expires-at", "2000-01-01T00:00:00Z"),
         ("serve", "--port", "0"),
         ("serve", "--workers", "0"),
         ("serve", "--worker", "sync"),

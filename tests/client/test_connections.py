@@ -443,6 +443,49 @@ class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
             yield part
 
 
+DRIPS = {
+    "headers": (b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+    "informational answers": (b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "chunk extensions": (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x"),
+    "a body": (b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b"x"),
+    "a body without a length": (b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+}
+
+
+@contextmanager
+def dripping(first: bytes, drop: bytes) -> Iterator[str]:
+    """A server that never stops answering."""
+    ended = threading.Event()
+
+    def drip(connection: socket.socket) -> None:
+        with connection, suppress(OSError):
+            connection.sendall(first)
+            while not ended.wait(0.05):
+                connection.sendall(drop)
+
+    def accept() -> None:
+        with suppress(OSError):
+            while True:
+                threading.Thread(target=drip, args=(listener.accept()[0],)).start()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        threading.Thread(target=accept).start()
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            ended.set()
+            listener.shutdown(socket.SHUT_RDWR)
+
+
+@pytest.mark.parametrize("what", DRIPS)
+def test_an_answer_that_never_ends_is_given_up_in_time(open_client: Open, what: str) -> None:
+    with dripping(*DRIPS[what]) as url, open_client(url, SECRET, timeout=0.3, deadline=1.0) as client:
+        started = time.monotonic()
+        with pytest.raises(NoAnswerError, match="too slowly"):
+            client.library()
+        assert time.monotonic() - started < 10  # it would not end at all
+
+
 def test_a_body_without_an_end_is_not_read_to_its_end(open_client: Open) -> None:
     stream = Endless()
     transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))

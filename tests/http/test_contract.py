@@ -439,6 +439,9 @@ CASES = [
         ONE.encode()[:-1] + b',"x":"\xff"}',
         ONE.encode()[:-1] + b',"x":"\xed\xa0\x80"}',
         ONE.replace("200", "1e400")[:-1] + ',"x":"\\ud800"}',
+        ONE[:-1] + ',"top":1e400,"x":"\\ud800","x":1,"top":1}',
+        ONE[:-1] + ',"top":01e400}',
+        ONE[:-1] + ',"top":1e400,"x":"1e400}',
         ONE.encode().replace(b"200", b"1e400")[:-1] + b',"x":"\xed\xa0\x80"}',
         "\ufeff" + ONE,
         "[" * 10_000,
@@ -492,6 +495,9 @@ CASES = [
                 f"?q={'a' * 7000}",
                 "?q=ab&q=cd",
                 "?q=%ff%fe",
+                "?q=hong%zz",
+                "?q=%",
+                "?q=hong%2",
                 f"?q={quote('红' * 65)}",
             )
         )

@@ -98,6 +98,7 @@ BAD, URI, HEAD = (400, "bad_request"), (414, "uri_too_long"), (431, "headers_too
         pytest.param(b"GET /v1/library HTTP/2.0\r\n\r\n", BAD, id="version"),
         pytest.param(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", BAD, id="http2"),
         pytest.param(b"get /v1/library HTTP/1.1\r\n\r\n", BAD, id="method-in-lower-case"),
+        pytest.param(b"GET /v1/library HTTP/1.1\r\n\r\n", BAD, id="no-host"),
         pytest.param(GET + b"X : y\r\n\r\n", BAD, id="space-before-colon"),
         pytest.param(GET + b"X: a\0b\r\n\r\n", BAD, id="nul"),
         pytest.param(GET + b"Host: other\r\n\r\n", BAD, id="two-hosts"),
@@ -157,7 +158,6 @@ def uvloop_only(server: Server, reason: str) -> None:
     [
         pytest.param(b"GET /" + b"a" * 40_000, HEAD, id="endless-uri"),
         pytest.param(GET + b"X: a\r\n folded\r\n\r\n", BAD, id="folded"),
-        pytest.param(b"GET /v1/library HTTP/1.1\r\n\r\n", BAD, id="no-host"),
         pytest.param(POST + b"Content-Length: 18446744073709551652\r\n\r\n" + ONE, BAD, id="length-modulo-2^64"),
         pytest.param(POST + b"Content-Length: 1000000000000000000\r\n\r\n" + ONE, BAD, id="length-of-19-digits"),
         pytest.param(POST + b"Content-Length: +36\r\n\r\n" + ONE, BAD, id="signed-length"),
@@ -230,8 +230,29 @@ def test_absolute_targets_name_the_same_resource(server: Server, issued: account
     head = (
         b"GET http://sepu.example:80%b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
     )
-    for target, status in ((b"/v1/usage", 200), (b"/v1/library?x=1", 200), (b"/v1/usag", 404), (b"", 404)):
+    for target, status in (
+        (b"/v1/usage", 200),
+        (b"/v1/library?x=1", 200),
+        (b"/v1/usag", 404),
+        (b"", 404),
+        (b"//v1/usage", 404),
+    ):
         assert parsed(everything(server, head % (target, issued.api_key.encode())))[0] == status
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        GET + b"Connection: close, keep-alive\r\n\r\n",
+        GET + b"Connection: keep-alive\r\nConnection: CLOSE\r\n\r\n",
+        GET.replace(b"1.1", b"1.0") + b"Connection: keep-alive\r\n\r\n",
+    ],
+)
+def test_an_answer_is_the_last_if_the_client_wants_it(server: Server, head: bytes) -> None:
+    needs_no_proxy(server)
+    answer = everything(server, head + GET + b"\r\n")
+    assert answer.count(b"HTTP/1.") == 1
+    assert parsed(answer)[1]["connection"] == "close"
 
 
 def test_an_upgrade_is_ignored(server: Server, issued: accounts.IssuedKey) -> None:

@@ -76,36 +76,6 @@ def test_an_accepted_key_is_never_held_back(throttle: UnknownKeyThrottle) -> Non
     assert throttle.refuses(known, peer)
 
 
-@pytest.mark.parametrize(
-    ("one", "same"),
-    [
-        (Peer("2001:db8:1:2::1"), Peer("2001:db8:1:2:ffff::9")),  # one subscriber's network
-        (Peer("203.0.113.7"), Peer("::ffff:203.0.113.7")),
-        (Peer("203.0.113.7"), behind("203.0.113.7", "198.51.100.1")),  # a stranger's word
-        (Peer("203.0.113.7"), behind("127.0.0.1", "198.51.100.1, 203.0.113.7")),
-        (Peer("203.0.113.7"), behind("", "198.51.100.1, 203.0.113.7")),  # a Unix socket
-        (Peer("203.0.113.7"), behind("10.1.2.3", "198.51.100.1, 203.0.113.7")),
-        (Peer("203.0.113.7"), behind("fd00::1", "198.51.100.1,203.0.113.7, 10.1.9.9, ::1")),
-    ],
-)
-def test_same_address(throttle: UnknownKeyThrottle, one: Peer, same: Peer) -> None:
-    exhaust(throttle, one)
-    assert throttle.refuses(unknown(), same)
-
-
-@pytest.mark.parametrize(
-    ("one", "other"),
-    [
-        (Peer("2001:db8:1:2::1"), Peer("2001:db8:1:3::1")),
-        (behind("127.0.0.1", "198.51.100.1"), behind("127.0.0.1", "198.51.100.2")),
-        (Peer("203.0.113.7"), behind("10.2.0.1", "203.0.113.7")),  # no proxy of ours
-    ],
-)
-def test_other_address(throttle: UnknownKeyThrottle, one: Peer, other: Peer) -> None:
-    exhaust(throttle, one)
-    assert not throttle.refuses(unknown(), other)
-
-
 @pytest.mark.parametrize("peer", [Peer("127.0.0.1"), Peer(""), Peer("10.1.2.3"), behind("::1", "unknown")])
 def test_whom_a_proxy_does_not_name_is_not_limited(throttle: UnknownKeyThrottle, peer: Peer) -> None:
     exhaust(throttle, peer)

@@ -163,11 +163,19 @@ def test_forms_of_a_public_key(public: dict[str, Any]) -> None:
         ({"n": number(2**3070 + 1, 384)}, "has 3071 bits"),
         ({"n": number(2**3072 + 1, 385)}, "has 3073 bits"),
         ({"n": number(2**4095 + 1, 512)}, "has 4096 bits"),
-        ({"n": number(2**3071, 384)}, "modulus is even"),
+        ({"n": number(2**3071, 384)}, "two large primes"),
+        ({"n": number(2**3072 - 1, 384)}, "two large primes"),
+        ({"n": number(3 * (2**3071 // 3 | 1), 384)}, "two large primes"),
+        ({"n": number(2**3072 - 47, 384)}, "two large primes"),  # a prime
     ],
 )
 def test_other_public_keys_are_refused(public: dict[str, Any], change: dict[str, object], reason: str) -> None:
     assert reason in refusal(receipts.public_key, text({**public, **change}))
+
+
+def test_the_square_of_a_prime_is_refused(pair: dict[str, Any], public: dict[str, Any]) -> None:
+    prime = int.from_bytes(base64.urlsafe_b64decode(pair["p"] + "=="))
+    assert "two large primes" in refusal(receipts.public_key, text({**public, "n": number(prime**2, 384)}))
 
 
 @pytest.mark.parametrize("member", ["d", "p", "q", "dp", "dq", "qi", "oth", "k"])

@@ -126,6 +126,22 @@ def test_the_answer_holds_records_distances_and_the_input_as_sent() -> None:
     assert b'"input":{"r":255,"g":255.0,"b":255}' in answer
 
 
+@pytest.mark.parametrize("number", ["1e400", "-1e400", "1.8e308", "1.7976931348623159e308", "9" * 400, "9" * 5000])
+def test_a_huge_number_changes_nothing_else(number: str) -> None:
+    def parse(text: str, number: str = number) -> MatchInput:
+        return parse_match(text.replace("NUMBER", number).encode())
+
+    overwritten = '{"top":NUMBER,"colors":[{"r":1,"g":2.5,"b":3}],"top":1}'
+    assert repr(parse(overwritten)) == repr(parse(overwritten, "9"))
+    for text, code in {
+        '{"colors":[{"r":1,"g":2,"b":3}],"top":NUMBER}': "invalid_top",
+        '{"x":"\\ud800","x":1,"top":NUMBER}': "invalid_json",
+        '{"1e400 \\" 1e400":NUMBER}': "unknown_parameter",
+    }.items():
+        with pytest.raises(InputError, match=code):
+            parse(text)
+
+
 @pytest.mark.parametrize("depth", [500, 5_000, 16_000])
 def test_deep_nesting_is_malformed_not_fatal(depth: int) -> None:
     with pytest.raises(InputError, match="invalid_json|invalid_body"):

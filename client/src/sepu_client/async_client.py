@@ -107,7 +107,7 @@ class AsyncClient:
                     if len(body) > core.LONGEST:
                         break
         except TimeoutError:
-            return core.Lost("the answer came too slowly")
+            return core.TOO_SLOW
         except httpx.RequestError as error:
             return core.Lost.by(error)
         except Closed:

@@ -1,10 +1,12 @@
 """The client for plain code and threads."""
 
+import socket
 import time
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from threading import Event, Timer
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -13,6 +15,38 @@ from sepu_client.connections import Closed, Connections
 from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
 
 T = TypeVar("T")
+
+
+class _Connection(httpx.Client):
+    """An httpx client for one request at a time, which can be ended from outside.
+
+    httpx limits each read, so a server that sends a byte at a time would hold it for ever.
+    """
+
+    _socket: socket.socket | None = None
+
+    def trace(self, event: str, info: dict[str, Any]) -> None:
+        """Takes the socket of a new connection; httpx calls it by an extension of the request."""
+        if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
+            self._socket = info["return_value"].get_extra_info("socket")
+
+    @contextmanager
+    def ended_after(self, seconds: float, over: Event) -> Iterator[None]:
+        """Ends what is under way when its time is over, and says so."""
+
+        def end() -> None:
+            over.set()
+            if self._socket is not None:
+                with suppress(OSError):  # closed already
+                    self._socket.shutdown(socket.SHUT_RDWR)
+
+        timer = Timer(seconds, end)
+        timer.daemon = True
+        timer.start()
+        try:
+            yield
+        finally:
+            timer.cancel()
 
 
 class Client:
@@ -35,7 +69,7 @@ class Client:
         self._timeout = core.checked_seconds("timeout", timeout)
         self._deadline = core.checked_seconds("deadline", deadline)
         options = core.options(base_url, bearer) | {"event_hooks": {"response": [core.forget_location]}}
-        self._connections = Connections(lambda: httpx.Client(transport=transport and transport(), **options))
+        self._connections = Connections(lambda: _Connection(transport=transport and transport(), **options))
 
     def match(
         self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
@@ -88,26 +122,28 @@ class Client:
                 return result
 
     def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
-        until = time.monotonic() + seconds
+        over = Event()
         try:
-            with self._connection() as connection, connection.stream(**call.request, timeout=seconds) as response:
+            with (
+                self._connection() as connection,
+                connection.ended_after(seconds, over),
+                connection.stream(**call.request, timeout=seconds, extensions={"trace": connection.trace}) as response,
+            ):
                 body = b""
                 for part in response.iter_bytes():
                     body += part
-                    if time.monotonic() > until:  # each part may take its time
-                        return core.Lost("the answer came too slowly")
                     if len(body) > core.LONGEST:
                         break
         except httpx.RequestError as error:
-            return core.Lost.by(error)
+            return core.TOO_SLOW if over.is_set() else core.Lost.by(error)
         except Closed:
             return core.CLOSED
         except BaseException as ended:  # Ctrl-C, above all
             raise core.bare(ended) from None
-        return core.Answer(response.status_code, response.headers, body)
+        return core.TOO_SLOW if over.is_set() else core.Answer(response.status_code, response.headers, body)
 
     @contextmanager
-    def _connection(self) -> Iterator[httpx.Client]:
+    def _connection(self) -> Iterator[_Connection]:
         connection = self._connections.take()
         try:
             yield connection

@@ -93,6 +93,7 @@ class Lost:
         return cls(name)
 
 
+TOO_SLOW = Lost("the answer came too slowly")
 CLOSED = Lost("the client is closed", final=True)
 
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)

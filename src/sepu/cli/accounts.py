@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable, Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -39,6 +39,8 @@ class Rfc3339(click.ParamType[datetime]):
             self.fail(f"{value!r} is not like 2027-01-31T12:00:00Z", param, ctx)
         if instant.year > _LAST_YEAR:
             self.fail(f"{value!r} is too far off; what does not expire needs no instant", param, ctx)
+        if instant <= datetime.now(UTC):
+            self.fail(f"{value!r} is in the past: the key would never work", param, ctx)
         return instant
 
 

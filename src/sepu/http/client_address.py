@@ -4,6 +4,9 @@ from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
 from typing import Protocol
 
+# More proxies than anybody has.
+_MAX_HOPS = 16
+
 Network = IPv4Network | IPv6Network
 
 
@@ -21,21 +24,28 @@ class Peer(Protocol):
 def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None:
     """Gives the last address on the way that is no proxy of ours; None if a proxy does not say whom it serves.
 
-    Of IPv6 it is the /64 network: a subscriber has at least that.
+    What is left of it in X-Forwarded-For, anybody may have written. Of IPv6 it is the /64 network: a subscriber has at
+    least that.
     """
-    forwarded = peer.header("X-Forwarded-For") or ""
-    for hop in (peer.remote_addr, *reversed(forwarded.split(","))):
+    hops = (peer.header("X-Forwarded-For") or "").rsplit(",", _MAX_HOPS)
+    for hop in (peer.remote_addr or "127.0.0.1", *reversed(hops[-_MAX_HOPS:])):
         address = _parsed(hop)
-        if address is None or address.is_loopback or any(address in network for network in trusted_proxies):
-            continue
-        return str(IPv6Network((address, 64), strict=False) if address.version == 6 else address)
+        if address is None:
+            return None
+        if not (address.is_loopback or any(address in network for network in trusted_proxies)):
+            return str(IPv6Network((address, 64), strict=False) if address.version == 6 else address)
     return None
 
 
-def _parsed(address: str) -> IPv4Address | IPv6Address | None:
-    """Reads an address; None stands for a Unix socket, or for what is no address."""
+def _parsed(hop: str) -> IPv4Address | IPv6Address | None:
+    """Reads an address, perhaps with a port; None stands for what is no address."""
+    text = hop.strip(" \t")
+    if text.startswith("["):
+        text = text[1:].partition("]")[0]
+    elif text.count(":") == 1:
+        text = text.partition(":")[0]
     try:
-        parsed = ip_address(address.strip())
+        parsed = ip_address(text)
     except ValueError:
         return None
     return getattr(parsed, "ipv4_mapped", None) or parsed

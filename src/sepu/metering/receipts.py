@@ -5,6 +5,7 @@ Public keys and receipts come from others: whatever is in them, they are refused
 repeats nothing of them.
 """
 
+import math
 import re
 from base64 import urlsafe_b64decode, urlsafe_b64encode
 from datetime import datetime
@@ -22,6 +23,8 @@ MOST_BYTES = 16384
 
 _BITS = 3072
 _EXPONENT = 65537
+# The product of the primes below 752, as NIST SP 800-89, 5.3.3, has it.
+_SMALL_PRIMES = math.prod(n for n in range(2, 752) if all(n % divisor for divisor in range(2, n)))
 _ALGORITHM = "RSA-OAEP-256"
 _ENCRYPTION = "A256GCM"
 _BASE64 = re.compile(r"[A-Za-z0-9_-]+", re.ASCII)
@@ -141,8 +144,9 @@ def _public_numbers(members: dict[str, object]) -> dict[str, str | list[str]]:
     modulus, exponent = _integer(members, "n"), _integer(members, "e")
     if modulus.bit_length() != _BITS:
         raise ReceiptError(f"this RSA key has {modulus.bit_length()} bits; it must have {_BITS}")
-    if modulus % 2 == 0:
-        raise ReceiptError("this RSA key is damaged: its modulus is even")
+    # For two large primes p and q the second is 1; a prime, or a power of one, divides both terms.
+    if math.gcd(modulus, _SMALL_PRIMES) != 1 or math.gcd(pow(2, modulus, modulus) - 2, modulus) != 1:
+        raise ReceiptError("this RSA key is damaged: its modulus is no product of two large primes")
     if exponent != _EXPONENT:
         raise ReceiptError(f'this RSA key has an unusual exponent; "e" must be {_EXPONENT} (AQAB)')
     return {"kty": "RSA", "n": _base64(modulus), "e": _base64(exponent)}

@@ -20,6 +20,7 @@ _WHITE_SPACE = (
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
 )
 _PARAMETERS = frozenset({"q", "limit"})
+_BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")  # RFC 3986, 2.1
 _LIMIT = re.compile(r"[1-9]|10", re.ASCII)
 
 
@@ -47,6 +48,8 @@ def parse_search(query: str) -> SearchInput:
     Raises:
         InputError: `unknown_parameter`, `invalid_q` or `invalid_limit`.
     """
+    if _BROKEN_ESCAPE.search(query):
+        raise InputError("invalid_q")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
     except ValueError:  # bytes that are not UTF-8 can be no name

@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
-from gunicorn.http.errors import LimitRequestHeaders
+from gunicorn.http.errors import InvalidHeader, LimitRequestHeaders
 from gunicorn.http.message import Request
 from gunicorn.workers.base import Worker as GunicornWorker
 
@@ -108,7 +108,7 @@ class Server(BaseApplication):
             "limit_request_field_size": limits.LINE_BYTES,
             "limit_request_fields": limits.HEADERS,
             "forwarded_allow_ips": "",  # nobody sets SCRIPT_NAME or the scheme by a header
-            "pre_request": _bound_head,
+            "pre_request": _check_head,
             "timeout": limits.HEARTBEAT_SECONDS,
             "graceful_timeout": limits.GRACEFUL_SECONDS,
             "umask": 0o117,  # of the Unix socket: for our user and group, where the proxy belongs
@@ -158,10 +158,16 @@ class Server(BaseApplication):
         self._blocks.give_back(self._block_of.pop(worker.age))
 
 
-def _bound_head(_worker: object, request: Request) -> None:
-    """Refuses what gunicorn's limits on lines and their number let through."""
+def _check_head(_worker: object, request: Request) -> None:
+    """Refuses what gunicorn lets through; lets the client have the connection closed (RFC 9112, 3.2 and 9.6)."""
     if sum(len(name) + len(value) for name, value in request.headers) > limits.HEAD_BYTES:
         raise LimitRequestHeaders("the head is too large")
+    is_old = request.version is None or request.version < (1, 1)
+    if not is_old and "HOST" not in dict(request.headers):
+        raise InvalidHeader("HOST")
+    options = ",".join(value for name, value in request.headers if name == "CONNECTION")
+    if is_old or "close" in {option.strip(" \t").lower() for option in options.split(",")}:
+        request.force_close()
 
 
 class _Arbiter(Arbiter):
