@@ -29,7 +29,7 @@ from typing import Any
 
 import httptools
 import uvloop
-from bench.hot_paths import InProcess, loop_for_its_clock
+from bench.hot_paths import InProcess, loop_for_its_clock, pending
 from bench.load import machine
 from bench.load.client import Client
 from bench.load.figures import percentile
@@ -43,7 +43,7 @@ from tests.awaited_batcher import AwaitedBatcher
 from tests.serving import serving
 
 from sepu.cli.database import connect
-from sepu.http.endpoints import Pending
+from sepu.http.replies import Reply
 from sepu.http.responder import CallbackResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
@@ -80,7 +80,7 @@ class Answering:
         return False
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
-        done(command.read([self._row]))
+        done(True if command.look_up_for is not None else command.read([self._row]))
 
     def probe(self, done: Callable[[bool], None]) -> None:
         done(True)
@@ -152,15 +152,16 @@ def in_process(seed: str) -> dict[str, Callable[[], float]]:
     }
     request = parse_match(BODY)
     matcher = service.match._matcher
-    verdict = service.match.judge(Head(headers), BODY)
-    assert isinstance(verdict, Pending)
+    verdict = pending(service.match, Head(headers), BODY)
     answering = Answering(matcher.answer(request))
     charged = verdict.command.read([answering._row])
     raw = asks(SCENARIO, seed, "profile")().request
     server = InProcess(CallbackResponder(answering), loop_for_its_clock())
 
     def conclude() -> None:
-        verdict.conclude(charged).render("")
+        reply = verdict.conclude(charged)
+        assert isinstance(reply, Reply)
+        reply.render("")
 
     class Nothing:
         def on_header(self, name: bytes, value: bytes) -> None: ...
@@ -218,9 +219,7 @@ def ledger(url: str, seed: str) -> float:
             "CONTENT-TYPE": "application/json",
             "CONTENT-LENGTH": str(len(BODY)),
         }
-        verdict = service.match.judge(Head(headers), BODY)
-        assert isinstance(verdict, Pending)
-        return verdict.command
+        return pending(service.match, Head(headers), BODY).command
 
     async def measure() -> float:
         gateway = AwaitedBatcher(url)

@@ -58,6 +58,12 @@ BATCH_LOCK_SECONDS = 0.2
 RECONNECT_SECONDS = 0.3
 # How old the answer of a probe may be: a flood of probes costs the database one a second.
 PROBE_SECONDS = 1.0
+# Look-ups of keys that a worker has not seen yet. All its connections may wait for one, and are answered in time.
+LOOK_UPS_PER_SECOND = 1000
+# What shares one call of the database.
+LOOK_UP_CALLS = 100
+# Of several threads so many may look keys up at once.
+LOOK_UP_THREADS = 2
 # For how long an account's calls go alone after one of them was refused for a lock.
 ISOLATED_SECONDS = 1.0
 # A batch under way for longer lets others go beside it. A usual one takes some milliseconds: two at a time would be

@@ -14,10 +14,10 @@ import pytest
 from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
-from sepu.metering import accounts
+from sepu.metering import accounts, keys
 from sepu.metering import session as session_module
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
-from sepu.metering.commands import Command, Metered, admit, read_usage
+from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential
 from sepu.metering.observer import LedgerObserver
@@ -36,6 +36,7 @@ Play = Callable[[AwaitedBatcher], Awaitable[T]]
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many commands each call to the database carried, as they go."""
+    monkeypatch.setattr(limits, "RELIEF_SECONDS", 60.0)  # or on a slow machine two calls would go where one does
     sent: list[int] = []
     send = Session.send
 
@@ -430,3 +431,31 @@ def test_an_unknown_key_of_somebody_else(database_url: str, issued: accounts.Iss
         return await together(company, [admit(known), admit(known), admit(forged), admit(customer.credential)])
 
     assert play(database_url, scene) == ["ok", "ok", "unauthorized", "ok"]
+
+
+def test_so_many_keys_are_looked_up_a_second_by_turns_of_addresses(
+    database_url: str, make_customer: "MakeCustomer"
+) -> None:
+    valid, crowd = make_customer().credential, 6 * limits.LOOK_UP_CALLS
+
+    async def scene() -> None:
+        batcher = AwaitedBatcher(database_url)
+        assert await batcher.run(find_key(valid, "there"))  # is connected
+        loop = asyncio.get_running_loop()
+        started, answered = loop.time(), []
+
+        async def look_up(credential: Credential, address: str | None) -> bool:
+            is_valid = await batcher.run(find_key(credential, address))
+            answered.append(is_valid)
+            return is_valid
+
+        unknown = [Credential(keys.new_account_id(), bytes(32)) for _ in range(crowd)]
+        running = [asyncio.create_task(look_up(each, "there")) for each in unknown]
+        await asyncio.sleep(0)
+        assert await look_up(valid, "elsewhere")
+        assert answered.index(True) <= 2 * limits.LOOK_UP_CALLS  # those before it, and those that were under way
+        assert await asyncio.gather(*running) == [False] * crowd
+        assert loop.time() - started > (crowd - limits.LOOK_UP_CALLS) / limits.LOOK_UPS_PER_SECOND
+        await batcher.close()
+
+    asyncio.run(scene())

@@ -23,6 +23,8 @@ SUPERSEDED = {"read_usage", "read_usage_each"}
 SERVES = {
     "admit",
     "admit_each",
+    "find_key",
+    "find_key_each",
     "read_usage_v2",
     "read_usage_each_v2",
     "meter_request",

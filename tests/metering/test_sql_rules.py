@@ -90,7 +90,7 @@ def test_forbidden_forms(path: Path) -> None:
 def test_only_calls_of_several_rethrow() -> None:
     assert {name for name, text in functions().items() if RETHROWN in text} == {
         name for name in functions() if "_each" in name and name not in functions_of("superseded.sql")
-    }
+    } - {"find_key_each"}  # it waits for nothing, so no call of it is to blame
 
 
 def test_there_is_one_current_version_and_superseded_ones_are_older() -> None:

@@ -17,7 +17,7 @@ from tests.serving import Response, Server, free_port, serving
 from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
-from sepu.metering.keys import new_key
+from sepu.metering.keys import new_account_id, new_key
 
 CLIENTS = 300
 BODY = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -131,6 +131,15 @@ def test_the_ledger_is_seldom_asked_of_a_limited_key(
     unknown = replace(once, api_key=new_key(once.account_id))
     assert charge(server, unknown, 1).error == "unauthorized"
     assert charge(server, rich, 1).status == 200
+
+
+def test_unknown_keys_keep_no_valid_key_waiting(server: Server, connection: psycopg.Connection) -> None:
+    unseen = accounts.create_account(connection, "rich")
+    with ExitStack() as stack:
+        requests = [USAGE % new_key(new_account_id()).encode() for _ in range(CLIENTS)]
+        waiting = Clients(server, requests, stack)
+        assert charge(server, unseen, 1).status == 200
+        assert waiting.answers(20) == {"unauthorized": CLIENTS}
 
 
 def test_a_call_that_takes_long_keeps_no_other_account_waiting(

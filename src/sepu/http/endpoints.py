@@ -7,16 +7,16 @@ missing right and the abuse limit come first.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from sepu import limits
-from sepu.http.client_address import Peer
+from sepu.http.client_address import Network, Peer, client_address
+from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import JSON, Reply, error, usage_headers
-from sepu.http.throttle import UnknownKeyThrottle
-from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
+from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, find_key, meter_request, read_usage
 from sepu.metering.keys import Credential, credential
 from sepu.metering.meters import METERS
 from sepu.operations.errors import InputError
@@ -38,10 +38,10 @@ class Head(Peer, Protocol):
 
 
 class Pending(msgspec.Struct, Generic[T], frozen=True):
-    """What to ask the ledger, the reply to its answer, and the reply if it has none."""
+    """What to ask the ledger, what its answer leads to, and the reply if it has none."""
 
     command: Command[T]
-    conclude: Callable[[T], Reply]
+    conclude: Callable[[T], "Reply | Pending[Any]"]
     unavailable: Reply
 
 
@@ -58,6 +58,13 @@ _LEDGER_DOWN = error("internal_error")
 _COMMIT_FAILED = error("usage_commit_failed")
 
 
+class Callers(msgspec.Struct, frozen=True):
+    """Who may call, as far as a worker knows."""
+
+    known_keys: KnownKeys
+    trusted_proxies: Sequence[Network]
+
+
 def _credential(head: Head) -> Credential | None:
     form = _BEARER.fullmatch(head.header("Authorization") or "")
     return form and credential(form[1])
@@ -72,13 +79,17 @@ def _idempotency_key(head: Head) -> str:
     return key
 
 
-def _admitted(holder: Credential, reply: Reply, unavailable: Reply) -> Pending[str]:
-    """The reply, once the ledger has admitted the request."""
-    return Pending(admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome), unavailable)
+# A command, and what makes the reply to its answer.
+Question = tuple[Command[T], Callable[[T], Reply]]
 
 
-def _metered(holder: Credential, key: str, charge: Charge) -> Pending[Metered]:
-    """The charge's body, once it is charged or was before."""
+def _admitted(holder: Credential, reply: Reply) -> Question[str]:
+    """Gives the reply, once the ledger has admitted the request."""
+    return admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome)
+
+
+def _metered(holder: Credential, key: str, charge: Charge) -> Question[Metered]:
+    """Gives the charge's body, once it is charged or was before."""
 
     def conclude(metered: Metered) -> Reply:
         usage = () if metered.usage is None else usage_headers(metered.usage)
@@ -90,14 +101,17 @@ def _metered(holder: Credential, key: str, charge: Charge) -> Pending[Metered]:
             )
         return Reply(200, usage, metered.body, meter=charge.meter, units=charge.units)
 
-    return Pending(meter_request(holder, key, charge), conclude, _COMMIT_FAILED)
+    return meter_request(holder, key, charge), conclude
 
 
 class Endpoint(ABC):
-    """An endpoint, after the API key's form and the limit on unknown keys, which come first everywhere."""
+    """An endpoint, after the API key, which comes first everywhere."""
 
-    def __init__(self, throttle: UnknownKeyThrottle) -> None:
-        self._throttle = throttle
+    unavailable = _LEDGER_DOWN
+
+    def __init__(self, callers: Callers) -> None:
+        self._known_keys = callers.known_keys
+        self._trusted_proxies = callers.trusted_proxies
 
     def judge(
         self, head: Head, body: bytes = b"", is_limited: Callable[[Credential], bool] = lambda _: False
@@ -109,41 +123,50 @@ class Endpoint(ABC):
         holder = _credential(head)
         if holder is None:
             return _UNAUTHORIZED
-        if is_limited(holder) or self._throttle.refuses(holder, head):
+        if is_limited(holder):
             return msgspec.structs.replace(_RATE_LIMITED, account=holder.account_id)
-        pending = self.decide(holder, head, body)
+        if holder in self._known_keys:
+            return self._ask(holder, head, body)
+        return Pending(
+            find_key(holder, client_address(head, self._trusted_proxies)),
+            lambda is_valid: self._ask(holder, head, body) if is_valid else _UNAUTHORIZED,
+            self.unavailable,
+        )
+
+    def _ask(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
+        command, reply_to = self.decide(holder, head, body)
 
         def conclude(answer: object) -> Reply:
-            reply = pending.conclude(answer)
+            reply = reply_to(answer)
             if reply.status == _UNAUTHORIZED.status:
-                self._throttle.key_refused(holder, head)
+                self._known_keys.discard(holder)
             else:
-                self._throttle.key_accepted(holder)
+                self._known_keys.add(holder)
             return reply
 
-        return Pending(pending.command, conclude, pending.unavailable)
+        return Pending(command, conclude, self.unavailable)
 
     @abstractmethod
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
-        """What to ask the ledger for a request with a well-formed key."""
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
+        """Tells what to ask the ledger for a request with a valid key."""
 
 
 class LibraryEndpoint(Endpoint):
     """GET /v1/library."""
 
-    def __init__(self, throttle: UnknownKeyThrottle, metadata: bytes) -> None:
-        super().__init__(throttle)
+    def __init__(self, callers: Callers, metadata: bytes) -> None:
+        super().__init__(callers)
         self._reply = Reply(200, body=metadata)
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[str]:  # noqa: ARG002
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[str]:  # noqa: ARG002
         """Admits, then answers the same to everyone."""
-        return _admitted(holder, self._reply, _LEDGER_DOWN)
+        return _admitted(holder, self._reply)
 
 
 class UsageEndpoint(Endpoint):
     """GET /v1/usage."""
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[UsageReport]:  # noqa: ARG002
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
         """Admits and reads the usage of each meter."""
 
         def conclude(report: UsageReport) -> Reply:
@@ -159,23 +182,25 @@ class UsageEndpoint(Endpoint):
             }
             return Reply(200, body=msgspec.json.encode(body))
 
-        return Pending(read_usage(holder), conclude, _LEDGER_DOWN)
+        return read_usage(holder), conclude
 
 
 class MatchEndpoint(Endpoint):
     """POST /v1/match."""
 
-    def __init__(self, throttle: UnknownKeyThrottle, matcher: Matcher) -> None:
-        super().__init__(throttle)
+    unavailable = _COMMIT_FAILED
+
+    def __init__(self, callers: Callers, matcher: Matcher) -> None:
+        super().__init__(callers)
         self._matcher = matcher
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
         """Computes the response, then charges for it."""
         try:
             key = _idempotency_key(head)
             request = _match_input(head, body)
         except InputError as refusal:
-            return _admitted(holder, error(refusal.code), _COMMIT_FAILED)
+            return _admitted(holder, error(refusal.code))
         charge = Charge(_MATCH.name, request.units, request.fingerprint(), self._matcher.answer(request))
         return _metered(holder, key, charge)
 
@@ -203,16 +228,18 @@ def _declared_length(head: Head) -> int:
 class SearchEndpoint(Endpoint):
     """GET /v1/search."""
 
-    def __init__(self, throttle: UnknownKeyThrottle, searcher: Searcher) -> None:
-        super().__init__(throttle)
+    unavailable = _COMMIT_FAILED
+
+    def __init__(self, callers: Callers, searcher: Searcher) -> None:
+        super().__init__(callers)
         self._searcher = searcher
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:  # noqa: ARG002
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:  # noqa: ARG002
         """Computes the response, then charges for it."""
         try:
             key = _idempotency_key(head)
             request = parse_search(head.query_string)
         except InputError as refusal:
-            return _admitted(holder, error(refusal.code), _COMMIT_FAILED)
+            return _admitted(holder, error(refusal.code))
         charge = Charge(_SEARCH.name, 1, request.fingerprint(), self._searcher.answer(request))
         return _metered(holder, key, charge)

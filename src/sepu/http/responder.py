@@ -9,6 +9,7 @@ from typing import Any, Generic, Protocol, TypeVar
 
 import falcon
 
+from sepu.http.endpoints import Pending
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import JSON, Reply, error
 from sepu.http.routes import ALLOW
@@ -116,16 +117,13 @@ class WaitingResponder(Responder[WaitingLedger]):
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
         """Answers by a verdict."""
         account = None
-        if verdict is READINESS:
-            reply = HEALTHY if self._ledger.ready() else NOT_READY
-        elif isinstance(verdict, Reply):
-            reply, account = verdict, verdict.account
-        else:
-            account = verdict.command.account
+        while isinstance(verdict, Pending):
+            pending, account = verdict, verdict.command.account
             try:
-                reply = verdict.conclude(self._ledger.run(verdict.command))
+                verdict = pending.conclude(self._ledger.run(pending.command))
             except LedgerUnavailable:
-                reply = verdict.unavailable
+                verdict = pending.unavailable
+        reply = (HEALTHY if self._ledger.ready() else NOT_READY) if verdict is READINESS else verdict
         self._send(reply, self._request_ids(), req, resp, account)
 
     def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
@@ -146,7 +144,7 @@ class CallbackResponder(Responder[CallingLedger]):
         """Tells whether it is known that the ledger would answer `rate_limited`."""
         return self._ledger.is_limited(holder)
 
-    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
+    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
         """Answers by a verdict, now or later."""
         if verdict is READINESS:
             self._ledger.probe(
@@ -161,6 +159,9 @@ class CallbackResponder(Responder[CallingLedger]):
                 if not isinstance(answer, Exception):
                     try:
                         reply = conclude(answer)
+                        if isinstance(reply, Pending):
+                            self.respond(reply, req, resp)
+                            return
                     except Exception as raised:
                         self.respond_to_error(raised, req, None)
                         return

@@ -8,9 +8,9 @@ from typing import Final, Literal, Self
 import msgspec
 
 from sepu.http.client_address import Network
-from sepu.http.endpoints import Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
+from sepu.http.endpoints import Callers, Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
+from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import Reply, error
-from sepu.http.throttle import UnknownKeyThrottle
 from sepu.library.records import Mode
 from sepu.library.release import Release
 from sepu.operations.color import color
@@ -56,14 +56,14 @@ class Service:
     @classmethod
     def of(cls, release: Release, trusted_proxies: Iterable[Network] = ()) -> Self:
         """Encodes what never changes once, here."""
-        throttle = UnknownKeyThrottle(trusted_proxies)
+        callers = Callers(KnownKeys(), tuple(trusted_proxies))
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]
         return cls(
             library=LibraryEndpoint(
-                throttle, msgspec.json.encode(msgspec.convert(manifest, Library, from_attributes=True))
+                callers, msgspec.json.encode(msgspec.convert(manifest, Library, from_attributes=True))
             ),
-            usage=UsageEndpoint(throttle),
-            match=MatchEndpoint(throttle, Matcher(release.palette(), colors, manifest.version)),
-            search=SearchEndpoint(throttle, Searcher(release.names(), colors, manifest.version)),
+            usage=UsageEndpoint(callers),
+            match=MatchEndpoint(callers, Matcher(release.palette(), colors, manifest.version)),
+            search=SearchEndpoint(callers, Searcher(release.names(), colors, manifest.version)),
         )

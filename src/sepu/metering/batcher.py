@@ -62,6 +62,9 @@ class Batcher:
         self._busy: set[str] = set()  # accounts in batches under way
         self._busy_single: set[str] = set()  # accounts with a single call under way: each has one at a time
         self._probes = FairQueue()
+        self._look_ups = FairQueue()  # of unknown keys, with a turn for each address
+        self._next_look_up = float("-inf")
+        self._look_up_timer: TimerHandle | None = None
         self._isolated: dict[str, float] = {}  # accounts whose calls are sent one by one, and until when
         self._limited: dict[tuple[str, bytes], float] = {}  # keys over the abuse limit, and until when that is known
         self._asked: Counter[tuple[str, bytes]] = Counter()  # how often they asked since
@@ -78,7 +81,7 @@ class Batcher:
 
         self._batches = dispatcher(self._take, self._waits, keeps=True, end=self._ended)
         self._relief = dispatcher(self._take_relief, self._waits_relief, keeps=True, end=self._ended_relief)
-        self._prober = dispatcher(lambda: self._probes.take_single(), lambda: bool(self._probes), keeps=True)
+        self._prober = dispatcher(self._take_probe, lambda: bool(self._probes or self._look_ups), keeps=True)
         self._single_dispatchers = [
             dispatcher(self._take_single, self._waits_single, keeps=not join, end=self._ended_single)
             for _ in range(SINGLE_SESSIONS if join else SINGLE_SESSIONS + BATCH_SESSIONS)
@@ -88,7 +91,10 @@ class Batcher:
         """Sends a command as soon as may be; `done` gets its answer, or an exception."""
         self._observer.command_began()
         call = PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS)
-        if not self._join or call.account in self._isolated:
+        if command.look_up_for is not None:
+            self._look_ups.add(call)
+            self._prober.go()
+        elif not self._join or call.account in self._isolated:
             self._single.add(call)
             self._go_single()
         else:
@@ -126,11 +132,28 @@ class Batcher:
 
     async def close(self) -> None:
         """Ends the sessions. No call may wait any more."""
-        for timer in (self._sweep_timer, self._relief_timer):
+        for timer in (self._sweep_timer, self._relief_timer, self._look_up_timer):
             if timer is not None:
                 timer.cancel()
         for dispatcher in (self._batches, self._relief, self._prober, *self._single_dispatchers):
             await dispatcher.close()
+
+    def _take_probe(self) -> list[PendingCall]:
+        """Takes a probe, or look-ups: together so many a second, and no more."""
+        if self._probes or not self._look_ups:
+            return self._probes.take_single()
+        wait = self._next_look_up - self._loop.time()
+        if wait > 0:
+            if self._look_up_timer is None:
+                self._look_up_timer = self._loop.call_later(wait, self._look_up)
+            return []
+        calls = self._look_ups.take(limits.LOOK_UP_CALLS if self._join else 1)
+        self._next_look_up = self._loop.time() + len(calls) / limits.LOOK_UPS_PER_SECOND
+        return calls
+
+    def _look_up(self) -> None:
+        self._look_up_timer = None
+        self._prober.go()
 
     def _probe_ended(self, answer: object) -> None:
         self._probed = self._loop.time()
@@ -197,7 +220,11 @@ class Batcher:
             else:
                 for position, rows in groupby(outcome, itemgetter(0)):
                     self._answer(calls[position - 1], [row[1:] for row in rows])
-        elif len(calls) > 1 and (getattr(outcome, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
+        elif (
+            len(calls) > 1
+            and calls[0].command.look_up_for is None
+            and (getattr(outcome, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME)
+        ):
             self._repeat(calls, outcome)
         else:
             if isinstance(outcome, psycopg.errors.LockNotAvailable):
@@ -250,7 +277,7 @@ class Batcher:
             call.done(LedgerUnavailable())
 
     def _sweep_later(self) -> None:
-        waiting = self._queue or self._single or self._probes
+        waiting = self._queue or self._single or self._probes or self._look_ups
         if self._sweep_timer is None and (waiting or self._isolated or self._limited):
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
@@ -258,7 +285,7 @@ class Batcher:
         """Fails the calls that have waited too long, and forgets what is no longer known."""
         self._sweep_timer = None
         now = self._loop.time()
-        for queue in (self._queue, self._single, self._probes):
+        for queue in (self._queue, self._single, self._probes, self._look_ups):
             for call in queue.take_overdue(now):
                 self._fail(call)
         for key in _forget(self._limited, now):

@@ -17,7 +17,7 @@ class PendingCall:
 
     def __init__(self, command: Command[Any], done: Done, latest: float) -> None:
         self.command = command
-        self.account = command.account
+        self.account = command.account if command.look_up_for is None else command.look_up_for  # whose turn it takes
         self.done = done
         self.latest = latest
 
@@ -49,7 +49,7 @@ class FairQueue:
             self._waiting.setdefault(call.account, deque()).appendleft(call)
             self._waiting.move_to_end(call.account, last=False)
 
-    def take(self, most: int, busy: Set[str]) -> list[PendingCall]:
+    def take(self, most: int, busy: Set[str] = frozenset()) -> list[PendingCall]:
         """Takes the next call, and up to `most` in all that can share one with it: of one statement, in turns.
 
         Accounts that are busy are passed over.

@@ -56,6 +56,8 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
     joined_statement: LiteralString | None = None
     when_limited: T | None = None
     on_duplicate: T | None = None
+    look_up_for: str | None = None
+    """Of a look-up of an unknown key: the client's address, which has a turn among others."""
 
     @property
     def account(self) -> str:
@@ -77,6 +79,8 @@ _IN_PROGRESS = Metered("request_in_progress")
 
 _ADMIT = scripts.statement("admit")
 _ADMIT_EACH = scripts.statement("admit_each")
+_FIND_KEY = scripts.statement("find_key")
+_FIND_KEY_EACH = scripts.statement("find_key_each")
 _READ_USAGE = scripts.statement("read_usage")
 _READ_USAGE_EACH = scripts.statement("read_usage_each")
 _METER_REQUEST = scripts.statement("meter_request")
@@ -87,6 +91,12 @@ def admit(credential: Credential) -> Command[str]:
     """Admits a request that charges nothing: `ok`, or the contract's code of the refusal."""
     parameters = (credential.account_id, credential.key_hash)
     return Command(_ADMIT, parameters, _read_outcome, _ADMIT_EACH, RATE_LIMITED)
+
+
+def find_key(credential: Credential, address: str | None) -> Command[bool]:
+    """Looks a key up for a client: whether it is valid. Counts and charges nothing."""
+    parameters = (credential.account_id, credential.key_hash)
+    return Command(_FIND_KEY, parameters, _read_is_valid, _FIND_KEY_EACH, look_up_for=address or "")
 
 
 def read_usage(credential: Credential) -> Command[UsageReport]:
@@ -120,6 +130,12 @@ def _read_outcome(rows: Sequence[Row]) -> str:
     outcome: str
     ((outcome,),) = rows
     return outcome
+
+
+def _read_is_valid(rows: Sequence[Row]) -> bool:
+    is_valid: bool
+    ((is_valid,),) = rows
+    return is_valid
 
 
 def _read_usage_report(rows: Sequence[Row]) -> UsageReport:

@@ -5,7 +5,9 @@ was committed; a retry with the same idempotency key finds out.
 """
 
 import time
-from threading import Lock
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from threading import Lock, Semaphore
 from typing import Any, TypeVar
 
 import psycopg
@@ -67,6 +69,7 @@ class Ledger:
 
     def __init__(self, database_url: str, connections: int, observer: LedgerObserver | None = None) -> None:
         self._observer = observer or LedgerObserver()
+        self._look_ups = Semaphore(limits.LOOK_UP_THREADS)
         self._probing = Lock()
         self._probed = float("-inf")
         self._is_ready = False
@@ -100,8 +103,9 @@ class Ledger:
             LedgerUnavailable: no answer, or not in time.
         """
         self._observer.command_began()
+        turn = nullcontext() if command.look_up_for is None else self._look_up_turn()
         try:
-            with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
+            with turn, self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
                 rows = cursor.execute(command.statement, command.parameters).fetchall()
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.UniqueViolation) and command.on_duplicate is not None:
@@ -114,6 +118,15 @@ class Ledger:
             self._observer.command_ended()
         self._observer.call_answered(1)
         return command.read(rows)
+
+    @contextmanager
+    def _look_up_turn(self) -> Iterator[None]:
+        if not self._look_ups.acquire(timeout=limits.QUEUE_SECONDS):
+            raise PoolTimeout
+        try:
+            yield
+        finally:
+            self._look_ups.release()
 
     def ready(self) -> bool:
         """Tells whether the database answers and holds this release's migrations; known for a second."""

@@ -318,6 +318,27 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
+-- Looks a key up that the gateway has not seen before. Counts nothing: there may be no such account.
+create or replace function sepu.find_key(
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out is_valid boolean
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
+declare
+    v_outcome text := (sepu.authenticate_v2(p_account_id, p_key_hash, p_now)).outcome;
+begin
+    is_valid := v_outcome <> 'unauthorized';
+end $$;
+
+create or replace function sepu.find_key_each(
+    p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
+) returns table (at bigint, is_valid boolean) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
+begin
+    return query
+    select r.at, (sepu.authenticate_v2(r.account_id, r.key_hash, p_now)).outcome <> 'unauthorized'
+      from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at);
+end $$;
+
 create or replace function sepu.read_usage_v2(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now()
 ) returns table (

@@ -1,0 +1,1 @@
+select is_valid from sepu.find_key(%s, %s)
