@@ -24,7 +24,7 @@ WARM_UP = 30
 RUNS = 40
 _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 # One line of a caller, the next of what it called.
-_FORMULA = re.compile(r"^cfn=differences_\w+\ncalls=(\d+) ", re.MULTILINE)
+_FORMULA = re.compile(r"^cfn=compute_delta_e_\w+\ncalls=(\d+) ", re.MULTILINE)
 
 
 class Count(NamedTuple):
@@ -117,7 +117,10 @@ def main(prefix: str, slowdown: float) -> None:
     counts = {path.name: dumps.count(path.run) for path in paths}
     if slowdown:
         counts = count_slowed(dumps, paths, counts, slowdown)
-    result = {"cpu": _palette.paths()[0], "counts": {name: count._asdict() for name, count in counts.items()}}
+    result = {
+        "cpu": _palette.instruction_sets()[0],
+        "counts": {name: count._asdict() for name, count in counts.items()},
+    }
     json.dump(result, sys.stdout)
 
 

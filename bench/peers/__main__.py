@@ -44,7 +44,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
     rng.shuffle(rgb)
     lab1, lab2 = (np.column_stack([rng.uniform(0, 100, PAIRS), rng.uniform(-128, 128, (PAIRS, 2))]) for _ in range(2))
     some = rgb[:TESTED]
-    differences = list(map(reference.ciede2000, triples(lab1[:TESTED]), triples(lab2[:TESTED])))
+    expected = list(map(reference.ciede2000, triples(lab1[:TESTED]), triples(lab2[:TESTED])))
     members = [reference.srgb_to_lab(row) for row in triples(PALETTE)]
     nearest = [closest(reference.srgb_to_lab(row), members) for row in triples(some)]
 
@@ -54,7 +54,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
     for peer in colours.PEERS:
         try:
             made = peer(PALETTE)
-            off = np.abs(made.differences(lab1[:TESTED], lab2[:TESTED]) - differences).max()
+            off = np.abs(made.delta_e(lab1[:TESTED], lab2[:TESTED]) - expected).max()
             wrong = sum(made.nearest(*row) != place for row, place in zip(triples(some), nearest, strict=True))
             wrong_in_bulk = int((made.nearest_batch(some) != nearest).any(axis=1).sum())
         except (ImportError, AttributeError) as error:
@@ -65,7 +65,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
             continue
         count = made.rows * 10
         fault = f"off by up to {off:.2g}" if off > EXACT else ""
-        pairs.append(Call(peer.name, made.differences, (lab1[:count], lab2[:count]), count, fault))
+        pairs.append(Call(peer.name, made.delta_e, (lab1[:count], lab2[:count]), count, fault))
         fault = f"{wrong} of {TESTED:,} wrong" if wrong else ""
         single.append([Call(peer.name, made.nearest, row, 1, fault) for row in triples(rgb[:SINGLES])])
         fault = f"{wrong_in_bulk} of {TESTED:,} wrong" if wrong_in_bulk else ""
@@ -87,8 +87,8 @@ def triples(rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[tup
 
 
 def closest(lab: reference.Triple, members: Sequence[reference.Triple]) -> list[int]:
-    distances = [reference.ciede2000(lab, member) for member in members]
-    return sorted(range(len(distances)), key=distances.__getitem__)[: colours.TOP]
+    delta_e = [reference.ciede2000(lab, member) for member in members]
+    return sorted(range(len(delta_e)), key=delta_e.__getitem__)[: colours.TOP]
 
 
 def timed(peers: Sequence[Sequence[Call]], pairs: int = 0) -> list[Row]:
