@@ -6,7 +6,7 @@ from importlib.metadata import version
 from typing import Protocol
 
 from sepu._names import fold
-from sepu.library.names import name_index
+from sepu.library.names import build_name_index
 from sepu.library.records import Record
 
 LIMIT = 10
@@ -31,7 +31,7 @@ class Sepu:
     name = "sepu"
 
     def __init__(self, records: tuple[Record, ...]) -> None:
-        self.search = name_index(records).search
+        self.search = build_name_index(records).search
 
 
 class Substrings:

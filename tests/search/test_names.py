@@ -193,8 +193,8 @@ def test_only_text_is_searched_for() -> None:
 
 def test_the_order_does_not_hang_on_the_hash_seed() -> None:
     script = (
-        "from sepu.library.names import name_index; from sepu.library.release import load_release;"
-        "index = name_index(load_release().records);"
+        "from sepu.library.names import build_name_index; from sepu.library.release import load_release;"
+        "index = build_name_index(load_release().records);"
         "print([index.search(q, 161) for q in ('hong', 'red', 'lu', 'dark red', 'blakc', 's', '青')])"
     )
     answers = {
