@@ -57,10 +57,6 @@ cdef inline double clamp(double value, double low, double high) noexcept nogil:
     return low if value < low else high if value > high else value
 
 
-cdef inline double nearest_to_zero(double low, double high) noexcept nogil:
-    return clamp(0.0, low, high)
-
-
 cdef inline double norm(double x, double y) noexcept nogil:
     return sqrt(x * x + y * y)
 
@@ -112,7 +108,7 @@ cdef LabBox enclose_cube(const double* low, double width) noexcept nogil:
     box.a_high = min(a + a_radius, 500.0 * (most.x - least.y))
     box.b_low = max(b - b_radius, 200.0 * (least.y - most.z))
     box.b_high = min(b + b_radius, 200.0 * (most.y - least.z))
-    box.chroma_low = norm(nearest_to_zero(box.a_low, box.a_high), nearest_to_zero(box.b_low, box.b_high))
+    box.chroma_low = norm(clamp(0.0, box.a_low, box.a_high), clamp(0.0, box.b_low, box.b_high))
     box.chroma_high = norm(max(-box.a_low, box.a_high), max(-box.b_low, box.b_high))
     return box
 
@@ -153,10 +149,7 @@ cdef Bounds bound_t(double h, double radius) noexcept nogil:
         + 0.80 * sin(4.0 * h - 63.0 * DEGREE)
     )
     cdef double change = fabs(slope) * radius + 7.21 / 2.0 * radius * radius
-    cdef Bounds bounds
-    bounds.low = max(t - change, T_MIN)
-    bounds.high = min(t + change, T_MAX)
-    return bounds
+    return Bounds(max(t - change, T_MIN), min(t + change, T_MAX))
 
 
 cdef Bounds bound_gaussian(double h, double radius) noexcept nogil:
@@ -164,12 +157,10 @@ cdef Bounds bound_gaussian(double h, double radius) noexcept nogil:
     cdef double away = fabs(h - 275.0 * DEGREE)
     away = min(away, fabs(TURN - away))
     cdef double near = max(away - radius, 0.0) / (25.0 * DEGREE), far = (away + radius) / (25.0 * DEGREE)
-    cdef Bounds bounds
     # (16) does not wrap at 360 degrees: for mean hues from 0 to 95 degrees it is 0 or nearly 0.
     cdef double from_jump = fabs(h - 47.5 * DEGREE)
-    bounds.low = exp(-far * far) if min(from_jump, TURN - from_jump) - radius > 48.0 * DEGREE else 0.0
-    bounds.high = exp(-near * near)
-    return bounds
+    cdef double low = exp(-far * far) if min(from_jump, TURN - from_jump) - radius > 48.0 * DEGREE else 0.0
+    return Bounds(low, exp(-near * near))
 
 
 cdef Bounds bound_delta_e(const Lab* colour, const LabBox* box, double limit) noexcept nogil:
@@ -177,14 +168,12 @@ cdef Bounds bound_delta_e(const Lab* colour, const LabBox* box, double limit) no
 
     Interval arithmetic, in the order of the formula. Names with 1 are of the colour, with 2 of the point.
     """
-    cdef Bounds bounds
     cdef double lightness = colour.lightness
     cdef double lightness_term_low = compute_lightness_term(
         lightness, clamp(lightness, box.lightness_low, box.lightness_high)
     )
     if lightness_term_low > limit:
-        bounds.low = bounds.high = INFINITY
-        return bounds
+        return Bounds(INFINITY, INFINITY)
     cdef double lightness_term_high = max(
         compute_lightness_term(lightness, box.lightness_low), compute_lightness_term(lightness, box.lightness_high)
     )
@@ -196,7 +185,7 @@ cdef Bounds bound_delta_e(const Lab* colour, const LabBox* box, double limit) no
     cdef double a2_high = max(stretch_low * box.a_high, stretch_high * box.a_high)
     cdef double c1_low = norm(stretch_low * colour.a, colour.b)  # (6)
     cdef double c1_high = norm(stretch_high * colour.a, colour.b)
-    cdef double c2_low = norm(nearest_to_zero(a2_low, a2_high), nearest_to_zero(box.b_low, box.b_high))
+    cdef double c2_low = norm(clamp(0.0, a2_low, a2_high), clamp(0.0, box.b_low, box.b_high))
     cdef double c2_high = norm(max(-a2_low, a2_high), max(-box.b_low, box.b_high))
     cdef double mean_low = (c1_low + c2_low) / 2.0, mean_high = (c1_high + c2_high) / 2.0  # (13)
 
@@ -259,9 +248,9 @@ cdef Bounds bound_delta_e(const Lab* colour, const LabBox* box, double limit) no
         max(maximize_form(x, y, r_low), maximize_form(x, y, r_high)),
         max(maximize_form(x, mirrored, r_low), maximize_form(x, mirrored, r_high)) if may_wrap else 0.0,
     )
-    bounds.low = sqrt(lightness_term_low * lightness_term_low + least)
-    bounds.high = sqrt(lightness_term_high * lightness_term_high + most)
-    return bounds
+    return Bounds(
+        sqrt(lightness_term_low * lightness_term_low + least), sqrt(lightness_term_high * lightness_term_high + most)
+    )
 
 
 def delta_e_bounds(colour, low, double width):

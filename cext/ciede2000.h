@@ -42,35 +42,22 @@ static const double SINE_1 = 1.0471975511956877, SINE_3 = -0.19139676960597068,
                     SINE_5 = 0.01049450201743228, SINE_7 = -0.00027401142913625887,
                     SINE_9 = 4.172272213401329e-06, SINE_11 = -4.066585866657757e-08;
 
+#define TARGET
 #define COMPUTE_DELTA_E compute_delta_e_baseline
 #include "ciede2000_kernel.h"
 
-#if defined(__x86_64__) && defined(__clang__)
-
-#pragma clang attribute push(__attribute__((target("avx2"))), apply_to = function)
+#if defined(__x86_64__)
+#define TARGET __attribute__((target("avx2")))
 #define COMPUTE_DELTA_E compute_delta_e_avx2
 #include "ciede2000_kernel.h"
-#pragma clang attribute pop
 
-#pragma clang attribute push(__attribute__((target("avx512f,avx512dq,avx512vl"))), apply_to = function)
+#if defined(__clang__)
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
+#else
+#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")))
+#endif
 #define COMPUTE_DELTA_E compute_delta_e_avx512
 #include "ciede2000_kernel.h"
-#pragma clang attribute pop
-
-#elif defined(__x86_64__) && defined(__GNUC__)
-
-#pragma GCC push_options
-#pragma GCC target("avx2")
-#define COMPUTE_DELTA_E compute_delta_e_avx2
-#include "ciede2000_kernel.h"
-#pragma GCC pop_options
-
-#pragma GCC push_options
-#pragma GCC target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")
-#define COMPUTE_DELTA_E compute_delta_e_avx512
-#include "ciede2000_kernel.h"
-#pragma GCC pop_options
-
 #endif
 
 typedef struct {

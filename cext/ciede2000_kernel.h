@@ -1,5 +1,5 @@
 /* The CIEDE2000 formula in double precision, for a block of pairs. ciede2000.h includes this file once for each
- * instruction set, and gives the function its name by the macro COMPUTE_DELTA_E.
+ * instruction set; the macros COMPUTE_DELTA_E and TARGET name the function and its instructions.
  *
  * The loops are short, so that the compiler turns each into vector instructions, and so that the divisions of one
  * overlap with the arithmetic of the next. Equation numbers are those of Sharma, Wu and Dalal 2005; docs/matching.md
@@ -8,7 +8,7 @@
 
 #define EACH_LANE for (int i = 0; i < LANES; i++)
 
-static void COMPUTE_DELTA_E(const LabBlock *one, const LabBlock *two, double *restrict delta_e)
+TARGET static void COMPUTE_DELTA_E(const LabBlock *one, const LabBlock *two, double *restrict delta_e)
 {
     double a1[LANES], a2[LANES], c1[LANES], c2[LANES];
     double dl[LANES], sl[LANES];
@@ -38,7 +38,7 @@ static void COMPUTE_DELTA_E(const LabBlock *one, const LabBlock *two, double *re
     }
 
     /* The hues (7) and their mean (14) are vectors; the mean does not have unit length yet. Algebra: if the hues are
-     * less than 90 degrees apart, their mean is the hue of the sum of the unit vectors. Otherwise it is the hue of their
+     * less than 90 degrees apart, their mean is the hue of the sum of the unit vectors. Otherwise it is that of their
      * difference, turned by 90 degrees to the side of `cross`. So neither the sum nor the difference ever cancels.
      *
      * NOTE: hues exactly 180 degrees apart do not wrap: the second is ahead if the first is below 180 degrees, which is
@@ -112,3 +112,4 @@ static void COMPUTE_DELTA_E(const LabBlock *one, const LabBlock *two, double *re
 
 #undef EACH_LANE
 #undef COMPUTE_DELTA_E
+#undef TARGET

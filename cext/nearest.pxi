@@ -68,8 +68,7 @@ cdef inline Py_ssize_t insert_match(
     while place > 0 and precedes(delta_e, index, &best[place - 1]):
         best[place] = best[place - 1]
         place -= 1
-    best[place].delta_e = delta_e
-    best[place].index = index
+    best[place] = Match(delta_e, index)
     return count
 
 

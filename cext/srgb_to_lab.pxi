@@ -71,22 +71,17 @@ cdef inline double lab_f(double t) noexcept nogil:
 
 
 cdef inline Lab make_lab(double lightness, double a, double b) noexcept nogil:
-    cdef Lab lab
-    lab.lightness = lightness
-    lab.a = a
-    lab.b = b
-    lab.chroma = sqrt(a * a + b * b)
-    return lab
+    return Lab(lightness, a, b, sqrt(a * a + b * b))
 
 
 cdef inline LabF convert_linear_rgb_to_lab_f(double r, double g, double b) noexcept nogil:
     # NOTE: sums start from green, so that a grey is exactly neutral. An a* or b* of 1e-15 would have a hue, and a hue
     # counts.
-    cdef LabF f
-    f.x = lab_f(g + X_RED * (r - g) + X_BLUE * (b - g))
-    f.y = lab_f(g + Y_RED * (r - g) + Y_BLUE * (b - g))
-    f.z = lab_f(g + Z_RED * (r - g) + Z_BLUE * (b - g))
-    return f
+    return LabF(
+        lab_f(g + X_RED * (r - g) + X_BLUE * (b - g)),
+        lab_f(g + Y_RED * (r - g) + Y_BLUE * (b - g)),
+        lab_f(g + Z_RED * (r - g) + Z_BLUE * (b - g)),
+    )
 
 
 cdef Lab convert_srgb_to_lab(double red, double green, double blue) noexcept nogil:
@@ -96,26 +91,25 @@ cdef Lab convert_srgb_to_lab(double red, double green, double blue) noexcept nog
     return make_lab(116.0 * f.y - 16.0, 500.0 * (f.x - f.y), 200.0 * (f.y - f.z))
 
 
-def _convert_to_rows(values, str name):
-    """Returns `values` as a C-contiguous float64 array (n, 3). Raises ValueError for another shape, TypeError for other
-    values than real numbers; the message calls them `name`."""
+cdef const double[:, ::1] read_rows(values, str name, double low, double high, str problem) except *:
+    """Returns `values`, shape (n, 3), as C-contiguous float64.
+
+    Raises TypeError for other values than real numbers, ValueError for another shape and for a number that is not from
+    `low` to `high`; the message has `name` and `problem`.
+    """
     array = np.asarray(values)
     if array.ndim != 2 or array.shape[1] != 3:
         raise ValueError(f"{name} must have the shape (n, 3), not {array.shape}")
     if array.dtype.kind not in "uif":
         raise TypeError(f"{name} must be real numbers, not {array.dtype}")
-    return np.ascontiguousarray(array, dtype=np.float64)
-
-
-cdef inline bint is_channel(double value) noexcept nogil:
-    return 0.0 <= value <= 255.0  # false for NaN
+    cdef const double[:, ::1] rows = np.ascontiguousarray(array, dtype=np.float64)
+    cdef Py_ssize_t i, j
+    for i in range(rows.shape[0]):
+        for j in range(3):
+            if not low <= rows[i, j] <= high:  # nor NaN
+                raise ValueError(f"{name} row {i} {problem}")
+    return rows
 
 
 cdef const double[:, ::1] read_rgb_rows(values) except *:
-    """Returns `values`, shape (n, 3), as float64; raises ValueError unless each is from 0 to 255."""
-    cdef const double[:, ::1] rows = _convert_to_rows(values, "rgb")
-    cdef Py_ssize_t i
-    for i in range(rows.shape[0]):
-        if not (is_channel(rows[i, 0]) and is_channel(rows[i, 1]) and is_channel(rows[i, 2])):
-            raise ValueError(f"rgb row {i} has a channel that is not a number from 0 to 255")
-    return rows
+    return read_rows(values, "rgb", 0.0, 255.0, "has a channel that is not a number from 0 to 255")

@@ -14,7 +14,7 @@ from sepu.library import build
 from sepu.library.build import build_release, main
 from sepu.library.facts import Color, FactsError, Reading, Thresholds, load_facts
 from sepu.library.release import load_release
-from sepu.library.reliability import Verdict, judge_reliability
+from sepu.library.reliability import Verdict, judge
 
 DATA = Path(__file__).parents[2] / "data"
 FACTS = DATA / "facts"
@@ -28,7 +28,7 @@ OURS, NEAR, FURTHER, FAR = "#808080", "#8A8A8A", "#A8A8A8", "#FFFFFF"
 def verdict(*readings: tuple[str, str | None], conflicts: int = 0) -> Verdict:
     color = Color(1, "灰白", "灰色", "灰色", "huī sè", "Grey", "hui-se", OURS, conflicts)
     rows = [Reading(source, "灰色", value, None, None, None) for source, value in readings]
-    return judge_reliability(color, rows, VOICES, Thresholds(agree=12, far=20, lineage_conflict=5))
+    return judge(color, rows, VOICES, Thresholds(agree=12, far=20, lineage_conflict=5))
 
 
 @pytest.fixture
@@ -112,8 +112,8 @@ def test_the_thresholds_belong_to_the_nearer_side() -> None:
         Reading("big", "灰色", None, None, None, None),
     ]
     at = exact.delta_e
-    assert judge_reliability(color, rows, VOICES, Thresholds(at, 99, 5)).reliability == "verified"
-    assert judge_reliability(color, rows, VOICES, Thresholds(0, at, 5)).reliability == "attributed"
+    assert judge(color, rows, VOICES, Thresholds(at, 99, 5)).reliability == "verified"
+    assert judge(color, rows, VOICES, Thresholds(0, at, 5)).reliability == "attributed"
 
 
 def test_the_same_value_is_no_mismatch() -> None:

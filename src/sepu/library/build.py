@@ -25,7 +25,7 @@ from sepu.library.release import (
     Release,
     load_release,
 )
-from sepu.library.reliability import Comparison, Verdict, judge_reliability
+from sepu.library.reliability import Comparison, Verdict, judge
 
 GridBuilder = Callable[[Sequence[tuple[int, int, int]]], bytes]
 
@@ -48,7 +48,7 @@ def build_files(facts: Facts, build_grid: GridBuilder) -> dict[str, bytes]:
     readings: dict[str, list[Reading]] = {color.zh: [] for color in facts.colors}
     for reading in facts.readings:
         readings[reading.zh].append(reading)
-    verdicts = [judge_reliability(color, readings[color.zh], voices, facts.thresholds) for color in facts.colors]
+    verdicts = [judge(color, readings[color.zh], voices, facts.thresholds) for color in facts.colors]
     judged = list(zip(facts.colors, verdicts, strict=True))
 
     library = encode_canonical([_record(color, verdict) for color, verdict in judged])

@@ -33,9 +33,7 @@ class Verdict(Struct, frozen=True):
     mismatches: bool
 
 
-def judge_reliability(
-    color: Color, readings: Sequence[Reading], voices: dict[str, str], thresholds: Thresholds
-) -> Verdict:
+def judge(color: Color, readings: Sequence[Reading], voices: dict[str, str], thresholds: Thresholds) -> Verdict:
     """Judges `color` by its own readings; `voices` has the voice of each source."""
     attested_by = tuple(sorted({voices[reading.source] for reading in readings}))
     comparisons = _compare_voices(color, readings, voices)

@@ -1,7 +1,4 @@
-"""Matching: the nearest colours of the library to one to five RGB values, by CIEDE2000.
-
-cext/_palette.pyx finds and writes them; the formula of `similarity` is in cext/similarity.pxi.
-"""
+"""Matching: the nearest colours of the library to RGB values. The formula of similarity is in cext/similarity.pxi."""
 
 import hashlib
 import json

@@ -1,7 +1,4 @@
-"""Searching: colours of the library by Chinese name, pinyin, English name or slug.
-
-src/sepu/library/ranking.py ranks the languages.
-"""
+"""Searching: colours by Chinese name, pinyin, English name or slug. sepu.library.ranking ranks the languages."""
 
 import hashlib
 import re
