@@ -1,4 +1,4 @@
-"""`make bench-peers`: sepu beside what its users would take instead, in one run, each tested before it is timed."""
+"""`make bench-peers`: compares sepu with its alternatives in one run, and tests each before it times it."""
 
 import platform
 import sys
@@ -19,10 +19,10 @@ from sepu.library.records import rgb_of
 
 RECORDS = sepu.load().records
 PALETTE = np.array([rgb_of(record.hex) for record in RECORDS], dtype=np.float64)
-TESTED = 1_000  # colours and pairs that each peer has to get right
+TESTED = 1_000  # colours and pairs that each peer must compute correctly
 SINGLES = 50
 PAIRS = 100_000
-EXACT = 1e-6  # of a difference: 4 decimals are printed
+EXACT = 1e-6  # the greatest error of a CIEDE2000 difference; 4 decimals are printed
 
 Row = tuple[str, ...]
 
@@ -74,7 +74,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
 
 
 def search() -> list[Row]:
-    """None but sepu follows docs/searching.md, so all are timed, and it is said how often they find the same."""
+    """Times all searches, and says how often they find what sepu finds: no other follows docs/searching.md."""
     made = [peer(RECORDS) for peer in names.PEERS]
     answers = [[set(peer.search(q, len(RECORDS))) for q in QUERIES] for peer in made]
     same = [sum(map(eq, found, answers[0])) for found in answers]

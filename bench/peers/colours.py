@@ -1,4 +1,4 @@
-"""Ways to a CIEDE2000 difference and to the nearest three of a palette, as their users would write them."""
+"""Computes CIEDE2000 differences and the nearest three of a palette in several ways, as users would write them."""
 
 import ctypes
 import subprocess
@@ -21,7 +21,7 @@ TOP = 3
 
 
 class Colours(Protocol):
-    """Made from a palette, (n, 3) from 0 to 255. `rows` are as many colours as suit it at once."""
+    """Takes a palette, shape (n, 3), from 0 to 255. `rows` is the number of colours for one call."""
 
     name: str
     rows: int
@@ -37,7 +37,7 @@ class Sepu:
     rows = 10_000
 
     def __init__(self, palette: Floats) -> None:
-        self.palette = sepu.load().palette()  # as a user gets it
+        self.palette = sepu.load().palette()  # as users do
         assert self.palette.size == len(palette)
 
     def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
@@ -124,7 +124,7 @@ class ColourScience:
 
     def __init__(self, palette: Floats) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it could draw, too
+            warnings.simplefilter("ignore")  # it warns that it cannot draw
             import colour
         self.colour = colour
         self.palette = self.lab(palette)
