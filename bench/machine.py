@@ -34,7 +34,7 @@ def libc() -> str:
 
 
 def description() -> dict[str, Any]:
-    """Returns all that a time depends on besides the commit. Records are public, so the name of the host is left out."""
+    """Returns all that a time depends on besides the commit, without the name of the host: records are public."""
     return {
         "cpu": cpu(),
         "cores": os.cpu_count(),

@@ -1,8 +1,8 @@
 """`make profile`: where the microseconds of one metered POST go.
 
-The profile times each stage by itself, with the objects of the service, in rounds and in turns. The figure of a round is
-the lower quartile of its calls, or the mean of a block where a call is shorter than one of the clock. The figure of a
-stage is the least of its rounds, because disturbances only add time. So the whole is less than the median under load.
+The profile times each stage by itself, with the objects of the service, in rounds and in turns. The figure of a round
+is the lower quartile of its calls, or the mean of a block where a call is shorter than one of the clock. The figure of
+a stage is the least of its rounds, because disturbances only add time. So the whole is less than the median under load.
 
 - whole: `POST /v1/match`, one colour, one connection, from the client's `send` to its `recv`, at a real server.
 - socket and worker: the same request to a worker that answers with a constant. The parser is a part of it.

@@ -254,10 +254,7 @@ cdef Bounds bound_delta_e(const Lab* colour, const LabBox* box, double limit) no
 
 
 def delta_e_bounds(colour, low, double width):
-    """Bounds the CIEDE2000 difference of a colour to any point of the cube with the corner `low`; for tests.
-
-    All are sRGB, from 0 to 255; raises ValueError otherwise.
-    """
+    """Bounds the CIEDE2000 difference of a colour to any point of the sRGB cube with the corner `low`; for tests."""
     cdef const double[:, ::1] rows = read_rgb_rows([colour, low])
     cdef Lab lab = convert_srgb_to_lab(rows[0, 0], rows[0, 1], rows[0, 2])
     cdef LabBox box = enclose_cube(&rows[1, 0], width)

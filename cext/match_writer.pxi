@@ -74,11 +74,6 @@ cdef inline char* write_text(char* at, const Text* text) noexcept nogil:
     return at + text.size
 
 
-cdef inline char* write_comma(char* at) noexcept nogil:
-    at[0] = c","
-    return at + 1
-
-
 @cython.final
 cdef class MatchWriter:
     """Writes the nearest colours of a palette between the texts of templates. Like the palette it never changes.
@@ -154,7 +149,8 @@ cdef class MatchWriter:
             at = write_text(at, &self.answer[0])
             for i in range(count):
                 if i:
-                    at = write_comma(at)
+                    at[0] = c","
+                    at += 1
                 red, green, blue = queries[i]
                 r, g, b = red, green, blue
                 check_channels(r, g, b)
@@ -165,7 +161,8 @@ cdef class MatchWriter:
                 at = write_text(at, &self.result[3])
                 for j in range(k):
                     if j:
-                        at = write_comma(at)
+                        at[0] = c","
+                        at += 1
                     at = self.write_match(at, &best[j])
                 at = write_text(at, &self.result[4])
             at = write_text(at, &self.answer[1])

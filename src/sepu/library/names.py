@@ -9,8 +9,6 @@ from sepu._names import NameIndex, fold
 from sepu.library.ranking import Level, rank_by_length
 from sepu.library.records import Name, Record
 
-__all__ = ["NameIndex", "build_name_index"]
-
 TONES = {
     "\N{COMBINING MACRON}": "1",
     "\N{COMBINING ACUTE ACCENT}": "2",

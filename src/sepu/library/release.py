@@ -8,9 +8,10 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from sepu._names import NameIndex
 from sepu._palette import Palette
 from sepu.errors import SepuError
-from sepu.library.names import NameIndex, build_name_index
+from sepu.library.names import build_name_index
 from sepu.library.records import Mode, Record, Version, rgb_of
 
 LIBRARY = "library.json"

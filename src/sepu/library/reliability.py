@@ -39,7 +39,7 @@ def judge(color: Color, readings: Sequence[Reading], voices: dict[str, str], thr
     comparisons = _compare_voices(color, readings, voices)
     nearest = min(comparisons, key=attrgetter("delta_e"), default=None)
     farthest = max(comparisons, key=attrgetter("delta_e"), default=None)
-    reliability, reason = _apply_rule(color, nearest, len(attested_by), thresholds)
+    reliability, reason = _decide(color, nearest, len(attested_by), thresholds)
     return Verdict(
         reliability=reliability,
         reason=reason,
@@ -50,21 +50,19 @@ def judge(color: Color, readings: Sequence[Reading], voices: dict[str, str], thr
     )
 
 
-def _apply_rule(
-    color: Color, nearest: Comparison | None, attestations: int, thresholds: Thresholds
-) -> tuple[Reliability, str]:
+def _decide(color: Color, nearest: Comparison | None, voices: int, thresholds: Thresholds) -> tuple[Reliability, str]:
     """Returns the first case that fits."""
     if color.lineage_conflicts >= 2:
         return "disputed", "copies-disagree"
     if nearest is not None and nearest.delta_e > thresholds.far:
         return "disputed", "all-independent-values-far"
     if nearest is not None and nearest.delta_e <= thresholds.agree:
-        if attestations >= 2:
+        if voices >= 2:
             return "verified", "name-and-colour-corroborated"
         return "attributed", "single-attestation"
     if nearest is not None:
         return "attributed", "independent-values-differ"
-    if attestations:
+    if voices:
         return "attributed", "name-attested-no-independent-value"
     return "attributed", "classic-list-only"
 
