@@ -8,7 +8,7 @@ cdef double MAX_DECIMAL = 1e5  # its ten-thousandths fit an unsigned int
 
 
 cdef char* write_integer(char* at, unsigned int number) noexcept nogil:
-    """Writes the digits at `at`; returns the end, as all functions here that write."""
+    """Writes the digits at `at` and returns their end, as every function here that writes."""
     if number >= 10:
         at = write_integer(at, number // 10)
     at[0] = c"0" + number % 10

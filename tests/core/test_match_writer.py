@@ -11,7 +11,7 @@ from tests.core.test_palette import Rgb, channels, colours, random_rgb
 
 from sepu._palette import MatchWriter, Palette, format_decimal
 
-FORMS = {"match": b"<%: %, %>", "result": b"%/%/%[%]", "answer": b"{%}"}
+TEMPLATES = {"match": b"<%: %, %>", "result": b"%/%/%[%]", "answer": b"{%}"}
 MEMBERS = [*random_rgb(20).tolist(), [255, 255, 255], [0, 0, 0]]
 TEXTS = [b"m" * place for place in range(len(MEMBERS))]
 numbers = st.one_of(channels, st.integers(0, 255), st.sampled_from([-0.0, 0.0, 5e-324, 1e-7, 0.0001, 12.5, 0.1 + 0.2]))
@@ -92,12 +92,12 @@ def written(palette: Palette, asked: list[Rgb], k: int) -> bytes:
 @given(st.lists(st.tuples(numbers, numbers, numbers), max_size=5), st.integers(1, len(MEMBERS)))
 def test_the_nearest_are_written_as_python_writes_them(asked: list[Rgb], k: int) -> None:
     palette = Palette(MEMBERS)
-    assert MatchWriter(palette, TEXTS, **FORMS).write(asked, k) == written(palette, asked, k)
+    assert MatchWriter(palette, TEXTS, **TEMPLATES).write(asked, k) == written(palette, asked, k)
 
 
 @given(colours)
 def test_a_writer_keeps_its_texts(colour: Rgb) -> None:
-    writer = MatchWriter(Palette(MEMBERS), (bytes(bytearray(text)) for text in TEXTS), **FORMS)
+    writer = MatchWriter(Palette(MEMBERS), (bytes(bytearray(text)) for text in TEXTS), **TEMPLATES)
     assert writer.write(iter([colour]), 2) == written(Palette(MEMBERS), [colour], 2)
 
 
@@ -105,26 +105,26 @@ def test_delta_e_over_100_is_no_similarity() -> None:
     palette = Palette([(0, 0, 255)])
     (_, delta_e), *_ = palette.nearest(255, 255, 0, 1)
     assert delta_e > 100
-    assert MatchWriter(palette, [b""], **FORMS).write([(255, 255, 0)], 1).endswith(b", 0.0>]}")
+    assert MatchWriter(palette, [b""], **TEMPLATES).write([(255, 255, 0)], 1).endswith(b", 0.0>]}")
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("text", [b"", b"%" * 5])
-def test_forms_with_other_places(form: str, text: bytes) -> None:
+def test_templates_with_other_placeholders(template: str, text: bytes) -> None:
     with pytest.raises(ValueError, match="texts, not"):
-        MatchWriter(Palette(MEMBERS), TEXTS, **{**FORMS, form: text})
+        MatchWriter(Palette(MEMBERS), TEXTS, **{**TEMPLATES, template: text})
 
 
 def test_other_numbers_of_texts() -> None:
     for texts in (TEXTS[1:], [*TEXTS, b""]):
         with pytest.raises(ValueError, match="there must be 22 texts, not"):
-            MatchWriter(Palette(MEMBERS), texts, **FORMS)
+            MatchWriter(Palette(MEMBERS), texts, **TEMPLATES)
 
 
 @pytest.mark.parametrize("text", [None, "m", 1])
 def test_what_is_no_text(text: object) -> None:
     with pytest.raises(TypeError):
-        MatchWriter(Palette(MEMBERS[:1]), [text], **FORMS)  # type: ignore[list-item]
+        MatchWriter(Palette(MEMBERS[:1]), [text], **TEMPLATES)  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("channel", [nan, inf, -1, -1e-9, 255.0000001, 256])
@@ -133,10 +133,10 @@ def test_wrong_channels(channel: float, place: int) -> None:
     colour: list[float] = [1, 2, 3]
     colour[place] = channel
     with pytest.raises(ValueError, match="not a number from 0 to 255"):
-        MatchWriter(Palette(MEMBERS), TEXTS, **FORMS).write([(1, 2, 3), (colour[0], colour[1], colour[2])], 1)
+        MatchWriter(Palette(MEMBERS), TEXTS, **TEMPLATES).write([(1, 2, 3), (colour[0], colour[1], colour[2])], 1)
 
 
 @pytest.mark.parametrize("k", [-1, 0, len(MEMBERS) + 1])
 def test_k_out_of_range(k: int) -> None:
     with pytest.raises(ValueError, match="k must be from 1 to 22"):
-        MatchWriter(Palette(MEMBERS), TEXTS, **FORMS).write([(1, 2, 3)], k)
+        MatchWriter(Palette(MEMBERS), TEXTS, **TEMPLATES).write([(1, 2, 3)], k)
