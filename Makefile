@@ -127,8 +127,8 @@ SANITIZED = LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_l
 sanitize: build
 	CC=gcc CFLAGS="-g -fno-omit-frame-pointer -fno-sanitize-recover $(SANITIZE)" LDFLAGS="$(SANITIZE)" \
 		$(BIN)/python -W ignore setup.py --quiet build --build-lib build/sanitize --build-temp build/sanitize-objects
-	$(SANITIZED) -c 'import sepu._names, sepu._palette; \
-		assert "sanitize" in sepu._names.__file__ and "sanitize" in sepu._palette.__file__'
+	$(SANITIZED) -c 'from sepu import _grid_builder, _names, _palette; \
+		assert all("sanitize" in core.__file__ for core in (_grid_builder, _names, _palette))'
 	$(SANITIZED) -m pytest --capture=sys -o timeout=600 tests/core tests/search
 
 SEED ?= 1

@@ -1,6 +1,7 @@
 """Compiles the core. Everything that is not about the compiler lives in pyproject.toml."""
 
 import re
+from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -9,11 +10,11 @@ from setuptools.command.build_ext import build_ext
 # One wheel serves CPython 3.11 and later.
 LIMITED_API = "0x030B0000"
 
-CORE = ["palette", "names"]
-HEADERS = ["cext/ciede2000.h", "cext/ciede2000_block.h", "cext/grid.pxi", "cext/text.pxi"]
+CORE = ["palette", "names", "grid_builder"]
+INCLUDED = [str(file) for file in Path("cext").iterdir() if file.suffix in {".h", ".pxi"}]
 
-# Every operation rounds on its own, or the paths of ciede2000.h differ. Nothing reads errno or the floating-point
-# flags, and minding them keeps square roots and conditions out of vector instructions.
+# Every operation rounds on its own, or the instruction sets of ciede2000.h give other bits. Nothing reads errno or the
+# floating-point flags, and keeping them right prevents vector instructions for square roots and conditions.
 COMPILER = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 
 extensions = [
@@ -21,7 +22,7 @@ extensions = [
         f"sepu._{name}",
         [f"cext/_{name}.pyx"],
         include_dirs=["cext"],
-        depends=HEADERS,
+        depends=INCLUDED,
         define_macros=[("Py_LIMITED_API", LIMITED_API)],
         extra_compile_args=COMPILER,
         py_limited_api=True,

@@ -1,4 +1,4 @@
-"""`make bench-compare`: the last record beside an earlier one, and how it came to that."""
+"""`make bench-compare`: compares the last record with an earlier one, and shows the trend."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ _TREND = 12  # records
 
 
 def chosen(records: Sequence[Record], which: str) -> Record:
-    """The record of that file or number; by default the one before the last on the same hardware, if there is one."""
+    """Returns the record of that file or number; by default the last but one on the same hardware, or None."""
     *earlier, last = records
     if which:
         if Path(which).is_file():
@@ -25,14 +25,14 @@ def chosen(records: Sequence[Record], which: str) -> Record:
 
 
 def sparkline(values: Sequence[float]) -> str:
-    """The values as bars, from the least to the most."""
+    """Draws the values as bars, scaled from the least to the greatest."""
     least, most = min(values), max(values)
     span = (most - least) or 1
     return "".join(_BARS[round((value - least) / span * (len(_BARS) - 1))] for value in values)
 
 
 def lines(records: Sequence[Record], before: Record) -> Iterable[str]:
-    """The comparison in words. No figures for other hardware: they would say nothing."""
+    """Yields the comparison as lines of text. Records of different hardware have no figures in common."""
     now = records[-1]
     yield f"now     {now.title}"
     yield f"before  {before.title}"
@@ -48,7 +48,7 @@ def lines(records: Sequence[Record], before: Record) -> Iterable[str]:
 
 
 def row(name: str, before: Record, now: Record, trend: Sequence[Record]) -> str:
-    """One benchmark. A change is marked if it is more than the spread of either: the middle halves do not meet."""
+    """Returns the line of one benchmark. A change is marked if the interquartile ranges do not overlap."""
     old, new = before.times[name], now.times[name]
     mark = "slower" if new.q1 > old.q3 else "faster" if new.q3 < old.q1 else ""
     bars = sparkline([record.times[name].median for record in trend])

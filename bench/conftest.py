@@ -1,4 +1,4 @@
-"""What the suite's records say of the machine and the commit, and the database that it runs on."""
+"""Describes the machine and the commit in the records of the suite, and gives it a database."""
 
 from typing import Any
 
@@ -14,18 +14,18 @@ __all__ = ["database_url", "service_url"]
 
 
 def pytest_benchmark_generate_machine_info() -> dict[str, Any]:
-    """Instead of pytest-benchmark's own, which names the host and leaves out what the figures depend on."""
+    """Replaces the description of pytest-benchmark, which names the host and lacks what the figures depend on."""
     return machine.description()
 
 
 def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
-    """The directory's name, which stands for the project, says nothing."""
+    """Removes the name of the directory, which pytest-benchmark takes for the project."""
     commit_info.pop("project", None)
 
 
 @pytest.fixture(scope="session")
 def issued(database_url: str) -> accounts.IssuedKey:
-    """An account that nothing is too much for."""
+    """Makes an account without limits that a benchmark could reach."""
     with psycopg.connect(database_url, autocommit=True) as opened:
         most = 2**31 - 1
         accounts.set_plan(opened, "bench", match_limit=most, search_limit=most, requests_per_minute=most)
@@ -34,7 +34,7 @@ def issued(database_url: str) -> accounts.IssuedKey:
 
 @pytest.fixture(scope="session")
 def holder(issued: accounts.IssuedKey) -> Credential:
-    """Its credential."""
+    """Returns the credential of that account."""
     found = credential(issued.api_key)
     assert found is not None
     return found

@@ -1,4 +1,4 @@
-"""What a request runs through, layer by layer: the suite times these, the gate counts their instructions."""
+"""The hot paths, layer by layer: the suite times them, the gate counts their instructions."""
 
 import asyncio
 import atexit
@@ -44,7 +44,7 @@ MATCH_BODY = (
     b'{"r":255,"g":254,"b":253}],"top":3}'
 )
 SEARCH_QUERY = "q=%E6%A1%83%E7%BA%A2&limit=10"
-# Well-formed and nobody's. Not a new one each time: even its hash decides how many steps a dictionary takes.
+# Well-formed, of no account. Always the same, because its hash decides how many steps a dictionary takes.
 API_KEY = "sepu_aaaaaaaaaaaaaaaa_aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dypq_rxm665y"
 HEADERS = {
     "Authorization": f"Bearer {API_KEY}",
@@ -53,13 +53,13 @@ HEADERS = {
     "User-Agent": "bench",
     "Accept": "*/*",
 }
-# What the ledger's functions return for a charge, and for anything that is only admitted.
+# What the functions of the ledger return for a charge, and for a request that is admitted without one.
 _CHARGED = ("charged", "2026-11", 2000, 5, 0, b'{"datasetVersion":"1.0.0","results":[]}')
 _ADMITTED = ("ok",)
 
 
 class InstantLedger:
-    """Stands for a batcher: charges at once, so that what is left is the way there and back."""
+    """Replaces the batcher and charges at once, so that only the code around it is measured."""
 
     def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
         return False
@@ -73,7 +73,7 @@ class InstantLedger:
 
 @dataclass(frozen=True)
 class HotPath:
-    """Runs so many times. `seam` is a method of the product on the way, once a run, where there is one in Python."""
+    """Runs so many times. `seam` is a Python method of the product that each run calls once, or None."""
 
     name: str
     run: Callable[[int], object]
@@ -131,7 +131,7 @@ def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Cal
 
 
 class _Wire(asyncio.Transport):
-    """Keeps what was written last."""
+    """Keeps the last write."""
 
     sent = b""
 
@@ -140,7 +140,7 @@ class _Wire(asyncio.Transport):
 
 
 class InProcess:
-    """The owner of a connection of the default worker without a socket: from a request's bytes to its response's."""
+    """Runs the default worker's connection without a socket, from the bytes of a request to those of its response."""
 
     alive = True
 
@@ -162,13 +162,13 @@ class InProcess:
         self._connection.buffer_updated(len(request))
 
     def status(self) -> int:
-        """Of the response; 0 while there is none."""
+        """Returns the status of the response; 0 if there is none."""
         return int(self._wire.sent[9:12] or 0)
 
 
 @cache
 def loop_for_its_clock() -> asyncio.AbstractEventLoop:
-    """Never runs: it is only asked for the time."""
+    """Returns a loop that never runs: only its clock is used."""
     loop = asyncio.new_event_loop()
     atexit.register(loop.close)
     return loop
@@ -184,7 +184,7 @@ def request_bytes(
 
 
 def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[int], None]:
-    # Written at once, and not by a thread, whose turns nobody could count.
+    # Written at once, because a thread would make the count vary.
     nowhere = RequestLog("json", descriptor=os.open(os.devnull, os.O_WRONLY))
     responder = CallbackResponder(InstantLedger(), Observer(Blocks().counts(0), nowhere))
     server = InProcess(responder, loop_for_its_clock())

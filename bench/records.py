@@ -1,4 +1,4 @@
-"""What `make bench` has saved: pytest-benchmark's files, read back."""
+"""Reads what `make bench` saved: the files of pytest-benchmark."""
 
 import json
 import sys
@@ -9,12 +9,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 DIRECTORY = Path(__file__).with_name("records")
-# Times of different ones have nothing to do with each other. Of the rest, versions, a difference is told.
+# Times on different hardware cannot be compared. The other fields are versions, of which a comparison reports changes.
 HARDWARE = ("cpu", "cores", "system")
 
 
 class Times(NamedTuple):
-    """Of one benchmark, in seconds."""
+    """The times of one benchmark, in seconds."""
 
     median: float
     q1: float
@@ -47,7 +47,7 @@ class Record:
 
 
 def read(file: Path) -> Record:
-    """One file of pytest-benchmark's."""
+    """Reads one file of pytest-benchmark."""
     data = json.loads(file.read_text("utf-8"))
     commit = data["commit_info"]
     return Record(
@@ -64,7 +64,7 @@ def read(file: Path) -> Record:
 
 
 def history(directory: Path = DIRECTORY) -> list[Record]:
-    """All records, the oldest first; ends the program if there is none."""
+    """Returns all records, the oldest first; ends the program if there is none."""
     found = sorted(map(read, directory.glob("*/*.json")), key=lambda record: record.when)
     if not found:
         sys.exit(f"no record in {directory}: `make bench` makes one")
@@ -72,7 +72,7 @@ def history(directory: Path = DIRECTORY) -> list[Record]:
 
 
 def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """What is not the same, in words."""
+    """Returns what is not the same, as text."""
     names = sorted(before.keys() | now.keys())
     return [
         f"{name}: {before.get(name, 'none')} before, {now.get(name, 'none')} now"
@@ -82,7 +82,7 @@ def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 
 
 def moved(before: Record, now: Record) -> list[str]:
-    """The benchmarks that only one record has; a similar name may be the same benchmark."""
+    """Returns the benchmarks that only one record has, each with a similar name, which may be the same benchmark."""
     new, gone = now.times.keys() - before.times.keys(), before.times.keys() - now.times.keys()
     lines = []
     for name in sorted(gone):

@@ -1,4 +1,4 @@
-"""`make bench-report`: the history of all records, drawn on one page that needs nothing but itself."""
+"""`make bench-report`: draws the history of all records on one page that loads no other file."""
 
 import sys
 from collections.abc import Iterator, Sequence
@@ -21,7 +21,7 @@ table { border-collapse: collapse; font-size: 12px } td, th { padding: 0 1em 0 0
 
 
 def chart(name: str, records: Sequence[Record], colours: dict[tuple[object, ...], str]) -> str:
-    """One benchmark: medians as points, the middle half as bars, a line through the records of one machine."""
+    """Draws one benchmark: medians as points, interquartile ranges as bars, and a line for each machine."""
     shown = [(place, record, record.times[name]) for place, record in enumerate(records) if name in record.times]
     most = max(times.q3 for _, _, times in shown)
 
@@ -68,7 +68,7 @@ def _point(x: float, q1: float, q3: float, median: float, colour: str, record: R
 
 
 def page(records: Sequence[Record]) -> str:
-    """The whole history. Benchmarks that the last record has not are drawn too, and said to be gone."""
+    """Draws the whole history. Benchmarks that the last record lacks are drawn too, and marked as gone."""
     machines = list(dict.fromkeys(record.hardware for record in records))
     colours = {hardware: _COLOURS[number % len(_COLOURS)] for number, hardware in enumerate(machines)}
     rows = "".join(

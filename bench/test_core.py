@@ -22,8 +22,8 @@ def test_nearest_batch_of_10_000(benchmark: BenchmarkFixture, k: int) -> None:
     benchmark(PALETTE.nearest_batch, RGB, k)
 
 
-def test_distances_of_1_000(benchmark: BenchmarkFixture) -> None:
-    benchmark(PALETTE.distances, RGB[:1_000])
+def test_delta_e_of_1_000(benchmark: BenchmarkFixture) -> None:
+    benchmark(PALETTE.delta_e, RGB[:1_000])
 
 
 def test_ciede2000_of_9_999_pairs(benchmark: BenchmarkFixture) -> None:

@@ -1,4 +1,4 @@
-"""One call of the ledger against the embedded Postgres, fsync on: for threads, for an event loop, and joined."""
+"""One call of the ledger on the embedded Postgres with fsync: for threads, for an event loop, and in a batch."""
 
 import asyncio
 from collections.abc import Callable, Iterator
@@ -58,7 +58,7 @@ def test_event_loop(
     holder: Credential,
     make: MakeCommand,
 ) -> None:
-    """Through the batcher, which a lone command has to itself."""
+    """Calls through the batcher, in a batch of one command."""
     benchmark(lambda: loop.run_until_complete(joined.run(make(holder))))
 
 

@@ -1,4 +1,4 @@
-"""Bytes in, answer and fingerprint out; and the judgement of a whole request. No I/O."""
+"""The operations, from the bytes of a request to its answer and fingerprint, and the judgement of a request. No I/O."""
 
 import pytest
 from bench.hot_paths import hot_paths

@@ -1,4 +1,4 @@
-"""A whole request: to the bare application in this process, and over a socket to a real `sepu serve`."""
+"""A whole request: to the application in this process, and over a socket to a real `sepu serve`."""
 
 import asyncio
 import json
@@ -88,7 +88,7 @@ def server(request: pytest.FixtureRequest, service_url: str) -> Iterator[Server]
 def test_over_a_socket(
     benchmark: BenchmarkFixture, server: Server, issued: accounts.IssuedKey, question: Question
 ) -> None:
-    """One connection, kept open; the client's own time is in it."""
+    """Sends requests on one open connection; the time includes that of the client."""
     target = f"{question.path}?{question.query}" if question.query else question.path
 
     def ask() -> int:

@@ -6,7 +6,7 @@ from bench.gate import instructions, manifest, tripwire
 
 
 def check(ref: str | None) -> list[str]:
-    """The alarms of all parts; says what each part found, and which one could not be run."""
+    """Returns the alarms of all parts; prints what each part found, and which part could not run."""
     commit = tripwire.named(ref) if ref else tripwire.base()
     found = manifest.alarms()
     print(f"names         {'as in the manifest' if not found else f'{len(found)} differ from the manifest'}")
@@ -41,7 +41,7 @@ def _check_times(commit: str | None) -> list[str]:
 
 
 def renew() -> list[str]:
-    """Makes what is here the expectation."""
+    """Takes the names and the counts of this commit as the expectation."""
     manifest.renew()
     if reason := instructions.why_not():
         print(f"instructions  SKIPPED: {reason}")
@@ -53,7 +53,7 @@ def renew() -> list[str]:
 
 
 def prove() -> list[str]:
-    """Whether the gate sees each path made slower by a twentieth; an alarm is what it does not see."""
+    """Makes each path slower by 5 % and returns an alarm for each that the gate does not notice."""
     if reason := instructions.why_not():
         print(f"SKIPPED: {reason}")
         return []
@@ -65,7 +65,7 @@ def prove() -> list[str]:
 
 
 def main(command: str = "", ref: str = "") -> None:
-    """Runs what is asked for."""
+    """Runs one command."""
     match command:
         case "renew":
             alarms = renew()

@@ -1,8 +1,8 @@
 """Counts the instructions of each hot path; runs under callgrind and prints JSON.
 
-The processor that valgrind plays counts instructions, not time, so a busy machine makes no difference. Each call of
-`getppid` makes it write down what it has counted since the last one: so the start of Python does not count, and the
-difference of few runs and many is the path alone.
+valgrind emulates the processor and counts instructions, not time, so the load of the machine does not matter. At each
+call of `getppid` it writes what it counted since the last call. So the start of Python does not count. The counts of
+many runs minus those of few are the counts of the path alone.
 """
 
 import gc
@@ -23,29 +23,29 @@ from sepu import _palette
 WARM_UP = 30
 RUNS = 40
 _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
-# One line of a caller, the next of what it called.
-_FORMULA = re.compile(r"^cfn=differences_\w+\ncalls=(\d+) ", re.MULTILINE)
+# Two lines for each call of the formula: the function, and the number of calls.
+_FORMULA = re.compile(r"^cfn=compute_delta_e_\w+\ncalls=(\d+) ", re.MULTILINE)
 
 
 class Count(NamedTuple):
-    """What one run of a path takes."""
+    """The counts of one run of a path."""
 
     instructions: float
-    formula: float  # calls of the colour difference's formula, eight colours each
+    formula: float  # calls of the CIEDE2000 formula, eight pairs each
 
     def __sub__(self, other: "Count") -> "Count":
         return Count(self.instructions - other.instructions, self.formula - other.formula)
 
 
 class Dumps:
-    """callgrind's files, which it writes whenever `getppid` is called."""
+    """The files of callgrind, which writes one at each call of `getppid`."""
 
     def __init__(self, prefix: str) -> None:
         self._prefix = prefix
         self._number = 0
 
     def of(self, run: Callable[[int], object], times: int) -> Count:
-        """What so many runs of a path take, and a little around them."""
+        """Counts so many runs of a path, and a little around them."""
         os.getppid()
         run(times)
         os.getppid()
@@ -56,7 +56,7 @@ class Dumps:
         return Count(int(total[1]), sum(map(int, _FORMULA.findall(text))))
 
     def count(self, run: Callable[[int], object]) -> Count:
-        """One run of a path, as the difference of few and many."""
+        """Counts one run of a path: many runs minus few."""
         gc.collect()
         gc.disable()
         run(WARM_UP)
@@ -66,14 +66,14 @@ class Dumps:
 
 
 def burn(turns: int) -> None:
-    """Does nothing, so many times."""
+    """Loops so many times."""
     for _ in repeat(None, turns):
         pass
 
 
 @contextmanager
 def slowed(path: HotPath, turns: int) -> Iterator[Callable[[int], object]]:
-    """The path, each run so much longer: where it passes its seam, or after it if it is compiled."""
+    """Makes each run of the path longer by a loop: in the method of its seam, or after the run if there is none."""
     if path.seam is None:
 
         def run(times: int) -> None:
@@ -98,26 +98,29 @@ def slowed(path: HotPath, turns: int) -> Iterator[Callable[[int], object]]:
 
 
 def count_slowed(dumps: Dumps, paths: Iterable[HotPath], counts: Mapping[str, Count], share: float) -> dict[str, Count]:
-    """The count of each path, made longer by that share of itself."""
+    """Counts each path, made longer by that share of its instructions."""
     turn = dumps.count(lambda times: burn(100 * times)).instructions / 100
     found = {}
     for path in paths:
         before = counts[path.name].instructions
         with slowed(path, 0) as run:
-            detour = dumps.count(run).instructions - before  # slowing down takes time by itself
+            detour = dumps.count(run).instructions - before  # the wrapper itself takes instructions
         with slowed(path, round((share * before - detour) / turn)) as run:
             found[path.name] = dumps.count(run)
     return found
 
 
 def main(prefix: str, slowdown: float) -> None:
-    """Prints the count of each path; with a slowdown, of each path made longer by that share."""
+    """Prints the count of each path; with a slowdown, makes each path longer by that share."""
     dumps = Dumps(prefix)
     paths = hot_paths()
     counts = {path.name: dumps.count(path.run) for path in paths}
     if slowdown:
         counts = count_slowed(dumps, paths, counts, slowdown)
-    result = {"cpu": _palette.paths()[0], "counts": {name: count._asdict() for name, count in counts.items()}}
+    result = {
+        "cpu": _palette.instruction_sets()[0],
+        "counts": {name: count._asdict() for name, count in counts.items()},
+    }
     json.dump(result, sys.stdout)
 
 

@@ -1,4 +1,4 @@
-"""Instruction counts of the hot paths against what was counted when they were last looked at."""
+"""Compares the instruction counts of the hot paths with those in expected.json."""
 
 import json
 import os
@@ -16,20 +16,20 @@ from bench import machine
 
 EXPECTED = Path(__file__).with_name("expected.json")
 TOLERANCE = 0.02
-SLOWDOWN = 0.05  # what the gate has to notice
+SLOWDOWN = 0.05  # the gate must notice this
 
 Counts = Mapping[str, Count]
 
 
 def why_not() -> str | None:
-    """Why nothing can be counted here, or None."""
+    """Returns why nothing can be counted here, or None."""
     if sys.platform != "linux":
         return "valgrind is for Linux"
     return None if shutil.which("valgrind") else "there is no valgrind (Debian: apt install valgrind)"
 
 
 def counted(slowdown: float = 0) -> tuple[str, Counts]:
-    """The key of this machine's expectations, and what it counts."""
+    """Counts; returns the key of this machine's expectations and the counts."""
     with tempfile.TemporaryDirectory() as directory:
         dumps = f"{directory}/callgrind"
         done = subprocess.run(
@@ -38,7 +38,7 @@ def counted(slowdown: float = 0) -> tuple[str, Counts]:
                 *("--dump-before=getppid", "--dump-line=no", "--compress-strings=no", "--compress-pos=no"),
                 *(sys.executable, "-m", "bench.gate.count", dumps, str(slowdown)),
             ],
-            # Nothing of the caller's: the environment lies in memory too, and Python reads much of it.
+            # Nothing of the caller's environment, because Python reads it, and its size changes the counts.
             env={"PATH": os.environ["PATH"], "PYTHONHASHSEED": "0", "PYTHONDONTWRITEBYTECODE": "1"},
             stdout=subprocess.PIPE,
             check=True,
@@ -49,22 +49,22 @@ def counted(slowdown: float = 0) -> tuple[str, Counts]:
 
 
 def _key(cpu: str) -> str:
-    """What the count of unchanged code depends on. Each build of Python is a program of its own, hence its date.
+    """Returns what the count of unchanged code depends on, with the date on which this Python was built.
 
-    `cpu` names the instructions that the core chose: valgrind's processor has not all of the real one's.
+    `cpu` is the instruction set that the core chose: valgrind's processor lacks some of the real one's.
     """
     build = " ".join(platform.python_build()[1].split())
     return f"{machine.python()} of {build}; {machine.compiler()}; {machine.libc()}; {platform.machine()} with {cpu}"
 
 
 def expected(key: str) -> Counts | None:
-    """What was counted before; None if nobody has yet."""
+    """Returns the counts in expected.json; None if there are none for this key."""
     known = json.loads(EXPECTED.read_text("utf-8")).get(key)
     return known and {name: Count(*count) for name, count in known.items()}
 
 
 def renew(key: str, counts: Counts) -> None:
-    """Makes these the expectations. What was counted elsewhere goes if it must be stale: it would only raise alarms."""
+    """Takes these counts as the expectations. Removes those of other machines if they must be stale."""
     before = expected(key)
     stale = before is not None and alarms(counts, before)
     every = {} if stale else json.loads(EXPECTED.read_text("utf-8"))
@@ -73,7 +73,7 @@ def renew(key: str, counts: Counts) -> None:
 
 
 def alarms(counts: Counts, before: Counts) -> list[str]:
-    """What is not as expected, slower or faster: a gain that is not written down can be lost unseen."""
+    """Returns what is not as expected, slower or faster: nobody would notice the loss of an unrecorded gain."""
     found = [f"{name}: not counted" for name in before.keys() - counts.keys()]
     for name, count in counts.items():
         if name not in before:

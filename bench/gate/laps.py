@@ -1,6 +1,7 @@
-"""Times hot paths when told to: one side of the base against head run.
+"""Times hot paths on demand: one side of the comparison of base and head.
 
-Of each line of input, a path's number and how often, the answer is the CPU time: others on the machine count less so.
+Each line of input has the number of a path and of its runs; the answer is their CPU time, on which other programs have
+less effect than on elapsed time.
 """
 
 import json
@@ -11,7 +12,7 @@ from bench.hot_paths import hot_paths
 
 
 def main() -> None:
-    """Names the paths, then answers until the input ends."""
+    """Prints the names of the paths, then answers until the input ends."""
     paths = hot_paths()
     print(json.dumps([path.name for path in paths]), flush=True)
     for line in sys.stdin:

@@ -1,4 +1,4 @@
-"""The names of all benchmarks: one that is renamed or gone takes its history along, and nobody would see it."""
+"""Checks the names of all benchmarks: one that is renamed or removed loses its history."""
 
 import subprocess
 import sys
@@ -11,7 +11,7 @@ _ROOT = Path(__file__).parents[2]
 
 
 def names() -> list[str]:
-    """What there is: the suite's benchmarks and the hot paths."""
+    """Returns the names of the suite's benchmarks and of the hot paths."""
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "--collect-only", "--quiet", "--no-header", "bench"],
         cwd=_ROOT,
@@ -24,12 +24,12 @@ def names() -> list[str]:
 
 
 def renew() -> None:
-    """Makes what there is the manifest."""
+    """Writes the names of this commit into the manifest."""
     MANIFEST.write_text("".join(f"{name}\n" for name in names()), "utf-8")
 
 
 def alarms() -> list[str]:
-    """What is new, and what is gone."""
+    """Returns what is new, and what is gone."""
     found, listed = set(names()), set(MANIFEST.read_text("utf-8").splitlines())
     return [f"{name}: not in the manifest" for name in sorted(found - listed)] + [
         f"{name}: in the manifest, but gone" for name in sorted(listed - found)

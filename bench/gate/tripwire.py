@@ -1,7 +1,7 @@
-"""Base against head: the hot paths of two commits in turns, on one machine, in one run.
+"""Compares base and head: times the hot paths of two commits in turns, on one machine, in one run.
 
-Coarse, as times are, but it needs no expectations, so it works on any machine. Each side brings its own code, its own
-hot paths and its own core; both run with the packages of .venv.
+Times are less exact than counts, but need no expectations, so this works on any machine. Each side has its own code,
+hot paths and core; both run with the packages of .venv.
 """
 
 import json
@@ -28,7 +28,7 @@ def _git(*arguments: str) -> str:
 
 
 def base() -> str | None:
-    """Where this branch left main; on main itself the commit before, or the last one if there are changes since."""
+    """Returns where this branch left main; on main the last commit but one, or the last if files have changed since."""
     head, changed = _git("rev-parse", "HEAD"), _git("status", "--porcelain", "--untracked-files=no")
     fork = next((fork for main in ("origin/main", "main") if (fork := _git("merge-base", main, "HEAD"))), "")
     if fork and fork != head:
@@ -37,12 +37,12 @@ def base() -> str | None:
 
 
 def named(ref: str) -> str:
-    """The commit that somebody asked for; ends the program if there is none."""
+    """Returns the commit of a name; ends the program if there is none."""
     return _git("rev-parse", "--verify", f"{ref}^{{commit}}") or sys.exit(f"no commit {ref}")
 
 
 def why_not(commit: str | None) -> str | None:
-    """Why nothing can be compared, or None."""
+    """Returns why nothing can be compared, or None."""
     if sys.platform != "linux":
         return "both sides have to run on the same processor, and only Linux says where"
     if commit is None:
@@ -52,7 +52,7 @@ def why_not(commit: str | None) -> str | None:
 
 @contextmanager
 def checked_out(commit: str) -> Iterator[Path]:
-    """That commit, built."""
+    """Checks that commit out and builds it."""
     with tempfile.TemporaryDirectory(prefix="sepu-base-") as directory:
         tree = Path(directory)
         archive = subprocess.run(["git", "archive", commit], cwd=_ROOT, stdout=subprocess.PIPE, check=True)
@@ -67,7 +67,7 @@ def checked_out(commit: str) -> Iterator[Path]:
 
 
 class Side:
-    """One of the two."""
+    """A process that times the hot paths of one commit."""
 
     def __init__(self, tree: Path) -> None:
         self._process = subprocess.Popen(
@@ -99,13 +99,13 @@ class Side:
 
 
 def ratios(base_tree: Path) -> dict[str, float]:
-    """Head's time over base's, of each path that both have: the median of neighbouring laps."""
+    """Returns head's time over base's for each path that both have: the median of pairs of laps."""
     with ExitStack() as stack:
         sides = [Side(base_tree), Side(_ROOT)]
         for side in sides:
             stack.callback(side.close)
         old, new = sides
-        cpus = sorted(os.sched_getaffinity(0))  # one may be slower than another by whatever else is on it
+        cpus = sorted(os.sched_getaffinity(0))  # other programs may slow one of them down
         found = {}
         for name in (name for name in new.numbers if name in old.numbers):
             times = max(1, round(LAP_SECONDS / min(old.lap(name, 10) / 10 for _ in range(3))))
@@ -113,7 +113,7 @@ def ratios(base_tree: Path) -> dict[str, float]:
             for turn in range(ROUNDS):
                 for side in sides:
                     side.move(cpus[turn // 2 % len(cpus)])
-                first, second = (old, new) if turn % 2 else (new, old)  # nobody is always first
+                first, second = (old, new) if turn % 2 else (new, old)  # neither is always first
                 pair = {first: first.lap(name, times), second: second.lap(name, times)}
                 laps.append(pair[new] / pair[old])
             found[name] = median(laps)
@@ -121,7 +121,7 @@ def ratios(base_tree: Path) -> dict[str, float]:
 
 
 def compare(commit: str) -> dict[str, float]:
-    """The ratios; what would be an alarm counts only if fresh processes find it again."""
+    """Returns the ratios. An alarm counts only if new processes measure it again."""
     with checked_out(commit) as tree:
         first = ratios(tree)
         if max(first.values()) <= THRESHOLD:
@@ -131,5 +131,5 @@ def compare(commit: str) -> dict[str, float]:
 
 
 def alarms(found: dict[str, float]) -> list[str]:
-    """What takes more time than it may."""
+    """Returns an alarm for each path that takes too much time."""
     return [f"{name}: {ratio - 1:+.0%} time against the base" for name, ratio in found.items() if ratio > THRESHOLD]

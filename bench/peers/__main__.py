@@ -1,4 +1,4 @@
-"""`make bench-peers`: sepu beside what its users would take instead, in one run, each tested before it is timed."""
+"""`make bench-peers`: compares sepu with its alternatives in one run, and tests each before it times it."""
 
 import platform
 import sys
@@ -19,10 +19,10 @@ from sepu.library.records import rgb_of
 
 RECORDS = sepu.load().records
 PALETTE = np.array([rgb_of(record.hex) for record in RECORDS], dtype=np.float64)
-TESTED = 1_000  # colours and pairs that each peer has to get right
+TESTED = 1_000  # colours and pairs that each peer must compute correctly
 SINGLES = 50
 PAIRS = 100_000
-EXACT = 1e-6  # of a difference: 4 decimals are printed
+EXACT = 1e-6  # the greatest error of a CIEDE2000 difference; 4 decimals are printed
 
 Row = tuple[str, ...]
 
@@ -44,7 +44,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
     rng.shuffle(rgb)
     lab1, lab2 = (np.column_stack([rng.uniform(0, 100, PAIRS), rng.uniform(-128, 128, (PAIRS, 2))]) for _ in range(2))
     some = rgb[:TESTED]
-    differences = list(map(reference.ciede2000, triples(lab1[:TESTED]), triples(lab2[:TESTED])))
+    expected = list(map(reference.ciede2000, triples(lab1[:TESTED]), triples(lab2[:TESTED])))
     members = [reference.srgb_to_lab(row) for row in triples(PALETTE)]
     nearest = [closest(reference.srgb_to_lab(row), members) for row in triples(some)]
 
@@ -54,7 +54,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
     for peer in colours.PEERS:
         try:
             made = peer(PALETTE)
-            off = np.abs(made.differences(lab1[:TESTED], lab2[:TESTED]) - differences).max()
+            off = np.abs(made.delta_e(lab1[:TESTED], lab2[:TESTED]) - expected).max()
             wrong = sum(made.nearest(*row) != place for row, place in zip(triples(some), nearest, strict=True))
             wrong_in_bulk = int((made.nearest_batch(some) != nearest).any(axis=1).sum())
         except (ImportError, AttributeError) as error:
@@ -65,7 +65,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
             continue
         count = made.rows * 10
         fault = f"off by up to {off:.2g}" if off > EXACT else ""
-        pairs.append(Call(peer.name, made.differences, (lab1[:count], lab2[:count]), count, fault))
+        pairs.append(Call(peer.name, made.delta_e, (lab1[:count], lab2[:count]), count, fault))
         fault = f"{wrong} of {TESTED:,} wrong" if wrong else ""
         single.append([Call(peer.name, made.nearest, row, 1, fault) for row in triples(rgb[:SINGLES])])
         fault = f"{wrong_in_bulk} of {TESTED:,} wrong" if wrong_in_bulk else ""
@@ -74,7 +74,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
 
 
 def search() -> list[Row]:
-    """None but sepu follows docs/searching.md, so all are timed, and it is said how often they find the same."""
+    """Times all searches, and says how often they find what sepu finds: no other follows docs/searching.md."""
     made = [peer(RECORDS) for peer in names.PEERS]
     answers = [[set(peer.search(q, len(RECORDS))) for q in QUERIES] for peer in made]
     same = [sum(map(eq, found, answers[0])) for found in answers]
@@ -87,8 +87,8 @@ def triples(rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[tup
 
 
 def closest(lab: reference.Triple, members: Sequence[reference.Triple]) -> list[int]:
-    distances = [reference.ciede2000(lab, member) for member in members]
-    return sorted(range(len(distances)), key=distances.__getitem__)[: colours.TOP]
+    delta_e = [reference.ciede2000(lab, member) for member in members]
+    return sorted(range(len(delta_e)), key=delta_e.__getitem__)[: colours.TOP]
 
 
 def timed(peers: Sequence[Sequence[Call]], pairs: int = 0) -> list[Row]:

@@ -50,7 +50,7 @@ static lab lab_of(const double *rgb) {
     return (lab){116.0 * y - 16.0, 500.0 * (x - y), 200.0 * (y - z)};
 }
 
-void differences(const lab *ones, const lab *twos, double *out, size_t n) {
+void delta_e(const lab *ones, const lab *twos, double *out, size_t n) {
     for (size_t i = 0; i < n; i++) out[i] = ciede2000(ones[i], twos[i]);
 }
 
@@ -64,11 +64,11 @@ void nearest(const double *rgb, size_t n, const lab *palette, size_t size, ptrdi
         lab query = lab_of(rgb + 3 * i);
         double best[3] = {INFINITY, INFINITY, INFINITY};
         for (size_t j = 0; j < size; j++) {
-            double difference = ciede2000(query, palette[j]);
+            double delta_e = ciede2000(query, palette[j]);
             int k = 3;
-            for (; k > 0 && difference < best[k - 1]; k--)
+            for (; k > 0 && delta_e < best[k - 1]; k--)
                 if (k < 3) { best[k] = best[k - 1]; out[k] = out[k - 1]; }
-            if (k < 3) { best[k] = difference; out[k] = (ptrdiff_t)j; }
+            if (k < 3) { best[k] = delta_e; out[k] = (ptrdiff_t)j; }
         }
     }
 }

@@ -1,4 +1,4 @@
-"""Ways to a CIEDE2000 difference and to the nearest three of a palette, as their users would write them."""
+"""Computes CIEDE2000 differences and the nearest three of a palette in several ways, as users would write them."""
 
 import ctypes
 import subprocess
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import sepu
-from sepu._palette import paths
+from sepu._palette import instruction_sets
 
 Floats = NDArray[np.float64]
 Places = NDArray[np.intp]
@@ -21,13 +21,13 @@ TOP = 3
 
 
 class Colours(Protocol):
-    """Made from a palette, (n, 3) from 0 to 255. `rows` are as many colours as suit it at once."""
+    """Takes a palette, shape (n, 3), from 0 to 255. `rows` is the number of colours for one call."""
 
     name: str
     rows: int
 
     def __init__(self, palette: Floats) -> None: ...
-    def differences(self, lab1: Floats, lab2: Floats) -> Floats: ...
+    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats: ...
     def nearest(self, r: float, g: float, b: float) -> list[int]: ...
     def nearest_batch(self, rgb: Floats) -> Places: ...
 
@@ -37,10 +37,10 @@ class Sepu:
     rows = 10_000
 
     def __init__(self, palette: Floats) -> None:
-        self.palette = sepu.load().palette()  # as a user gets it
+        self.palette = sepu.load().palette()  # as users do
         assert self.palette.size == len(palette)
 
-    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
         return sepu.ciede2000(lab1, lab2)
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
@@ -61,12 +61,12 @@ class SepuOnAvx2(Sepu):
     name = "as on AVX2"
 
     def __init__(self, palette: Floats) -> None:
-        if "avx2" not in paths():
+        if "avx2" not in instruction_sets():
             raise ImportError("not an x86-64 with AVX2")
-        self.palette = sepu.Palette(palette, sepu.load().grid, path="avx2")
+        self.palette = sepu.Palette(palette, sepu.load().grid, instruction_set="avx2")
 
-    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
-        return sepu.ciede2000(lab1, lab2, path="avx2")
+    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
+        return sepu.ciede2000(lab1, lab2, instruction_set="avx2")
 
 
 class SepuOnAvx2WithoutGrid(SepuOnAvx2):
@@ -74,7 +74,7 @@ class SepuOnAvx2WithoutGrid(SepuOnAvx2):
 
     def __init__(self, palette: Floats) -> None:
         super().__init__(palette)
-        self.palette = sepu.Palette(palette, path="avx2")
+        self.palette = sepu.Palette(palette, instruction_set="avx2")
 
 
 class C:
@@ -101,9 +101,9 @@ class C:
     def at(array: NDArray[Any]) -> ctypes.c_void_p:
         return array.ctypes.data_as(ctypes.c_void_p)
 
-    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
         out = np.empty(len(lab1))
-        self.library.differences(self.at(lab1), self.at(lab2), self.at(out), ctypes.c_size_t(len(lab1)))
+        self.library.delta_e(self.at(lab1), self.at(lab2), self.at(out), ctypes.c_size_t(len(lab1)))
         return out
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
@@ -124,7 +124,7 @@ class ColourScience:
 
     def __init__(self, palette: Floats) -> None:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # that it could draw, too
+            warnings.simplefilter("ignore")  # it warns that it cannot draw
             import colour
         self.colour = colour
         self.palette = self.lab(palette)
@@ -132,18 +132,18 @@ class ColourScience:
     def lab(self, rgb: Floats) -> Floats:
         return np.asarray(self.colour.XYZ_to_Lab(self.colour.sRGB_to_XYZ(rgb / 255)))
 
-    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
         return np.asarray(self.colour.delta_E(lab1, lab2, method="CIE 2000"))
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
-        places: list[int] = np.argsort(self.differences(self.lab(np.array([r, g, b])), self.palette), kind="stable")[
+        places: list[int] = np.argsort(self.delta_e(self.lab(np.array([r, g, b])), self.palette), kind="stable")[
             :TOP
         ].tolist()
         return places
 
     def nearest_batch(self, rgb: Floats) -> Places:
-        differences = self.differences(self.lab(rgb)[:, np.newaxis], self.palette)
-        return np.argsort(differences, axis=1, kind="stable")[:, :TOP]
+        delta_e = self.delta_e(self.lab(rgb)[:, np.newaxis], self.palette)
+        return np.argsort(delta_e, axis=1, kind="stable")[:, :TOP]
 
 
 class ScikitImage:
@@ -156,18 +156,18 @@ class ScikitImage:
         self.color = color
         self.palette = color.rgb2lab(palette / 255)
 
-    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
         return np.asarray(self.color.deltaE_ciede2000(lab1, lab2))
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
         lab = self.color.rgb2lab(np.array([[r, g, b]]) / 255)
-        places: list[int] = np.argsort(self.differences(lab, self.palette), kind="stable")[:TOP].tolist()
+        places: list[int] = np.argsort(self.delta_e(lab, self.palette), kind="stable")[:TOP].tolist()
         return places
 
     def nearest_batch(self, rgb: Floats) -> Places:
         lab = self.color.rgb2lab(rgb / 255)
-        differences = self.differences(lab[:, np.newaxis], self.palette[np.newaxis])
-        return np.argsort(differences, axis=1, kind="stable")[:, :TOP]
+        delta_e = self.delta_e(lab[:, np.newaxis], self.palette[np.newaxis])
+        return np.argsort(delta_e, axis=1, kind="stable")[:, :TOP]
 
 
 class Coloraide:
@@ -180,7 +180,7 @@ class Coloraide:
         self.color = Color
         self.palette = [Color("srgb", channels) for channels in (palette / 255).tolist()]
 
-    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
         pairs = zip(lab1.tolist(), lab2.tolist(), strict=True)
         return np.array(
             [self.color("lab-d65", one).delta_e(self.color("lab-d65", two), method="2000") for one, two in pairs]
@@ -188,8 +188,8 @@ class Coloraide:
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
         colour = self.color("srgb", [r / 255, g / 255, b / 255])
-        distances = [colour.delta_e(other, method="2000") for other in self.palette]
-        return sorted(range(len(distances)), key=distances.__getitem__)[:TOP]
+        delta_e = [colour.delta_e(other, method="2000") for other in self.palette]
+        return sorted(range(len(delta_e)), key=delta_e.__getitem__)[:TOP]
 
     def nearest_batch(self, rgb: Floats) -> Places:
         return np.array([self.nearest(*row) for row in rgb.tolist()])
@@ -204,20 +204,20 @@ class Colormath:
         from colormath.color_diff import delta_e_cie2000
         from colormath.color_objects import LabColor, sRGBColor
 
-        self.rgb, self.lab, self.converted, self.delta_e = sRGBColor, LabColor, convert_color, delta_e_cie2000
+        self.rgb, self.lab, self.converted, self.delta_e_cie2000 = sRGBColor, LabColor, convert_color, delta_e_cie2000
         self.palette = [self.convert(*row) for row in palette.tolist()]
 
     def convert(self, r: float, g: float, b: float) -> object:
         return self.converted(self.rgb(r, g, b, is_upscaled=True), self.lab, target_illuminant="d65")
 
-    def differences(self, lab1: Floats, lab2: Floats) -> Floats:
+    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
         pairs = zip(lab1.tolist(), lab2.tolist(), strict=True)
-        return np.array([self.delta_e(self.lab(*one), self.lab(*two)) for one, two in pairs])
+        return np.array([self.delta_e_cie2000(self.lab(*one), self.lab(*two)) for one, two in pairs])
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
         query = self.convert(r, g, b)
-        distances = [self.delta_e(query, other) for other in self.palette]
-        return sorted(range(len(distances)), key=distances.__getitem__)[:TOP]
+        delta_e = [self.delta_e_cie2000(query, other) for other in self.palette]
+        return sorted(range(len(delta_e)), key=delta_e.__getitem__)[:TOP]
 
     def nearest_batch(self, rgb: Floats) -> Places:
         return np.array([self.nearest(*row) for row in rgb.tolist()])

@@ -6,14 +6,14 @@ from importlib.metadata import version
 from typing import Protocol
 
 from sepu._names import fold
-from sepu.library.names import name_index
+from sepu.library.names import build_name_index
 from sepu.library.records import Record
 
 LIMIT = 10
 
 
 class Names(Protocol):
-    """Made from the records; finds places among them."""
+    """Takes the records; finds their indices by name."""
 
     name: str
 
@@ -31,7 +31,7 @@ class Sepu:
     name = "sepu"
 
     def __init__(self, records: tuple[Record, ...]) -> None:
-        self.search = name_index(records).search
+        self.search = build_name_index(records).search
 
 
 class Substrings:
@@ -64,7 +64,7 @@ class Marisa:
 
 
 def starts(text: str) -> list[int]:
-    """Of its words, or of its characters where it has no words."""
+    """Returns where words start; in a text without words each character is one."""
     return [at for at in range(len(text)) if at == 0 or text[at - 1] in " -" or not text.isascii()]
 
 
@@ -89,7 +89,7 @@ class Sqlite:
     def __init__(self, records: tuple[Record, ...]) -> None:
         self.database = sqlite3.connect(":memory:")
         self.database.execute("create virtual table names using fts5(text, tokenize='unicode61 remove_diacritics 2')")
-        # A space between Chinese characters, as the tokenizer takes a run of them for one word.
+        # Spaces separate Chinese characters, because the tokenizer takes several of them for one word.
         rows = [(place, " ".join(map(spaced, sorted(spellings(record))))) for place, record in enumerate(records)]
         self.database.executemany("insert into names(rowid, text) values (?, ?)", rows)
 

@@ -1,4 +1,4 @@
-"""Times of calls that answer the same question, taken in turns."""
+"""Times calls that answer the same question, in turns."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ BLOCK = 0.01  # seconds
 
 @dataclass(frozen=True)
 class Call:
-    """A call and the number of things that it does; `fault` says why there is no use in timing it."""
+    """A call and the number of colours, pairs or queries that it takes; `fault` says why it is not timed."""
 
     who: str
     run: Callable[..., object] = print
@@ -21,13 +21,13 @@ class Call:
     fault: str = ""
 
     def timer(self) -> Timer:
-        # Spelt out, as a lambda or an unpacking would be timed too.
+        # Written out, because the time would include that of a lambda or an unpacking.
         names = {f"a{number}": argument for number, argument in enumerate(self.arguments)}
         return Timer(f"run({', '.join(names)})", globals={"run": self.run, **names})
 
 
 def seconds(calls: Sequence[Call]) -> list[float]:
-    """The median for one thing, of each call."""
+    """Returns the median time for one colour, pair or query, of each call."""
     timers = [call.timer() for call in calls]
     numbers = [max(1, round(BLOCK / min(timer.repeat(3, 1)))) for timer in timers]
     rounds = [

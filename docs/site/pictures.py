@@ -62,10 +62,10 @@ def lab() -> str:
     return _svg(2 * size + 4 * margin, size + 2 * margin, shapes, "The 161 colours in CIE L*a*b*")
 
 
-def difference() -> str:
+def neighbours() -> str:
     """One colour, and beside it others at a growing deltaE."""
     first = _PLACES["fei-hong"]
-    found = _differences(first)
+    found = _delta_e_to_all(first)
     places = [int(np.abs(found - wanted).argmin()) for wanted in (3.8, 6.3, 10, 15, 25, 40, 60, 80)]
     width, height, gap = 96, 88, 8
     shapes = []
@@ -88,14 +88,14 @@ def triangle() -> str:
         shapes.append(_square(x, top, side, _RECORDS[place]))
         shapes.append(_text(x + side / 2, top + side + 20, _RECORDS[place].name.zh, "name"))
     for left in (0, 1):
-        delta = _differences(ends[left])[ends[left + 1]]
+        delta_e = _delta_e_to_all(ends[left])[ends[left + 1]]
         middle = (xs[left] + side + xs[left + 1]) / 2
         shapes.append(_line(xs[left] + side + 8, top + side / 2, xs[left + 1] - 8, top + side / 2))
-        shapes.append(_text(middle, top + side / 2 - 8, f"ΔE {delta:.1f}", "name"))
-    delta = _differences(ends[0])[ends[2]]
+        shapes.append(_text(middle, top + side / 2 - 8, f"ΔE {delta_e:.1f}", "name"))
+    delta_e = _delta_e_to_all(ends[0])[ends[2]]
     start, end = xs[0] + side / 2, xs[2] + side / 2
     shapes.append(f'<path d="M{start} {top - 6} V26 H{end} V{top - 6}" class="line"/>')
-    shapes.append(_text((start + end) / 2, 18, f"ΔE {delta:.1f}", "name"))
+    shapes.append(_text((start + end) / 2, 18, f"ΔE {delta_e:.1f}", "name"))
     return _svg(xs[2] + side + 24, top + side + 36, shapes, "A detour that is shorter than the straight way")
 
 
@@ -144,14 +144,14 @@ def charge() -> str:
 PICTURES: dict[str, Callable[[], str]] = {
     "chart.svg": chart,
     "lab.svg": lab,
-    "difference.svg": difference,
+    "difference.svg": neighbours,
     "triangle.svg": triangle,
     "charge.svg": charge,
 }
 
 
-def _differences(place: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
-    """Of one colour to all."""
+def _delta_e_to_all(place: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":
+    """Returns the CIEDE2000 differences of one colour to all."""
     return np.asarray(sepu.ciede2000(np.repeat(_LAB[place : place + 1], len(_LAB), 0), _LAB))
 
 

@@ -3,7 +3,7 @@
     >>> import sepu
     >>> colours = sepu.load()
     >>> palette, names = colours.palette(), colours.names()
-    >>> [(index, difference)] = palette.nearest(200, 60, 35, 1)
+    >>> [(index, delta_e)] = palette.nearest(200, 60, 35, 1)
     >>> colours.records[index].name.en
     'Scarlet Silk'
     >>> [colours.records[index].hex for index in names.search("tao hong", 10)]

@@ -184,7 +184,7 @@ def judge(scene: Scene, connection: psycopg.Connection) -> None:
                 assert [color.slug for color in answer.results] == ["tao-hong"]
             else:
                 nearest = palette.nearest(*intent.rgb, 2) if intent.rgb else []
-                wanted = [(records[place].slug, round(difference, 4)) for place, difference in nearest]
+                wanted = [(records[place].slug, round(delta_e, 4)) for place, delta_e in nearest]
                 assert len(answer.results) == 2
                 for result in answer.results:
                     assert result.input == intent.rgb

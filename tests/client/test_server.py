@@ -56,7 +56,7 @@ def test_a_match(at_server: Opened, issued: accounts.IssuedKey, committed: dict[
     for result in answer.results:
         nearest = palette.nearest(*result.input, 3)
         assert [(match.slug, match.delta_e) for match in result.matches] == [
-            (records[place].slug, round(difference, 4)) for place, difference in nearest
+            (records[place].slug, round(delta_e, 4)) for place, delta_e in nearest
         ]
     scarlet = answer.results[0].matches[0]
     assert (scarlet.name.zh, scarlet.name.en, scarlet.name.pinyin) == ("绯红", "Scarlet Silk", "fēi hóng")

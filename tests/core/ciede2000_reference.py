@@ -129,5 +129,5 @@ def ciede2000_of_rows(lab1: NDArray[np.float64], lab2: NDArray[np.float64]) -> N
     light = (l2 - l1) / (1 + 0.015 * (l_mean - 50) ** 2 / np.sqrt(20 + (l_mean - 50) ** 2))
     chroma = (c2 - c1) / (1 + 0.045 * c_mean)
     hue = d_h / (1 + 0.015 * c_mean * t)
-    distances: NDArray[np.float64] = np.sqrt(light**2 + chroma**2 + hue**2 + r_t * chroma * hue)
-    return distances
+    delta_e: NDArray[np.float64] = np.sqrt(light**2 + chroma**2 + hue**2 + r_t * chroma * hue)
+    return delta_e

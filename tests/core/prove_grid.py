@@ -1,4 +1,4 @@
-"""Compares the answers by the release's grid with those of the general path, for every 8-bit colour."""
+"""Compares the answers by the release's grid with those of the search without it, for every 8-bit colour."""
 
 import sys
 

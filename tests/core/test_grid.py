@@ -1,4 +1,4 @@
-"""The candidate grid: the same answers as the general path, and nothing but a grid of this palette is taken for one."""
+"""The candidate grid: the same answers as the search without it. A palette refuses anything but its own grid."""
 
 import struct
 
@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.core.test_palette import Rgb, colours, random_rgb
 
-from sepu._palette import Palette, candidate_grid, difference_bounds, paths
+from sepu._grid_builder import build_grid, delta_e_bounds
+from sepu._palette import Palette, instruction_sets
 
 HEADER = struct.Struct("<8sIIIII32s")
 CELLS = 32**3
@@ -30,11 +31,11 @@ def members() -> NDArray[np.float64]:
 
 @pytest.fixture(scope="module")
 def grid(members: NDArray[np.float64]) -> bytes:
-    return candidate_grid(members)
+    return build_grid(members)
 
 
-def same_answers(members: object, grid: bytes, rgb: NDArray[np.float64], path: str | None = None) -> None:
-    gridded, general = Palette(members, grid, path=path), Palette(members)  # type: ignore[arg-type]
+def same_answers(members: object, grid: bytes, rgb: NDArray[np.float64], instruction_set: str | None = None) -> None:
+    gridded, general = Palette(members, grid, instruction_set=instruction_set), Palette(members)  # type: ignore[arg-type]
     assert gridded.has_grid
     assert not general.has_grid
     for k in range(1, min(5, general.size + 1)):
@@ -59,13 +60,13 @@ def queries(members: NDArray[np.float64], count: int) -> NDArray[np.float64]:
     )
 
 
-@pytest.mark.parametrize("path", paths())
-def test_every_path_by_the_grid(members: NDArray[np.float64], grid: bytes, path: str) -> None:
-    same_answers(members, grid, queries(members, 50_000), path)
+@pytest.mark.parametrize("instruction_set", instruction_sets())
+def test_every_instruction_set_by_the_grid(members: NDArray[np.float64], grid: bytes, instruction_set: str) -> None:
+    same_answers(members, grid, queries(members, 50_000), instruction_set)
 
 
 def test_the_same_palette_gives_the_same_bytes(members: NDArray[np.float64], grid: bytes) -> None:
-    assert candidate_grid(np.asfortranarray(members)) == grid
+    assert build_grid(np.asfortranarray(members)) == grid
 
 
 @given(st.data())
@@ -78,7 +79,7 @@ def test_single_queries_by_the_grid(members: NDArray[np.float64], grid: bytes, d
 @settings(max_examples=8, deadline=None)
 @given(st.lists(colours, min_size=1, max_size=5), st.lists(colours, min_size=1, max_size=200))
 def test_the_grid_of_any_small_palette(members: list[Rgb], rgb: list[Rgb]) -> None:
-    same_answers(members, candidate_grid(members), np.array([*rgb, *members]))
+    same_answers(members, build_grid(members), np.array([*rgb, *members]))
 
 
 def test_no_cell_lacks_what_is_nearest_in_it(members: NDArray[np.float64], grid: bytes) -> None:
@@ -104,10 +105,10 @@ def test_the_bounds_hold_everywhere_in_a_box() -> None:
         inside = low + width * np.concatenate([rng.uniform(0, 1, (60, 3)), rng.integers(0, 2, (20, 3))])
         if trial % 5 == 0:  # the colour in its own box
             colour = inside[0].clip(0, 255)
-        differences = Palette([colour]).distances(inside.clip(0, 255))
-        least, most = difference_bounds(colour, low, width)
-        assert least <= differences.min() + 1e-9
-        assert differences.max() <= most + 1e-9
+        delta_e = Palette([colour]).delta_e(inside.clip(0, 255))
+        least, most = delta_e_bounds(colour, low, width)
+        assert least <= delta_e.min() + 1e-9
+        assert delta_e.max() <= most + 1e-9
 
 
 # What is no grid of this palette
@@ -158,6 +159,7 @@ def test_lists_that_are_malformed(members: NDArray[np.float64], grid: bytes) -> 
     refused(members, edited(grid, 24, 2**32 - 1, "<I"), "truncated")
 
 
-def test_too_many_colours_for_a_grid() -> None:
-    with pytest.raises(ValueError, match="at most 65535 colours, not 65536"):
-        candidate_grid(np.zeros((65536, 3)))
+def test_too_few_or_too_many_colours_for_a_grid() -> None:
+    for count in (0, 65536):
+        with pytest.raises(ValueError, match=f"from 1 to 65535 colours, not {count}"):
+            build_grid(np.zeros((count, 3)))

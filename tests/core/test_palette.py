@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from tests.core import ciede2000_reference as reference
 
 from sepu import _palette
-from sepu._palette import Palette, ciede2000, paths, srgb_to_lab
+from sepu._palette import Palette, ciede2000, instruction_sets, srgb_to_lab
 
 Rgb = tuple[float, float, float]
 
@@ -36,13 +36,13 @@ def random_rgb(count: int, seed: int = 2005) -> NDArray[np.float64]:
 
 
 def full_scan(palette: Palette, rgb: NDArray[np.float64], k: int) -> list[list[tuple[int, float]]]:
-    """Sorts every distance; Python's sort is stable, so equal ones stay in palette order."""
-    return [sorted(enumerate(row), key=lambda match: match[1])[:k] for row in palette.distances(rgb).tolist()]
+    """Sorts every difference; Python's sort is stable, so equal ones stay in palette order."""
+    return [sorted(enumerate(row), key=lambda match: match[1])[:k] for row in palette.delta_e(rgb).tolist()]
 
 
 def takers(palette: Palette) -> list[Callable[[NDArray[np.float64]], object]]:
     """Whatever takes colours as (n, 3)."""
-    return [srgb_to_lab, Palette, palette.distances, lambda rgb: palette.nearest_batch(rgb, 1)]
+    return [srgb_to_lab, Palette, palette.delta_e, lambda rgb: palette.nearest_batch(rgb, 1)]
 
 
 def test_the_compiled_module_is_loaded() -> None:
@@ -56,12 +56,12 @@ def test_there_are_34_published_pairs() -> None:
     assert len(SHARMA) == 34
 
 
-@pytest.mark.parametrize("path", [None, *paths()])
+@pytest.mark.parametrize("instruction_set", [None, *instruction_sets()])
 @pytest.mark.parametrize("row", SHARMA)
-def test_published_pairs(row: list[float], path: str | None) -> None:
+def test_published_pairs(row: list[float], instruction_set: str | None) -> None:
     lab1, lab2, published = row[:3], row[3:6], row[6]
-    assert ciede2000([lab1], [lab2], path=path)[0] == pytest.approx(published, abs=5e-5)
-    assert ciede2000([lab2], [lab1], path=path)[0] == pytest.approx(published, abs=5e-5)
+    assert ciede2000([lab1], [lab2], instruction_set=instruction_set)[0] == pytest.approx(published, abs=5e-5)
+    assert ciede2000([lab2], [lab1], instruction_set=instruction_set)[0] == pytest.approx(published, abs=5e-5)
 
 
 def test_the_reference_gives_the_published_pairs() -> None:
@@ -69,7 +69,7 @@ def test_the_reference_gives_the_published_pairs() -> None:
         assert reference.ciede2000((l1, a1, b1), (l2, a2, b2)) == pytest.approx(published, abs=5e-5)
 
 
-def test_differences_equal_the_reference() -> None:
+def test_delta_e_equals_the_reference() -> None:
     rng = random.Random(34)
     pairs = [
         [(rng.uniform(0, 100), rng.uniform(-128, 128), rng.uniform(-128, 128)) for _ in range(5000)] for _ in range(2)
@@ -100,48 +100,50 @@ def many_pairs(count: int) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
 
 def test_millions_of_pairs_equal_the_reference_on_every_path() -> None:
     one, two = many_pairs(2_000_000)
-    found = ciede2000(one, two, path="baseline")
+    found = ciede2000(one, two, instruction_set="baseline")
     assert abs(found - reference.ciede2000_of_rows(one, two)).max() < 1e-10
-    for path in (None, *paths()):
-        np.testing.assert_array_equal(ciede2000(one, two, path=path), found)
+    for instruction_set in (None, *instruction_sets()):
+        np.testing.assert_array_equal(ciede2000(one, two, instruction_set=instruction_set), found)
 
 
 def test_the_paths() -> None:
-    assert paths()[-1] == "baseline"
-    assert len(set(paths())) == len(paths())
+    assert instruction_sets()[-1] == "baseline"
+    assert len(set(instruction_sets())) == len(instruction_sets())
     for call in (
-        lambda path: ciede2000([(1, 2, 3)], [(1, 2, 3)], path=path),
-        lambda path: Palette([(1, 2, 3)], path=path),
+        lambda instruction_set: ciede2000([(1, 2, 3)], [(1, 2, 3)], instruction_set=instruction_set),
+        lambda instruction_set: Palette([(1, 2, 3)], instruction_set=instruction_set),
     ):
-        with pytest.raises(ValueError, match="path must be one of .*baseline, not abacus"):
+        with pytest.raises(ValueError, match="instruction_set must be one of .*baseline, not abacus"):
             call("abacus")
 
 
 @pytest.mark.parametrize("count", [1, 7, 8, 9, 15, 16, 17])
-@pytest.mark.parametrize("path", paths())
-def test_blocks_that_are_not_full(count: int, path: str) -> None:
+@pytest.mark.parametrize("instruction_set", instruction_sets())
+def test_blocks_that_are_not_full(count: int, instruction_set: str) -> None:
     one, two = (pairs[:count] for pairs in many_pairs(30))
     expected = reference.ciede2000_of_rows(one, two)
-    np.testing.assert_allclose(ciede2000(one, two, path=path), expected, rtol=0, atol=1e-10)
+    np.testing.assert_allclose(ciede2000(one, two, instruction_set=instruction_set), expected, rtol=0, atol=1e-10)
 
 
-@pytest.mark.parametrize("path", paths())
-def test_hues_exactly_opposite_do_not_wrap(path: str) -> None:
+@pytest.mark.parametrize("instruction_set", instruction_sets())
+def test_hues_exactly_opposite_do_not_wrap(instruction_set: str) -> None:
     rng = random.Random(180)
     for _ in range(2000):
         l1, l2, a, b = (rng.uniform(0, 100), rng.uniform(0, 100), rng.uniform(-60, 60), rng.uniform(-60, 60))
         # Twice the chroma, so that dC' is not 0 and the sign of dH' counts; doubling keeps the hue exactly.
         one, two = (l1, a, b), (l2, -2 * a, -2 * b)
-        forth, back = ciede2000([one, two], [two, one], path=path)
+        forth, back = ciede2000([one, two], [two, one], instruction_set=instruction_set)
         assert forth == back
         assert forth == pytest.approx(just_below_opposite(one, two), abs=1e-8)
 
 
-@pytest.mark.parametrize("path", paths())
+@pytest.mark.parametrize("instruction_set", instruction_sets())
 @pytest.mark.parametrize(("a", "b"), [(40.0, 0.0), (40.0, -0.0), (-40.0, 0.0), (0.0, 40.0), (0.0, -40.0)])
-def test_opposite_hues_on_the_axes(a: float, b: float, path: str) -> None:
+def test_opposite_hues_on_the_axes(a: float, b: float, instruction_set: str) -> None:
     one, two = (50.0, a, b), (60.0, -2 * a, -2 * b)
-    assert ciede2000([one], [two], path=path)[0] == pytest.approx(reference.ciede2000(one, two), abs=1e-10)
+    assert ciede2000([one], [two], instruction_set=instruction_set)[0] == pytest.approx(
+        reference.ciede2000(one, two), abs=1e-10
+    )
 
 
 def just_below_opposite(one: Rgb, two: Rgb) -> float:
@@ -158,23 +160,25 @@ def test_hue_crosses_360_degrees() -> None:
     assert ciede2000(around[:1], around[1:])[0] < 1e-2
 
 
-@pytest.mark.parametrize("path", paths())
+@pytest.mark.parametrize("instruction_set", instruction_sets())
 @pytest.mark.parametrize("turn", [1e-9, -1e-9])
-def test_the_gaussian_does_not_cross_360_degrees(turn: float, path: str) -> None:
+def test_the_gaussian_does_not_cross_360_degrees(turn: float, instruction_set: str) -> None:
     """Eq. 16 measures from 275 degrees without going around, so it jumps where the mean hue is 0."""
     one, two = (50.0, 60.0, 60.0 + turn), (50.0, 30.0, -30.0 + turn)
     expected = reference.ciede2000(one, two)
-    assert ciede2000([one], [two], path=path)[0] == pytest.approx(expected, abs=1e-10)
+    assert ciede2000([one], [two], instruction_set=instruction_set)[0] == pytest.approx(expected, abs=1e-10)
     other = reference.ciede2000((50.0, 60.0, 60.0 - turn), (50.0, 30.0, -30.0 - turn))
     assert abs(expected - other) > 1e-7  # the jump is there to be seen
 
 
-@pytest.mark.parametrize("path", paths())
+@pytest.mark.parametrize("instruction_set", instruction_sets())
 @pytest.mark.parametrize("lab", [(50.0, 0.0, 0.0), (50.0, 0.0, -0.0), (50.0, -0.0, 0.0), (0.0, 0.0, 0.0)])
-def test_a_neutral_colour_has_no_hue(lab: Rgb, path: str) -> None:
+def test_a_neutral_colour_has_no_hue(lab: Rgb, instruction_set: str) -> None:
     coloured = (50.0, -30.0, -20.0)
-    assert ciede2000([lab], [coloured], path=path)[0] == pytest.approx(reference.ciede2000(lab, coloured), abs=1e-12)
-    assert ciede2000([lab], [lab], path=path)[0] == 0
+    assert ciede2000([lab], [coloured], instruction_set=instruction_set)[0] == pytest.approx(
+        reference.ciede2000(lab, coloured), abs=1e-12
+    )
+    assert ciede2000([lab], [lab], instruction_set=instruction_set)[0] == 0
 
 
 @pytest.mark.parametrize("chroma", [1e-20, 1e-80, 1e-160, 5e-324])
@@ -188,8 +192,8 @@ def test_chroma_next_to_nothing(chroma: float) -> None:
 
 @given(labs, labs)
 def test_symmetry_identity_and_sign(lab1: Rgb, lab2: Rgb) -> None:
-    for path in paths():
-        forth, back, same = ciede2000([lab1, lab2, lab1], [lab2, lab1, lab1], path=path)
+    for instruction_set in instruction_sets():
+        forth, back, same = ciede2000([lab1, lab2, lab1], [lab2, lab1, lab1], instruction_set=instruction_set)
         assert forth == back
         assert forth >= 0
         assert same == 0
@@ -239,20 +243,20 @@ def test_nearest_equals_a_full_scan(members: list[Rgb], queries: list[Rgb], data
     assert [palette.nearest(*query, k) for query in queries] == full_scan(palette, np.array(queries), k)
 
 
-@pytest.mark.parametrize("path", paths())
-def test_random_queries_equal_a_full_scan(path: str) -> None:
-    palette = Palette(random_rgb(161), path=path)
+@pytest.mark.parametrize("instruction_set", instruction_sets())
+def test_random_queries_equal_a_full_scan(instruction_set: str) -> None:
+    palette = Palette(random_rgb(161), instruction_set=instruction_set)
     rgb = random_rgb(5000, seed=7)
-    indices, distances = palette.nearest_batch(rgb, 3)
-    found = [list(zip(*row, strict=True)) for row in zip(indices.tolist(), distances.tolist(), strict=True)]
+    indices, delta_e = palette.nearest_batch(rgb, 3)
+    found = [list(zip(*row, strict=True)) for row in zip(indices.tolist(), delta_e.tolist(), strict=True)]
     assert found == full_scan(palette, rgb, 3)
 
 
-def test_distances_equal_the_reference() -> None:
+def test_delta_e_of_a_palette_equals_the_reference() -> None:
     members, rgb = random_rgb(40), random_rgb(40, seed=9)
     labs = [[reference.srgb_to_lab((r, g, b)) for r, g, b in rows.tolist()] for rows in (rgb, members)]
     expected = [[reference.ciede2000(one, two) for two in labs[1]] for one in labs[0]]
-    np.testing.assert_allclose(Palette(members).distances(rgb), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(Palette(members).delta_e(rgb), expected, rtol=0, atol=1e-9)
 
 
 def test_equal_colours_come_in_palette_order() -> None:
@@ -264,9 +268,9 @@ def test_equal_colours_come_in_palette_order() -> None:
 def test_batch_equals_single(members: list[Rgb], queries: list[Rgb], data: st.DataObject) -> None:
     palette = Palette(members)
     k = data.draw(st.integers(1, palette.size))
-    indices, distances = palette.nearest_batch(np.array(queries).reshape(-1, 3), k)
-    for query, row, differences in zip(queries, indices.tolist(), distances.tolist(), strict=True):
-        assert palette.nearest(*query, k) == list(zip(row, differences, strict=True))
+    indices, delta_e = palette.nearest_batch(np.array(queries).reshape(-1, 3), k)
+    for query, row, delta_e_row in zip(queries, indices.tolist(), delta_e.tolist(), strict=True):
+        assert palette.nearest(*query, k) == list(zip(row, delta_e_row, strict=True))
 
 
 @pytest.mark.parametrize("k", [-1, 0, 4])
@@ -280,10 +284,10 @@ def test_k_out_of_range(k: int) -> None:
 
 def test_empty_input_gives_empty_output() -> None:
     empty = np.empty((0, 3))
-    indices, distances = Palette(random_rgb(3)).nearest_batch(empty, 2)
+    indices, delta_e = Palette(random_rgb(3)).nearest_batch(empty, 2)
     assert (indices.shape, indices.dtype) == ((0, 2), np.dtype(np.intp))
-    assert (distances.shape, distances.dtype) == ((0, 2), np.dtype(np.float64))
-    assert Palette(random_rgb(3)).distances(empty).shape == (0, 3)
+    assert (delta_e.shape, delta_e.dtype) == ((0, 2), np.dtype(np.float64))
+    assert Palette(random_rgb(3)).delta_e(empty).shape == (0, 3)
     assert srgb_to_lab(empty).shape == (0, 3)
     assert ciede2000(empty, empty).shape == (0,)
 
@@ -334,7 +338,7 @@ def test_what_is_no_number(values: list[list[object]]) -> None:
 def test_dtypes_and_strides(values: NDArray[np.uint8]) -> None:
     palette = Palette(random_rgb(20))
     contiguous = np.ascontiguousarray(values[::2, ::2], dtype=np.float64)
-    expected = palette.distances(contiguous)
+    expected = palette.delta_e(contiguous)
     read_only = contiguous.copy()
     read_only.setflags(write=False)
     for same in (
@@ -346,7 +350,7 @@ def test_dtypes_and_strides(values: NDArray[np.uint8]) -> None:
         contiguous.tolist(),
         read_only,
     ):
-        np.testing.assert_array_equal(palette.distances(same), expected)
+        np.testing.assert_array_equal(palette.delta_e(same), expected)
 
 
 def test_a_palette_does_not_follow_its_source() -> None:

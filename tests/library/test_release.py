@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 from tests.core.test_grid import queries, same_answers
 
-from sepu._palette import candidate_grid
+from sepu._grid_builder import build_grid
 from sepu.library.records import rgb_of
 from sepu.library.release import ReleaseError, load_release
 
@@ -84,7 +84,7 @@ def test_without_the_grid_the_answers_are_the_same(directory: Path) -> None:
 
 
 def test_a_grid_of_another_palette(directory: Path) -> None:
-    grid = candidate_grid([(1, 2, 3)])
+    grid = build_grid([(1, 2, 3)])
     (directory / "grid.bin").write_bytes(grid)
     rewrite(directory, "manifest.json", lambda manifest: manifest.update(gridSha256=sha256(grid).hexdigest()))
     with pytest.raises(ReleaseError, match="grid.bin: grid belongs to another palette"):

@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import click
-from tests.core.test_text import around, as_python_writes, ties
+from tests.core.test_match_writer import around, as_python_writes, ties
 from tests.operations.reference import Reference, matcher_of
 
-from sepu._palette import decimal
+from sepu._palette import format_decimal
 from sepu.library.release import load_release
 from sepu.operations.match import MatchInput
 
-TIES = 1_200_000  # of differences up to 120; those of similarities are among them
+TIES = 1_200_000  # of differences up to 120; the ties of similarities are among them
 JOBS = 320
 
 RELEASE = load_release()
@@ -22,7 +22,7 @@ REFERENCE = Reference(RELEASE)
 
 def differing_ties(job: int) -> int:
     values = around(ties(job, TIES, JOBS))
-    return sum(decimal(value) != as_python_writes(value) for value in values)
+    return sum(format_decimal(value) != as_python_writes(value) for value in values)
 
 
 def differing_colors(red: int) -> int:

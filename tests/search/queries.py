@@ -4,14 +4,14 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
-from sepu.library.names import name_index
+from sepu.library.names import build_name_index
 from sepu.library.release import load_release
 
 from .reference import Reference
 
 ALL = 161
 REFERENCE = Reference(load_release().records)
-INDEX = name_index(load_release().records)
+INDEX = build_name_index(load_release().records)
 
 LETTERS = sorted(set().union(*(colour.letters for colour in REFERENCE.colours)) | {" "})
 SPELLINGS = sorted({s for c in REFERENCE.colours for r in c.readings for s in r.whole | r.parts})

@@ -140,12 +140,12 @@ class Colour:
             (MISSPELT, r.level, r.length)
             for r in self.readings
             for name, its_letters in r.plain
-            if len(its_letters ^ letters) <= 2 and distance(name, q) <= 1
+            if len(its_letters ^ letters) <= 2 and edit_distance(name, q) <= 1
         ]
         return min(ranks, default=None)
 
 
-def distance(a: str, b: str) -> int:
+def edit_distance(a: str, b: str) -> int:
     """Damerau and Levenshtein's, in the textbook's matrix."""
     d = {(i, 0): i for i in range(len(a) + 1)} | {(0, j): j for j in range(len(b) + 1)}
     for i in range(1, len(a) + 1):

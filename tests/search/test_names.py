@@ -15,8 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sepu._names
-from sepu._names import fold
-from sepu.library.names import NameIndex
+from sepu._names import NameIndex, fold
+from sepu.library.ranking import Level
 from sepu.library.records import Record
 
 from .queries import ALL, INDEX, LETTERS, REFERENCE, SPELLINGS, misspelt, noise, several_words, short
@@ -49,6 +49,11 @@ def test_examples_of_the_rules(records: Sequence[Record], q: str, finds: str) ->
         assert len(found) > len(expected)
     else:
         assert found == ([] if last == "—" else [*expected, last])
+
+
+def test_the_rules_name_the_levels_in_the_order_of_the_ranking() -> None:
+    levels = re.findall(r"^\| (\d) \| (\w+) \|", RULES.read_text(encoding="utf-8"), re.MULTILINE)
+    assert levels == [(str(level + 1), level.name.lower()) for level in Level]
 
 
 def test_the_rules_have_examples() -> None:
@@ -193,8 +198,8 @@ def test_only_text_is_searched_for() -> None:
 
 def test_the_order_does_not_hang_on_the_hash_seed() -> None:
     script = (
-        "from sepu.library.names import name_index; from sepu.library.release import load_release;"
-        "index = name_index(load_release().records);"
+        "from sepu.library.names import build_name_index; from sepu.library.release import load_release;"
+        "index = build_name_index(load_release().records);"
         "print([index.search(q, 161) for q in ('hong', 'red', 'lu', 'dark red', 'blakc', 's', '青')])"
     )
     answers = {

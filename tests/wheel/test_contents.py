@@ -14,7 +14,7 @@ import pytest
 from tests.wheel import build
 from tests.wheel.contents import CLIENT, SEPU, Distribution, held
 
-COMPILED = {"sepu/_names.abi3.so", "sepu/_palette.abi3.so"}
+COMPILED = {"sepu/_grid_builder.abi3.so", "sepu/_names.abi3.so", "sepu/_palette.abi3.so"}
 DISTRIBUTIONS = {"sepu": SEPU, "sepu-client": CLIENT}
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TARGET = re.compile(

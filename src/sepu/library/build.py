@@ -12,7 +12,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from sepu._palette import candidate_grid
+from sepu._grid_builder import build_grid
 from sepu.library.facts import Color, Facts, Reading, load_facts
 from sepu.library.records import Name, Record, rgb_of
 from sepu.library.release import (
@@ -25,25 +25,25 @@ from sepu.library.release import (
     Release,
     load_release,
 )
-from sepu.library.reliability import Distance, Verdict, judge
+from sepu.library.reliability import Comparison, Verdict, judge
 
-GridOf = Callable[[Sequence[tuple[int, int, int]]], bytes]
+GridBuilder = Callable[[Sequence[tuple[int, int, int]]], bytes]
 
 
-def build_release(facts: Path, out: Path, grid_of: GridOf = candidate_grid) -> Release:
+def build_release(facts: Path, out: Path, build_grid: GridBuilder = build_grid) -> Release:
     """Writes the release of the directory `facts` into the directory `out`, and loads it from there.
 
-    Takes some ten seconds, nearly all of them for the grid. Raises FactsError for facts that do not hold together.
+    Takes some ten seconds, nearly all of them for the grid. Raises FactsError for facts that contradict each other.
     """
-    built = release_files(load_facts(facts), grid_of)
+    files = build_files(load_facts(facts), build_grid)
     out.mkdir(parents=True, exist_ok=True)
-    for name, content in built.items():
+    for name, content in files.items():
         (out / name).write_bytes(content)
     return load_release(out)
 
 
-def release_files(facts: Facts, grid_of: GridOf) -> dict[str, bytes]:
-    """The files of the release by name."""
+def build_files(facts: Facts, build_grid: GridBuilder) -> dict[str, bytes]:
+    """Returns the files of the release by name."""
     voices = {source.id: source.voice for source in facts.sources if source.voice is not None}
     readings: dict[str, list[Reading]] = {color.zh: [] for color in facts.colors}
     for reading in facts.readings:
@@ -51,8 +51,8 @@ def release_files(facts: Facts, grid_of: GridOf) -> dict[str, bytes]:
     verdicts = [judge(color, readings[color.zh], voices, facts.thresholds) for color in facts.colors]
     judged = list(zip(facts.colors, verdicts, strict=True))
 
-    library = canonical([_record(color, verdict) for color, verdict in judged])
-    projection = canonical(
+    library = encode_canonical([_record(color, verdict) for color, verdict in judged])
+    projection = encode_canonical(
         {
             "version": facts.versions.source_projection_version,
             "thresholds": {
@@ -63,13 +63,13 @@ def release_files(facts: Facts, grid_of: GridOf) -> dict[str, bytes]:
             "records": [_projection(color, readings[color.zh], verdict) for color, verdict in judged],
         }
     )
-    rights = canonical(
+    rights = encode_canonical(
         [
             {field: getattr(source, field) for field in ("id", "title", "used", "rights", "attribution")}
             for source in facts.sources
         ]
     )
-    grid = grid_of([rgb_of(color.hex) for color in facts.colors])
+    grid = build_grid([rgb_of(color.hex) for color in facts.colors])
     manifest = msgspec.convert(
         {
             "version": facts.versions.version,
@@ -88,20 +88,20 @@ def release_files(facts: Facts, grid_of: GridOf) -> dict[str, bytes]:
         LIBRARY: library,
         SOURCE_PROJECTION: projection,
         RIGHTS: rights,
-        MANIFEST: canonical(manifest),
+        MANIFEST: encode_canonical(manifest),
         GRID: grid,
     }
 
 
-def canonical(value: object) -> bytes:
-    """UTF-8 JSON with sorted keys, one value a line, ending in a line break."""
+def encode_canonical(value: object) -> bytes:
+    """Returns UTF-8 JSON with sorted keys, one value in each line, and a line break at the end."""
     plain = msgspec.to_builtins(value)
     text = json.dumps(plain, ensure_ascii=False, sort_keys=True, indent=1, separators=(",", ": "))
     return f"{text}\n".encode()
 
 
-def summary(release: Release) -> str:
-    """What a build has made, for whoever started it."""
+def summarize(release: Release) -> str:
+    """Returns what the build made, as text for people."""
     manifest = release.manifest
     counts = Counter(record.reliability for record in release.records)
     totals = ", ".join(f"{counts[level]} {level}" for level in ("verified", "attributed", "disputed"))
@@ -150,11 +150,11 @@ def _projection(color: Color, readings: list[Reading], verdict: Verdict) -> dict
     }
 
 
-def _rounded(distance: Distance | None) -> dict[str, object] | None:
-    if distance is None:
+def _rounded(comparison: Comparison | None) -> dict[str, object] | None:
+    if comparison is None:
         return None
-    # Two decimals are all that a printed value bears, and the same on every machine.
-    return {"source": distance.source, "deltaE": round(distance.delta_e, 2)}
+    # A printed value is not exact to more than two decimals, and these are the same on every machine.
+    return {"source": comparison.source, "deltaE": round(comparison.delta_e, 2)}
 
 
 @click.command()
@@ -162,7 +162,7 @@ def _rounded(distance: Distance | None) -> dict[str, object] | None:
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
 def main(facts: Path, out: Path) -> None:
     """Build the release in OUT from the directory FACTS."""
-    click.echo(summary(build_release(facts, out)))
+    click.echo(summarize(build_release(facts, out)))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What the sources say: `data/facts/` read into typed rows. Its README.md describes the columns."""
+"""Reads `data/facts/`, what the sources say, into typed rows. Its README.md describes the columns."""
 
 import csv
 import io
@@ -14,11 +14,11 @@ Row = TypeVar("Row")
 
 
 class FactsError(ValueError):
-    """A facts file is missing, malformed or at odds with another; the message names the file."""
+    """A facts file is missing, malformed or contradicts another; the message names the file."""
 
 
 class Color(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of `colors.csv`: a record before it is judged."""
+    """A row of `colors.csv`: a record without its reliability."""
 
     ordinal: int
     group: Text
@@ -34,7 +34,7 @@ class Color(Struct, frozen=True, forbid_unknown_fields=True):
 class Reading(Struct, frozen=True, forbid_unknown_fields=True):
     """A row of `readings.csv`: what one source gives for one of our names.
 
-    An empty field is None; `hex` is where the source has only the name.
+    An empty field is None; `hex` is None where the source has only the name.
     """
 
     source: Text
@@ -46,7 +46,7 @@ class Reading(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
-    """CIEDE2000 differences on which the reliability rule turns."""
+    """The CIEDE2000 differences that decide the rule of reliability."""
 
     agree: float
     far: float
@@ -56,7 +56,7 @@ class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
 class Source(Struct, frozen=True):
     """A lineage. Sources with the same `voice` count once; the base list has none.
 
-    The file also tells where the source was read and what is known of it, for people.
+    The file has more for people: where the source was read, and what is known of it.
     """
 
     id: Text
@@ -69,7 +69,7 @@ class Source(Struct, frozen=True):
 
 
 class Versions(Struct, frozen=True, forbid_unknown_fields=True):
-    """`release.json`: what the next release is called."""
+    """`release.json`: the versions of the next release."""
 
     version: Version
     source_projection_version: Version
@@ -77,7 +77,7 @@ class Versions(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Facts(Struct, frozen=True):
-    """All the facts, consistent with each other: every reading has its colour and its source."""
+    """All the facts, which agree with each other: every reading has its colour and its source."""
 
     versions: Versions
     thresholds: Thresholds

@@ -1,4 +1,4 @@
-"""Every way to write the names of a colour, and the index that finds it by them (docs/searching.md)."""
+"""Spells the names of a colour in every way, and indexes the spellings for search (docs/searching.md)."""
 
 from collections.abc import Iterator, Sequence
 from functools import cache
@@ -6,12 +6,8 @@ from itertools import product
 from unicodedata import normalize
 
 from sepu._names import NameIndex, fold
+from sepu.library.ranking import Level, rank_by_length
 from sepu.library.records import Name, Record
-
-__all__ = ["NameIndex", "name_index"]
-
-# What a spelling is taken from, the preferred first.
-LEVELS = ZH, PINYIN, EN, SLUG, INITIALS = range(5)
 
 TONES = {
     "\N{COMBINING MACRON}": "1",
@@ -22,18 +18,18 @@ TONES = {
 
 RETROFLEX = ("zh", "ch", "sh")
 
-# A character, syllable or word: every way to spell it, plainest first.
+# A character, syllable or word: all its spellings, the plainest first.
 Unit = tuple[str, ...]
 
 RUN_TOGETHER = ("",)
 GAP_OPTIONAL = ("", " ")
 
 
-def name_index(records: Sequence[Record]) -> NameIndex:
-    """Index the names of `records`; what a search returns are positions in `records`."""
+def build_name_index(records: Sequence[Record]) -> NameIndex:
+    """Indexes the names of `records`; a search returns positions in `records`."""
     names: list[tuple[str, int, int]] = []
     parts: list[tuple[str, int, int]] = []
-    lengths = [[0] * len(records) for _ in LEVELS]
+    lengths = [[0] * len(records) for _ in Level]
     for position, record in enumerate(records):
         for level, units in _readings(record).items():
             lengths[level][position] = sum(len(unit[0]) for unit in units)
@@ -42,19 +38,18 @@ def name_index(records: Sequence[Record]) -> NameIndex:
                 for end in range(start + 1, len(units) + 1):
                     parts += [(form, level, position) for form in _spellings(units[start:end], RUN_TOGETHER)]
         initials = _initials(record.name)
-        lengths[INITIALS][position] = min(map(len, initials))
-        parts += [(form, INITIALS, position) for form in initials]
-    orders = [sorted(range(len(records)), key=length.__getitem__) for length in lengths]
-    return NameIndex(names, parts, orders)
+        lengths[Level.INITIALS][position] = min(map(len, initials))
+        parts += [(form, Level.INITIALS, position) for form in initials]
+    return NameIndex(names, parts, list(rank_by_length(lengths)))
 
 
 def _readings(record: Record) -> dict[int, list[Unit]]:
     characters = zip(fold(record.name.zh), fold(record.name.zh_hant), strict=True)
     return {
-        ZH: [tuple(dict.fromkeys(character)) for character in characters],
-        PINYIN: [_syllable(syllable) for syllable in record.name.pinyin.split()],
-        EN: [(word,) for word in fold(record.name.en).split()],
-        SLUG: [(word,) for word in fold(record.slug).split()],
+        Level.ZH: [tuple(dict.fromkeys(character)) for character in characters],
+        Level.PINYIN: [_syllable(syllable) for syllable in record.name.pinyin.split()],
+        Level.EN: [(word,) for word in fold(record.name.en).split()],
+        Level.SLUG: [(word,) for word in fold(record.slug).split()],
     }
 
 

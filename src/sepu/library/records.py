@@ -1,10 +1,10 @@
-"""The record of a colour, as the release carries it, and the kinds of value that the library knows."""
+"""The record of a colour, as the release has it, and the types of its values."""
 
 from typing import Annotated, Literal
 
 from msgspec import Meta, Struct
 
-# \Z, as $ would let a final line break pass.
+# \Z, because $ also matches before a final line break.
 Hex = Annotated[str, Meta(pattern=r"\A#[0-9A-F]{6}\Z")]
 Slug = Annotated[str, Meta(pattern=r"\A[a-z]+(-[a-z]+)*\Z")]
 Text = Annotated[str, Meta(min_length=1)]
@@ -14,7 +14,7 @@ Mode = Literal["commercial"]
 
 
 def rgb_of(hex_value: str) -> tuple[int, int, int]:
-    """The channels of a valid `Hex`, each 0 to 255."""
+    """Returns the red, green and blue of a valid `Hex`, each 0 to 255."""
     red, green, blue = bytes.fromhex(hex_value[1:])
     return red, green, blue
 
@@ -29,7 +29,7 @@ class Name(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
 
 class Record(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
-    """One colour of the library. `reliability` is confidence in the sourcing, not an official standard."""
+    """One colour of the library. `reliability` is confidence in its sources, not an official standard."""
 
     ordinal: int
     group: Text

@@ -1,4 +1,4 @@
-"""The release that the server answers from: loaded whole, verified first."""
+"""Loads and verifies the release, from which the server answers."""
 
 from hashlib import sha256
 from importlib.resources import files
@@ -8,9 +8,10 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
+from sepu._names import NameIndex
 from sepu._palette import Palette
 from sepu.errors import SepuError
-from sepu.library.names import NameIndex, name_index
+from sepu.library.names import build_name_index
 from sepu.library.records import Mode, Record, Version, rgb_of
 
 LIBRARY = "library.json"
@@ -48,7 +49,7 @@ class Manifest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 class Release(Struct, frozen=True):
     """A verified release: its manifest, and its records in library order.
 
-    `grid` makes matching faster; without it, None, the answers are the same.
+    `grid` makes matching faster. If it is None, the answers are the same.
     """
 
     manifest: Manifest
@@ -56,11 +57,11 @@ class Release(Struct, frozen=True):
     grid: bytes | None
 
     def __repr__(self) -> str:
-        """Short: the grid alone is some hundred thousand bytes."""
+        """Names the version only: the grid alone has some hundred thousand bytes."""
         return f"<Release {self.manifest.version}>"
 
     def palette(self) -> Palette:
-        """The records' colours; an index of the palette is the place of its record.
+        """Makes the palette of the records' colours; an index of the palette is the index of its record.
 
         Raises ReleaseError if the grid is not one of these colours.
         """
@@ -70,8 +71,8 @@ class Release(Struct, frozen=True):
             raise ReleaseError(f"{GRID}: {error}") from error
 
     def names(self) -> NameIndex:
-        """The records' names; what a search returns are the places of their records."""
-        return name_index(self.records)
+        """Makes the index of the records' names; a search returns the indices of records."""
+        return build_name_index(self.records)
 
 
 def load_release(directory: Traversable | None = None) -> Release:

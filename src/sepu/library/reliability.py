@@ -1,6 +1,7 @@
-"""How far the sources bear a colour out: the rule that data/README.md states, and what it is judged by."""
+"""Judges how reliable a colour is: the rule of data/README.md, and the comparisons with the sources that it needs."""
 
 from collections.abc import Sequence
+from operator import attrgetter
 
 from msgspec import Struct
 
@@ -9,7 +10,7 @@ from sepu.library.facts import Color, Reading, Thresholds
 from sepu.library.records import Reliability, rgb_of
 
 
-class Distance(Struct, frozen=True):
+class Comparison(Struct, frozen=True):
     """The CIEDE2000 difference of a source's value from ours."""
 
     source: str
@@ -19,26 +20,26 @@ class Distance(Struct, frozen=True):
 class Verdict(Struct, frozen=True):
     """What the sources say of one colour.
 
-    `attested_by` are the voices that know the name. A voice is as near as its nearest value: `nearest` and
-    `farthest` are taken over the voices, None where no independent source has a value. `mismatches` tells
-    whether any source gives the name another value than ours.
+    `attested_by` are the voices that know the name. Each voice counts with its nearest value: `nearest` and `farthest`
+    are the least and the greatest of these, None if no independent source has a value. `mismatches` tells whether any
+    source gives the name another value than ours.
     """
 
     reliability: Reliability
     reason: str
     attested_by: tuple[str, ...]
-    nearest: Distance | None
-    farthest: Distance | None
+    nearest: Comparison | None
+    farthest: Comparison | None
     mismatches: bool
 
 
 def judge(color: Color, readings: Sequence[Reading], voices: dict[str, str], thresholds: Thresholds) -> Verdict:
     """Judges `color` by its own readings; `voices` has the voice of each source."""
     attested_by = tuple(sorted({voices[reading.source] for reading in readings}))
-    distances = _per_voice(color, readings, voices)
-    nearest = min(distances, key=_delta_e, default=None)
-    farthest = max(distances, key=_delta_e, default=None)
-    reliability, reason = _rule(color, nearest, len(attested_by), thresholds)
+    comparisons = _compare_voices(color, readings, voices)
+    nearest = min(comparisons, key=attrgetter("delta_e"), default=None)
+    farthest = max(comparisons, key=attrgetter("delta_e"), default=None)
+    reliability, reason = _decide(color, nearest, len(attested_by), thresholds)
     return Verdict(
         reliability=reliability,
         reason=reason,
@@ -49,40 +50,36 @@ def judge(color: Color, readings: Sequence[Reading], voices: dict[str, str], thr
     )
 
 
-def _rule(color: Color, nearest: Distance | None, attestations: int, thresholds: Thresholds) -> tuple[Reliability, str]:
-    """The first case that fits."""
+def _decide(color: Color, nearest: Comparison | None, voices: int, thresholds: Thresholds) -> tuple[Reliability, str]:
+    """Returns the first case that fits."""
     if color.lineage_conflicts >= 2:
         return "disputed", "copies-disagree"
     if nearest is not None and nearest.delta_e > thresholds.far:
         return "disputed", "all-independent-values-far"
     if nearest is not None and nearest.delta_e <= thresholds.agree:
-        if attestations >= 2:
+        if voices >= 2:
             return "verified", "name-and-colour-corroborated"
         return "attributed", "single-attestation"
     if nearest is not None:
         return "attributed", "independent-values-differ"
-    if attestations:
+    if voices:
         return "attributed", "name-attested-no-independent-value"
     return "attributed", "classic-list-only"
 
 
-def _per_voice(color: Color, readings: Sequence[Reading], voices: dict[str, str]) -> list[Distance]:
-    """The nearest value of each voice, in the order of the readings."""
-    best: dict[str, Distance] = {}
+def _compare_voices(color: Color, readings: Sequence[Reading], voices: dict[str, str]) -> list[Comparison]:
+    """Returns the nearest value of each voice, in the order of the readings."""
+    best: dict[str, Comparison] = {}
     for reading in readings:
         if reading.hex is None:
             continue
         voice = voices[reading.source]
-        distance = Distance(reading.source, _difference(color.hex, reading.hex))
-        if voice not in best or distance.delta_e < best[voice].delta_e:
-            best[voice] = distance
+        comparison = Comparison(reading.source, _compute_delta_e(color.hex, reading.hex))
+        if voice not in best or comparison.delta_e < best[voice].delta_e:
+            best[voice] = comparison
     return list(best.values())
 
 
-def _difference(hex1: str, hex2: str) -> float:
+def _compute_delta_e(hex1: str, hex2: str) -> float:
     lab1, lab2 = srgb_to_lab([rgb_of(hex1), rgb_of(hex2)])
     return float(ciede2000([lab1], [lab2])[0])
-
-
-def _delta_e(distance: Distance) -> float:
-    return distance.delta_e

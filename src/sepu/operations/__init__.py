@@ -1,1 +1,1 @@
-"""The operations as plain functions: bytes in, the charge or the library's answer out. No I/O, no HTTP, no SQL."""
+"""The operations as plain functions: they take bytes and return the answer. No I/O, no HTTP, no SQL."""

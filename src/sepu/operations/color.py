@@ -1,10 +1,10 @@
-"""The interface's Color: the minimal record that match and search return."""
+"""Color of the interface: the minimal record that match and search return."""
 
 from sepu.library.records import Record
 
 
 def color(record: Record) -> dict[str, str | dict[str, str]]:
-    """The members in the interface's order. The traditional name is for searching only."""
+    """Returns the members in the order of the interface. The traditional name is for searching only."""
     name = record.name
     return {
         "slug": record.slug,

@@ -1,4 +1,4 @@
-"""The contract's error for input that an operation cannot take."""
+"""The error for input that breaks the contract."""
 
 
 class InputError(Exception):

@@ -1,4 +1,4 @@
-"""Matching: the nearest colours of the library to one to five RGB values, by CIEDE2000."""
+"""Matching: the nearest colours of the library to RGB values. The formula of similarity is in cext/similarity.pxi."""
 
 import hashlib
 import re
@@ -8,7 +8,7 @@ from typing import Annotated
 
 import msgspec
 
-from sepu._palette import NearestWriter, Palette
+from sepu._palette import MatchWriter, Palette
 from sepu.operations.errors import InputError
 
 MAX_COLORS = 5
@@ -21,7 +21,7 @@ _STRING_OR_NUMBER = re.compile(
     rb'"(?:[^"\\]|\\.)*"|(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL
 )
 _HUGE = 1e300
-# An integer stays one, and a bool is neither.
+# Integers stay integers; a bool is refused.
 _IN_RANGE = msgspec.Meta(ge=0, le=MAX_CHANNEL)
 _Channel = Annotated[int, _IN_RANGE] | Annotated[float, _IN_RANGE]
 
@@ -33,19 +33,19 @@ class _Rgb(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class MatchInput(msgspec.Struct, frozen=True):
-    """Parsed input. The channels are the numbers as they were sent, 12 and 12.0 alike but not the same."""
+    """Parsed input. The channels are the numbers as sent: the answer repeats 12 as 12 and 12.0 as 12.0."""
 
     colors: tuple[tuple[float, float, float], ...]
     top: int
 
     @property
     def units(self) -> int:
-        """One per colour."""
+        """Returns what the match is charged: one unit for each colour."""
         return len(self.colors)
 
     def fingerprint(self) -> bytes:
-        """SHA-256 over the values: equal for equal input, however it was written. `1` is the form's version."""
-        # Adding zero makes -0.0 the 0.0 that it equals.
+        """Returns the SHA-256 of the values, which is equal for equal input. `match/1` versions what is hashed."""
+        # Adding zero turns -0.0 into 0.0, which it equals.
         channels = [channel + 0.0 for color in self.colors for channel in color]
         values = struct.pack(f">B{len(channels)}d", self.top, *channels)
         return hashlib.sha256(b"match/1\0" + values).digest()
@@ -98,7 +98,7 @@ def _rgb(colors: list[object]) -> tuple[tuple[float, float, float], ...]:
 
 
 def _top(value: object) -> int:
-    # To JSON, 2.0 is the integer 2.
+    # JSON does not distinguish 2.0 from the integer 2.
     if (type(value) is int or (type(value) is float and value.is_integer())) and 1 <= value <= MAX_TOP:
         return int(value)
     raise InputError("invalid_top")
@@ -111,15 +111,15 @@ class Matcher:
     """
 
     def __init__(self, palette: Palette, colors: Iterable[bytes], dataset_version: str) -> None:
-        self._write = NearestWriter(
+        self._write = MatchWriter(
             palette,
             [color.removesuffix(b"}") for color in colors],
-            # A match is its colour's record with two members more.
+            # A match is the record of its colour and two more members.
             match=b'%,"deltaE":%,"similarity":%}',
             result=b'{"input":{"r":%,"g":%,"b":%},"matches":[%]}',
             answer=b'{"datasetVersion":' + msgspec.json.encode(dataset_version) + b',"results":[%]}',
         ).write
 
     def answer(self, request: MatchInput) -> bytes:
-        """The response body."""
+        """Returns the body of the response."""
         return self._write(request.colors, request.top)

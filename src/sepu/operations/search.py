@@ -1,4 +1,4 @@
-"""Searching: colours of the library by Chinese name, pinyin, English name or slug."""
+"""Searching: colours by Chinese name, pinyin, English name or slug. sepu.library.ranking ranks the languages."""
 
 import hashlib
 import re
@@ -14,7 +14,7 @@ MIN_QUERY = 2
 MAX_QUERY = 64
 MAX_LIMIT = 10
 
-# What JSON Schema's \s is and JavaScript trims, so that docs/openapi.yaml can say what counts. Python's own differs.
+# What \s of JSON Schema matches and JavaScript trims, so that docs/openapi.yaml can express it. Python's set differs.
 _WHITE_SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
     "\u2028\u2029\u202f\u205f\u3000\ufeff"
@@ -25,10 +25,10 @@ _LIMIT = re.compile(r"[1-9]|10", re.ASCII)
 
 
 class NameSearch(Protocol):
-    """The name index: positions of the matching colours, best first."""
+    """An index of names."""
 
     def search(self, q: str, limit: int) -> list[int]:
-        """Deterministic; at most `limit`."""
+        """Returns the positions of at most `limit` matching colours, best first; the same for the same query."""
 
 
 class SearchInput(msgspec.Struct, frozen=True):
@@ -38,12 +38,12 @@ class SearchInput(msgspec.Struct, frozen=True):
     limit: int
 
     def fingerprint(self) -> bytes:
-        """SHA-256 over the values. `1` is the form's version."""
+        """Returns the SHA-256 of the values. `search/1` versions what is hashed."""
         return hashlib.sha256(b"search/1\0%d\0%b" % (self.limit, self.q.encode())).digest()
 
 
 def parse_search(query: str) -> SearchInput:
-    """Parses a query string, still percent-encoded.
+    """Parses a percent-encoded query string.
 
     Raises:
         InputError: `unknown_parameter`, `invalid_q` or `invalid_limit`.
@@ -52,7 +52,7 @@ def parse_search(query: str) -> SearchInput:
         raise InputError("invalid_q")
     try:
         pairs = parse_qsl(query, keep_blank_values=True, errors="strict")
-    except ValueError:  # bytes that are not UTF-8 can be no name
+    except ValueError:  # bytes that are not UTF-8 are no name
         raise InputError("invalid_q") from None
     given: dict[str, list[str]] = {}
     for name, value in pairs:
@@ -83,7 +83,7 @@ class Searcher:
         self._head = b'{"datasetVersion":' + msgspec.json.encode(dataset_version)
 
     def answer(self, request: SearchInput) -> bytes:
-        """The response body."""
+        """Returns the body of the response."""
         found = self._index.search(request.q, request.limit)
         results = b",".join([self._colors[position] for position in found])
         return b'%b,"count":%d,"results":[%b]}' % (self._head, len(found), results)

@@ -1,4 +1,4 @@
-"""Numbers as text: what Python writes, to the byte; and the nearest colours written between the texts of a form."""
+"""Numbers as text: what Python writes, to the byte; and the nearest colours written between the texts of templates."""
 
 from math import inf, nan, nextafter
 
@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from tests.core.test_palette import Rgb, channels, colours, random_rgb
 
-from sepu._palette import NearestWriter, Palette, decimal
+from sepu._palette import MatchWriter, Palette, format_decimal
 
-FORMS = {"match": b"<%: %, %>", "result": b"%/%/%[%]", "answer": b"{%}"}
+TEMPLATES = {"match": b"<%: %, %>", "result": b"%/%/%[%]", "answer": b"{%}"}
 MEMBERS = [*random_rgb(20).tolist(), [255, 255, 255], [0, 0, 0]]
 TEXTS = [b"m" * place for place in range(len(MEMBERS))]
 numbers = st.one_of(channels, st.integers(0, 255), st.sampled_from([-0.0, 0.0, 5e-324, 1e-7, 0.0001, 12.5, 0.1 + 0.2]))
@@ -40,7 +40,7 @@ def ties(first: int, last: int, step: int = 1) -> NDArray[np.float64]:
 
 @given(st.floats(0, 1e5) | st.floats(0, 1) | st.integers(0, 10**9).map(lambda number: number / 10_000))
 def test_a_decimal_is_what_python_writes(value: float) -> None:
-    assert decimal(value) == as_python_writes(value)
+    assert format_decimal(value) == as_python_writes(value)
 
 
 @given(st.integers(0, 10**9 - 1), st.integers(-3, 3))
@@ -48,19 +48,19 @@ def test_a_decimal_next_to_a_tie(number: int, steps: int) -> None:
     value = (number + 0.5) / 10_000
     for _ in range(abs(steps)):
         value = nextafter(value, steps * inf)
-    assert decimal(value) == as_python_writes(value)
+    assert format_decimal(value) == as_python_writes(value)
 
 
-def test_the_ties_of_differences_and_similarities() -> None:
+def test_the_ties_of_delta_e_and_similarities() -> None:
     values = around(np.concatenate([ties(0, 10_001), ties(10_001, 1_200_000, 97)]))
-    assert [decimal(value) for value in values] == [as_python_writes(value) for value in values]
+    assert [format_decimal(value) for value in values] == [as_python_writes(value) for value in values]
 
 
 def test_what_lies_exactly_in_the_middle_goes_to_the_even_digit() -> None:
     middles = np.arange(1, 120 * 32, 2) / 32  # the only doubles that do: odd multiples of 1/32
     values = around(middles)
-    assert [decimal(value) for value in values] == [as_python_writes(value) for value in values]
-    assert [decimal(value) for value in (0.03125, 0.09375, 0.15625)] == [b"0.0312", b"0.0938", b"0.1562"]
+    assert [format_decimal(value) for value in values] == [as_python_writes(value) for value in values]
+    assert [format_decimal(value) for value in (0.03125, 0.09375, 0.15625)] == [b"0.0312", b"0.0938", b"0.1562"]
 
 
 @pytest.mark.parametrize(
@@ -68,13 +68,13 @@ def test_what_lies_exactly_in_the_middle_goes_to_the_even_digit() -> None:
     [(0.0, b"0.0"), (5e-324, b"0.0"), (0.00005, b"0.0001"), (0.9999, b"0.9999"), (0.99996, b"1.0"), (1e5, b"100000.0")],
 )
 def test_the_form_of_decimals(value: float, text: bytes) -> None:
-    assert decimal(value) == text == as_python_writes(value)
+    assert format_decimal(value) == text == as_python_writes(value)
 
 
 @pytest.mark.parametrize("value", [-1e-9, 100_000.1, nan, inf])
 def test_no_decimal_of_other_values(value: float) -> None:
     with pytest.raises(ValueError, match="from 0 to 100000"):
-        decimal(value)
+        format_decimal(value)
 
 
 def written(palette: Palette, asked: list[Rgb], k: int) -> bytes:
@@ -82,8 +82,8 @@ def written(palette: Palette, asked: list[Rgb], k: int) -> bytes:
     results = []
     for r, g, b in asked:
         matches = [
-            b"<%b: %a, %a>" % (TEXTS[index], round(difference, 4), round(max(0.0, 1 - difference / 100), 4))
-            for index, difference in palette.nearest(r, g, b, k)
+            b"<%b: %a, %a>" % (TEXTS[index], round(delta_e, 4), round(max(0.0, 1 - delta_e / 100), 4))
+            for index, delta_e in palette.nearest(r, g, b, k)
         ]
         results.append(b"%a/%a/%a[%b]" % (r, g, b, b",".join(matches)))
     return b"{%b}" % b",".join(results)
@@ -92,39 +92,39 @@ def written(palette: Palette, asked: list[Rgb], k: int) -> bytes:
 @given(st.lists(st.tuples(numbers, numbers, numbers), max_size=5), st.integers(1, len(MEMBERS)))
 def test_the_nearest_are_written_as_python_writes_them(asked: list[Rgb], k: int) -> None:
     palette = Palette(MEMBERS)
-    assert NearestWriter(palette, TEXTS, **FORMS).write(asked, k) == written(palette, asked, k)
+    assert MatchWriter(palette, TEXTS, **TEMPLATES).write(asked, k) == written(palette, asked, k)
 
 
 @given(colours)
 def test_a_writer_keeps_its_texts(colour: Rgb) -> None:
-    writer = NearestWriter(Palette(MEMBERS), (bytes(bytearray(text)) for text in TEXTS), **FORMS)
+    writer = MatchWriter(Palette(MEMBERS), (bytes(bytearray(text)) for text in TEXTS), **TEMPLATES)
     assert writer.write(iter([colour]), 2) == written(Palette(MEMBERS), [colour], 2)
 
 
-def test_differences_over_100_are_no_similarity() -> None:
+def test_delta_e_over_100_is_no_similarity() -> None:
     palette = Palette([(0, 0, 255)])
-    (_, difference), *_ = palette.nearest(255, 255, 0, 1)
-    assert difference > 100
-    assert NearestWriter(palette, [b""], **FORMS).write([(255, 255, 0)], 1).endswith(b", 0.0>]}")
+    (_, delta_e), *_ = palette.nearest(255, 255, 0, 1)
+    assert delta_e > 100
+    assert MatchWriter(palette, [b""], **TEMPLATES).write([(255, 255, 0)], 1).endswith(b", 0.0>]}")
 
 
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("template", TEMPLATES)
 @pytest.mark.parametrize("text", [b"", b"%" * 5])
-def test_forms_with_other_places(form: str, text: bytes) -> None:
+def test_templates_with_other_placeholders(template: str, text: bytes) -> None:
     with pytest.raises(ValueError, match="texts, not"):
-        NearestWriter(Palette(MEMBERS), TEXTS, **{**FORMS, form: text})
+        MatchWriter(Palette(MEMBERS), TEXTS, **{**TEMPLATES, template: text})
 
 
 def test_other_numbers_of_texts() -> None:
     for texts in (TEXTS[1:], [*TEXTS, b""]):
         with pytest.raises(ValueError, match="there must be 22 texts, not"):
-            NearestWriter(Palette(MEMBERS), texts, **FORMS)
+            MatchWriter(Palette(MEMBERS), texts, **TEMPLATES)
 
 
 @pytest.mark.parametrize("text", [None, "m", 1])
 def test_what_is_no_text(text: object) -> None:
     with pytest.raises(TypeError):
-        NearestWriter(Palette(MEMBERS[:1]), [text], **FORMS)  # type: ignore[list-item]
+        MatchWriter(Palette(MEMBERS[:1]), [text], **TEMPLATES)  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("channel", [nan, inf, -1, -1e-9, 255.0000001, 256])
@@ -133,10 +133,10 @@ def test_wrong_channels(channel: float, place: int) -> None:
     colour: list[float] = [1, 2, 3]
     colour[place] = channel
     with pytest.raises(ValueError, match="not a number from 0 to 255"):
-        NearestWriter(Palette(MEMBERS), TEXTS, **FORMS).write([(1, 2, 3), (colour[0], colour[1], colour[2])], 1)
+        MatchWriter(Palette(MEMBERS), TEXTS, **TEMPLATES).write([(1, 2, 3), (colour[0], colour[1], colour[2])], 1)
 
 
 @pytest.mark.parametrize("k", [-1, 0, len(MEMBERS) + 1])
 def test_k_out_of_range(k: int) -> None:
     with pytest.raises(ValueError, match="k must be from 1 to 22"):
-        NearestWriter(Palette(MEMBERS), TEXTS, **FORMS).write([(1, 2, 3)], k)
+        MatchWriter(Palette(MEMBERS), TEXTS, **TEMPLATES).write([(1, 2, 3)], k)

@@ -1,25 +1,26 @@
-/* The body of one `Differences` function, named by the macro DIFFERENCES: included once per instruction set.
+/* The CIEDE2000 formula in double precision, for a block of pairs. ciede2000.h includes this file once for each
+ * instruction set; the macros COMPUTE_DELTA_E and TARGET name the function and its instructions.
  *
- * Short loops over one block each, so that the compiler turns each into vector instructions, and so that one loop's
- * divisions overlap with the next one's arithmetic. Equation numbers are those of Sharma, Wu and Dalal 2005; steps
- * marked "algebra" are derived in docs/matching.md.
+ * The loops are short, so that the compiler turns each into vector instructions, and so that the divisions of one
+ * overlap with the arithmetic of the next. Equation numbers are those of Sharma, Wu and Dalal 2005; docs/matching.md
+ * derives the steps marked "algebra".
  */
 
 #define EACH_LANE for (int i = 0; i < LANES; i++)
 
-static void DIFFERENCES(const LabBlock *one, const LabBlock *two, double *restrict out)
+TARGET static void COMPUTE_DELTA_E(const LabBlock *one, const LabBlock *two, double *restrict delta_e)
 {
     double a1[LANES], a2[LANES], c1[LANES], c2[LANES];
-    double light[LANES], light_weight[LANES];
-    double product[LANES], wide[LANES], cosine[LANES], sine[LANES], dh[LANES];
+    double dl[LANES], sl[LANES];
+    double product[LANES], length2_over_product[LANES], cosine[LANES], sine[LANES], dh[LANES];
     double sc[LANES], sh[LANES], rotation[LANES];
 
-    EACH_LANE { /* dL' / SL, as light / light_weight */
+    EACH_LANE { /* dL' / SL as dl / sl, both times the root */
         double centred = (one->lightness[i] + two->lightness[i]) * 0.5 - 50.0; /* (12) */
         double squared = centred * centred;
         double root = sqrt(20.0 + squared);
-        light[i] = (two->lightness[i] - one->lightness[i]) * root; /* (8) */
-        light_weight[i] = root + 0.015 * squared;                  /* (18) */
+        dl[i] = (two->lightness[i] - one->lightness[i]) * root; /* (8) */
+        sl[i] = root + 0.015 * squared;                         /* (18) */
     }
 
     EACH_LANE {
@@ -36,32 +37,32 @@ static void DIFFERENCES(const LabBlock *one, const LabBlock *two, double *restri
         c2[i] = sqrt(a2[i] * a2[i] + two->b[i] * two->b[i]);
     }
 
-    /* The hues (7) and their mean (14) as vectors, the latter not yet of unit length. Algebra: colours whose hues are
-     * less than 90 degrees apart have the mean hue of the sum of their unit vectors; others that of the difference,
-     * turned by 90 degrees to the side of `cross`. Neither sum nor difference then ever cancels.
+    /* The hues (7) and their mean (14) are vectors; the mean does not have unit length yet. Algebra: if the hues are
+     * less than 90 degrees apart, their mean is the hue of the sum of the unit vectors. Otherwise it is that of their
+     * difference, turned by 90 degrees to the side of `cross`. So neither the sum nor the difference ever cancels.
      *
-     * NOTE: hues exactly 180 degrees apart do not wrap: the second counts as ahead if the first is below 180 degrees,
-     * b > 0 or b = 0 < a. The cross product of opposite vectors is exactly 0, as long as no fused multiply-add rounds
-     * one product less. */
+     * NOTE: hues exactly 180 degrees apart do not wrap: the second is ahead if the first is below 180 degrees, which is
+     * b > 0 or b = 0 < a. The cross product of opposite vectors is exactly 0 because both products are rounded; a
+     * fused multiply-add would round only one. */
     EACH_LANE {
         double b1 = one->b[i], b2 = two->b[i];
         double cross = a1[i] * b2 - a2[i] * b1;
         double dot = a1[i] * a2[i] + b1 * b2;
-        double below_180 = b1 != 0.0 ? b1 : a1[i];
-        double ahead = copysign(1.0, cross != 0.0 ? cross : below_180);
+        double sign_of_hue_1 = b1 != 0.0 ? b1 : a1[i];
+        double ahead = copysign(1.0, cross != 0.0 ? cross : sign_of_hue_1);
         double xs = c2[i] * a1[i], ys = c2[i] * b1, xo = c1[i] * a2[i], yo = c1[i] * b2;
         int near = dot >= 0.0;
         product[i] = c1[i] * c2[i];
-        wide[i] = 2.0 * (product[i] + fabs(dot));
+        length2_over_product[i] = 2.0 * (product[i] + fabs(dot));
         cosine[i] = near ? xs + xo : ahead * (yo - ys);
         sine[i] = near ? ys + yo : ahead * (xs - xo);
-        dh[i] = near ? 2.0 * cross : ahead * wide[i];
+        dh[i] = near ? 2.0 * cross : ahead * length2_over_product[i];
     }
 
     EACH_LANE {
-        /* A neutral colour has no hue: the length is 0, and so is dH'; the mean hue bears on dH' alone. The floor keeps
-         * 0 / 0 away. */
-        double length = sqrt(product[i] * wide[i]);
+        /* A neutral colour has no hue: the length and dH' are 0, and only dH' depends on the mean hue. The least length
+         * prevents 0 / 0. */
+        double length = sqrt(product[i] * length2_over_product[i]);
         double inverse = 1.0 / (length > 1e-150 ? length : 1e-150);
         cosine[i] *= inverse;
         sine[i] *= inverse;
@@ -85,8 +86,8 @@ static void DIFFERENCES(const LabBlock *one, const LabBlock *two, double *restri
         double x = 1.0 - (COS_275 * cosine[i] + SIN_275 * sine[i]);
         double root = 1.0 + x * (GAUSS_1 + x * (GAUSS_2 + x * (GAUSS_3 + x * (GAUSS_4 + x * (GAUSS_5
                     + x * (GAUSS_6 + x * (GAUSS_7 + x * (GAUSS_8 + x * (GAUSS_9 + x * GAUSS_10)))))))));
-        /* NOTE: eq. 16 does not go around the circle: 10 degrees are 265 away from 275, not 95, and the Gaussian is 0
-         * there. At 0 degrees it jumps from 1e-5 to 1e-53. */
+        /* NOTE: eq. 16 does not wrap at 360 degrees: for it 10 degrees are 265 away from 275, not 95, and the Gaussian
+         * is 0 there. At 0 degrees it jumps from 1e-5 to 1e-53. */
         double first_quadrant = sine[i] >= 0.0 ? cosine[i] : -1.0;
         double gauss = first_quadrant > 0.0 ? 0.0 : (root * root) * (root * root);
         /* algebra: sin(2 dtheta), where dtheta is 30 degrees times the Gaussian (16) */
@@ -99,15 +100,16 @@ static void DIFFERENCES(const LabBlock *one, const LabBlock *two, double *restri
         rotation[i] = sin_2_theta * 2.0 * sqrt(seventh / (seventh + 6103515625.0)); /* -RT (17) (21) */
     }
 
-    EACH_LANE { /* (22), with one division for its three: each term over the product of all three weights */
-        double l = light[i] * (sc[i] * sh[i]);
-        double c = (c2[i] - c1[i]) * (light_weight[i] * sh[i]); /* (9) */
-        double h = dh[i] * (light_weight[i] * sc[i]);
+    EACH_LANE { /* (22) with one division instead of three: all terms over the product of the three weights */
+        double l = dl[i] * (sc[i] * sh[i]);
+        double c = (c2[i] - c1[i]) * (sl[i] * sh[i]); /* (9) */
+        double h = dh[i] * (sl[i] * sc[i]);
         double form = l * l + (c * c + h * h - rotation[i] * c * h);
-        double weights = light_weight[i] * (sc[i] * sh[i]);
-        out[i] = sqrt(form > 0.0 ? form : 0.0) / weights;
+        double weights = sl[i] * (sc[i] * sh[i]);
+        delta_e[i] = sqrt(form > 0.0 ? form : 0.0) / weights;
     }
 }
 
 #undef EACH_LANE
-#undef DIFFERENCES
+#undef COMPUTE_DELTA_E
+#undef TARGET

@@ -1,0 +1,115 @@
+# sRGB to CIE L*a*b*, and the checks of its input. _palette.pyx and _grid_builder.pyx include this file.
+#
+# Sources: IEC 61966-2-1:1999, the sRGB transfer function and primaries; CIE 15:2004, L*a*b* with the constants as exact
+# rationals. The white point is D65 for the 2 degree observer.
+
+cdef struct Lab:
+    double lightness
+    double a
+    double b
+    double chroma  # C*ab, eq. 2 of Sharma, Wu and Dalal 2005, which depends on one colour only
+
+
+cdef struct LabF:  # the f of CIE 15, of X/Xn, Y/Yn and Z/Zn
+    double x
+    double y
+    double z
+
+
+# Row i holds the exact shares of red, green and blue in X/Xn, Y/Yn and Z/Zn, derived from the primaries
+# (0.64, 0.33), (0.30, 0.60), (0.15, 0.06) and the white (0.3127, 0.3290) of IEC 61966-2-1. They agree with the matrix
+# of the standard when rounded to four decimals. This white has X, Z = 0.950456, 1.089058; other tables round it to
+# 0.95047, 1.08883. Green has the rest of each row, so that a row adds up to 1.
+cdef double X_RED = 1013504.0 / 2335869.0
+cdef double X_BLUE = 443555.0 / 2335869.0
+cdef double Y_RED = 87098.0 / 409605.0
+cdef double Y_BLUE = 12673.0 / 175545.0
+cdef double Z_RED = 15836.0 / 892167.0
+cdef double Z_BLUE = 7008169.0 / 8029503.0
+
+cdef double EPSILON = 216.0 / 24389.0
+cdef double KAPPA = 24389.0 / 27.0
+
+
+cdef double compute_linear_channel(double channel) noexcept nogil:
+    """Applies the transfer function of IEC 61966-2-1: 0..255 to 0..1."""
+    cdef double value = channel / 255.0
+    return value / 12.92 if value <= 0.04045 else pow((value + 0.055) / 1.055, 2.4)
+
+
+cdef double[256] LINEAR_8_BIT_CHANNELS
+for _channel in range(256):
+    LINEAR_8_BIT_CHANNELS[_channel] = compute_linear_channel(_channel)
+
+
+cdef inline double linearize_channel(double channel) noexcept nogil:
+    """Returns what `compute_linear_channel` returns; 8-bit channels, the most frequent, come from a table."""
+    cdef int whole = <int> channel
+    return LINEAR_8_BIT_CHANNELS[whole] if whole == channel else compute_linear_channel(channel)
+
+
+cdef inline double cube_root(double t) noexcept nogil:
+    """Returns the cube root of a t above EPSILON, to 0.74 units in the last place.
+
+    The cbrt of the C library differs in the last bits between processors (glibc's on 64-bit ARM: one root in five).
+    """
+    cdef uint64_t bits
+    cdef double root, cubed
+    memcpy(&bits, &t, sizeof(bits))
+    bits = bits // 3 + 0x2A9F84FE36D22425ULL  # divides the exponent and its bias by three; the error is 3.5 %
+    memcpy(&root, &bits, sizeof(root))
+    cdef int step
+    for step in range(2):  # two steps of Halley's method: the error falls to 3e-5, then to 2e-14
+        cubed = root * root * root
+        root *= (cubed + 2.0 * t) / (2.0 * cubed + t)
+    return root - (root - t / (root * root)) / 3.0  # one step of Newton's method, which rounds less
+
+
+cdef inline double lab_f(double t) noexcept nogil:
+    """Returns the f of CIE 15."""
+    return cube_root(t) if t > EPSILON else (KAPPA * t + 16.0) / 116.0
+
+
+cdef inline Lab make_lab(double lightness, double a, double b) noexcept nogil:
+    return Lab(lightness, a, b, sqrt(a * a + b * b))
+
+
+cdef inline LabF convert_linear_rgb_to_lab_f(double r, double g, double b) noexcept nogil:
+    # NOTE: sums start from green, so that a grey is exactly neutral. An a* or b* of 1e-15 would have a hue, and a hue
+    # counts.
+    return LabF(
+        lab_f(g + X_RED * (r - g) + X_BLUE * (b - g)),
+        lab_f(g + Y_RED * (r - g) + Y_BLUE * (b - g)),
+        lab_f(g + Z_RED * (r - g) + Z_BLUE * (b - g)),
+    )
+
+
+cdef Lab convert_srgb_to_lab(double red, double green, double blue) noexcept nogil:
+    cdef LabF f = convert_linear_rgb_to_lab_f(
+        linearize_channel(red), linearize_channel(green), linearize_channel(blue)
+    )
+    return make_lab(116.0 * f.y - 16.0, 500.0 * (f.x - f.y), 200.0 * (f.y - f.z))
+
+
+cdef const double[:, ::1] read_rows(values, str name, double low, double high, str problem) except *:
+    """Returns `values`, shape (n, 3), as C-contiguous float64.
+
+    Raises TypeError for other values than real numbers, ValueError for another shape and for a number that is not from
+    `low` to `high`; the message has `name` and `problem`.
+    """
+    array = np.asarray(values)
+    if array.ndim != 2 or array.shape[1] != 3:
+        raise ValueError(f"{name} must have the shape (n, 3), not {array.shape}")
+    if array.dtype.kind not in "uif":
+        raise TypeError(f"{name} must be real numbers, not {array.dtype}")
+    cdef const double[:, ::1] rows = np.ascontiguousarray(array, dtype=np.float64)
+    cdef Py_ssize_t i, j
+    for i in range(rows.shape[0]):
+        for j in range(3):
+            if not low <= rows[i, j] <= high:  # nor NaN
+                raise ValueError(f"{name} row {i} {problem}")
+    return rows
+
+
+cdef const double[:, ::1] read_rgb_rows(values) except *:
+    return read_rows(values, "rgb", 0.0, 255.0, "has a channel that is not a number from 0 to 255")

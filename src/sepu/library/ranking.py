@@ -1,0 +1,20 @@
+"""The ranking of the languages in search, and of the names in a language. docs/searching.md states it."""
+
+from collections.abc import Iterator, Sequence
+from enum import IntEnum
+
+
+class Level(IntEnum):
+    """What a spelling is of, the preferred first: a match in an earlier level ranks before one in a later level."""
+
+    ZH = 0
+    PINYIN = 1
+    EN = 2
+    SLUG = 3
+    INITIALS = 4
+
+
+def rank_by_length(lengths: Sequence[Sequence[int]]) -> Iterator[list[int]]:
+    """Yields for each level the positions in order: the shorter name first, then library order."""
+    for of_level in lengths:
+        yield sorted(range(len(of_level)), key=of_level.__getitem__)
