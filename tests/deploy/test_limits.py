@@ -118,12 +118,17 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
                 f"up to {limits.BATCH_CALLS} in one transaction",
                 f"at most {limits.LIMITED_CALLS} requests a second",
                 f"takes over {limits.RELIEF_SECONDS * 1000:g} ms",
-                f"{limits.RECONNECT_SECONDS:g} seconds pass between two attempts",
                 f"`connect_timeout` of {limits.CONNECT_SECONDS} s",
                 f"A request has {limits.REQUEST_SECONDS:g} seconds from its first byte to its last",
                 f"a client {limits.ANSWER_SECONDS:g} seconds to take its answer",
                 f"a body has {limits.BODY_BYTES // KIB} KiB, a head {limits.HEAD_BYTES // KIB} KiB",
                 f"a worker takes {limits.CONNECTIONS} connections",
+            ],
+        ),
+        (
+            "docs/reliability-details.md",
+            [
+                f"{limits.RECONNECT_SECONDS:g} seconds pass between two attempts",
                 f"at most {limits.LENGTH_DIGITS} digits",
                 f"more than {(limits.BODY_BYTES + limits.DISCARDED_BYTES) // KIB} KiB of a body",
             ],
