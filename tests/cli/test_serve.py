@@ -343,7 +343,7 @@ def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path, ou
 def test_the_command_of_the_warning_makes_an_account(state_dir: Path) -> None:
     arguments = ("--port", str(free_port()), "--workers", "1", "--log-format", "text")
     with serve(state_dir, *arguments, program='"$@" >&-') as printed:
-        (line,) = re.findall(r"or make one: (.*)$", printed, re.MULTILINE)
+        (line,) = re.findall(r"or create one: (.*)$", printed, re.MULTILINE)
         assert "apiKey" in pasted(line)
     with serve(state_dir, *arguments, program='"$@" >&-') as printed:
         assert "demo account" not in printed
