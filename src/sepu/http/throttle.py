@@ -1,8 +1,8 @@
 """Throttles unknown keys, so that they do not reach the database.
 
-A malformed key never gets there: it carries a checksum. A well-formed one costs a look-up, and anybody can make such
-keys up, so each address may try a few a minute in each process. Keys that were accepted before are never throttled,
-whatever else comes from their address.
+A malformed key never reaches it, because keys have a checksum. A well-formed key costs a look-up, and anybody can invent
+one. So each address may send a few unknown keys a minute to each process. Keys that were accepted before are never
+throttled.
 """
 
 import time
@@ -15,7 +15,7 @@ from sepu.metering.keys import Credential
 
 FAILURES_PER_MINUTE = 20
 _WINDOW_SECONDS = 60
-# What is remembered at most; the least recently used goes first.
+# The most entries; the least recently used is removed first.
 _ADDRESSES = 10_000
 _ACCEPTED = 10_000
 
@@ -27,11 +27,11 @@ class UnknownKeyThrottle:
         self._trusted_proxies = tuple(trusted_proxies)
         self._clock = clock
         self._accepted: OrderedDict[Credential, None] = OrderedDict()
-        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # by address: since when, how many
+        self._failures: OrderedDict[str, tuple[float, int]] = OrderedDict()  # by address: start of the minute, number
         self._lock = Lock()
 
     def refuses(self, holder: Credential, peer: Peer) -> bool:
-        """Tells whether the key is unknown, and its address has used up its minute."""
+        """Returns whether the key is unknown and its address has reached the limit of this minute."""
         if holder in self._accepted or (address := client_address(peer, self._trusted_proxies)) is None:
             return False
         since, failures = self._failures.get(address, (0.0, 0))
