@@ -1,30 +1,21 @@
-"""The boundaries of the rooms: who may import whom. The layout is the architecture."""
+"""The layers: which one may import which. CONTRIBUTING.md has the table that these tests read."""
 
 import ast
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).parents[1] / "src" / "sepu"
+ROOT = Path(__file__).parents[1]
+SOURCE = ROOT / "src" / "sepu"
+CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
+# By layer: the other layers that it may import, and of the restricted packages those that it may import.
 MAY_IMPORT = {
-    "library": {"library"},
-    "operations": {"operations", "library"},
-    "metering": {"metering"},
-    "http": {"http", "operations", "library", "metering"},
-    "server": {"server", "http", "library", "metering"},
-    "cli": {"cli", "server", "http", "operations", "library", "metering"},
+    layer: set(re.findall(r"`(\w+)`", names))
+    for layer, names in re.findall(r"^\| `src/sepu/(\w+)/` \|.*\|(.*)\|$", CONTRIBUTING, re.MULTILINE)
 }
-FOREIGN = {
-    "falcon": {"http"},
-    "psycopg": {"metering", "cli"},
-    "prometheus_client": {"server"},
-    "psycopg_pool": {"metering"},
-    "gunicorn": {"server"},
-    "click": {"cli", "library"},  # the release is built by a command
-    "rich": {"cli"},
-    "joserfc": {"metering"},
-}
+RESTRICTED = set().union(*MAY_IMPORT.values()) - MAY_IMPORT.keys()
 
 
 def imports(file: Path) -> Iterator[str]:
@@ -38,15 +29,33 @@ def imports(file: Path) -> Iterator[str]:
                 pytest.fail(f"{file}: a relative import")
 
 
-@pytest.mark.parametrize("room", MAY_IMPORT)
-def test_a_room_imports_only_what_it_may_know(room: str) -> None:
-    for file in (SOURCE / room).rglob("*.py"):
+@pytest.mark.parametrize("layer", MAY_IMPORT)
+def test_a_layer_imports_only_what_it_may(layer: str) -> None:
+    for file in (SOURCE / layer).rglob("*.py"):
         for name in imports(file):
             package, _, rest = name.partition(".")
             if package == "sepu" and rest and not rest.startswith(("_", "errors.", "limits")):
-                assert rest.partition(".")[0] in MAY_IMPORT[room], f"{file}: {name}"
-            if package in FOREIGN:
-                assert room in FOREIGN[package], f"{file}: {name}"
+                assert rest.partition(".")[0] in {layer, *MAY_IMPORT[layer]}, f"{file}: {name}"
+            if package in RESTRICTED:
+                assert package in MAY_IMPORT[layer], f"{file}: {name}"
+
+
+def test_a_layer_may_import_only_those_above_it_in_the_table() -> None:
+    above: set[str] = set()
+    for layer, names in MAY_IMPORT.items():
+        assert names - RESTRICTED <= above, layer
+        above.add(layer)
+
+
+def test_the_table_names_restricted_packages() -> None:
+    assert {"falcon", "gunicorn", "psycopg"} <= RESTRICTED
+
+
+def test_the_table_of_changes_names_files_that_exist() -> None:
+    table = CONTRIBUTING.split("## To change something, edit one file\n")[1].split("\n## ")[0]
+    files = re.findall(r"^\| [^|]+ \| `([^`]+)`", table, re.MULTILINE)
+    assert len(files) > 20
+    assert [file for file in files if not (ROOT / file).exists()] == []
 
 
 def test_no_private_name_of_another_package() -> None:
@@ -66,7 +75,7 @@ def test_no_private_name_of_another_package() -> None:
             assert not private, f"{file}:{node.lineno}: {ast.unparse(node)}"
 
 
-def test_every_room_is_listed() -> None:
+def test_every_layer_is_listed() -> None:
     assert {path.name for path in SOURCE.iterdir() if (path / "__init__.py").exists()} == set(MAY_IMPORT)
 
 

@@ -329,7 +329,7 @@ def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path, ou
             program, reason = UNSHOWN[output]
             how = {"program": program}
         with serve(state_dir, "--port", port, "--workers", "1", "--log-format", "text", **how) as printed:
-            assert f"the key of a demo account could not be shown ({reason})" in printed
+            assert f"the key of the demo account could not be shown ({reason})" in printed
             assert "sepu_" not in printed
             assert account_count(state_dir) == 0
             with socket.create_connection(("127.0.0.1", int(port))):
@@ -343,7 +343,7 @@ def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path, ou
 def test_the_command_of_the_warning_makes_an_account(state_dir: Path) -> None:
     arguments = ("--port", str(free_port()), "--workers", "1", "--log-format", "text")
     with serve(state_dir, *arguments, program='"$@" >&-') as printed:
-        (line,) = re.findall(r"or make one: (.*)$", printed, re.MULTILINE)
+        (line,) = re.findall(r"or create one: (.*)$", printed, re.MULTILINE)
         assert "apiKey" in pasted(line)
     with serve(state_dir, *arguments, program='"$@" >&-') as printed:
         assert "demo account" not in printed
@@ -367,7 +367,7 @@ def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
     )
     assert done.returncode == 1
     assert "KEY=sepu_" in done.stdout
-    assert done.stderr == "sepu: the database refused: refused; the key above may be of no use, so start again\n"
+    assert done.stderr == "sepu: the database refused: refused; the key above may be invalid, so start again\n"
     assert account_count(state_dir) == 0
 
 
@@ -386,7 +386,7 @@ def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
         assert account_count(state_dir) == 1
         printed = [log.read_text() for log in logs]
         assert sum("KEY=" in each for each in printed) == 1
-        told = [each for each in printed if "is making the demo account" in each or " key issue " in each]
+        told = [each for each in printed if "is creating the demo account" in each or " key issue " in each]
         assert len(told) == len(logs) - 1
         for process in processes:
             os.killpg(process.pid, signal.SIGTERM)

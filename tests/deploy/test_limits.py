@@ -1,4 +1,4 @@
-"""What SQL, nginx and the documents have to know of a limit is what `sepu.limits` says."""
+"""SQL, nginx and the documents repeat limits, headers and error codes of Python. They must be equal."""
 
 import re
 from collections.abc import Iterator
@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from sepu import limits
+from sepu.cli.greeting import DEMO_LIMITS, DEMO_PLAN
+from sepu.http.replies import COMMON_HEADERS, ERRORS
 from sepu.metering import scripts
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
@@ -22,6 +24,12 @@ def lock_timeouts() -> Iterator[tuple[str, float]]:
     for function in FUNCTIONS.split("create or replace function sepu.")[1:]:
         for milliseconds in re.findall(r"set lock_timeout = '(\d+)ms'", function):
             yield function.partition("(")[0], int(milliseconds) / 1000
+
+
+def nginx_map(name: str) -> dict[int, str]:
+    """Read nginx's map from a status to a variable."""
+    block = NGINX.split(f"map $status ${name} {{")[1].split("}")[0]
+    return {int(status): value for status, value in re.findall(r"^\s*(\d+) (.*);", block, re.MULTILINE)}
 
 
 def directive(block: str, name: str) -> str:
@@ -87,6 +95,33 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
     assert limits.CONNECTIONS + SESSIONS < 1024 <= int(files)
 
 
+def test_nginx_adds_the_headers_of_every_response() -> None:
+    assert dict(COMMON_HEADERS)["Content-Type"] == directive(NGINX, "default_type")
+    added = dict(re.findall(r"add_header (\S+) (\S+) always;", NGINX.split("location = /refusal {")[1]))
+    assert added.keys() - {"Retry-After", "Allow", "X-Request-Id"} == dict(COMMON_HEADERS).keys() - {"Content-Type"}
+    assert added["Cache-Control"] == dict(COMMON_HEADERS)["Cache-Control"]
+
+
+def test_nginx_refuses_with_the_contracts_codes_and_retry_after() -> None:
+    codes = nginx_map("own_error")
+    assert codes.pop(503) == "$away"
+    assert {code: status for status, code in codes.items()} == {code: ERRORS[code][0] for code in codes.values()}
+    codes[503] = "usage_commit_failed"
+    expected = {status: ERRORS[code][1] for status, code in codes.items()}
+    assert nginx_map("retry_after") == {status: seconds for status, seconds in expected.items() if seconds}
+
+
+def test_documents_have_the_plan_of_the_demo_account() -> None:
+    matches, searches, requests = (
+        DEMO_LIMITS["match_limit"],
+        DEMO_LIMITS["search_limit"],
+        DEMO_LIMITS["requests_per_minute"],
+    )
+    text = " ".join((ROOT / "docs" / "api.md").read_text("utf-8").split())
+    assert f"In the plan `{DEMO_PLAN}` an account has {matches:,} units of `color_match` and {searches:,} of" in text
+    assert f"may send {requests} requests a minute" in text
+
+
 @pytest.mark.parametrize(
     ("file", "phrases"),
     [
@@ -118,12 +153,17 @@ def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
                 f"up to {limits.BATCH_CALLS} in one transaction",
                 f"at most {limits.LIMITED_CALLS} requests a second",
                 f"takes over {limits.RELIEF_SECONDS * 1000:g} ms",
-                f"{limits.RECONNECT_SECONDS:g} seconds pass between two attempts",
                 f"`connect_timeout` of {limits.CONNECT_SECONDS} s",
                 f"A request has {limits.REQUEST_SECONDS:g} seconds from its first byte to its last",
                 f"a client {limits.ANSWER_SECONDS:g} seconds to take its answer",
                 f"a body has {limits.BODY_BYTES // KIB} KiB, a head {limits.HEAD_BYTES // KIB} KiB",
                 f"a worker takes {limits.CONNECTIONS} connections",
+            ],
+        ),
+        (
+            "docs/reliability-details.md",
+            [
+                f"{limits.RECONNECT_SECONDS:g} seconds pass between two attempts",
                 f"at most {limits.LENGTH_DIGITS} digits",
                 f"more than {(limits.BODY_BYTES + limits.DISCARDED_BYTES) // KIB} KiB of a body",
             ],

@@ -207,9 +207,8 @@ def test_limits() -> None:
     assert (found["count"]["minimum"], found["count"]["maximum"]) == (0, search.MAX_LIMIT)
     assert found["results"]["maxItems"] == search.MAX_LIMIT
     assert parameter("q")["schema"]["minLength"] == search.MIN_QUERY
-    assert parameter("q")["description"].startswith(
-        f"What to look for: {search.MIN_QUERY} to {search.MAX_QUERY} characters after trimming"
-    )
+    characters = f"It has {search.MIN_QUERY} to {search.MAX_QUERY} characters after trimming"
+    assert characters in " ".join(parameter("q")["description"].split())
     assert PATH.read_text("utf-8").count(f" {limits.BODY_BYTES} bytes") == 2
 
 
@@ -223,7 +222,7 @@ def test_what_it_says_in_words() -> None:
     assert DOCUMENT["info"]["version"] == "1.0.0-beta"
     said = " ".join(PATH.read_text("utf-8").split())
     (usage,) = (answer(operation)["usage"] for path, _, operation in operations() if path == routes.USAGE)
-    assert "{:,} input colours and {:,} searches a UTC month".format(*(meter["limit"] for meter in usage)) in said
+    assert "{:,} input colours and {:,} searches in each UTC month".format(*(meter["limit"] for meter in usage)) in said
     assert set(re.findall(r"(\S+) units? of `(\w+)`( for each input colour)?", said)) == {
         ("one", "color_match", " for each input colour"),
         ("one", "color_search", ""),

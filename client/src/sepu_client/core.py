@@ -200,7 +200,7 @@ def match(
     content = json.dumps({"colors": rgb, "top": top}, allow_nan=False).encode()
 
     def read(answer: Answer) -> results.MatchResponse:
-        return results.read_match(answer.body, _receipt(answer, key))
+        return results.read_match(answer.body, _metered(answer, key))
 
     return Call("POST", "/v1/match", read, key, content)
 
@@ -210,7 +210,7 @@ def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.Sear
     key = _checked(idempotency_key)
 
     def read(answer: Answer) -> results.SearchResponse:
-        return results.read_search(answer.body, _receipt(answer, key))
+        return results.read_search(answer.body, _metered(answer, key))
 
     return Call("GET", "/v1/search?" + urlencode({"q": q, "limit": limit}, quote_via=quote), read, key)
 
@@ -287,9 +287,9 @@ def _checked(idempotency_key: str | None) -> str:
     return idempotency_key
 
 
-def _receipt(answer: Answer, key: str) -> results.Receipt:
+def _metered(answer: Answer, key: str) -> results.MeteredResponse:
     replayed = answer.headers.get("Idempotency-Replayed") == "true"
-    return results.Receipt(results.read_usage_headers(answer.headers), replayed, _request_id(answer), key)
+    return results.MeteredResponse(results.read_usage_headers(answer.headers), replayed, _request_id(answer), key)
 
 
 def _request_id(answer: Answer) -> str:

@@ -67,8 +67,8 @@ class UsageSnapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Receipt:
-    """What every charged answer carries. A replayed one was charged before, and not again."""
+class MeteredResponse:
+    """Has the charge of a match or search; a replayed answer was charged earlier, and not again."""
 
     usage: UsageSnapshot
     replayed: bool
@@ -77,7 +77,7 @@ class Receipt:
 
 
 @dataclass(frozen=True, slots=True)
-class MatchResponse(Receipt):
+class MatchResponse(MeteredResponse):
     """One result for each input colour, in the order of the request."""
 
     dataset_version: str
@@ -85,7 +85,7 @@ class MatchResponse(Receipt):
 
 
 @dataclass(frozen=True, slots=True)
-class SearchResponse(Receipt):
+class SearchResponse(MeteredResponse):
     """What was found, best first; perhaps nothing."""
 
     dataset_version: str
@@ -123,27 +123,27 @@ class Unreadable(ValueError):  # noqa: N818  (it never leaves this package)
     """An answer lacks what it has to have."""
 
 
-def read_match(body: bytes, receipt: Receipt) -> MatchResponse:
+def read_match(body: bytes, metered: MeteredResponse) -> MatchResponse:
     """The answer to a match."""
     answer = _json(body)
     return MatchResponse(
-        receipt.usage,
-        receipt.replayed,
-        receipt.request_id,
-        receipt.idempotency_key,
+        metered.usage,
+        metered.replayed,
+        metered.request_id,
+        metered.idempotency_key,
         _text(answer, "datasetVersion"),
         _each(answer, "results", _match_result),
     )
 
 
-def read_search(body: bytes, receipt: Receipt) -> SearchResponse:
+def read_search(body: bytes, metered: MeteredResponse) -> SearchResponse:
     """The answer to a search."""
     answer = _json(body)
     return SearchResponse(
-        receipt.usage,
-        receipt.replayed,
-        receipt.request_id,
-        receipt.idempotency_key,
+        metered.usage,
+        metered.replayed,
+        metered.request_id,
+        metered.idempotency_key,
         _text(answer, "datasetVersion"),
         _whole(answer, "count"),
         _each(answer, "results", _color),

@@ -1,4 +1,4 @@
-"""What `sepu serve` tells the user of an embedded database: a demo account's key once, later the way to another."""
+"""Greets the user of an embedded database: shows the demo account's key once, and later how to issue another key."""
 
 import errno
 import logging
@@ -14,19 +14,23 @@ from sepu.cli.database import DatabaseError, clear_errors, connect
 from sepu.http.examples import curls
 from sepu.metering import accounts
 
+# The plan of the demo account, which the first start sets.
+DEMO_PLAN = "standard"
+DEMO_LIMITS = {"match_limit": 2000, "search_limit": 1000, "requests_per_minute": 120}
+
 _DEMO = """\
-This database is new, so here is a demo account, {}. Its key is shown this once.
-To try it, paste the first line into another terminal, then any of the others:
+This database is new and has a demo account, {}. Its key is shown only this once.
+To try it, paste the first line into another terminal, then any other line:
 """
-_LATER = "A key is shown only once. This makes another one for account {}:\n"
-_MEANWHILE = "Another start of this service is making the demo account, and shows its key.\n"
+_LATER = "A key is shown only once. This command issues another one for account {}:\n"
+_MEANWHILE = "Another start of this service is creating the demo account, and shows its key.\n"
 
 
 def greet(url: str, address: str, state_dir: Path) -> None:
-    """Makes a demo account if there is none at all, but not unless its key could be shown.
+    """Creates a demo account if there is no account, but only if its key could be shown.
 
     Raises:
-        DatabaseError: the database refuses, or is gone; maybe after the key was shown.
+        DatabaseError: the database refuses or is gone, possibly after the key was shown.
     """
     making = shown = False
     try:
@@ -38,38 +42,39 @@ def greet(url: str, address: str, state_dir: Path) -> None:
             elif not alone:
                 _show(_MEANWHILE)
             else:
-                issued = accounts.create_account(connection, "standard")
+                accounts.set_plan(connection, DEMO_PLAN, **DEMO_LIMITS)
+                issued = accounts.create_account(connection, DEMO_PLAN)
                 making = True
                 _show(_DEMO.format(issued.account_id), f"KEY={issued.api_key}", *curls(address))
                 shown = True
     except OSError as error:
-        # What is left in the buffer would be tried again at the end.
+        # Python would write the rest of the buffer again at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         if making:
             logging.getLogger(__name__).warning(
-                "the key of a demo account could not be shown (%s), so there is no such account; "
-                "the next start tries again, or make one: %s",
+                "the key of the demo account could not be shown (%s), so the account was not created; "
+                "the next start tries again, or create one: %s",
                 error.strerror or type(error).__name__,
                 _command(state_dir, "account", "create"),
             )
     except DatabaseError as error:
         if shown:
-            raise DatabaseError(f"{error}; the key above may be of no use, so start again") from error
+            raise DatabaseError(f"{error}; the key above may be invalid, so start again") from error
         raise
 
 
 def _show(text: str, *lines: str) -> None:
-    """Prints it and the lines to paste, these in colour on a terminal unless NO_COLOR is set; or raises OSError."""
+    """Prints the text and the lines to paste, coloured on a terminal without NO_COLOR; or raises OSError."""
     if sys.stdout is None:  # it was closed before Python started
         raise OSError(errno.EBADF, os.strerror(errno.EBADF))
     text = "\n".join([text, *(f"  {click.style(line, fg='cyan')}\n" for line in lines)])
-    encoding = sys.stdout.encoding  # a path may have what it cannot say
+    encoding = sys.stdout.encoding  # a path may have characters that it lacks
     text = text.encode(encoding, "backslashreplace").decode(encoding)
     click.echo(text, color=False if os.environ.get("NO_COLOR") else None)
 
 
 def _command(state_dir: Path, *arguments: str) -> str:
-    """How to run sepu on this database from another terminal, wherever that is."""
+    """Returns the command that runs sepu on this database from another terminal in any directory."""
     program = Path(sys.argv[0])
     found = shutil.which(program.name)
     known = found is not None and Path(found).absolute() == program.absolute()

@@ -1,7 +1,7 @@
 """The Falcon application: one set of resources and one route table for every worker.
 
-A resource judges its request and hands the verdict to the responder, which answers at once, waits for the ledger, or
-goes on by callback, as its worker does. Falcon keeps routing, methods and errors.
+A resource checks its request and passes the verdict to the responder. Depending on the worker, the responder waits for
+the ledger or gets a callback. Falcon does routing, methods and errors.
 """
 
 import time
@@ -20,13 +20,13 @@ from sepu.http.service import HEALTHY, READINESS, Service, Verdict
 
 @lru_cache(1000)
 def environ_name(header: str) -> str:
-    """Gives a header's name in the environ (PEP 3333)."""
+    """Returns the name of a header in the environ (PEP 3333)."""
     name = header.upper().replace("-", "_")
     return name if name in {"CONTENT_TYPE", "CONTENT_LENGTH"} else f"HTTP_{name}"
 
 
 class TimedRequest(Request):
-    """Knows when it came, by `time.perf_counter`."""
+    """Has the time of its arrival, by `time.perf_counter`."""
 
     __slots__ = ("started",)
 
@@ -37,7 +37,7 @@ class TimedRequest(Request):
             self.path = "/"
 
     def header(self, name: str) -> str | None:
-        """Gives a header. PERF: a tenth of the instructions of `get_header`, six times a request."""
+        """Returns a header. PERF: a tenth of the instructions of `get_header`, six times a request."""
         value: str | None = self.env.get(environ_name(name))
         return value
 
@@ -47,7 +47,7 @@ class _Resource:
         self._responder = responder
 
     def on_options(self, req: Request, resp: Response) -> None:  # noqa: ARG002
-        # A method like any other, and not allowed; Falcon would answer it by itself.
+        # Like any other method, OPTIONS is not allowed. Falcon would answer it by itself.
         raise falcon.HTTPMethodNotAllowed(())
 
 
@@ -66,10 +66,10 @@ class _Match(_Resource):
         self._endpoint = endpoint
 
     def on_post(self, req: TimedRequest, resp: Response) -> None:
-        # Not bounded_stream: it takes a chunked body for an empty one. The servers end their stream with the body.
+        # bounded_stream would read a chunked body as empty. The servers end their stream with the body.
         try:
             body = req.stream.read(limits.BODY_BYTES + 1)
-        except Exception:  # each server has its own for broken chunks and early ends: the body did not come
+        except Exception:  # each server raises another one for broken chunks or an incomplete body
             body = b""
         self._responder.respond(self._endpoint.judge(req, body, self._responder.is_limited), req, resp)
 
@@ -84,7 +84,7 @@ class _Probe(_Resource):
 
 
 def create_app(service: Service, responder: Responder[Any]) -> "falcon.App[TimedRequest, Response]":
-    """Wires the service to Falcon."""
+    """Connects the service to Falcon."""
     app = falcon.App(request_type=TimedRequest)
 
     def on_error(req: TimedRequest, resp: Response, raised: Exception, params: dict[str, Any]) -> None:  # noqa: ARG001

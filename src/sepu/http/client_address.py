@@ -1,4 +1,4 @@
-"""The address that a request comes from, past the proxies that we trust."""
+"""Finds the client address of a request behind trusted proxies."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -11,14 +11,14 @@ Network = IPv4Network | IPv6Network
 
 
 class Peer(Protocol):
-    """Where a request comes from; Falcon's requests are such."""
+    """Describes where a request comes from; Falcon's requests have this form."""
 
     @property
     def remote_addr(self) -> str:
-        """The address of the connection; empty or loopback for a Unix socket."""
+        """Returns the address of the connection; empty or loopback for a Unix socket."""
 
     def header(self, name: str) -> str | None:
-        """Gives the value of a header; several of one name are joined by commas."""
+        """Returns the value of a header; several of one name are joined by commas."""
 
 
 def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None:

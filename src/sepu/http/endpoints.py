@@ -1,8 +1,8 @@
-"""The four endpoints: each judges a request in the contract's order, without I/O.
+"""The four endpoints: each checks a request in the contract's order, without I/O.
 
-An endpoint answers at once (`Reply`) or names the one thing to ask the ledger and what to make of its answer
-(`Pending`). Input that the contract refuses is refused only after the ledger has admitted the request, because a
-missing right and the abuse limit come first.
+An endpoint answers at once (`Reply`), or names the command for the ledger and how to use its answer (`Pending`).
+Invalid input is refused only after the ledger has admitted the request, because the account and the abuse limit come
+first.
 """
 
 import re
@@ -30,11 +30,11 @@ _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 
 class Head(Peer, Protocol):
-    """The head of a request; Falcon's requests are such."""
+    """Describes the head of a request; Falcon's requests have this form."""
 
     @property
     def query_string(self) -> str:
-        """Still percent-encoded."""
+        """Returns the query, still percent-encoded."""
 
 
 class Pending(msgspec.Struct, Generic[T], frozen=True):
@@ -45,7 +45,7 @@ class Pending(msgspec.Struct, Generic[T], frozen=True):
     unavailable: Reply
 
 
-# A Pending is consumed only as a whole, so what passes between its parts concerns nobody else.
+# Only a whole Pending is used, so the type of its answer does not matter to others.
 Judgement = Reply | Pending[Any]
 
 # A meter that is none fails here, when the service starts.
@@ -116,9 +116,9 @@ class Endpoint(ABC):
     def judge(
         self, head: Head, body: bytes = b"", is_limited: Callable[[Credential], bool] = lambda _: False
     ) -> Judgement:
-        """The reply, or what to ask the ledger first. Of a body beyond the limit one byte more is enough.
+        """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
 
-        An account that `is_limited` is refused before anything is computed for it.
+        An account that `is_limited` is refused before anything is computed.
         """
         holder = _credential(head)
         if holder is None:
@@ -152,7 +152,7 @@ class Endpoint(ABC):
 
 
 class LibraryEndpoint(Endpoint):
-    """GET /v1/library."""
+    """Answers GET /v1/library."""
 
     def __init__(self, callers: Callers, metadata: bytes) -> None:
         super().__init__(callers)
@@ -164,7 +164,7 @@ class LibraryEndpoint(Endpoint):
 
 
 class UsageEndpoint(Endpoint):
-    """GET /v1/usage."""
+    """Answers GET /v1/usage."""
 
     def decide(self, holder: Credential, head: Head, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
         """Admits and reads the usage of each meter."""
@@ -172,7 +172,7 @@ class UsageEndpoint(Endpoint):
         def conclude(report: UsageReport) -> Reply:
             if report.outcome != "ok":
                 return error(report.outcome)
-            # Only an active account gets this far.
+            # Here the account is active.
             body = {
                 "outcome": "ok",
                 "accountId": holder.account_id,
@@ -186,7 +186,7 @@ class UsageEndpoint(Endpoint):
 
 
 class MatchEndpoint(Endpoint):
-    """POST /v1/match."""
+    """Answers POST /v1/match."""
 
     unavailable = _COMMIT_FAILED
 
@@ -211,7 +211,7 @@ def _match_input(head: Head, body: bytes) -> MatchInput:
         raise InputError("unsupported_media_type")
     if len(body) > limits.BODY_BYTES:
         raise InputError("payload_too_large")
-    if len(body) < _declared_length(head):  # cut off: what arrived may look whole, but nobody is there for the answer
+    if len(body) < _declared_length(head):  # incomplete: it may look whole, but the client is gone
         raise InputError("invalid_json")
     request = parse_match(body)
     if head.query_string:
@@ -220,13 +220,13 @@ def _match_input(head: Head, body: bytes) -> MatchInput:
 
 
 def _declared_length(head: Head) -> int:
-    """Gives the Content-Length; one that cannot be read is longer than any body."""
+    """Returns the Content-Length; an invalid one counts as longer than any body."""
     length = head.header("Content-Length") or "0"
     return int(length) if length.isdecimal() and len(length) <= limits.LENGTH_DIGITS else limits.BODY_BYTES + 1
 
 
 class SearchEndpoint(Endpoint):
-    """GET /v1/search."""
+    """Answers GET /v1/search."""
 
     unavailable = _COMMIT_FAILED
 

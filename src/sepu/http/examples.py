@@ -1,4 +1,4 @@
-"""A request for each endpoint, as a curl line that works as pasted into a shell whose KEY is an API key."""
+"""Makes a curl line for each endpoint. The lines work in a shell whose KEY is an API key."""
 
 from pathlib import Path
 from shlex import quote
@@ -7,7 +7,7 @@ from sepu.http import routes
 
 
 def curls(address: str) -> list[str]:
-    """Curl lines for a server at `HOST:PORT` or `unix:PATH`; ASCII, but for that path."""
+    """Returns curl lines for a server at `HOST:PORT` or `unix:PATH`; ASCII, except for that path."""
     path = address.removeprefix("unix:")
     if path == address:
         curl, origin = "curl", f"http://{address}"

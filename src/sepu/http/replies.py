@@ -5,8 +5,10 @@ import msgspec
 from sepu.metering.meters import Usage
 
 JSON = "application/json"
+# Every response has these; the server adds X-Request-Id, Content-Length and Date.
+COMMON_HEADERS = (("Content-Type", JSON), ("Cache-Control", "no-store"))
 
-# Clients are told to come back soon after a hitch, in a minute after abuse, tomorrow after a spent quota.
+# Retry-After in seconds: after a short failure, after abuse, after the quota is used up.
 _SOON, _MINUTE, _DAY = "1", "60", "86400"
 
 # code: status, Retry-After
@@ -45,7 +47,7 @@ ERRORS: dict[str, tuple[int, str | None]] = {
 
 
 class Reply(msgspec.Struct, frozen=True):
-    """A response but for its request id: a body, or the code of an error.
+    """Holds a response without its request id: a body, or the code of an error.
 
     For the log and the metrics: the meter that it was charged on and the units, whether it is a replay, and the account
     that a refused key names.
@@ -61,14 +63,14 @@ class Reply(msgspec.Struct, frozen=True):
     account: str | None = None
 
     def render(self, request_id: str) -> bytes:
-        """The body; an error's carries the request id."""
+        """Returns the body; that of an error has the request id."""
         if self.error is None:
             return self.body
         return f'{{"error":"{self.error}","requestId":"{request_id}"}}'.encode()
 
 
 def error(code: str, *headers: tuple[str, str]) -> Reply:
-    """The reply of a code of the contract."""
+    """Returns the reply for a code of the contract."""
     status, retry_after = ERRORS[code]
     if retry_after is not None:
         headers = (*headers, ("Retry-After", retry_after))
@@ -78,12 +80,5 @@ def error(code: str, *headers: tuple[str, str]) -> Reply:
 
 
 def usage_headers(usage: Usage) -> tuple[tuple[str, str], ...]:
-    """The six X-Usage headers."""
-    return (
-        ("X-Usage-Period", usage.period),
-        ("X-Usage-Meter", usage.meter),
-        ("X-Usage-Limit", str(usage.limit)),
-        ("X-Usage-Committed", str(usage.committed)),
-        ("X-Usage-Reserved", str(usage.reserved)),
-        ("X-Usage-Remaining", str(usage.remaining)),
-    )
+    """Returns an X-Usage header for each field of usage."""
+    return tuple([(f"X-Usage-{name.capitalize()}", str(value)) for name, value in usage.as_dict().items()])

@@ -1,4 +1,4 @@
-"""Turns verdicts into responses: by waiting for the ledger, or by going on when it calls back."""
+"""Turns verdicts into responses, either by waiting for the ledger or by a callback from it."""
 
 import logging
 import os
@@ -11,7 +11,7 @@ import falcon
 
 from sepu.http.endpoints import Pending
 from sepu.http.observer import RequestObserver
-from sepu.http.replies import JSON, Reply, error
+from sepu.http.replies import COMMON_HEADERS, Reply, error
 from sepu.http.routes import ALLOW
 from sepu.http.service import HEALTHY, NOT_READY, READINESS, Verdict
 from sepu.metering.commands import Command
@@ -23,7 +23,7 @@ log = logging.getLogger("sepu.http")
 RequestIds = Callable[[], str]
 L = TypeVar("L")
 
-# In the environ of a worker that goes on by callback: what takes the reply, with the request's id.
+# The environ of a callback worker has, under this name, the function that takes the reply and the request id.
 SEND = "sepu.send"
 
 
@@ -32,7 +32,7 @@ os.register_at_fork(after_in_child=_random_digits.clear)  # or a child would rep
 
 
 def new_request_id() -> str:
-    """Makes a random UUID (RFC 9562, version 4). PERF: asks the kernel once for many; it would be 3 % of a request."""
+    """Returns a random UUID (RFC 9562, version 4). PERF: one system call for many saves 3 % of a request."""
     try:
         digits = _random_digits.pop()
     except IndexError:
@@ -44,41 +44,41 @@ def new_request_id() -> str:
 
 
 class TimedHead(Protocol):
-    """A request that knows its route, and when it came by `time.perf_counter`."""
+    """Describes a request that knows its route, and its arrival by `time.perf_counter`."""
 
     started: float
     env: dict[str, Any]
 
     @property
     def uri_template(self) -> str | None:
-        """Its route, or None."""
+        """Returns the route, or None."""
 
 
 class WaitingLedger(Protocol):
-    """A ledger for threads."""
+    """Describes a ledger for threads."""
 
     def run(self, command: Command[Any]) -> Any:  # noqa: ANN401
-        """Gives the answer, or raises `LedgerUnavailable`."""
+        """Returns the answer, or raises `LedgerUnavailable`."""
 
     def ready(self) -> bool:
-        """Tells whether it can charge."""
+        """Returns whether the ledger can charge."""
 
 
 class CallingLedger(Protocol):
-    """A ledger for an event loop."""
+    """Describes a ledger for an event loop."""
 
     def is_limited(self, holder: Credential) -> bool:
-        """Tells whether it is known that the ledger would answer `rate_limited`."""
+        """Returns whether the ledger is known to answer `rate_limited`."""
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
         """Calls back with the answer or an exception."""
 
     def probe(self, done: Callable[[bool], None]) -> None:
-        """Calls back with whether it can charge."""
+        """Calls back with whether the ledger can charge."""
 
 
 class Responder(ABC, Generic[L]):
-    """Answers requests, and tells the observer of each reply."""
+    """Answers requests, and notifies the observer of each reply."""
 
     def __init__(
         self, ledger: L, observer: RequestObserver | None = None, request_ids: RequestIds = new_request_id
@@ -88,19 +88,19 @@ class Responder(ABC, Generic[L]):
         self._request_ids = request_ids
 
     def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
-        """Tells whether it is known that the ledger would answer `rate_limited`."""
+        """Returns whether the ledger is known to answer `rate_limited`."""
         return False
 
     @abstractmethod
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
-        """Answers by a verdict."""
+        """Answers a request by its verdict."""
 
     @abstractmethod
     def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:
-        """Gives the reply to the server."""
+        """Passes the reply to the server."""
 
     def respond_to_error(self, raised: BaseException, req: TimedHead, resp: falcon.Response | None) -> None:
-        """Answers what was raised: Falcon's word on a route or method, or a failure of ours."""
+        """Answers after an exception: Falcon's for a route or method, or an internal error."""
         request_id = self._request_ids()
         self._send(_reply_to(raised, req.uri_template, request_id), request_id, req, resp, None)
 
@@ -112,10 +112,10 @@ class Responder(ABC, Generic[L]):
 
 
 class WaitingResponder(Responder[WaitingLedger]):
-    """Waits for the ledger, and fills Falcon's response: for workers with threads."""
+    """Waits for the ledger and fills Falcon's response; workers with threads use it."""
 
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
-        """Answers by a verdict."""
+        """Answers a request by its verdict."""
         account = None
         while isinstance(verdict, Pending):
             pending, account = verdict, verdict.command.account
@@ -129,19 +129,16 @@ class WaitingResponder(Responder[WaitingLedger]):
     def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
         assert resp is not None  # noqa: S101
         resp.status = falcon.code_to_http_status(reply.status)
-        resp.content_type = JSON
-        resp.set_header("Cache-Control", "no-store")
-        resp.set_header("X-Request-Id", request_id)
-        for name, value in reply.headers:
+        for name, value in (*COMMON_HEADERS, ("X-Request-Id", request_id), *reply.headers):
             resp.set_header(name, value)
         resp.data = reply.render(request_id)
 
 
 class CallbackResponder(Responder[CallingLedger]):
-    """Goes on when the ledger calls back. The reply goes past Falcon, by `environ[SEND]`."""
+    """Answers when the ledger calls back. The reply goes to `environ[SEND]`, not through Falcon."""
 
     def is_limited(self, holder: Credential) -> bool:
-        """Tells whether it is known that the ledger would answer `rate_limited`."""
+        """Returns whether the ledger is known to answer `rate_limited`."""
         return self._ledger.is_limited(holder)
 
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
@@ -179,13 +176,13 @@ class CallbackResponder(Responder[CallingLedger]):
 
 
 def _reply_to(raised: BaseException, route: str | None, request_id: str) -> Reply:
-    """Makes the reply to what was raised on a route; None stands for a path that has none."""
+    """Returns the reply to an exception on a route, or on an unknown path (None)."""
     if isinstance(raised, falcon.HTTPMethodNotAllowed | falcon.HTTPBadRequest) and route is not None:
-        # Falcon answers 400 to a method that it has never heard of.
+        # Falcon answers 400 to an unknown method.
         return error("method_not_allowed", ("Allow", ALLOW[route]))
     if isinstance(raised, falcon.HTTPError) and raised.status_code < 500:
         return error("not_found")
-    # No message: it could quote the input.
+    # The message could quote the input, so log only the frames.
     frames = "".join(traceback.format_tb(raised.__traceback__))
     log.error("%s: %s\n%s", request_id, type(raised).__name__, frames.rstrip())
     return error("internal_error")

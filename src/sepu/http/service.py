@@ -1,4 +1,4 @@
-"""The endpoints over one release of the library."""
+"""Builds the endpoints for one release of the library."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ NOT_READY = error("not_ready")
 
 
 class Readiness(Enum):
-    """The verdict on a probe: what the ledger says of itself."""
+    """Is the verdict on a probe: ask the ledger whether it is ready."""
 
     ASK = "ask"
 
@@ -32,7 +32,7 @@ Verdict = Judgement | Literal[Readiness.ASK]
 
 
 class Library(msgspec.Struct, frozen=True, rename="camel"):
-    """What `GET /v1/library` tells: the manifest, less what concerns this server alone."""
+    """Returns the answer of `GET /v1/library`: the manifest without the fields for this server only."""
 
     version: str
     record_count: int
@@ -46,7 +46,7 @@ class Library(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Everything that a server needs but its ledger; shared by all its requests."""
+    """Has everything that a server needs except its ledger; all its requests share it."""
 
     library: LibraryEndpoint
     usage: UsageEndpoint

@@ -1,4 +1,4 @@
-"""Responses as bytes, in the contract's form: for what is answered past Falcon."""
+"""Writes responses as bytes, for replies that do not pass through Falcon."""
 
 import time
 from collections.abc import Callable
@@ -7,10 +7,10 @@ from email.utils import formatdate
 import falcon
 
 from sepu.http.observer import RequestObserver
-from sepu.http.replies import ERRORS, JSON, Reply, error
+from sepu.http.replies import COMMON_HEADERS, ERRORS, Reply, error
 from sepu.http.responder import new_request_id
 
-# What is refused before it is a request.
+# The codes of input that never becomes a request.
 _CODES = {
     400: "bad_request",
     408: "request_timeout",
@@ -22,13 +22,13 @@ _CODES = {
     503: "overloaded",
 }
 _STATUSES = {200, *(status for status, _ in ERRORS.values())}
-_COMMON = f"Content-Type: {JSON}\r\nCache-Control: no-store\r\nDate: "
+_COMMON = "".join(f"{name}: {value}\r\n" for name, value in COMMON_HEADERS) + "Date: "
 _HEADS = {status: f"HTTP/1.1 {falcon.code_to_http_status(status)}\r\n{_COMMON}" for status in _STATUSES}
 _date = (0, "")
 
 
 def response(reply: Reply, request_id: str, *, close: bool, with_body: bool = True) -> bytes:
-    """Gives the bytes of a response."""
+    """Returns the bytes of a response."""
     body = reply.render(request_id)
     headers = "".join([f"{name}: {value}\r\n" for name, value in reply.headers])
     connection = "Connection: close\r\n" if close else ""
@@ -40,9 +40,9 @@ def response(reply: Reply, request_id: str, *, close: bool, with_body: bool = Tr
 
 
 def refuse(status: int, send: Callable[[bytes], object], observer: RequestObserver) -> None:
-    """Sends a whole response, after which the connection closes; a status without a code of its own is a bad request.
+    """Sends a complete response, after which the connection closes. A status without a code becomes a bad request.
 
-    It is observed unless sending raises.
+    Notifies the observer, unless sending raises.
     """
     reply = error(_CODES.get(status, "bad_request"))
     request_id = new_request_id()
@@ -51,7 +51,7 @@ def refuse(status: int, send: Callable[[bytes], object], observer: RequestObserv
 
 
 def _http_date() -> str:
-    """Gives the time as RFC 9110 writes it; the same one for a second."""
+    """Returns the time in the form of RFC 9110, formatted once a second."""
     global _date
     now = int(time.time())
     if _date[0] != now:

@@ -1,7 +1,7 @@
-"""Why the server cannot start."""
+"""The error of a server that cannot start."""
 
 from sepu.errors import SepuError
 
 
 class StartError(SepuError):
-    """The server cannot start; the message says why and what to do."""
+    """Says why the server cannot start, and what to do."""

@@ -1,4 +1,4 @@
-"""gunicorn's gthread worker, with the contract's refusals and an end to every wait for a client."""
+"""gunicorn's gthread worker, with the contract's error replies and a time limit on every wait for a client."""
 
 import socket
 import time
@@ -12,7 +12,7 @@ from sepu import limits
 from sepu.http.observer import RequestObserver
 from sepu.http.wire import refuse
 
-# The first that an exception is an instance of; any other ParseException is 400.
+# The first type that matches decides; any other ParseException is 400.
 _STATUSES: dict[type[Exception], int] = {
     errors.LimitRequestLine: 414,
     errors.LimitRequestHeaders: 431,
@@ -22,15 +22,15 @@ _STATUSES: dict[type[Exception], int] = {
 
 
 class GthreadWorker(gthread.ThreadWorker):
-    """A thread reads, answers and drains one request at a time; a client that makes it wait too long is cut off."""
+    """Reads and answers one request at a time in each thread; disconnects a client that is too slow."""
 
     def init_process(self) -> None:
-        """Called by gunicorn in the forked worker."""
+        """Initialises the forked worker; gunicorn calls it."""
         self._deadlines: dict[gthread.TConn, float] = {}
         super().init_process()
 
     def handle(self, conn: gthread.TConn) -> bool:
-        """Called in a thread, for one request."""
+        """Serves one request; called in a thread."""
         self._deadlines[conn] = time.monotonic() + limits.REQUEST_SECONDS
         try:
             keeps: bool = super().handle(conn)
@@ -41,18 +41,18 @@ class GthreadWorker(gthread.ThreadWorker):
             del self._deadlines[conn]
 
     def murder_pending(self) -> None:
-        """Called by the main thread about once a second."""
+        """Disconnects slow clients; the main thread calls it about once a second."""
         super().murder_pending()
         now = time.monotonic()
         for conn, deadline in list(self._deadlines.items()):
             if deadline < now:
-                with suppress(OSError):  # the thread may be through with it, or its answer stuck
+                with suppress(OSError):  # the thread may have closed it
                     self._refuse(408, conn.sock)
                 with suppress(OSError):
                     conn.sock.shutdown(socket.SHUT_RDWR)
 
     def handle_error(self, req: object, client: socket.socket, addr: object, exc: BaseException) -> None:  # noqa: ARG002
-        """Answers what gunicorn refuses. Its own would log what the client sent, a key perhaps."""
+        """Answers a request that gunicorn refuses. gunicorn's own method would log its text, perhaps a key."""
         status = next((status for kind, status in _STATUSES.items() if isinstance(exc, kind)), 500)
         if status == 500:
             self.log.error("Error handling a request: %s", type(exc).__name__)
@@ -60,12 +60,12 @@ class GthreadWorker(gthread.ThreadWorker):
             self._refuse(status, client)
 
     def _refuse(self, status: int, client: socket.socket) -> None:
-        observer: RequestObserver = self.app.observer  # type: ignore[attr-defined]  # our Server's
+        observer: RequestObserver = self.app.observer  # type: ignore[attr-defined]  # it is a Server
         refuse(status, lambda response: client.send(response, socket.MSG_DONTWAIT), observer)
 
 
 def _linger(sock: socket.socket) -> None:
-    """Lets the client close first. gunicorn's main thread would, and everybody would wait for that one."""
+    """Lets the client close first. gunicorn does so in its main thread, and all requests would wait."""
     with suppress(OSError):
         util.close_graceful(sock.dup(), limits.LINGER_SECONDS)
         sock.shutdown(socket.SHUT_RDWR)

@@ -1,4 +1,4 @@
-"""gunicorn, configured and run in this process."""
+"""Configures gunicorn and runs it in this process."""
 
 import asyncio
 import gc
@@ -42,19 +42,19 @@ _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk c
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """What gunicorn is to run; `bind` is `HOST:PORT` or `unix:PATH`."""
+    """Has the settings of the server; `bind` is `HOST:PORT` or `unix:PATH`."""
 
     bind: str
     workers: int
     worker: Worker
     database_url: str
     trusted_proxies: tuple[Network, ...] = ()
-    join: bool = True  # requests of a uvloop worker share calls to the database
+    join: bool = True  # requests of a uvloop worker share database calls
     metrics_bind: str | None = None  # `HOST:PORT`
 
 
 class Server(BaseApplication):
-    """gunicorn over one release, made ready before the workers are forked, so that they share its memory."""
+    """Runs gunicorn with one release, which is loaded before the workers are forked, so that they share its memory."""
 
     observer: Observer  # in each worker
     batcher: Batcher | None = None  # in each uvloop worker
@@ -80,7 +80,7 @@ class Server(BaseApplication):
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
         master = os.getpid()
-        gc.freeze()  # what the workers share stays shared: the collector would write to it
+        gc.freeze()  # the collector would write to the memory that the workers share
         os.register_at_fork(after_in_child=_default_signals)
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
@@ -89,14 +89,14 @@ class Server(BaseApplication):
                 _Arbiter(self).run()
             except SystemExit as ended:
                 if os.getpid() != master:
-                    # A forked worker ends by unwinding the master's stack; what that cleans up is not the worker's.
+                    # A forked worker ends by unwinding the master's stack, but must not clean up for the master.
                     os._exit(ended.code if isinstance(ended.code, int) else 0)
                 raise
-            except RuntimeError as error:  # gunicorn's, of a worker that cannot be had
+            except RuntimeError as error:  # raised by gunicorn if a worker class cannot be loaded
                 raise StartError(str(error)) from error
 
     def load_config(self) -> None:
-        """Called by gunicorn."""
+        """Loads the configuration; gunicorn calls it."""
         options: dict[str, object] = {
             "bind": self._settings.bind,
             "workers": self._settings.workers,
@@ -111,7 +111,7 @@ class Server(BaseApplication):
             "pre_request": _check_head,
             "timeout": limits.HEARTBEAT_SECONDS,
             "graceful_timeout": limits.GRACEFUL_SECONDS,
-            "umask": 0o117,  # of the Unix socket: for our user and group, where the proxy belongs
+            "umask": 0o117,  # the Unix socket is for its user and for the group of the proxy
             "control_socket_disable": True,
             "proc_name": "sepu",
             "logger_class": GunicornLogger,
@@ -123,14 +123,14 @@ class Server(BaseApplication):
         if os.access(_RAM_DISK, os.W_OK):
             options["worker_tmp_dir"] = str(_RAM_DISK)
         if self._settings.worker == "gthread":
-            # Ctrl-C reaches the workers too, and then the master's SIGQUIT: gthread's handler, interrupted by itself,
-            # locks up for graceful_timeout. The master's signal is enough.
+            # Ctrl-C also reaches the workers, before the master's SIGQUIT. gthread's handler would interrupt itself and
+            # block for graceful_timeout. The master's signal is enough.
             options["post_worker_init"] = lambda _worker: signal.signal(signal.SIGINT, signal.SIG_IGN)
         for name, value in options.items():
             self.cfg.set(name, value)
 
     def load(self) -> Callable[..., Any]:
-        """The application; called by gunicorn in each worker."""
+        """Returns the application; gunicorn calls it in each worker."""
         url = self._settings.database_url
         if self._settings.worker == "uvloop":
             loop = asyncio.get_event_loop()
@@ -171,17 +171,17 @@ def _check_head(_worker: object, request: Request) -> None:
 
 
 class _Arbiter(Arbiter):
-    """gunicorn's master, which also does what is asked of it each second."""
+    """gunicorn's master, which also runs given functions each second."""
 
     app: Server
 
     def manage_workers(self) -> None:
-        """Called by itself, each second and more often."""
+        """Waits, at most a second; the master calls it in its loop."""
         super().manage_workers()
         self.app.each_second()
 
 
 def _default_signals() -> None:
-    # A worker begins with the master's handlers, which would lose what reaches it before it has its own.
+    # A new worker has the master's handlers, which would lose signals until it sets its own.
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

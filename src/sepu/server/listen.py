@@ -1,4 +1,4 @@
-"""Where to listen: checked before anything is started, where gunicorn would retry for seconds or step on others."""
+"""Checks where to listen before anything starts. gunicorn would retry for seconds, or replace a socket in use."""
 
 import errno
 import os
@@ -12,7 +12,7 @@ _MAX_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, 108 on Linux, wi
 
 
 def address(host: str, port: int, bind: str | None, worker: Worker) -> str:
-    """The gunicorn bind of the settings; it is free at this moment.
+    """Returns gunicorn's bind for the settings, after checking that it is free.
 
     Raises:
         StartError: `bind` is no unix socket, the worker needs one, or the address cannot be had.
@@ -59,5 +59,5 @@ def _require_free_path(path: str) -> None:
         try:
             probe.connect(path)
         except OSError:
-            return  # left behind by a server that is gone; gunicorn replaces it
+            return  # the socket of a dead server; gunicorn replaces it
     raise StartError(f"a server is listening on {path} already")

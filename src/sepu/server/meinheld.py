@@ -28,7 +28,7 @@ UNIX_ONLY = (
 )
 # Above this meinheld itself answers 413, in HTML; up to it the application does. Bodies are kept in memory.
 MAX_BODY = 1024 * 1024
-# picoev allots some 50 bytes for each descriptor, and limits of a thousand million are common in containers.
+# picoev allocates some 50 bytes for each descriptor, and containers often have limits of a thousand million.
 MAX_DESCRIPTORS = 65536
 # The loop beats once a second by the clock, so beats can be almost two seconds apart.
 MIN_TIMEOUT = 3
@@ -37,13 +37,13 @@ TAKEN_SIGNALS = (signal.SIGINT, signal.SIGTERM)
 
 
 class MeinheldWorker(Worker):
-    """meinheld's loop as a gunicorn worker that keeps gunicorn's promises, as meinheld's own does not."""
+    """Runs meinheld's loop as a gunicorn worker that follows gunicorn's rules; meinheld's own worker does not."""
 
     server: ClassVar[ModuleType]
 
     @classmethod
     def setup(cls) -> None:
-        """Find meinheld; gunicorn calls this when it reads the worker class, before anything is bound."""
+        """Finds meinheld; gunicorn calls this when it reads the worker class, before anything is bound."""
         try:
             cls.server = importlib.import_module("meinheld.server")
             greenlet = version("greenlet")
@@ -54,7 +54,7 @@ class MeinheldWorker(Worker):
 
     @staticmethod
     def check_config(cfg: Config, log: Logger) -> None:
-        """Refuse what cannot be served safely; gunicorn calls this before the first worker starts."""
+        """Refuses settings that are not safe; gunicorn calls this before the first worker starts."""
         if any(isinstance(address, tuple) for address in cfg.address):
             raise RuntimeError(UNIX_ONLY)
         if 0 < cfg.timeout < MIN_TIMEOUT:
@@ -63,13 +63,13 @@ class MeinheldWorker(Worker):
             log.warning("The meinheld worker writes no access log; the proxy in front of it can.")
 
     def init_process(self) -> None:
-        """Check the sockets themselves, since they may be inherited or changed by a reload."""
+        """Checks the sockets themselves, because they may be inherited or changed by a reload."""
         if any(listener.family != socket.AF_UNIX for listener in self.sockets):
             raise RuntimeError(UNIX_ONLY)
         super().init_process()
 
     def run(self) -> None:
-        """Serve until a signal, `max_requests` or the master's death, then finish what is under way."""
+        """Serves until a signal, `max_requests` or the master's death, then finishes the requests in progress."""
         server = self.server
         server.set_access_logger(None)  # it leaks an environ for every connection that ends idle
         server.set_error_logger(SimpleNamespace(error=self._log_error))
@@ -85,26 +85,26 @@ class MeinheldWorker(Worker):
             server.run(self._serve)
 
     def handle_exit(self, *_: object) -> None:
-        """Finish gracefully."""
+        """Finishes gracefully."""
         self._drain()
 
     def handle_quit(self, *_: object) -> None:
-        """Stop at once."""
+        """Stops at once."""
         self.cfg.worker_int(self)
         self._leave(0)
 
     def handle_abort(self, *_: object) -> None:
-        """Die at once, because the heart stood still for `timeout`."""
+        """Exits at once, because there was no heartbeat for `timeout`."""
         self.cfg.worker_abort(self)
         self._leave(1)
 
     def _serve(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        self.notify()  # the loop may hand over a thousand requests between two beats
+        self.notify()  # the loop may start a thousand requests between two heartbeats
         self.nr += 1
         if self.nr == self.max_requests:
             self.log.info("Autorestarting worker after current request.")
             self._drain()
-        environ["REMOTE_ADDR"] = ""  # as gunicorn has it for a Unix socket; meinheld makes one up
+        environ["REMOTE_ADDR"] = ""  # as gunicorn does for a Unix socket; meinheld invents one
         response: Iterable[bytes] = self.wsgi(environ, start_response)
         return response
 
@@ -123,7 +123,7 @@ class MeinheldWorker(Worker):
 
     def _take_signals_back(self) -> None:
         self.init_signals()
-        signal.set_wakeup_fd(-1)  # nobody reads the pipe; the loop wakes up once a second
+        signal.set_wakeup_fd(-1)  # nothing reads the pipe; the loop wakes up once a second
         signal.pthread_sigmask(signal.SIG_UNBLOCK, TAKEN_SIGNALS)
 
     def _leave(self, status: int) -> NoReturn:
@@ -137,7 +137,7 @@ class MeinheldWorker(Worker):
 
 
 def _settle_descriptor_limit() -> int:
-    """Set the descriptor limit to what meinheld's table holds: a number beyond it makes it deaf for ever."""
+    """Sets the descriptor limit to the size of meinheld's table: after a larger number it accepts nothing."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     limit = MAX_DESCRIPTORS if hard == resource.RLIM_INFINITY else min(hard, MAX_DESCRIPTORS)
     resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))

@@ -1,4 +1,4 @@
-"""The default worker: gunicorn's documented `Worker`, with uvloop and a connection of ours."""
+"""The default worker: gunicorn's documented `Worker`, with uvloop and the protocol of connection.py."""
 
 import asyncio
 import os
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from sepu.server.gunicorn import Server
 
 _CHECK_SECONDS = 0.25
-# Of many requests that came at once the event loop serves all before it looks at the database again.
+# If many requests arrive at once, the event loop serves all of them before it reads from the database again.
 _POLLED_REQUESTS = 16
 _BUFFER_BYTES = 16 * 1024
 
@@ -29,7 +29,7 @@ class UvloopWorker(Worker):
     wsgi: App
 
     def init_process(self) -> None:
-        """Makes the event loop; called by gunicorn in the forked worker."""
+        """Creates the event loop; gunicorn calls it in the forked worker."""
         self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.connections: set[Connection] = set()
@@ -39,12 +39,12 @@ class UvloopWorker(Worker):
         super().init_process()
 
     def init_signals(self) -> None:
-        """Leaves each signal its default effect until the event loop runs and can hear it."""
+        """Leaves each signal its default effect until the event loop runs and can handle it."""
         for number in self.SIGNALS:
             signal.signal(number, signal.SIG_DFL)
 
     def run(self) -> None:
-        """Serves until the worker has to end."""
+        """Serves until the worker must stop."""
         self.loop.run_until_complete(self._serve())
         self.loop.close()
 
@@ -93,7 +93,7 @@ class UvloopWorker(Worker):
             connection.check(now)
 
     async def _drain(self) -> None:
-        """Lets requests end. Who sends nothing for a while has no answer to lose."""
+        """Waits for requests to finish. A client that sends nothing for a while has no answer to lose."""
         started = self.loop.time()
         while self.connections and not self._quick:
             seconds = self.loop.time() - started
