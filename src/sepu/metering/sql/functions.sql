@@ -179,7 +179,7 @@ begin
         reserved := coalesce(reserved, 0);
         return next;
     end loop;
-    if not found then  -- a plan without limits: the caller misses them in a row, not the row
+    if not found then  -- a plan without limits gives one row without a meter
         return next;
     end if;
 end $$;
