@@ -19,9 +19,9 @@ class Peer(Protocol):
 
 
 def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None:
-    """Gives the last address on the way that is no proxy of ours; None if a proxy does not say whom it serves.
+    """Returns the last address on the way that is not a trusted proxy; None if a proxy names no client.
 
-    Of IPv6 it is the /64 network: a subscriber has at least that.
+    For IPv6 this is the /64 network, the least that a subscriber has.
     """
     forwarded = peer.header("X-Forwarded-For") or ""
     for hop in (peer.remote_addr, *reversed(forwarded.split(","))):
@@ -33,7 +33,7 @@ def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None
 
 
 def _parsed(address: str) -> IPv4Address | IPv6Address | None:
-    """Reads an address; None stands for a Unix socket, or for what is no address."""
+    """Reads an address; None for a Unix socket or an invalid address."""
     try:
         parsed = ip_address(address.strip())
     except ValueError:

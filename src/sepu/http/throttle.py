@@ -1,8 +1,8 @@
 """Throttles unknown keys, so that they do not reach the database.
 
-A malformed key never reaches it, because keys have a checksum. A well-formed key costs a look-up, and anybody can invent
-one. So each address may send a few unknown keys a minute to each process. Keys that were accepted before are never
-throttled.
+A malformed key never reaches it, because keys have a checksum. A well-formed key costs a look-up, and anybody can
+invent one. So each address may send a few unknown keys a minute to each process. Keys that were accepted before are
+never throttled.
 """
 
 import time
