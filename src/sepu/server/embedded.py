@@ -147,7 +147,7 @@ class _Server:
                 spent = time.monotonic() - begun
                 if self.is_alive():
                     if spent > _RETRY_SECONDS and not told:
-                        _say(f"waiting for the embedded Postgres; {self.log} says what it does")
+                        _say(f"waiting for the embedded Postgres; {self.log} has its messages")
                         told = True
                     if spent > _START_SECONDS:
                         raise self._failure(f"is not ready after {_START_SECONDS} seconds")
@@ -255,7 +255,7 @@ class _Server:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
             raise StartError(
                 f"{path} belongs to user id {found.st_uid}, and Postgres would run as {owner}; "
-                "use the user who made it, or another --state-dir"
+                "use the user who created it, or another --state-dir"
             )
 
     def _initialise(self) -> None:
@@ -378,11 +378,11 @@ def _prepared(state_dir: Path, *, create: bool) -> Path:
             else:
                 path = _placed_elsewhere(path, user)
         if stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH:
-            raise StartError(f"everybody may write in {path}; choose another --state-dir, such as {path / 'sepu'}")
+            raise StartError(f"everybody can write to {path}; choose another --state-dir, such as {path / 'sepu'}")
         if user is not None and not _can_enter(user, path):
             if not _can_enter(user, path.parent) or any(path.iterdir()):
                 raise StartError(
-                    f"{SYSTEM_USER}, the user as whom Postgres runs, cannot enter {path}; "
+                    f"Postgres runs as {SYSTEM_USER}, who cannot enter {path}; "
                     f"choose another with --state-dir, such as {_REACHABLE}/state"
                 )
             _let_in(path, user)
@@ -418,7 +418,7 @@ def _make_reachable(user: pwd.struct_passwd) -> None:
         can = False
     if not can:
         raise StartError(
-            f"Postgres runs as {SYSTEM_USER}, for whom {_REACHABLE} cannot be made; start sepu as another user, with a "
+            f"Postgres runs as {SYSTEM_USER}, but {_REACHABLE} cannot be created; start sepu as another user, with a "
             "--state-dir of its own, or name a database with --database-url"
         )
 
@@ -568,7 +568,7 @@ def _system_user() -> pwd.struct_passwd | None:
     useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if useradd is None:
         raise StartError(
-            "Postgres does not run as root, and useradd is missing to make a user for it; "
+            "Postgres does not run as root, and useradd, which creates a user for it, is missing; "
             "start sepu as another user, or name a database with --database-url"
         )
     made = subprocess.run(  # noqa: S603
@@ -578,5 +578,5 @@ def _system_user() -> pwd.struct_passwd | None:
         check=False,
     )
     if made.returncode != 0:
-        raise StartError(f"cannot make the user {SYSTEM_USER} for Postgres: {made.stderr.strip()}")
+        raise StartError(f"cannot create the user {SYSTEM_USER} for Postgres: {made.stderr.strip()}")
     return pwd.getpwnam(SYSTEM_USER)

@@ -212,12 +212,12 @@ class WorkerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """Yields the metrics of a scrape."""
         total, states = self._blocks.read()
-        info = GaugeMetricFamily("sepu_build_info", "What runs here; always 1.", labels=list(self._info))
+        info = GaugeMetricFamily("sepu_build_info", "The version that runs; always 1.", labels=list(self._info))
         info.add_metric(list(self._info.values()), 1)
         yield info
         yield _by_label(
             "sepu_http_requests",
-            "Replies, refusals of what is no request included.",
+            "Replies, also to invalid requests.",
             ("endpoint", "status"),
             (((endpoint, str(status)), total[cell]) for (endpoint, status), cell in _LAYOUT.requests.items()),
         )
@@ -237,7 +237,7 @@ class WorkerCollector(Collector):
         )
         for name, help_text, metered in (
             ("sepu_units_charged", "Units charged.", _LAYOUT.units),
-            ("sepu_replays", "Stored results sent again; they cost nothing.", _LAYOUT.replays),
+            ("sepu_replays", "Stored results sent again, without a charge.", _LAYOUT.replays),
         ):
             yield _by_label(
                 name, help_text, ("meter",), (((_METERS[route],), total[cell]) for route, cell in metered.items())
@@ -254,7 +254,7 @@ class WorkerCollector(Collector):
         )
         yield _by_label(
             "sepu_database_errors",
-            "Failed calls and connection attempts, by SQLSTATE class; none: not answered.",
+            "Failed calls and connection attempts, by SQLSTATE class; none: no answer.",
             ("sqlstate_class",),
             (((name,), total[cell]) for name, cell in _LAYOUT.errors.items()),
         )
@@ -262,15 +262,13 @@ class WorkerCollector(Collector):
             "sepu_database_connections_opened", "Connections made to the database.", total[_LAYOUT.connections]
         )
         workers = GaugeMetricFamily(
-            "sepu_workers", "Live workers, by how their last call of the database ended.", labels=["database"]
+            "sepu_workers", "Live workers, by the result of their last database call.", labels=["database"]
         )
         for state in _DATABASE_STATES:
             workers.add_metric([state], states.count(state))
         yield workers
         yield CounterMetricFamily("sepu_workers_started", "Workers forked.", total[_LAYOUT.starts])
-        yield CounterMetricFamily(
-            "sepu_log_lines_dropped", "Lines of the log that nobody took in time.", total[_LAYOUT.dropped]
-        )
+        yield CounterMetricFamily("sepu_log_lines_dropped", "Lost lines of the log.", total[_LAYOUT.dropped])
 
 
 def _by_label(
@@ -331,7 +329,7 @@ def _listening(bind: str, handler: type) -> _MetricsServer:
     try:
         return Server((host, int(port)), handler)
     except (OSError, OverflowError) as error:
-        raise StartError(f"cannot tell metrics at {bind} ({error})") from error
+        raise StartError(f"cannot serve metrics at {bind} ({error})") from error
 
 
 def _answer_scrapes(server: _MetricsServer, master: int) -> None:
