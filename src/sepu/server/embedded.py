@@ -142,13 +142,13 @@ class _Server:
                 self._initialise()
             self._check_owner(self._data)
             crashed = self._pid_file() != [] and not self.is_alive()
-            begun, told = time.monotonic(), False
+            begun, reported = time.monotonic(), False
             while not self._is_ready():
                 spent = time.monotonic() - begun
                 if self.is_alive():
-                    if spent > _RETRY_SECONDS and not told:
+                    if spent > _RETRY_SECONDS and not reported:
                         _say(f"waiting for the embedded Postgres; {self.log} has its messages")
-                        told = True
+                        reported = True
                     if spent > _START_SECONDS:
                         raise self._failure(f"is not ready after {_START_SECONDS} seconds")
                 elif self._child is None:
@@ -478,7 +478,7 @@ def _give_back(lock: IO[bytes]) -> None:
 
 
 def _wait_for(lock: IO[bytes], how: int) -> None:
-    begun, told = time.monotonic(), False
+    begun, reported = time.monotonic(), False
     while True:
         try:
             return fcntl.flock(lock, how | fcntl.LOCK_NB)
@@ -491,9 +491,9 @@ def _wait_for(lock: IO[bytes], how: int) -> None:
                 f"{holder} has held the lock {lock.name} for {waited:.0f} seconds; "
                 "end it, or choose another --state-dir"
             )
-        if waited > _SILENT_SECONDS and not told:
+        if waited > _SILENT_SECONDS and not reported:
             _say(f"waiting for the lock {lock.name}, which {holder} holds")
-            told = True
+            reported = True
         time.sleep(_POLL_SECONDS)
 
 
