@@ -121,7 +121,7 @@ def test_a_database_that_cannot_be_had(run: Run) -> None:
     failed(run("usage", "a" * 16, SEPU_DATABASE_URL="postgresql://127.0.0.1:1/none"), "cannot be reached")
     failed(run("serve", SEPU_DATABASE_URL="postgresql://127.0.0.1:1/none"), "cannot be reached")
     secret = run("serve", SEPU_DATABASE_URL="hunter2 is my password")
-    failed(secret, "no connection string")
+    failed(secret, "not a connection string")
     assert "hunter2" not in secret.stderr
 
 

@@ -160,7 +160,7 @@ def test_no_file_is_overwritten(run: Run, pair: Pair, tmp_path: Path) -> None:
         (str(new), str(link)),
         (str(new), str(new)),
     ):
-        failed(run("receipt", "keypair", *arguments), "is there already")
+        failed(run("receipt", "keypair", *arguments), "exists already")
         assert not new.exists(), "a private key without its public part is of no use"
     failed(run("receipt", "keypair", str(tmp_path / "no" / "file")), "cannot write", "No such file")
     assert Path(pair.private).read_bytes() == taken

@@ -187,7 +187,7 @@ def test_its_keeper_starts_it_again_after_a_crash(state_dir: Path, caplog: pytes
                 except psycopg.OperationalError:
                     assert time.monotonic() < deadline
                     time.sleep(0.1)
-        assert "is started again" in caplog.text
+        assert "is restarted" in caplog.text
     assert not running(state_dir)
 
 
@@ -299,7 +299,7 @@ def test_a_lock_that_others_may_open_is_closed_to_them(state_dir: Path) -> None:
 def test_a_directory_in_which_everybody_may_write_is_refused(state_dir: Path) -> None:
     state_dir.mkdir()
     state_dir.chmod(0o777)
-    with pytest.raises(StartError, match="everybody may write in .*state/sepu"), embedded_postgres(state_dir):
+    with pytest.raises(StartError, match="everybody can write to .*state/sepu"), embedded_postgres(state_dir):
         pass
     assert list(state_dir.iterdir()) == []
 

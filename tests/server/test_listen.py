@@ -68,7 +68,7 @@ def test_a_live_socket_is_not_taken_over_and_a_dead_one_is(short_dir: Path) -> N
 
 def test_a_file_in_the_way_and_a_path_too_long(short_dir: Path) -> None:
     (short_dir / "http").write_text("")
-    with pytest.raises(StartError, match="is no socket"):
+    with pytest.raises(StartError, match="is not a socket"):
         address("127.0.0.1", 8000, f"unix:{short_dir}/http", "uvloop")
     with pytest.raises(StartError, match="at most 103 bytes"):
         address("127.0.0.1", 8000, f"unix:{short_dir}/{'x' * 104}", "uvloop")

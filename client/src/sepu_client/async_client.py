@@ -45,34 +45,34 @@ class AsyncClient:
     async def match(
         self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
     ) -> MatchResponse:
-        """The `top` nearest colours to each of one to five colours; costs one unit a colour.
+        """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
 
         Without a key of yours it is a new intent under a new key.
         """
         return await self._settle(core.match(colors, top, idempotency_key))
 
     async def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
-        """Colours whose Chinese name, pinyin or English name fits; costs one unit.
+        """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
 
         Without a key of yours it is a new intent under a new key.
         """
         return await self._settle(core.search(q, limit, idempotency_key))
 
     async def library(self) -> Library:
-        """The metadata of the colour library; costs nothing."""
+        """Returns the metadata of the colour library; is free."""
         return await self._settle(core.library())
 
     async def usage(self) -> UsageResponse:
-        """What the account used this month; costs nothing."""
+        """Returns the usage of the account in this month; is free."""
         return await self._settle(core.usage())
 
     async def aclose(self) -> None:
-        """Closes the connections. A call that is under way ends with its answer, or with NoAnswerError."""
+        """Closes the connections. A call in progress returns its answer, or raises NoAnswerError."""
         for connection in self._connections.close():
             await connection.aclose()
 
     async def __aenter__(self) -> Self:
-        """The client, which is closed when the block ends."""
+        """Returns the client; the end of the block closes it."""
         return self
 
     async def __aexit__(
@@ -98,7 +98,7 @@ class AsyncClient:
             async with (
                 asyncio.timeout(seconds),
                 self._connection() as connection,
-                # httpx's time-outs come first: it closes what they end, where a cancelled handshake stays open.
+                # httpx's time-outs come first, because it then closes the connection; a cancelled handshake stays open.
                 connection.stream(**call.request, timeout=seconds * 0.95) as response,
             ):
                 body = b""
@@ -112,7 +112,7 @@ class AsyncClient:
             return core.Lost.by(error)
         except Closed:
             return core.CLOSED
-        except BaseException as ended:  # cancelled, above all
+        except BaseException as ended:  # mostly a cancellation
             raise core.bare(ended) from None
         return core.Answer(response.status_code, response.headers, body)
 

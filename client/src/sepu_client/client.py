@@ -1,4 +1,4 @@
-"""The client for plain code and threads."""
+"""The client for synchronous code and threads."""
 
 import socket
 import time
@@ -74,34 +74,34 @@ class Client:
     def match(
         self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
     ) -> MatchResponse:
-        """The `top` nearest colours to each of one to five colours; costs one unit a colour.
+        """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
 
         Without a key of yours it is a new intent under a new key.
         """
         return self._settle(core.match(colors, top, idempotency_key))
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
-        """Colours whose Chinese name, pinyin or English name fits; costs one unit.
+        """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
 
         Without a key of yours it is a new intent under a new key.
         """
         return self._settle(core.search(q, limit, idempotency_key))
 
     def library(self) -> Library:
-        """The metadata of the colour library; costs nothing."""
+        """Returns the metadata of the colour library; is free."""
         return self._settle(core.library())
 
     def usage(self) -> UsageResponse:
-        """What the account used this month; costs nothing."""
+        """Returns the usage of the account in this month; is free."""
         return self._settle(core.usage())
 
     def close(self) -> None:
-        """Closes the connections. A call that is under way ends with its answer, or with NoAnswerError."""
+        """Closes the connections. A call in progress returns its answer, or raises NoAnswerError."""
         for connection in self._connections.close():
             connection.close()
 
     def __enter__(self) -> Self:
-        """The client, which is closed when the block ends."""
+        """Returns the client; the end of the block closes it."""
         return self
 
     def __exit__(
@@ -138,7 +138,7 @@ class Client:
             return core.TOO_SLOW if over.is_set() else core.Lost.by(error)
         except Closed:
             return core.CLOSED
-        except BaseException as ended:  # Ctrl-C, above all
+        except BaseException as ended:  # mostly Ctrl-C
             raise core.bare(ended) from None
         return core.TOO_SLOW if over.is_set() else core.Answer(response.status_code, response.headers, body)
 
@@ -147,7 +147,7 @@ class Client:
         connection = self._connections.take()
         try:
             yield connection
-        except Exception:  # an interrupted one may hold a lock that closing it would wait for
+        except Exception:  # closing would wait for a lock of an interrupted connection
             connection.close()
             raise
         for unused in self._connections.give_back(connection):

@@ -1,4 +1,4 @@
-"""What both clients share, without I/O: what is sent, what an answer means, and whether and when it is sent again."""
+"""The parts that both clients share, without I/O: requests, the meaning of answers, and retries."""
 
 import asyncio
 import json
@@ -29,12 +29,12 @@ TIMEOUT = 10.0
 DEADLINE = 60.0
 
 FIRST_BACK_OFF = 0.25
-DOUBLINGS = 5  # of the back-off, at most: to 8 seconds
+DOUBLINGS = 5  # of the back-off: up to 8 seconds
 
 _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}")
 _BEARER = re.compile(r"Bearer [!-~]+")
 _SECONDS = re.compile(r"[0-9]{1,9}")
-# No more of an error than these shapes is taken over: whoever answers might echo the request.
+# Read only these forms from an error, because the other side might echo the request.
 _CODE = re.compile(r"[a-z_]{1,64}")
 _REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
@@ -43,50 +43,50 @@ class Bearer(httpx.Auth):
     """Puts the API key into each request, and shows it nowhere."""
 
     def __init__(self, api_key: str) -> None:
-        self._header = f"Bearer {api_key}" if isinstance(api_key, str) else ""  # a variable that is not set, say
+        self._header = f"Bearer {api_key}" if isinstance(api_key, str) else ""  # perhaps None
 
     def checked(self) -> Self:
-        """Itself, unless the key could never be sent: raises without a frame that holds the key."""
+        """Returns itself, or raises for a key that cannot be sent, without a frame that has the key."""
         if not _BEARER.fullmatch(self._header):
             raise ValueError("the API key is empty or has characters that no key has")
         return self
 
     def auth_flow(self, request: httpx.Request) -> Generator[httpx.Request, httpx.Response, None]:
-        """Called by httpx."""
+        """Adds the header; httpx calls it."""
         request.headers["Authorization"] = self._header
         yield request
 
 
 _DAY_SECONDS = 86_400
-LONGEST = 2**20  # bytes of an answer that are looked at; the service's have some thousand
+LONGEST = 2**20  # bytes of an answer that are read; the service sends a few thousand
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What came back; the headers' names in any case."""
+    """Has a response; the names of its headers may have any case."""
 
     status: int
-    # Whoever answers might echo the request, and tools print the variables of a traceback's frames.
+    # The other side might echo the request, and tools print the variables of a traceback's frames.
     headers: Mapping[str, str] = field(repr=False)
     body: bytes = field(repr=False)
 
     @property
     def request_id(self) -> str | None:
-        """As the header has it."""
+        """Returns the value of the header."""
         found = self.headers.get("X-Request-Id", "")
         return found if _REQUEST_ID.fullmatch(found) else None
 
 
 @dataclass(frozen=True, slots=True)
 class Lost:
-    """Nothing came back: a time-out, or a connection that broke. It is no use to try again if it is `final`."""
+    """Says that no answer came: a time-out or a broken connection. A retry is useless if it is `final`."""
 
     reason: str
     final: bool = False
 
     @classmethod
     def by(cls, error: httpx.RequestError) -> "Lost":
-        """What httpx says. Only a failure to connect is quoted: it knows nothing of the request."""
+        """Returns httpx's message, but quotes only a failure to connect, which has nothing of the request."""
         name = type(error).__name__
         if isinstance(error, httpx.ConnectError):
             return cls(f"{name}: {error}", _distrusted(error))
@@ -100,14 +100,14 @@ _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
 
 def _distrusted(error: BaseException | None) -> bool:
-    """Whether TLS was refused, and would be again: by the wrong certificate, for one."""
+    """Returns whether TLS failed and would fail again, for instance by a wrong certificate."""
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error is not None and not isinstance(error, _BROKEN_OFF)
 
 
 def bare(ended: BaseException) -> BaseException:
-    """What ended an attempt, to raise without the frames of httpx: their variables have the API key.
+    """Returns the end of an attempt, to raise without the frames of httpx: their variables have the API key.
 
     The cancellations that it followed stay: by them anyio knows whether it is its own.
     """
@@ -117,11 +117,11 @@ def bare(ended: BaseException) -> BaseException:
 
 
 def options(base_url: str, bearer: Bearer) -> dict[str, Any]:
-    """What every httpx client of a connection is made with."""
+    """Returns the arguments of every httpx client."""
     return {
         "base_url": checked_url(base_url),
         "auth": bearer.checked(),
-        # Answers are short, and compressed ones may be very long.
+        # Answers are short, but a compressed one may expand to a very long one.
         "headers": {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
         "verify": httpx.create_ssl_context(),  # one for all: it takes milliseconds
         "limits": httpx.Limits(max_connections=1),
@@ -129,13 +129,13 @@ def options(base_url: str, bearer: Bearer) -> dict[str, Any]:
 
 
 def forget_location(response: httpx.Response) -> None:
-    """Keeps httpx from reading where a redirect leads: it may fail at that, and goes nowhere."""
+    """Keeps httpx from parsing the target of a redirect, which can fail and is never used."""
     response.headers.pop("Location", None)
 
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """Wait, then send, and give up after so many seconds."""
+    """Says how long to wait before sending, and when to give up, in seconds."""
 
     wait: float
     seconds: float
@@ -143,7 +143,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """One intent of the caller: every attempt sends exactly this."""
+    """Has one intent of the caller: every attempt sends exactly this."""
 
     method: str
     target: str
@@ -153,7 +153,7 @@ class Call(Generic[T]):
 
     @property
     def request(self) -> dict[str, Any]:
-        """What httpx is asked for."""
+        """Returns the arguments of the httpx request."""
         headers = {}
         if self.idempotency_key is not None:
             headers["Idempotency-Key"] = self.idempotency_key
@@ -163,7 +163,7 @@ class Call(Generic[T]):
 
 
 def checked_url(base_url: str) -> str:
-    """The service's address, if it is one that can be called."""
+    """Returns the service's address, if it is valid."""
     try:
         url = httpx.URL(base_url)
     except httpx.InvalidURL:
@@ -173,28 +173,28 @@ def checked_url(base_url: str) -> str:
         or not url.host
         or url.query
         or url.fragment
-        or url.path.rstrip("/").endswith("/v1")  # which the calls have
+        or url.path.rstrip("/").endswith("/v1")  # the calls add it
     ):
         raise ValueError("the base URL is not of the form https://HOST: no query, and no /v1")
     return base_url
 
 
 def checked_seconds(name: str, seconds: float) -> float:
-    """A time-out or deadline, if it is one that can be kept."""
+    """Returns a time-out or deadline, if it is valid."""
     if not isinstance(seconds, int | float) or not 0 < seconds <= _DAY_SECONDS:
         raise ValueError(f"{name} is more than 0 seconds, and at most a day")
     return seconds
 
 
 def new_idempotency_key() -> str:
-    """A random key for one new match or search."""
+    """Returns a random key for one new match or search."""
     return str(uuid.uuid4())
 
 
 def match(
     colors: Iterable[tuple[float, float, float]], top: int, idempotency_key: str | None
 ) -> Call[results.MatchResponse]:
-    """A match, under a new key unless one is given."""
+    """Makes a match, with a new key unless one is given."""
     key = _checked(idempotency_key)
     rgb = [{"r": float(r), "g": float(g), "b": float(b)} for r, g, b in colors]
     content = json.dumps({"colors": rgb, "top": top}, allow_nan=False).encode()
@@ -206,7 +206,7 @@ def match(
 
 
 def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.SearchResponse]:
-    """A search, under a new key unless one is given."""
+    """Makes a search, with a new key unless one is given."""
     key = _checked(idempotency_key)
 
     def read(answer: Answer) -> results.SearchResponse:
@@ -216,12 +216,12 @@ def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.Sear
 
 
 def library() -> Call[results.Library]:
-    """The library's metadata."""
+    """Makes the request for the library's metadata."""
     return Call("GET", "/v1/library", lambda answer: results.read_library(answer.body, _request_id(answer)))
 
 
 def usage() -> Call[results.UsageResponse]:
-    """The account's meters."""
+    """Makes the request for the account's meters."""
     return Call("GET", "/v1/usage", lambda answer: results.read_usage(answer.body, _request_id(answer)))
 
 
@@ -232,7 +232,7 @@ def settle(
     clock: Callable[[], float],
     uniform: Callable[[float, float], float] = random.uniform,
 ) -> Generator[Attempt, Answer | Lost, T]:
-    """Yields one attempt after the other, takes what came of each, and returns the result or raises the error.
+    """Yields one attempt after the other, takes the outcome of each, and returns the result or raises the error.
 
     An attempt that failed is repeated if its error is of a kind that is `retried`, after Retry-After and a back-off
     with full jitter, unless the deadline would come first.

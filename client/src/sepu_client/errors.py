@@ -1,22 +1,22 @@
-"""Why a call failed. None of these knows the API key."""
+"""The errors of calls. None of them has the API key."""
 
 from sepu_client.results import UsageSnapshot
 
 
 class Error(Exception):
-    """The base of them all.
+    """Is the base of all errors.
 
     `idempotency_key` is that of a match or search: the same call with the same key goes on where this one ended, and
     is charged once. `request_id`, where there is one, is for the service's support.
     """
 
-    retried = False  # such a failure is raised only when the deadline leaves no time for another try
+    retried = False  # such an error is raised only if the deadline leaves no time for another attempt
     idempotency_key: str | None
     request_id: str | None
 
 
 class NoAnswerError(Error):
-    """Time-outs or lost connections until the deadline. Whether the service did its work is not known.
+    """Time-outs or lost connections until the deadline. The request may have been charged.
 
     Raised at once where no other try would help: TLS refuses the service's certificate, or the client was closed.
     """
@@ -31,12 +31,12 @@ class NoAnswerError(Error):
         self.retried = retried
 
     def __str__(self) -> str:
-        """For people and logs."""
+        """Returns the message for people and logs."""
         return f"no answer ({self.reason})"
 
 
 class InvalidAnswerError(Error):
-    """The answer is not one of this service's interface: perhaps the address is wrong, or a proxy answered."""
+    """The answer does not follow the interface: perhaps the address is wrong, or a proxy answered."""
 
     def __init__(self, status: int, reason: str, request_id: str | None, idempotency_key: str | None) -> None:
         super().__init__(status, reason, request_id, idempotency_key)
@@ -46,7 +46,7 @@ class InvalidAnswerError(Error):
         self.idempotency_key = idempotency_key
 
     def __str__(self) -> str:
-        """For people and logs."""
+        """Returns the message for people and logs."""
         return f"{self.status}: {self.reason} (request id {self.request_id})"
 
 
@@ -62,7 +62,7 @@ class ApiError(Error):
         usage: UsageSnapshot | None,
         idempotency_key: str | None,
     ) -> None:
-        super().__init__(status, code, request_id, retry_after, usage, idempotency_key)  # what pickle calls it with
+        super().__init__(status, code, request_id, retry_after, usage, idempotency_key)  # pickle's arguments
         self.status = status
         self.code = code
         self.request_id = request_id
@@ -71,12 +71,12 @@ class ApiError(Error):
         self.idempotency_key = idempotency_key
 
     def __str__(self) -> str:
-        """For people and logs."""
+        """Returns the message for people and logs."""
         return f"{self.status} {self.code} (request id {self.request_id})"
 
 
 class InvalidRequestError(ApiError):
-    """The request is wrong, and would be again: 400, 404, 413, 422 and the like. Nothing was charged."""
+    """The request is invalid: 400, 404, 413, 422 and the like. A retry is useless, and nothing was charged."""
 
 
 class UnauthorizedError(ApiError):
@@ -98,7 +98,7 @@ class RequestInProgressError(ApiError):
 
 
 class RequestTimeoutError(ApiError):
-    """408: the request came too slowly, and was not looked at."""
+    """408: the request arrived too slowly, and was not processed."""
 
     retried = True
 
@@ -110,11 +110,11 @@ class RateLimitedError(ApiError):
 
 
 class QuotaExceededError(ApiError):
-    """429 `quota_exceeded`: the month's units, which are in `usage`, do not suffice. Nothing was charged."""
+    """429 `quota_exceeded`: too few units remain this month, see `usage`. Nothing was charged."""
 
 
 class ServiceError(ApiError):
-    """5xx: the service, its database or a proxy before it failed."""
+    """5xx: the service, its database or a proxy in front of it failed."""
 
     retried = True
 
@@ -133,6 +133,6 @@ _BY_STATUS = {
 
 
 def error_class(status: int, code: str | None) -> type[ApiError]:
-    """The class for a status from 400; codes that are not known go by it."""
+    """Returns the class for a status from 400, for codes that are not known."""
     by_status = _BY_STATUS.get(status, ServiceError if status >= 500 else InvalidRequestError)
     return _BY_CODE.get((status, code or ""), by_status)

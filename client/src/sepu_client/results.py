@@ -1,4 +1,4 @@
-"""What the service answers, named as in its OpenAPI document, and how it is read.
+"""The answers of the service, named as in its OpenAPI document, and functions that read them.
 
 Reading takes members and headers that are not known here, and refuses an answer that lacks what is.
 """
@@ -30,7 +30,7 @@ class ColorName:
 
 @dataclass(frozen=True, slots=True)
 class Color:
-    """A colour of the library. `reliability` is `verified`, `attributed` or `disputed`: how well it is sourced."""
+    """A colour of the library. `reliability` is `verified`, `attributed` or `disputed`: how well sources confirm it."""
 
     slug: str
     name: ColorName
@@ -40,7 +40,7 @@ class Color:
 
 @dataclass(frozen=True, slots=True)
 class Match(Color):
-    """A colour, and how near it is: by CIEDE2000, and as 1 − ΔE/100."""
+    """A colour and its distance: by CIEDE2000, and as 1 − ΔE/100."""
 
     delta_e: float
     similarity: float
@@ -86,7 +86,7 @@ class MatchResponse(MeteredResponse):
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse(MeteredResponse):
-    """What was found, best first; perhaps nothing."""
+    """The colours that were found, best first; perhaps none."""
 
     dataset_version: str
     count: int
@@ -95,7 +95,7 @@ class SearchResponse(MeteredResponse):
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The release that matches and searches come from."""
+    """The release that matches and searches use."""
 
     version: str
     record_count: int
@@ -110,7 +110,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class UsageResponse:
-    """Both meters of the account in the current UTC month."""
+    """All meters of the account in the current UTC month."""
 
     account_id: str
     plan_id: str
@@ -120,11 +120,11 @@ class UsageResponse:
 
 
 class Unreadable(ValueError):  # noqa: N818  (it never leaves this package)
-    """An answer lacks what it has to have."""
+    """Says that an answer lacks a required part."""
 
 
 def read_match(body: bytes, metered: MeteredResponse) -> MatchResponse:
-    """The answer to a match."""
+    """Reads the answer to a match."""
     answer = _json(body)
     return MatchResponse(
         metered.usage,
@@ -137,7 +137,7 @@ def read_match(body: bytes, metered: MeteredResponse) -> MatchResponse:
 
 
 def read_search(body: bytes, metered: MeteredResponse) -> SearchResponse:
-    """The answer to a search."""
+    """Reads the answer to a search."""
     answer = _json(body)
     return SearchResponse(
         metered.usage,
@@ -151,7 +151,7 @@ def read_search(body: bytes, metered: MeteredResponse) -> SearchResponse:
 
 
 def read_library(body: bytes, request_id: str) -> Library:
-    """The metadata of the library."""
+    """Reads the metadata of the library."""
     answer = _json(body)
     return Library(
         _text(answer, "version"),
@@ -167,7 +167,7 @@ def read_library(body: bytes, request_id: str) -> Library:
 
 
 def read_usage(body: bytes, request_id: str) -> UsageResponse:
-    """The account's meters."""
+    """Reads the account's meters."""
     answer = _json(body)
     return UsageResponse(
         _text(answer, "accountId"),
@@ -179,7 +179,7 @@ def read_usage(body: bytes, request_id: str) -> UsageResponse:
 
 
 def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
-    """The meter that a charge or an exhausted quota tells of."""
+    """Reads the meter from the headers of a charge or of an exceeded quota."""
 
     def units(name: str) -> int:
         value = headers.get(f"X-Usage-{name}", "")
@@ -194,7 +194,7 @@ def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
 
 
 def read_error_code(body: bytes) -> str | None:
-    """The code of a refusal; None if it is not of the service's form."""
+    """Reads the code of an error; None if it does not have the service's form."""
     try:
         return _text(_json(body), "error")
     except Unreadable:
@@ -253,7 +253,7 @@ def _whole(of: dict[str, object], name: str) -> int:
 
 def _number(of: dict[str, object], name: str) -> float:
     value = of.get(name)
-    # json takes NaN and Infinity; a whole number may be too large for a float.
+    # json accepts NaN and Infinity, and an integer may be too large for a float.
     if isinstance(value, bool) or not isinstance(value, int | float) or not -1e308 < value < 1e308:
         raise Unreadable(f"{name} is missing or no number")
     return float(value)

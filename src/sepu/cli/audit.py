@@ -14,14 +14,14 @@ from sepu.metering.audit import Audit
 from sepu.metering.audit import audit as audited
 
 _DIFFERENT = 1
-_UNCHECKED = 2  # as of diff and grep; click's own for wrong arguments is the same
+_UNCHECKED = 2  # as in diff and grep; click uses it for wrong arguments
 
 
 @click.command()
 @json_option
 @database_options
 def audit(as_json: bool, database_url: str | None, state_dir: Path) -> None:
-    """Check that every unit charged has its stored result, and the reverse.
+    """Check that every charged unit has its stored result, and the reverse.
 
     For every account, period and meter, committed = pruned + the units of the stored results. Works beside traffic.
     Exit status: 0, it adds up; 1, there are differences; 2, it could not be checked.

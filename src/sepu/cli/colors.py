@@ -1,4 +1,4 @@
-"""The core offline, for a person: `sepu match` and `sepu search`."""
+"""Runs the core offline: `sepu match` and `sepu search`."""
 
 import re
 
@@ -17,12 +17,12 @@ _HEX = re.compile(r"#?([0-9A-Fa-f]{6})", re.ASCII)
 
 
 class HexColor(click.ParamType[str]):
-    """A colour such as #C83C23; the number sign may be left out."""
+    """Accepts a colour such as #C83C23; the number sign is optional."""
 
     name = "#RRGGBB"
 
     def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Normalises to #RRGGBB."""
+        """Normalises a colour to #RRGGBB."""
         form = _HEX.fullmatch(value)
         if form is None:
             self.fail(f"{value!r} is not like '#C83C23'", param, ctx)
@@ -34,7 +34,7 @@ def _swatch(hex_color: str) -> Text:
 
 
 def _table(*columns: str) -> Table:
-    """Narrow enough for 80 columns: only the English name may wrap."""
+    """Returns a table for 80 columns, in which only the English name may wrap."""
     table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
     for column in columns:
         table.add_column(column, no_wrap=column != "en")
@@ -50,7 +50,7 @@ def _names(record: Record) -> tuple[str, str, str, str]:
 @click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
 @json_option
 def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
-    """Show the nearest colours by CIEDE2000. Offline: nothing is metered."""
+    """Show the nearest colours by CIEDE2000. This works offline and is not metered."""
     release = load_release()
     palette = release.palette()
     found = [(given, palette.nearest(*rgb_of(given), top)) for given in colors]
@@ -78,10 +78,10 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
 
 @click.command()
 @click.argument("text", nargs=-1, required=True)
-@click.option("--limit", type=click.IntRange(1, 161), default=10, show_default=True, help="Results at most.")
+@click.option("--limit", type=click.IntRange(1, 161), default=10, show_default=True, help="Maximum number of results.")
 @json_option
 def search(text: tuple[str, ...], limit: int, as_json: bool) -> None:
-    """Find colours by Chinese name, pinyin, English name or slug. Offline: nothing is metered."""
+    """Find colours by Chinese name, pinyin, English name or slug. This works offline and is not metered."""
     release = load_release()
     found = [release.records[position] for position in release.names().search(" ".join(text), limit)]
     if as_json:

@@ -1,4 +1,4 @@
-"""The database that a command works on: an external one, or the embedded one of a state directory."""
+"""Finds the database of a command: an external one, or the embedded one of a state directory."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -21,7 +21,7 @@ _SERVICE_ROLE = "sepu_service"
 
 
 class DatabaseError(SepuError):
-    """The database cannot be reached, or refuses what was asked of it."""
+    """Says that the database cannot be reached, or refused a statement."""
 
 
 def database_options(command: F) -> F:
@@ -32,7 +32,7 @@ def database_options(command: F) -> F:
         default=".sepu",
         show_default=True,
         type=click.Path(file_okay=False, path_type=Path),
-        help="Where the embedded Postgres lives.  [env: SEPU_STATE_DIR]",
+        help="Directory of the embedded Postgres.  [env: SEPU_STATE_DIR]",
     )(command)
     return click.option(
         "--database-url",
@@ -43,7 +43,7 @@ def database_options(command: F) -> F:
 
 @contextmanager
 def database(database_url: str | None, state_dir: Path, *, create: bool = False) -> Iterator[str]:
-    """The connection string of a database that holds this release's schema.
+    """Yields the connection string of a database with this release's schema.
 
     The embedded database is migrated here, and created if asked; an external one belongs to its operator and is only
     checked.
@@ -67,7 +67,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
 
 
 def service_url(url: str) -> str:
-    """From the owner's connection string that of a role which can only serve; makes the role if there is none."""
+    """Returns the connection string of a role that can only serve. Creates the role if there is none."""
     with clear_errors(), connect(url) as connection:
         make_service_role(connection, _SERVICE_ROLE)
     return make_conninfo(url, user=_SERVICE_ROLE)
@@ -75,7 +75,7 @@ def service_url(url: str) -> str:
 
 @contextmanager
 def database_connection(database_url: str | None, state_dir: Path) -> Iterator[psycopg.Connection]:
-    """One connection to that database.
+    """Yields one connection to that database.
 
     Raises:
         DatabaseError: whatever the database refuses in the block.
@@ -85,7 +85,7 @@ def database_connection(database_url: str | None, state_dir: Path) -> Iterator[p
 
 
 def connect(url: str) -> psycopg.Connection:
-    """A connection that gives up on an absent server in seconds.
+    """Connects, and gives up within seconds if there is no server.
 
     Raises:
         DatabaseError: there is no such server, or it refuses.
@@ -96,7 +96,7 @@ def connect(url: str) -> psycopg.Connection:
 
 @contextmanager
 def clear_errors() -> Iterator[None]:
-    """Turns what Postgres or the way to it refuses into a DatabaseError."""
+    """Turns errors of Postgres and of the connection into a DatabaseError."""
     try:
         yield
     except psycopg.Error as error:
@@ -107,6 +107,6 @@ def _reason(error: psycopg.Error) -> str:
     if error.sqlstate is not None:
         return f"the database refused: {error.diag.message_primary}"
     if isinstance(error, psycopg.ProgrammingError):
-        # Of a connection string that it cannot parse, libpq quotes what may be the password.
-        return "SEPU_DATABASE_URL or --database-url is no connection string"
+        # libpq quotes the part of a connection string that it cannot parse, perhaps the password.
+        return "SEPU_DATABASE_URL or --database-url is not a connection string"
     return f"the database cannot be reached: {' '.join(str(error).split())}"

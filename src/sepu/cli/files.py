@@ -1,4 +1,4 @@
-"""Files that are given to commands."""
+"""Reads files for commands."""
 
 import click
 
@@ -7,12 +7,12 @@ _LONGEST_NAME = 255
 
 
 class FirstBytes(click.ParamType[bytes]):
-    """A file's content; - is standard input. Of what never ends, no more than anybody here takes."""
+    """Accepts a file, or - for standard input, and reads no more than a command can use."""
 
     name = "file"
 
     def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Reads it."""
+        """Reads the file."""
         if isinstance(value, bytes):
             return value
         try:
@@ -20,6 +20,6 @@ class FirstBytes(click.ParamType[bytes]):
                 content: bytes = file.read(_MOST_BYTES)
         except OSError as error:
             if len(value) > _LONGEST_NAME:
-                self.fail("this is no file's name", param, ctx)  # the content itself perhaps, and that a secret
+                self.fail("this is not a file name", param, ctx)  # perhaps it is the content, and secret
             self.fail(f"{value!r}: {error.strerror}", param, ctx)
         return content

@@ -25,7 +25,7 @@ _MODULES = {
 
 
 class _Commands(click.Group):
-    """Imports a command when it is asked for: the offline ones need nothing of the server."""
+    """Imports a command only when it is used, because offline commands do not need the server's packages."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_MODULES)
@@ -59,13 +59,13 @@ def commands() -> None:
 
 
 def main() -> None:
-    """Runs the command line; a foreseeable failure is told on standard error, with exit status 1."""
+    """Runs the command line. Prints an expected error on standard error, and exits with status 1."""
     try:
         commands.main()
     except SepuError as error:
         fail(error)
     except OSError as error:
-        # What is left in the buffer of standard output would be tried again at the end, and change the exit status.
+        # Python would write the rest of standard output again at exit, and change the exit status.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         fail(SepuError(error.strerror or type(error).__name__))
     except UnicodeEncodeError:

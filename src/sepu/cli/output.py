@@ -1,4 +1,4 @@
-"""What a command prints: JSON objects for a program, or aligned lines for a person."""
+"""Prints the results of commands: JSON objects for a program, or aligned lines for a person."""
 
 import sys
 from collections.abc import Callable, Mapping
@@ -22,16 +22,16 @@ def json_option(command: F) -> F:
 
 def json_lines_option(command: F) -> F:
     """Adds `--json` to a command that lists."""
-    return click.option("--json", "as_json", is_flag=True, help="Print a JSON object a line.")(command)
+    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")(command)
 
 
 def echo_json(document: object) -> None:
-    """One JSON object on one line."""
+    """Prints one JSON object on one line."""
     click.echo(msgspec.json.encode(document).decode())
 
 
 def echo_fields(fields: Mapping[str, object], as_json: bool) -> None:
-    """One JSON object, or a line a field."""
+    """Prints one JSON object, or a line for each field."""
     if as_json:
         echo_json(fields)
         return
@@ -41,20 +41,20 @@ def echo_fields(fields: Mapping[str, object], as_json: bool) -> None:
 
 
 def instant(value: datetime | None) -> str | None:
-    """To the second, in UTC: 2027-01-31T12:00:00Z."""
+    """Formats a time to the second, in UTC: 2027-01-31T12:00:00Z."""
     return None if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def progress(what: str, *, hidden: bool = False) -> Progress:
-    """A bar on standard error, if that is a terminal, with what is counted beside the numbers."""
+    """Shows a progress bar with a unit on standard error, if that is a terminal."""
     console = Console(stderr=True)
     columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
     disable = hidden or not console.is_terminal
-    # What is printed beside the bar is for standard output, not for the bar's terminal.
+    # Other output goes to standard output, not to the bar's terminal.
     return Progress(*columns, console=console, disable=disable, redirect_stdout=False, redirect_stderr=False)
 
 
 def fail(error: SepuError, status: int = 1) -> NoReturn:
-    """Tells why, on standard error, and exits."""
+    """Prints the reason on standard error, and exits."""
     click.echo(f"sepu: {error}", err=True)
     sys.exit(status)

@@ -22,7 +22,7 @@ from sepu.metering.prune import prune as prune_batches
 @json_option
 @database_options
 def prune(days: int, as_json: bool, database_url: str | None, state_dir: Path) -> None:
-    """Delete stored results past their retention; afterwards their idempotency keys are new again.
+    """Delete stored results after their retention period. Then their idempotency keys count as new.
 
     Works beside traffic, in short transactions. May be stopped at any time and repeated.
     """

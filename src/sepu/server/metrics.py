@@ -1,9 +1,9 @@
-"""What Prometheus is told: counted by the workers in memory that they share, told by a process of its own.
+"""The metrics for Prometheus: the workers count in shared memory, and a separate process serves the counts.
 
-Each worker counts in a block of cells that is its own, so nobody waits for anybody. The memory is the master's: a
-worker that dies leaves its counts, and the next in its block goes on from there. PERF: prometheus_client's own counters
-for several processes would cost a request three times as many instructions as these, and leave files of the dead
-behind; it does the telling.
+Each worker counts in its own block of cells, so no worker waits for another. The memory belongs to the master: the
+counts of a dead worker remain, and the next worker in its block continues them. PERF: prometheus_client's counters for
+several processes would take three times as many instructions in a request, and would leave files of dead workers. It
+only formats and serves the counts.
 """
 
 import mmap
@@ -29,13 +29,13 @@ from sepu.metering.meters import METERS
 from sepu.metering.observer import LedgerObserver
 from sepu.server.errors import StartError
 
-OTHER = "other"  # no endpoint: a path that is none, or no request at all
+OTHER = "other"  # no endpoint: an unknown path or an invalid request
 _ENDPOINTS = (*ALLOW, OTHER)
 _STATUSES = (200, *sorted({status for status, _ in ERRORS.values()}))
 _CLASSES = tuple(dict.fromkeys(f"{status // 100}xx" for status in _STATUSES))
 _SECONDS = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 _SIZES = tuple(2.0**power for power in range(limits.BATCH_CALLS.bit_length()))
-# Those that Postgres can be expected to name, and those that it cannot: no answer, or no connection.
+# The classes that Postgres may report, and `none`: no answer or no connection.
 _SQLSTATE_CLASSES = (
     *("08", "22", "23", "25", "26", "28", "34", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "XX"),
     "none",
@@ -43,15 +43,15 @@ _SQLSTATE_CLASSES = (
 )
 _DATABASE_STATES = ("unasked", "answers", "fails")
 
-_CLIENT_SECONDS = 5.0  # for a scraper that says nothing
+_CLIENT_SECONDS = 5.0  # for a scraper that sends nothing
 
-# More workers at a time than anybody runs, a reload's old ones included. Memory is taken when it is used.
+# More workers than anybody runs at a time, also during a reload. Unused memory is not allocated.
 _BLOCKS = 1024
 _BLOCK_BYTES = 8 * 1024
 
 
 class _Histogram:
-    """Cells of a histogram: one a bucket, each value counted in one, and the sum of the values."""
+    """Has the cells of a histogram: one for each bucket, and the sum of the values."""
 
     def __init__(self, first: int, bounds: Sequence[float]) -> None:
         self._first = first
@@ -63,13 +63,13 @@ class _Histogram:
         cells[self._sum] += value
 
     def cumulative(self, total: Sequence[float]) -> tuple[list[tuple[str, float]], float]:
-        """As Prometheus has it: each bucket counts the smaller ones too."""
+        """Returns Prometheus's form: each bucket includes the smaller ones."""
         names = (*map(str, self._bounds), "+Inf")
         return list(zip(names, accumulate(total[self._first : self._sum]), strict=True)), total[self._sum]
 
 
 class _Layout:
-    """Which cell of a block holds what."""
+    """Assigns the cells of a block."""
 
     def __init__(self) -> None:
         self._size = 0
@@ -88,7 +88,7 @@ class _Layout:
         self.durations = {(endpoint, name): self._histogram(_SECONDS) for endpoint in ALLOW for name in _CLASSES}
         if self._size * 8 > _BLOCK_BYTES:
             raise AssertionError("a block is too small")
-        # What a reply touches, by its route and status.
+        # The cells of a reply, by route and status.
         self.replies = {
             (None if endpoint == OTHER else endpoint, status): (
                 cell,
@@ -111,7 +111,7 @@ _LAYOUT = _Layout()
 
 
 class Counts(LedgerObserver):
-    """A worker's own."""
+    """Counts for one worker."""
 
     def __init__(self, cells: "memoryview[float]") -> None:
         self._cells = cells
@@ -134,48 +134,48 @@ class Counts(LedgerObserver):
                     cells[_LAYOUT.units[reply.meter]] += reply.units
 
     def line_dropped(self) -> None:
-        """A line of the log was lost."""
+        """Counts a lost line of the log."""
         with self._lock:
             self._cells[_LAYOUT.dropped] += 1
 
     def command_began(self) -> None:
-        """A command waits or is under way."""
+        """Counts a command that waits or runs."""
         with self._lock:
             self._cells[_LAYOUT.in_progress] += 1
 
     def command_ended(self) -> None:
-        """No longer."""
+        """Counts the end of a command."""
         with self._lock:
             self._cells[_LAYOUT.in_progress] -= 1
 
     def call_answered(self, commands: int) -> None:
-        """The database answered."""
+        """Counts an answer of the database."""
         with self._lock:
             _LAYOUT.sizes.add(self._cells, commands)
             self._cells[_LAYOUT.database] = _DATABASE_STATES.index("answers")
 
     def call_failed(self, sqlstate: str) -> None:
-        """It did not."""
+        """Counts a failed call."""
         name = sqlstate[:2] or "none"
         with self._lock:
             self._cells[_LAYOUT.errors.get(name, _LAYOUT.errors[OTHER])] += 1
             self._cells[_LAYOUT.database] = _DATABASE_STATES.index("fails")
 
     def connected(self) -> None:
-        """There is a new connection."""
+        """Counts a new connection."""
         with self._lock:
             self._cells[_LAYOUT.connections] += 1
 
 
 class Blocks:
-    """The memory of all counts. Made before the first fork; the master gives blocks to workers and takes them back."""
+    """Has the memory of all counts. It is created before the first fork; the master assigns its blocks to workers."""
 
     def __init__(self) -> None:
         memory = memoryview(mmap.mmap(-1, _BLOCKS * _BLOCK_BYTES))
         self._blocks = [memory[start : start + _BLOCK_BYTES].cast("d") for start in range(0, len(memory), _BLOCK_BYTES)]
 
     def take(self) -> int:
-        """The number of a block for a new worker. When there are too many, they share the last and may miscount."""
+        """Returns the number of a block for a new worker. Too many workers share the last block, and may miscount."""
         free = (number for number, cells in enumerate(self._blocks) if not cells[_LAYOUT.live])
         number = next(free, _BLOCKS - 1)
         cells = self._blocks[number]
@@ -184,19 +184,19 @@ class Blocks:
         return number
 
     def give_back(self, number: int) -> None:
-        """The worker is dead: its counts stay, its state goes."""
+        """Clears the state of a dead worker, and keeps its counts."""
         for cell in (_LAYOUT.live, _LAYOUT.database, _LAYOUT.in_progress):
             self._blocks[number][cell] = 0
 
     def counts(self, number: int) -> Counts:
-        """For the worker of the block."""
+        """Returns the counts of the worker of a block."""
         return Counts(self._blocks[number])
 
     def read(self) -> tuple[list[float], list[str]]:
-        """The sums of all cells, and what each live worker last heard of the database."""
+        """Returns the sums of all cells, and the database state of each live worker."""
         used = []
         for cells in self._blocks:
-            if not cells[_LAYOUT.starts]:  # nor is any after it
+            if not cells[_LAYOUT.starts]:  # nor any later block
                 break
             used.append(cells.tolist())
         states = [_DATABASE_STATES[int(cells[_LAYOUT.database])] for cells in used if cells[_LAYOUT.live]]
@@ -204,21 +204,21 @@ class Blocks:
 
 
 class WorkerCollector(Collector):
-    """The counts as Prometheus's metrics, by its conventions."""
+    """Collects the counts as Prometheus's metrics, by its conventions."""
 
     def __init__(self, blocks: Blocks, info: dict[str, str]) -> None:
         self._blocks = blocks
         self._info = info
 
     def collect(self) -> Iterator[Metric]:
-        """Called for each scrape."""
+        """Yields the metrics of a scrape."""
         total, states = self._blocks.read()
-        info = GaugeMetricFamily("sepu_build_info", "What runs here; always 1.", labels=list(self._info))
+        info = GaugeMetricFamily("sepu_build_info", "The version that runs; always 1.", labels=list(self._info))
         info.add_metric(list(self._info.values()), 1)
         yield info
         yield _by_label(
             "sepu_http_requests",
-            "Replies, refusals of what is no request included.",
+            "Replies, also to invalid requests.",
             ("endpoint", "status"),
             (((endpoint, str(status)), total[cell]) for (endpoint, status), cell in _LAYOUT.requests.items()),
         )
@@ -238,7 +238,7 @@ class WorkerCollector(Collector):
         )
         for name, help_text, metered in (
             ("sepu_units_charged", "Units charged.", _LAYOUT.units),
-            ("sepu_replays", "Stored results sent again; they cost nothing.", _LAYOUT.replays),
+            ("sepu_replays", "Stored results sent again, without a charge.", _LAYOUT.replays),
         ):
             yield _by_label(name, help_text, ("meter",), (((meter,), total[cell]) for meter, cell in metered.items()))
         yield GaugeMetricFamily(
@@ -253,7 +253,7 @@ class WorkerCollector(Collector):
         )
         yield _by_label(
             "sepu_database_errors",
-            "Failed calls and connection attempts, by SQLSTATE class; none: not answered.",
+            "Failed calls and connection attempts, by SQLSTATE class; none: no answer.",
             ("sqlstate_class",),
             (((name,), total[cell]) for name, cell in _LAYOUT.errors.items()),
         )
@@ -261,15 +261,13 @@ class WorkerCollector(Collector):
             "sepu_database_connections_opened", "Connections made to the database.", total[_LAYOUT.connections]
         )
         workers = GaugeMetricFamily(
-            "sepu_workers", "Live workers, by how their last call of the database ended.", labels=["database"]
+            "sepu_workers", "Live workers, by the result of their last database call.", labels=["database"]
         )
         for state in _DATABASE_STATES:
             workers.add_metric([state], states.count(state))
         yield workers
         yield CounterMetricFamily("sepu_workers_started", "Workers forked.", total[_LAYOUT.starts])
-        yield CounterMetricFamily(
-            "sepu_log_lines_dropped", "Lines of the log that nobody took in time.", total[_LAYOUT.dropped]
-        )
+        yield CounterMetricFamily("sepu_log_lines_dropped", "Lost lines of the log.", total[_LAYOUT.dropped])
 
 
 def _by_label(
@@ -284,10 +282,10 @@ def _by_label(
 class _MetricsServer(ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
-    timeout = 1.0  # between two looks whether the master is there
+    timeout = 1.0  # between two checks that the master exists
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """A scraper that went away is nobody's fault; socketserver would print a traceback."""
+        """Ignores a scraper that disconnected; socketserver would print a traceback."""
 
 
 @contextmanager
@@ -312,7 +310,7 @@ def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str) -> Itera
     try:
         yield
     finally:
-        with suppress(ChildProcessError):  # gunicorn reaps it if it dies, and its number may be another's by now
+        with suppress(ChildProcessError):  # gunicorn reaps it if it dies, and another process may have its id
             if os.waitpid(server_process, os.WNOHANG) == (0, 0):
                 os.kill(server_process, signal.SIGTERM)
                 os.waitpid(server_process, 0)
@@ -330,12 +328,12 @@ def _listening(bind: str, handler: type) -> _MetricsServer:
     try:
         return Server((host, int(port)), handler)
     except (OSError, OverflowError) as error:
-        raise StartError(f"cannot tell metrics at {bind} ({error})") from error
+        raise StartError(f"cannot serve metrics at {bind} ({error})") from error
 
 
 def _answer_scrapes(server: _MetricsServer, master: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
-    # Meant for the master, which needs us to its end: Ctrl-C reaches us too.
+    # Ctrl-C also reaches this process, but the master needs it until it ends.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):
         signal.signal(number, signal.SIG_IGN)
     try:

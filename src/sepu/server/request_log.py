@@ -1,11 +1,11 @@
-"""The log: one line a record, on standard error. JSON for machines, or text for a person at a terminal.
+"""Writes the log to standard error, one line for each record: JSON for programs, or text on a terminal.
 
-Standard output stays for what `sepu serve` tells its user, a new key for one, which belongs in no log.
+Standard output has only the messages of `sepu serve` to its user, such as a new key, which must not be in a log.
 
-A worker hands its lines to a thread, so that a slow reader of the log delays no answer; what does not fit any more is
-dropped and counted. Lines are written whole, in batches that a pipe takes in one piece (PIPE_BUF), so those of several
-processes do not mix. The master, which forks and so has no threads, writes at once; it has little to say, and drops it
-after a second if it is not taken.
+In a worker a thread writes the lines, so that a slow reader of the log delays no answer. Lines that do not fit into the
+queue are dropped and counted. Whole lines are written in batches that a pipe takes in one piece (PIPE_BUF), so lines of
+several processes do not mix. The master forks and so has no threads. It writes at once, and drops a line that nobody
+reads within a second.
 """
 
 import logging
@@ -26,18 +26,18 @@ from sepu.http.replies import Reply
 
 LogFormat = Literal["auto", "json", "text"]
 
-# How long a line may wait for others. The lines of a killed worker's last moment are lost; its counts are not.
+# How long a line waits for others. A killed worker loses these lines, but not its counts.
 _BATCH_SECONDS = 0.05
-# What waits at most: some 2 MB, which a reader has to be seconds behind for.
+# The most lines that wait: about 2 MB, so the reader is seconds late.
 _WAITING_LINES = 10_000
-# For the last lines of a worker, and a line of the master.
+# The time for the last lines of a worker, and for a line of the master.
 _TIMEOUT_SECONDS = 1.0
-# A message is cut to fit, so that its line does: JSON writes some characters as two.
+# Cut messages, so that lines fit. JSON writes some characters as two.
 _MESSAGE_ENDS = 900
 
 
 class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """What is told of a request: nothing that the client wrote but the account, which is public."""
+    """Has the fields of a request. The account, which is public, is the only text of the client."""
 
     time: datetime
     level: str
@@ -53,7 +53,7 @@ class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LogRecord(msgspec.Struct, frozen=True):
-    """Anything else: ours and gunicorn's."""
+    """Has the fields of any other record, also of gunicorn's."""
 
     time: datetime
     level: str
@@ -64,7 +64,7 @@ class LogRecord(msgspec.Struct, frozen=True):
 
 
 class RequestLog(logging.Handler):
-    """Writes request lines, and what is logged."""
+    """Writes request lines and log records."""
 
     def __init__(self, log_format: LogFormat, *, requests: bool = True, descriptor: int = 2) -> None:
         super().__init__()
@@ -80,26 +80,26 @@ class RequestLog(logging.Handler):
         self._ending = False
 
     def start(self, dropped: Callable[[], None]) -> None:
-        """From now on a thread writes; in a worker, after the fork. `dropped` hears of each line that is lost."""
+        """Starts the thread that writes; in a worker, after the fork. Calls `dropped` for each lost line."""
         self._pid = os.getpid()
         self._dropped = dropped
         self._thread = threading.Thread(target=self._keep_writing, name="request_log", daemon=True)
         self._thread.start()
 
     def stop(self) -> None:
-        """Writes what waits, if it is taken soon; what comes later is written at once."""
+        """Writes the waiting lines, if the reader takes them soon. Later lines are written at once."""
         thread, self._thread = self._thread, None
         if thread is not None:
             self._ending = True
             self._wake.set()
             thread.join(_TIMEOUT_SECONDS)
-            for _ in range(len(self._lines)):  # nobody reads, and the process ends
+            for _ in range(len(self._lines)):  # nothing reads, and the process ends
                 self._dropped()
 
     def request(
         self, request_id: str, reply: Reply, route: str | None, account: str | None, seconds: float | None
     ) -> None:
-        """A request was answered."""
+        """Writes the line of an answered request."""
         if self._requests:
             status = reply.status
             self._put(
@@ -119,10 +119,10 @@ class RequestLog(logging.Handler):
             )
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Called by logging."""
+        """Writes a record; logging calls it."""
         if self._thread is None and not select.select([], [self._descriptor], [], _TIMEOUT_SECONDS)[1]:
             return
-        message = self.format(record).encode(errors="backslashreplace").decode()  # a path may be no UTF-8
+        message = self.format(record).encode(errors="backslashreplace").decode()  # a path may not be UTF-8
         if len(message) > 2 * _MESSAGE_ENDS:
             message = f"{message[:_MESSAGE_ENDS]} … {message[-_MESSAGE_ENDS:]}"
         when = datetime.fromtimestamp(record.created, UTC)
@@ -144,7 +144,7 @@ class RequestLog(logging.Handler):
             self._wake.wait()
             if not self._ending:
                 time.sleep(_BATCH_SECONDS)
-            self._wake.clear()  # before the lines are taken: who adds one after that wakes us again
+            self._wake.clear()  # before taking the lines, so that a later line wakes the thread again
             self._write_waiting()
         self._write_waiting()
 
@@ -160,7 +160,7 @@ class RequestLog(logging.Handler):
         try:
             while lines:
                 lines = lines[os.write(self._descriptor, lines) :]
-        except OSError:  # a full disk, or nobody reads any more
+        except OSError:  # the disk is full, or nothing reads
             for _ in range(lines.count(b"\n")):
                 self._dropped()
 
@@ -178,10 +178,10 @@ def _text(record: RequestRecord | LogRecord) -> bytes:
 
 
 class GunicornLogger(Logger):
-    """gunicorn's records go where ours go."""
+    """Sends gunicorn's records to the same log."""
 
     def setup(self, cfg: Config) -> None:
-        """Called by gunicorn."""
+        """Sets gunicorn's loggers up; gunicorn calls it."""
         super().setup(cfg)
         self.error_log.handlers.clear()
         self.error_log.propagate = True
