@@ -9,7 +9,7 @@ Beside a batch that takes long, perhaps for the sake of one account, a second ta
 import asyncio
 from asyncio import TimerHandle
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from typing import Any, TypeVar
 
@@ -37,6 +37,9 @@ _SWEEP_SECONDS = 0.1
 
 T = TypeVar("T")
 
+# Makes a session, whose statements may take so many seconds each.
+Connect = Callable[[str, float], Awaitable[Session]]
+
 _PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
 
 
@@ -50,8 +53,17 @@ class Batcher:
         join: bool = True,
         observer: LedgerObserver | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        connect: Connect = Session.connect,
     ) -> None:
         conninfo = with_timeouts(database_url)
+        # A server that takes a connection and does not answer keeps us no longer than our callers wait. Of several
+        # hosts the first may be such a one, and libpq then goes on to the next by itself, after its connect_timeout.
+        several = "," in str(conninfo_to_dict(conninfo).get("host"))
+
+        async def open_session() -> Session:
+            async with asyncio.timeout(None if several else limits.QUEUE_SECONDS):
+                return await connect(conninfo, limits.STATEMENT_SECONDS)
+
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer = observer or LedgerObserver()
@@ -72,7 +84,7 @@ class Batcher:
         def dispatcher(
             take: Callable[[], list[PendingCall]], waits: Callable[[], bool], *, keeps: bool, end: Done = lambda _: None
         ) -> _Dispatcher:
-            return _Dispatcher(conninfo, self._loop, take, waits, self._settle, end, observer, keeps=keeps)
+            return _Dispatcher(open_session, self._loop, take, waits, self._settle, end, observer, keeps=keeps)
 
         self._batches = dispatcher(self._take, self._waits, keeps=True, end=self._ended)
         self._relief = dispatcher(self._take_relief, self._waits_relief, keeps=True, end=self._ended_relief)
@@ -289,7 +301,7 @@ class _Dispatcher:
 
     def __init__(
         self,
-        conninfo: str,
+        open_session: Callable[[], Awaitable[Session]],
         loop: asyncio.AbstractEventLoop,
         take: Callable[[], list[PendingCall]],
         waits: Callable[[], bool],
@@ -299,17 +311,13 @@ class _Dispatcher:
         *,
         keeps: bool,
     ) -> None:
-        self._conninfo = conninfo
+        self._open_session = open_session
         self._loop = loop
         self._take = take
         self._waits = waits
         self._settle = settle
         self._end = end
         self._observer = observer
-        # A server that takes a connection and does not answer keeps us no longer than our callers wait. Of several
-        # hosts the first may be such a one, and libpq then goes on to the next by itself, after its connect_timeout.
-        several = "," in str(conninfo_to_dict(conninfo).get("host"))
-        self._connect_seconds = None if several else limits.QUEUE_SECONDS
         self._keeps = keeps
         self._session: Session | None = None
         self._busy = False
@@ -372,8 +380,7 @@ class _Dispatcher:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(self._connect_seconds):
-                        self._session = await Session.connect(self._conninfo, limits.STATEMENT_SECONDS)
+                    self._session = await self._open_session()
                     self._observer.connected()
                     break
                 except TimeoutError as error:  # which was wait enough
