@@ -220,8 +220,12 @@ class Batcher:
     def _repeat(self, calls: Sequence[PendingCall], error: Exception) -> None:
         """Repeats a refused batch: at once without the account to blame, whose calls go aside."""
         blamed = _blamed(calls, error)
-        self._queue.put_back(calls)
+        now = self._loop.time()
+        self._queue.put_back(call for call in calls if call.latest > now)
         self._isolate([blamed] if blamed is not None else [call.account for call in calls])
+        for call in calls:
+            if call.latest <= now:  # or each refusal, of whomever, would make all wait longer
+                self._fail(call)
         self._sweep_later()
 
     def _isolate(self, accounts: Iterable[str]) -> None:
