@@ -234,7 +234,7 @@ class Batcher:
             self._isolated[account] = self._loop.time() + limits.ISOLATED_SECONDS
             for call in self._queue.take_all(account):
                 self._single.add(call)
-        self._go_single()
+            self._go_single()  # for each: it may wait for long
 
     def _answer(self, call: PendingCall, rows: Rows) -> None:
         self._observer.command_ended()
