@@ -249,12 +249,15 @@ class Batcher:
     def _limit(self, refused: PendingCall) -> None:
         """Answers what waits of a key over the abuse limit: the window does not grow younger by asking."""
         self._limited.setdefault(refused.command.holder, self._loop.time() + limits.LIMITED_SECONDS)
+        limited = []
         for call in self._queue.take_all(refused.account):
             if call.command.holder == refused.command.holder:
-                self._observer.command_ended()
-                call.done(call.command.when_limited)
+                limited.append(call)
             else:
                 self._queue.add(call)
+        for call in limited:  # when all is in order: who is told may ask again at once
+            self._observer.command_ended()
+            call.done(call.command.when_limited)
 
     def _fail(self, call: PendingCall, error: Exception | None = None) -> None:
         self._observer.command_ended()
