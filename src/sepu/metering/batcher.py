@@ -371,14 +371,16 @@ class _Dispatcher:
         self.hang_up()
 
     def _arrived(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
-        self._busy = False
-        self._end(calls)
         if isinstance(outcome, Exception):
             if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
                 self.hang_up()  # no longer the primary
-            self._settle(calls, outcome)
+            self._settle(calls, outcome)  # first: what is repeated goes before what came later
+            self._busy = False
+            self._end(calls)
             self.go()
         else:
+            self._busy = False
+            self._end(calls)
             self.go()  # first, so that the database is at work while we answer
             self._settle(calls, outcome)
 
