@@ -110,7 +110,8 @@ _ERRORS: dict[Fate, type[psycopg.Error]] = {
     Fate.READ_ONLY: errors.ReadOnlySqlTransaction,
     Fate.CANCELLED: errors.QueryCanceled,
 }
-_FAULTS = tuple(fate for fate in Fate if fate is not Fate.FINE)
+FAULTS = tuple(fate for fate in Fate if fate is not Fate.FINE)
+REFUSALS = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # after which a batch is sent again
 
 
 class Transaction:
@@ -232,6 +233,7 @@ class Database:
         self.loop = loop
         self.accounts = accounts
         self.faults = 0.0
+        self.fates = FAULTS
         self.refuses = False  # connections
         self.silent = False  # to connections and statements
         self.several_hosts = False
@@ -307,7 +309,7 @@ class Database:
             return Fate.NEVER_ARRIVES
         if self._random() >= self.faults:
             return Fate.FINE
-        return _FAULTS[int(self._random() * len(_FAULTS))]
+        return self.fates[int(self._random() * len(self.fates))]
 
     # --- Statements
 

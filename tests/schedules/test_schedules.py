@@ -18,7 +18,7 @@ from sepu.metering.session import Rows, SessionLost
 
 SCHEDULES = 10_000
 # A planted fault has to be found by so many.
-FEW = 4_000
+FEW = 6_000
 
 Outcome = Rows | Exception
 
