@@ -52,7 +52,7 @@ class Schedule:
         self._several_hosts = random.random() < 0.1
         small = self._mode != "trouble"
         self._latency = random.choice((0.0005, 0.002) if small else (0.0005, 0.005, 0.03))
-        self._relief_seconds = limits.RELIEF_SECONDS if small else random.choice((limits.RELIEF_SECONDS, 0.04))
+        self._relief_seconds = limits.RELIEF_SECONDS if random.random() < 0.7 else 0.04
         self._batch_calls = limits.BATCH_CALLS if small else random.choice((1, 2, 3, 4, limits.BATCH_CALLS))
         self._accounts = {
             name: Account(random.choice((3, 10, 1000)), random.choice((4, 1000, 1000, 1000, 1000)))
@@ -119,7 +119,7 @@ class Schedule:
             database.names_blamed = random.random() < 0.8
         elif self._mode == "trouble":
             database.faults = random.choice((0.0, 0.02, 0.1, 0.3, 0.6))
-            database.fates = random.choice((FAULTS, FAULTS, REFUSALS))
+            database.fates = random.choice((FAULTS, REFUSALS))
             for _ in range(random.randint(0, 3)):
                 self._add_trouble(until)
         await asyncio.sleep(until)

@@ -1,6 +1,5 @@
 """The batcher on a simulated clock, network and database: 10,000 schedules, and faults planted to be found by them."""
 
-import asyncio
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
 from typing import Any
@@ -106,7 +105,11 @@ def never_sweeps(patch: pytest.MonkeyPatch) -> None:
 
 
 def leaves_a_timer(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(asyncio.TimerHandle, "cancel", lambda _: None)
+    async def planted(self: Batcher) -> None:
+        for dispatcher in (self._batches, self._relief, self._prober, *self._single_dispatchers):
+            await dispatcher.close()
+
+    patch.setattr(Batcher, "close", planted)
 
 
 def keeps_a_read_only_session(patch: pytest.MonkeyPatch) -> None:
@@ -238,7 +241,7 @@ PLANTED = [
     (takes_busy_accounts, "both sessions hold"),
     (sends_single_calls_side_by_side, "go side by side"),
     (forgets_overdue_single_calls, "waits for|is sent late"),
-    (never_sweeps, "waits for|nobody answers"),
+    (never_sweeps, "waits for|nobody answers|is sent late"),
     (leaves_a_timer, "left a timer behind"),
     (keeps_a_read_only_session, "not served when the trouble is over"),
     (isolates_nobody, "is in a batch, and goes alone"),
