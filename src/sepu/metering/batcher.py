@@ -9,7 +9,7 @@ While a batch takes long, perhaps because of one account, a second batch takes t
 import asyncio
 from asyncio import TimerHandle
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
@@ -39,6 +39,9 @@ _SWEEP_SECONDS = 0.1
 
 T = TypeVar("T")
 
+# Makes a session, whose statements may take so many seconds each.
+Connect = Callable[[str, float], Awaitable[Session]]
+
 _PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
 
 
@@ -52,8 +55,17 @@ class Batcher:
         join: bool = True,
         observer: LedgerObserver | None = None,
         loop: asyncio.AbstractEventLoop | None = None,
+        connect: Connect = Session.connect,
     ) -> None:
         conninfo = with_timeouts(database_url)
+        # A server that takes a connection and does not answer keeps us no longer than our callers wait. Of several
+        # hosts the first may be such a one, and libpq then goes on to the next by itself, after its connect_timeout.
+        several = "," in str(conninfo_to_dict(conninfo).get("host"))
+
+        async def open_session() -> Session:
+            async with asyncio.timeout(None if several else limits.QUEUE_SECONDS):
+                return await connect(conninfo, limits.STATEMENT_SECONDS)
+
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer = observer or LedgerObserver()
@@ -77,7 +89,7 @@ class Batcher:
         def dispatcher(
             take: Callable[[], list[PendingCall]], waits: Callable[[], bool], *, keeps: bool, end: Done = lambda _: None
         ) -> _Dispatcher:
-            return _Dispatcher(conninfo, self._loop, take, waits, self._settle, end, observer, keeps=keeps)
+            return _Dispatcher(open_session, self._loop, take, waits, self._settle, end, observer, keeps=keeps)
 
         self._batches = dispatcher(self._take, self._waits, keeps=True, end=self._ended)
         self._relief = dispatcher(self._take_relief, self._waits_relief, keeps=True, end=self._ended_relief)
@@ -237,8 +249,12 @@ class Batcher:
     def _repeat(self, calls: Sequence[PendingCall], error: Exception) -> None:
         """Repeats a refused batch at once, without the account that caused the error: its calls are sent one by one."""
         blamed = _blamed(calls, error)
-        self._queue.put_back(calls)
+        now = self._loop.time()
+        self._queue.put_back(call for call in calls if call.latest > now)
         self._isolate([blamed] if blamed is not None else [call.account for call in calls])
+        for call in calls:
+            if call.latest <= now:  # or each refusal, of whomever, would make all wait longer
+                self._fail(call)
         self._sweep_later()
 
     def _isolate(self, accounts: Iterable[str]) -> None:
@@ -247,7 +263,7 @@ class Batcher:
             self._isolated[account] = self._loop.time() + limits.ISOLATED_SECONDS
             for call in self._queue.take_all(account):
                 self._single.add(call)
-        self._go_single()
+            self._go_single()  # for each: it may wait for long
 
     def _answer(self, call: PendingCall, rows: Rows) -> None:
         self._observer.command_ended()
@@ -262,12 +278,15 @@ class Batcher:
     def _limit(self, refused: PendingCall) -> None:
         """Answers the calls that wait with a key over its abuse limit, as the ledger would in the same window."""
         self._limited.setdefault(refused.command.holder, self._loop.time() + limits.LIMITED_SECONDS)
+        limited = []
         for call in self._queue.take_all(refused.account):
             if call.command.holder == refused.command.holder:
-                self._observer.command_ended()
-                call.done(call.command.when_limited)
+                limited.append(call)
             else:
                 self._queue.add(call)
+        for call in limited:  # when all is in order: who is told may ask again at once
+            self._observer.command_ended()
+            call.done(call.command.when_limited)
 
     def _fail(self, call: PendingCall, error: Exception | None = None) -> None:
         self._observer.command_ended()
@@ -318,7 +337,7 @@ class _Dispatcher:
 
     def __init__(
         self,
-        conninfo: str,
+        open_session: Callable[[], Awaitable[Session]],
         loop: asyncio.AbstractEventLoop,
         take: Callable[[], list[PendingCall]],
         waits: Callable[[], bool],
@@ -328,17 +347,13 @@ class _Dispatcher:
         *,
         keeps: bool,
     ) -> None:
-        self._conninfo = conninfo
+        self._open_session = open_session
         self._loop = loop
         self._take = take
         self._waits = waits
         self._settle = settle
         self._end = end
         self._observer = observer
-        # If a server takes a connection and does not answer, we wait no longer than our callers do. Of several hosts
-        # libpq then tries the next by itself, after its connect_timeout.
-        several = "," in str(conninfo_to_dict(conninfo).get("host"))
-        self._connect_seconds = None if several else limits.QUEUE_SECONDS
         self._keeps = keeps
         self._session: Session | None = None
         self._busy = False
@@ -385,14 +400,16 @@ class _Dispatcher:
         self.hang_up()
 
     def _arrived(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
-        self._busy = False
-        self._end(calls)
         if isinstance(outcome, Exception):
             if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
                 self.hang_up()  # no longer the primary
-            self._settle(calls, outcome)
+            self._settle(calls, outcome)  # first: what is repeated goes before what came later
+            self._busy = False
+            self._end(calls)
             self.go()
         else:
+            self._busy = False
+            self._end(calls)
             self.go()  # first, so that the database works while we answer
             self._settle(calls, outcome)
 
@@ -401,8 +418,7 @@ class _Dispatcher:
         try:
             while True:
                 try:
-                    async with asyncio.timeout(self._connect_seconds):
-                        self._session = await Session.connect(self._conninfo, limits.STATEMENT_SECONDS)
+                    self._session = await self._open_session()
                     self._observer.connected()
                     break
                 except TimeoutError as error:  # which was wait enough

@@ -52,23 +52,24 @@ class FairQueue:
     def take(self, most: int, busy: Set[str] = frozenset()) -> list[PendingCall]:
         """Takes the next call, and up to `most` in all that can share one with it: of one statement, in turns.
 
-        Accounts that are busy are passed over.
+        Accounts that are busy, or whose next call is of another statement, are passed over and keep their turn.
         """
         taken: list[PendingCall] = []
-        passed = 0  # accounts in a row that are busy, or whose next call is of another statement
-        while len(taken) < most and passed < len(self._waiting):
+        passed: list[tuple[str, deque[PendingCall]]] = []
+        while len(taken) < most and self._waiting:
             account, calls = self._waiting.popitem(last=False)
             command = calls[0].command
             if account in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
-                passed += 1
-                self._waiting[account] = calls
+                passed.append((account, calls))
                 continue
-            passed = 0
             taken.append(calls.popleft())
             if calls:
                 self._waiting[account] = calls
             if command.joined_statement is None:
                 break
+        for account, calls in reversed(passed):
+            self._waiting[account] = calls
+            self._waiting.move_to_end(account, last=False)
         return taken
 
     def waits_beside(self, busy: Set[str]) -> bool:

@@ -1,0 +1,468 @@
+"""The ledger's database and the network to it, simulated: it answers at the interface of `Session`, with every fault.
+
+A statement is a transaction. It reaches the server, takes its locks, commits and is answered at instants of its own,
+and any of these may fail. What has happened to each call is known here, whatever the batcher was told.
+"""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from enum import Enum
+from random import Random
+from typing import Any, LiteralString
+
+import psycopg
+from psycopg import errors
+from psycopg.pq import DiagnosticField
+
+from sepu import limits
+from sepu.metering import commands, migrate
+from sepu.metering.commands import Charge, Command
+from sepu.metering.keys import Credential
+from sepu.metering.session import Done, Row, Rows, Session, SessionLost
+
+PERIOD = "2031-03"
+_LOOK_SECONDS = 0.1
+_READY_ROW: Row = (",".join(sorted(migrate._applied_migrations())),)
+
+
+class KeyHash(bytes):
+    """The hash of a key, which tells whose call it came with: a parameter of every statement of a call."""
+
+    call: "Call"
+
+
+class State(Enum):
+    """What the batcher has been told of a call that it sent."""
+
+    WAITING = 0
+    SENT = 1
+    REFUSED = 2
+    LOST = 3
+    SERVED = 4
+
+
+class Call:
+    """A command that a client asks, and what became of it."""
+
+    __slots__ = (
+        "account",
+        "answers",
+        "command",
+        "error",
+        "number",
+        "row",
+        "single",
+        "state",
+        "submitted",
+        "transaction",
+    )
+
+    def __init__(self, number: int, account: str, command: Command[Any], submitted: float) -> None:
+        self.number = number
+        self.account = account
+        self.command = command
+        self.submitted = submitted
+        self.answers = 0
+        self.state = State.WAITING
+        self.single = False  # it was sent by itself the last time
+        self.error: Exception | None = None
+        self.row: Row | None = None  # what the database has answered
+        self.transaction: Transaction | None = None  # the last one
+
+    def __repr__(self) -> str:
+        return f"{self.account}.{self.number}"
+
+
+class Account:
+    """What the ledger holds of an account."""
+
+    __slots__ = ("charges", "committed", "limit", "requests", "stored")
+
+    def __init__(self, limit: int, requests: int) -> None:
+        self.limit = limit
+        self.requests = requests  # that the abuse limit still lets pass
+        self.committed = 0
+        self.charges = 0
+        self.stored: dict[str, tuple[bytes, bytes, int]] = {}  # fingerprint, body and units, by key
+
+
+class Fate(Enum):
+    """What happens to a statement."""
+
+    FINE = "fine"
+    SEND_FAILS = "cannot be sent"
+    NEVER_ARRIVES = "never arrives"
+    HANGS_UP_BEFORE = "the session breaks before the commit"
+    HANGS_UP_AFTER = "the session breaks after the commit"
+    NEVER_ANSWERS = "is executed and never answered"
+    ANSWERS_LATE = "is executed and answered late"
+    DUPLICATE = "unique violation"
+    LOCKED = "lock not available"
+    DEADLOCK = "deadlock"
+    READ_ONLY = "read-only"
+    CANCELLED = "cancelled"
+
+
+_ERRORS: dict[Fate, type[psycopg.Error]] = {
+    Fate.DUPLICATE: errors.UniqueViolation,
+    Fate.LOCKED: errors.LockNotAvailable,
+    Fate.DEADLOCK: errors.DeadlockDetected,
+    Fate.READ_ONLY: errors.ReadOnlySqlTransaction,
+    Fate.CANCELLED: errors.QueryCanceled,
+}
+FAULTS = tuple(fate for fate in Fate if fate is not Fate.FINE)
+REFUSALS = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # after which a batch is sent again
+
+
+class Transaction:
+    """A statement at the server."""
+
+    __slots__ = ("blamed", "calls", "charges", "committed", "fate", "give_up", "joined", "keys", "rows", "session")
+
+    def __init__(self, session: "SimulatedSession", calls: list[Call], fate: Fate, *, joined: bool) -> None:
+        self.session = session
+        self.calls = calls
+        self.fate = fate
+        self.joined = joined
+        self.rows: list[Row] = []
+        self.charges: list[tuple[str, str, bytes, bytes, int]] = []
+        self.keys: dict[tuple[str, str], bytes] = {}
+        self.blamed = 0
+        self.give_up: asyncio.TimerHandle | None = None
+        self.committed = False
+
+    def __repr__(self) -> str:
+        return f"{self.session} {self.calls}"
+
+
+class SimulatedSession(Session):
+    """Keeps the promises of `Session`, one statement at a time."""
+
+    def __init__(self, database: "Database", number: int, seconds: float) -> None:
+        self._database = database
+        self._number = number
+        self._seconds = seconds
+        self._loop = database.loop
+        self._over = False
+        self._done: Done | None = None
+        self._outcome: Rows | Exception | None = None
+        self._deadline = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+        self.hung_up = False  # by the server
+        self.read_only = False  # its server is no longer the primary
+        self.calls: list[Call] = []  # under way
+
+    def __repr__(self) -> str:
+        return f"session {self._number}"
+
+    def is_over(self) -> bool:
+        assert self._done is None
+        if not self._over and self.hung_up:
+            self.close()
+        return self._over
+
+    def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
+        assert self._done is None, f"{self} has two statements at a time"
+        assert not self._over, f"{self} is over, and a statement is sent"
+        self._done = done
+        self._deadline = self._loop.time() + self._seconds
+        if self._timer is None:
+            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+        self._database.receive(self, statement, parameters)
+
+    def poll(self) -> None:
+        if self._outcome is not None:
+            self._conclude(self._outcome)
+        elif self.hung_up:
+            self.close()
+
+    def close(self) -> None:
+        if not self._over:
+            self._over = True
+            if self._timer is not None:
+                self._timer.cancel()
+            self._database.left(self)
+        self._conclude(SessionLost())
+
+    def arrive(self, outcome: Rows | Exception) -> None:
+        """Brings the answer; the event loop may come by somewhat later."""
+        if not self._over:
+            self._outcome = outcome
+            self._database.soon(self.poll)
+
+    def _look(self) -> None:
+        self._timer = None
+        if self._done is None:
+            return
+        if self._loop.time() >= self._deadline:
+            self.close()
+        else:
+            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+            self.poll()
+
+    def _conclude(self, outcome: Rows | Exception) -> None:
+        done, self._done, self._outcome = self._done, None, None
+        if done is None:
+            return
+        calls, self.calls = self.calls, []
+        lost = isinstance(outcome, SessionLost)
+        for call in calls:
+            call.state = State.LOST if lost else State.REFUSED if isinstance(outcome, Exception) else State.SERVED
+            call.error = outcome if isinstance(outcome, Exception) else None
+        self._database.note(self, "is told", outcome)
+        self._database.on_outcome(calls, outcome)
+        done(outcome)
+
+
+class Database:
+    """Executes what reaches it. `faults` is how often a statement or a connection meets a fault, out of one.
+
+    `on_send` hears of each statement that is sent, `on_outcome` of what the batcher is told, and `note` of everything.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        random: Random,
+        accounts: dict[str, Account],
+        latency: float,
+        on_send: Callable[[SimulatedSession, list[Call]], None],
+        on_outcome: Callable[[list[Call], Rows | Exception], None],
+        note: Callable[..., None],
+    ) -> None:
+        self.loop = loop
+        self.accounts = accounts
+        self.faults = 0.0
+        self.fates = FAULTS
+        self.refuses = False  # connections
+        self.silent = False  # to connections and statements
+        self.several_hosts = False
+        self.locked: set[str] = set()  # accounts whose rows somebody else keeps
+        self.names_blamed = True
+        self.quiet_from = 0.0  # when the last timer is over that is not the batcher's
+        self.sessions: set[SimulatedSession] = set()
+        self.connecting = 0
+        self.most_sessions = 0
+        self.note = note
+        self.on_outcome = on_outcome
+        self._on_send = on_send
+        self._random = random.random
+        self._latency = latency
+        self._opened = 0
+        self._keys: dict[tuple[str, str], bytes] = {}  # held, with their inputs
+        self._rows: dict[str, Transaction] = {}  # accounts whose rows are held
+        self._blocked: list[Transaction] = []
+
+    # --- The network
+
+    async def connect(self, _conninfo: str, seconds: float) -> Session:
+        """As `Session.connect`."""
+        self.connecting += 1
+        try:
+            self.most_sessions = max(self.most_sessions, len(self.sessions) + self.connecting)
+            fault = self._random() < self.faults and self._random()
+            self.note("connect")
+            if self.silent or (fault and fault < 0.3):
+                await asyncio.sleep(limits.CONNECT_SECONDS)
+                raise errors.ConnectionTimeout
+            await asyncio.sleep(self._random() * self._latency * (40 if fault and fault > 0.7 else 4))
+            if self.refuses or fault:
+                raise psycopg.OperationalError
+        finally:
+            self.connecting -= 1
+        self._opened += 1
+        session = SimulatedSession(self, self._opened, seconds)
+        self.sessions.add(session)
+        self.note("connected", session)
+        return session
+
+    def left(self, session: SimulatedSession) -> None:
+        """The batcher has closed a session."""
+        self.sessions.discard(session)
+        self.note(session, "closed")
+
+    def hang_up(self, session: SimulatedSession) -> None:
+        """Ends a session from the server's side."""
+        if session in self.sessions:
+            session.hung_up = True
+            self.note(session, "hung up")
+            self.soon(session.poll)
+
+    def soon(self, act: Callable[[], None]) -> None:
+        """The event loop is busy with other things now and then."""
+        if self._random() < 0.7:
+            act()
+        else:
+            self.call_later(self._random() * 0.002, act)
+
+    def call_later(self, seconds: float, act: Callable[..., object], *arguments: object) -> asyncio.TimerHandle:
+        """Makes a timer for anything but the batcher."""
+        timer = self.loop.call_later(seconds, act, *arguments)
+        self.quiet_from = max(self.quiet_from, timer.when())
+        return timer
+
+    def _later(self, act: Callable[..., object], *arguments: object) -> asyncio.TimerHandle:
+        return self.call_later(self._random() * self._latency, act, *arguments)
+
+    def _fate(self) -> Fate:
+        if self.silent:
+            return Fate.NEVER_ARRIVES
+        if self._random() >= self.faults:
+            return Fate.FINE
+        return self.fates[int(self._random() * len(self.fates))]
+
+    # --- Statements
+
+    def receive(self, session: SimulatedSession, statement: LiteralString, parameters: Sequence[Any]) -> None:
+        """Takes what a session sends."""
+        joined = bool(parameters) and isinstance(parameters[0], list)
+        hashes = (parameters[1] if joined else (parameters[1],)) if parameters else ()
+        calls: list[Call] = [key_hash.call for key_hash in hashes]
+        fate = self._fate()
+        if session.read_only:
+            fate = Fate.READ_ONLY
+        transaction = Transaction(session, calls, fate, joined=joined)
+        self._on_send(session, calls)
+        session.calls = calls
+        for call in calls:
+            assert statement == (call.command.joined_statement if joined else call.command.statement)
+            call.state = State.SENT
+            call.single = not joined
+            call.row = None
+            call.transaction = transaction
+        self.note(session, "sends", list(calls), fate)
+        if fate is Fate.SEND_FAILS:
+            session.close()
+        elif session.hung_up:
+            self.soon(session.poll)
+        elif fate is not Fate.NEVER_ARRIVES:
+            self._later(self._begin, transaction)
+
+    def _begin(self, transaction: Transaction) -> None:
+        session, fate = transaction.session, transaction.fate
+        if session.hung_up:
+            return
+        if fate is Fate.HANGS_UP_BEFORE:
+            self.hang_up(session)
+        elif fate in _ERRORS:
+            if fate is Fate.READ_ONLY:
+                session.read_only = True
+            blamed = int(self._random() * (len(transaction.calls) + 1))  # 0: nobody is named
+            self._refuse(transaction, _ERRORS[fate], blamed)
+        else:
+            self._try(transaction)
+
+    def _refuse(self, transaction: Transaction, error: type[psycopg.Error], blamed: int) -> None:
+        info: dict[int, bytes | None] = {}
+        if transaction.joined and blamed and self.names_blamed:
+            info[DiagnosticField.MESSAGE_DETAIL] = b"%d" % blamed
+        self._later(transaction.session.arrive, error(info=info))
+
+    def _try(self, transaction: Transaction) -> None:
+        """Executes, or waits for whoever holds a row."""
+        if self._execute(transaction):
+            if transaction.give_up is not None:
+                transaction.give_up.cancel()
+            self._keys |= transaction.keys
+            for account, *_ in transaction.charges:
+                self._rows[account] = transaction
+            self._later(self._commit, transaction)
+            return
+        self._blocked.append(transaction)
+        if transaction.give_up is None:
+            self.note(transaction, "waits for a lock")
+            seconds = limits.BATCH_LOCK_SECONDS if transaction.joined else limits.LOCK_SECONDS
+            transaction.give_up = self.call_later(seconds, self._give_up, transaction)
+
+    def _give_up(self, transaction: Transaction) -> None:
+        self._blocked.remove(transaction)
+        self._refuse(transaction, errors.LockNotAvailable, transaction.blamed)
+
+    def unblock(self) -> None:
+        """Lets those try again who wait for rows."""
+        blocked, self._blocked = self._blocked, []
+        for transaction in blocked:
+            self._try(transaction)
+
+    def _commit(self, transaction: Transaction) -> None:
+        for held in transaction.keys:
+            del self._keys[held]
+        for name, *_ in transaction.charges:
+            self._rows.pop(name, None)
+        fate = transaction.fate
+        # A back end whose client is gone mostly goes on to its commit all the same.
+        transaction.committed = not transaction.session.hung_up or self._random() < 0.5
+        if transaction.committed:
+            for name, key, fingerprint, body, units in transaction.charges:
+                account = self.accounts[name]
+                account.stored[key] = fingerprint, body, units
+                account.committed += units
+            for call, row in zip(transaction.calls, transaction.rows, strict=False):
+                call.row = row
+        self.note(transaction, "committed" if transaction.committed else "rolled back", transaction.charges)
+        if self._blocked:
+            self.unblock()
+        if fate is Fate.HANGS_UP_AFTER:
+            self.hang_up(transaction.session)
+        elif transaction.committed and fate is not Fate.NEVER_ANSWERS:
+            rows = transaction.rows
+            if transaction.joined:
+                # In the order of the accounts, as the functions take them.
+                order = sorted(range(len(rows)), key=lambda at: transaction.calls[at].account)
+                rows = [(at + 1, *rows[at]) for at in order]
+            late = self._random() * 1.5 if fate is Fate.ANSWERS_LATE else 0.0
+            self.call_later(late + self._random() * self._latency, transaction.session.arrive, rows)
+
+    def _execute(self, transaction: Transaction) -> bool:
+        """Decides every call; whether nobody else holds a row that it needs. Nothing changes before the commit."""
+        transaction.rows, transaction.charges, transaction.keys = [], [], {}
+        if not transaction.calls:
+            transaction.rows = [_READY_ROW]
+            return True
+        charged: dict[str, int] = {}
+        for position, call in enumerate(transaction.calls, 1):
+            row = self._decide(transaction, call, charged)
+            if row is None:
+                transaction.blamed = position
+                return False
+            transaction.rows.append(row)
+        for call in transaction.calls:
+            self.accounts[call.account].requests -= 1
+        return True
+
+    def _decide(self, transaction: Transaction, call: Call, charged: dict[str, int]) -> Row | None:
+        account = self.accounts[call.account]
+        parameters = call.command.parameters
+        metered = len(parameters) > 2
+        if metered:
+            _, _, key, fingerprint, _, units, body = parameters
+            held = self._keys.get((call.account, key))
+            if held is not None:
+                return ("request_in_progress" if held == fingerprint else "idempotency_conflict", *[None] * 5)
+        if call.account in self.locked or call.account in self._rows:
+            return None
+        if account.requests <= 0:
+            return ("rate_limited", *[None] * (5 if metered else 8))
+        if not metered:
+            return ("ok", "standard", PERIOD, account.limit, account.committed, 0, 0, 0, 0)
+        committed = account.committed + charged.get(call.account, 0)
+        stored: Sequence[Any] | None = account.stored.get(key)
+        for name, charged_key, *charge in transaction.charges:  # earlier in this batch
+            if (name, charged_key) == (call.account, key):
+                stored = charge
+        if stored is not None:
+            if stored[0] != fingerprint:
+                return ("idempotency_conflict", *[None] * 5)
+            return ("replayed", PERIOD, account.limit, committed, 0, stored[1])
+        if committed + units > account.limit:
+            return ("quota_exceeded", PERIOD, account.limit, committed, 0, None)
+        charged[call.account] = charged.get(call.account, 0) + units
+        transaction.keys[call.account, key] = fingerprint
+        transaction.charges.append((call.account, key, fingerprint, body, units))
+        return ("charged", PERIOD, account.limit, committed + units, 0, body)
+
+
+def meter(key: str, what: int, units: int, body: bytes) -> Callable[[Credential], Command[Any]]:
+    """A request that charges."""
+    charge = Charge("color_match", units, b"%032d" % what, body)
+    return lambda holder: commands.meter_request(holder, key, charge)

@@ -1,0 +1,389 @@
+"""One schedule of the batcher: clients, a database and its troubles, drawn from a seed, and what must hold of it."""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Callable
+from functools import partial
+from random import Random
+from typing import Any
+from unittest.mock import patch
+
+import psycopg
+from async_solipsism import EventLoop, SleepForeverError
+from tests.schedules.database import FAULTS, REFUSALS, Account, Call, Database, KeyHash, SimulatedSession, State, meter
+
+from sepu import limits
+from sepu.metering import failure
+from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Batcher
+from sepu.metering.commands import RATE_LIMITED, Metered, admit, read_usage
+from sepu.metering.failure import LedgerUnavailable
+from sepu.metering.keys import Credential
+from sepu.metering.session import Rows, SessionLost
+
+# Overdue calls and late answers are looked for every so often.
+_LOOK_SECONDS = 0.1
+# The longest that a client may wait: for its turn, its statement, and twice for somebody to look.
+PATIENCE = limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
+# While nothing but one account's rows is in the way, others wait for the lock of its batch.
+NEIGHBOUR_PATIENCE = limits.BATCH_LOCK_SECONDS + 0.1
+# What clients ask: metered requests, the library or the usage.
+_KINDS = ("m", "m", "mmmmau", "a", "u")
+REPEATED = ("22", "23", "40", "55")  # classes of errors after which a batch is sent again
+
+logging.getLogger("asyncio").setLevel(logging.CRITICAL)
+
+
+class Violation(AssertionError):  # noqa: N818
+    """What did not hold."""
+
+
+class Schedule:
+    """Plays one."""
+
+    def __init__(self, seed: int) -> None:
+        self.seed = seed
+        self.calls = 0
+        self.broken: list[str] = []
+        self._trace: list[tuple[float, tuple[object, ...]]] = []
+        self._random = random = Random(seed)
+        self._mode = random.choices(("calm", "locked", "trouble"), (1, 2, 5))[0]
+        self._join = random.random() < 0.95
+        self._several_hosts = random.random() < 0.1
+        small = self._mode != "trouble"
+        self._latency = random.choice((0.0005, 0.002) if small else (0.0005, 0.005, 0.03))
+        self._relief_seconds = limits.RELIEF_SECONDS if random.random() < 0.7 else 0.04
+        self._batch_calls = limits.BATCH_CALLS if small else random.choice((1, 2, 3, 4, limits.BATCH_CALLS))
+        self._accounts = {
+            name: Account(random.choice((3, 10, 1000)), random.choice((4, 1000, 1000, 1000, 1000)))
+            for name in "abcdef"[: random.choice((1, 2, 2, 3, 3, 4, 6))]
+        }
+        self._names = list(self._accounts)
+        self._waiting: dict[str, dict[int, Call]] = {name: {} for name in self._names}  # unanswered, in order
+        self._locked: str | None = None
+        self._isolated: dict[str, float] = {}
+        self._limited: dict[tuple[str, bytes], float] = {}  # when the database last said so of a key
+        self._passed_over: Counter[int] = Counter()  # batches that went before an account's next call
+        self._statements = 0
+        self._thinking = 0  # clients that will ask again
+        self.reached: Counter[str] = Counter()  # what happened, and how often
+        self._served_from = float("inf")
+
+    def play(self) -> None:
+        """Plays it.
+
+        Raises:
+            Violation: something did not hold.
+        """
+        self._loop = loop = EventLoop()
+        loop.set_exception_handler(self._failed)
+        try:
+            with (
+                patch.object(limits, "BATCH_CALLS", self._batch_calls),
+                patch.object(limits, "RELIEF_SECONDS", self._relief_seconds),
+                patch.object(failure.log, "disabled", new=True),
+            ):
+                loop.run_until_complete(self._play())
+                quiet_from = max(loop.time(), self._database.quiet_from)
+                try:
+                    loop.run_until_complete(loop.create_future())
+                except SleepForeverError:
+                    self._check(loop.time() <= quiet_from + 1e-5, "close() left a timer behind")
+        except AssertionError as error:
+            self.broken.append(str(error))
+        finally:
+            asyncio.set_event_loop(None)
+            loop.close()
+        if self.broken:
+            raise Violation(f"seed {self.seed}: {'; '.join(self.broken)}")
+
+    def trace(self) -> list[str]:
+        """What happened, in virtual seconds."""
+        return [f"{time:9.6f}  {_line(parts)}" for time, parts in self._trace]
+
+    # --- What happens
+
+    async def _play(self) -> None:
+        random, loop = self._random, self._loop
+        self._database = database = Database(
+            loop, random, self._accounts, self._latency, self._sent, self._told, self._note
+        )
+        hosts = "one,two" if self._several_hosts else "one"
+        self._batcher = Batcher(f"postgresql://{hosts}/sepu", join=self._join, loop=loop, connect=database.connect)
+        until = random.choice((0.05, 0.2, 0.4, 1.2))
+        for _ in range(random.choice((1, 2, 2, 3, 5))):
+            self._add_client(until)
+        if self._mode == "locked":
+            self._locked = random.choice(self._names)
+            database.call_later(random.random() * until, database.locked.add, self._locked)
+            database.names_blamed = random.random() < 0.8
+        elif self._mode == "trouble":
+            database.faults = random.choice((0.0, 0.02, 0.1, 0.3, 0.6))
+            database.fates = random.choice((FAULTS, REFUSALS))
+            for _ in range(random.randint(0, 3)):
+                self._add_trouble(until)
+        await asyncio.sleep(until)
+        self._note("the trouble ends")
+        database.faults = 0.0
+        database.refuses = database.silent = False
+        database.locked.clear()
+        database.unblock()
+        # For the last statement without an answer, or the last connection.
+        await asyncio.sleep(
+            limits.CONNECT_SECONDS + limits.RECONNECT_SECONDS + 0.2
+            if self._several_hosts
+            else limits.STATEMENT_SECONDS + 0.2
+        )
+        self._served_from = loop.time()
+        for account in self._names:
+            self._ask(account, random.choice(_KINDS))
+        probed: list[bool] = []
+        database.call_later(limits.PROBE_SECONDS, self._batcher.probe, probed.append)
+        if random.random() < 0.9:
+            await asyncio.sleep(PATIENCE)
+        else:  # closed as soon as nobody waits, perhaps while it connects
+            while self._thinking or any(self._waiting.values()) or not probed:
+                assert loop.time() < self._served_from + 2 * PATIENCE, "nobody answers"
+                await asyncio.sleep(0.1)
+        self._check(probed == [True], "a probe is told", probed)
+        for calls in self._waiting.values():
+            self._check(not calls, "nobody answers", [*calls.values()])
+        await self._batcher.close()
+        self._check(not database.sessions and not database.connecting, "close() left a session behind")
+        self._check_ledger()
+
+    def _add_client(self, until: float) -> None:
+        """One that asks again when it was answered, or many that ask at once."""
+        random = self._random
+        account, kinds = random.choice(self._names), random.choice(_KINDS)
+        start = random.random() * until
+        if random.random() < 0.5:
+            for _ in range(random.randint(1, 10)):
+                self._database.call_later(start, self._ask, account, kinds)
+        else:
+            thinks = random.choice((0.0, 0.0, 0.001, 0.1))
+            self._database.call_later(start, self._ask_again, account, kinds, random.randint(2, 8), thinks)
+
+    def _ask_again(self, account: str, kinds: str, times: int, thinks: float) -> None:
+        if times == 0:
+            return
+        then = partial(self._ask_again, account, kinds, times - 1, thinks)
+        self._ask(account, kinds, partial(self._think, thinks, then) if thinks else then)
+
+    def _think(self, thinks: float, then: Callable[[], None]) -> None:
+        def thought() -> None:
+            self._thinking -= 1
+            then()
+
+        self._thinking += 1
+        self._database.call_later(self._random.random() * thinks, thought)
+
+    def _add_trouble(self, until: float) -> None:
+        random, database = self._random, self._database
+        start = random.random() * until
+        end = start + random.random() * (until - start)
+        kind = random.randrange(4)
+        if kind == 0:
+            account = random.choice(self._names)
+            database.call_later(start, database.locked.add, account)
+            database.call_later(end, self._unlock, account)
+        elif kind == 1:
+            database.call_later(start, setattr, database, "refuses", True)
+            database.call_later(start, self._hang_up_all)
+            database.call_later(end, setattr, database, "refuses", False)
+        elif kind == 2:
+            database.call_later(start, setattr, database, "silent", True)
+            database.call_later(end, setattr, database, "silent", False)
+        else:
+            database.call_later(start, self._hang_up_all)
+
+    def _unlock(self, account: str) -> None:
+        self._database.locked.discard(account)
+        self._database.unblock()
+
+    def _hang_up_all(self) -> None:
+        for session in sorted(self._database.sessions, key=str):
+            self._database.hang_up(session)
+
+    def _ask(self, account: str, kinds: str, then: Callable[[], object] = lambda: None) -> None:
+        random, batcher = self._random, self._batcher
+        number = self.calls = self.calls + 1
+        kind = random.choice(kinds)
+        if kind == "m":
+            make = meter(f"key{random.randrange(8)}", random.randrange(5) // 4, random.randint(1, 2), b"%d" % number)
+        else:
+            make = admit if kind == "a" else read_usage
+        key_hash = KeyHash(b"%s-%d" % (account.encode(), random.random() < 0.2))
+        call = Call(number, account, make(Credential(account, key_hash)), self._loop.time())
+        key_hash.call = call
+        if random.random() < 0.5 and batcher.is_limited(Credential(account, key_hash)):
+            self._check(self._is_limited(call), call, "is limited, and the database did not say so")
+            return
+        self._waiting[account][number] = call
+        self._note("ask", call, call.command.parameters[2:])
+        batcher.submit(call.command, partial(self._answered, call, then))
+        if random.random() < 0.2:
+            batcher.poll()
+        if random.random() < 0.05:
+            self._loop.call_soon(batcher.probe, lambda _: None)
+
+    # --- What must hold
+
+    def _check(self, holds: object, *otherwise: object) -> None:
+        if not holds:
+            self._note("!!!", *otherwise)
+            self.broken.append(_line(otherwise))
+
+    def _failed(self, _loop: object, context: dict[str, Any]) -> None:
+        self._check(None, context["message"], context.get("exception"))
+
+    def _sent(self, session: SimulatedSession, calls: list[Call]) -> None:
+        now = self._loop.time()
+        self._statements += 1
+        assert self._statements < 10_000, "statements without end"
+        batcher = self._batcher
+        batches = [batcher._batches._session, batcher._relief._session]
+        singles = [dispatcher._session for dispatcher in batcher._single_dispatchers]
+        for call in calls:
+            self._check(
+                call.state is State.WAITING
+                or (call.state is State.REFUSED and not call.single and _repeated(call.error)),
+                call,
+                "is sent again, and may have been executed",
+            )
+            self._check(call.answers == 0, call, "is sent and was answered")
+            self._check(
+                now - call.submitted <= PATIENCE - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
+            )
+            self.reached["sent again"] += call.state is State.REFUSED
+        accounts = Counter(call.account for call in calls)
+        if session in batches:
+            self.reached["batch beside another"] += session is batches[1]
+            self._check(len(calls) <= self._batch_calls, "a batch of", len(calls))
+            for other in batches:
+                if isinstance(other, SimulatedSession) and other is not session:
+                    both = accounts.keys() & {call.account for call in other.calls}
+                    self._check(not both, "both sessions hold", both)
+            for account in accounts:
+                self._check(self._isolated.get(account, 0.0) <= now, account, "is in a batch, and goes alone")
+            self._check_order(calls, lambda call: call not in self._in_single(call.account))
+            self._check_turns(
+                calls, accounts, {c.account for o in batches if isinstance(o, SimulatedSession) for c in o.calls}
+            )
+        elif session in singles:
+            self.reached["call that goes alone"] += 1
+            self._check(len(calls) == 1, len(calls), "together, and should go alone")
+            for other in singles:
+                if isinstance(other, SimulatedSession) and other is not session:
+                    both = accounts.keys() & {call.account for call in other.calls}
+                    self._check(not both, "calls of", both, "go side by side")
+            self._check_order(calls, lambda call: call in self._in_single(call.account))
+        else:
+            self._check(not calls, "calls go over the session for probes")
+
+    def _in_single(self, account: str) -> list[Call]:
+        return [waiting.command.parameters[1].call for waiting in self._batcher._single._waiting.get(account, ())]
+
+    def _check_order(self, calls: list[Call], waits_here: Callable[[Call], bool]) -> None:
+        """No call of the account that came earlier is left behind in the same queue."""
+        now = self._loop.time()
+        for at, call in enumerate(calls):
+            for earlier in self._waiting[call.account].values():
+                if earlier is call:
+                    break
+                if earlier in calls[:at] or earlier.state in (State.SENT, State.LOST, State.SERVED):
+                    continue
+                if earlier.state is State.REFUSED and (earlier.single or not _repeated(earlier.error)):
+                    continue  # it is being told
+                overdue = earlier.submitted + limits.QUEUE_SECONDS <= now
+                self._check(overdue or not waits_here(earlier), call, "goes before", earlier)
+
+    def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str]) -> None:
+        repeated = any(call.state is State.REFUSED for call in calls)
+        statement = calls[0].command.joined_statement
+        waiting = self._batcher._queue._waiting
+        for account in waiting.keys() - accounts.keys() - busy:
+            next_command = waiting[account][0].command
+            if next_command.joined_statement is statement:
+                self._check(max(accounts.values()) == 1, account, "waits, and others have two turns:", accounts)
+            if not repeated:
+                number = next_command.parameters[1].call.number
+                passed_over = self._passed_over[number] = self._passed_over[number] + 1
+                self._check(passed_over <= len(self._names), account, "was in none of", passed_over, "batches")
+
+    def _told(self, calls: list[Call], outcome: Rows | Exception) -> None:
+        """What the batcher is about to hear of a statement."""
+        now = self._loop.time()
+        if isinstance(outcome, Exception):
+            lock = isinstance(outcome, psycopg.errors.LockNotAvailable)
+            if calls and (lock or (not calls[0].single and _repeated(outcome))):
+                detail = outcome.diag.message_detail if isinstance(outcome, psycopg.Error) else None
+                blamed = calls if detail is None else [calls[int(detail) - 1]]
+                for call in blamed:
+                    if not call.single or lock:
+                        self._isolated[call.account] = now + limits.ISOLATED_SECONDS
+            return
+        for call in calls:
+            if call.row is not None and call.row[0] == RATE_LIMITED:
+                self._limited[call.command.holder] = now
+
+    def _is_limited(self, call: Call) -> bool:
+        now: float = self._loop.time()
+        return now < self._limited.get(call.command.holder, -9.0) + limits.LIMITED_SECONDS + _LOOK_SECONDS
+
+    def _answered(self, call: Call, then: Callable[[], object], answer: object) -> None:
+        now = self._loop.time()
+        waited = now - call.submitted
+        self._note("answer", call, answer)
+        call.answers += 1
+        self._check(call.answers == 1, call, "is answered again")
+        self._waiting[call.account].pop(call.number, None)
+        self._check(waited <= PATIENCE, call, "waits for", waited, "seconds")
+        small = self._mode == "calm" or (self._mode == "locked" and call.account != self._locked)
+        if small and self._join:
+            self._check(waited <= NEIGHBOUR_PATIENCE, call, "waits for", waited, "seconds for the sake of others")
+        self.reached[getattr(answer, "outcome", answer if isinstance(answer, str) else type(answer).__name__)] += 1
+        if isinstance(answer, LedgerUnavailable):
+            self.reached[type(call.error).__name__ if call.error else "overdue"] += 1
+            self._check(not small, call, "is not served")
+            self._check(call.submitted < self._served_from, call, "is not served when the trouble is over")
+            self._check(
+                waited >= limits.QUEUE_SECONDS - 0.001
+                or isinstance(call.error, SessionLost)
+                or (call.state is State.REFUSED and (call.single or not _repeated(call.error))),
+                call,
+                "is given up without need",
+            )
+        elif call.state is State.SERVED:
+            transaction = call.transaction
+            self._check(
+                transaction is not None and transaction.committed and call.row is not None, call, "was not executed"
+            )
+            if call.row is not None:
+                expected = call.command.read(call.row)
+                self._check(answer == expected, call, "is told", answer, ", and is", expected)
+        elif isinstance(call.error, psycopg.errors.UniqueViolation):
+            self._check(call.single and answer == Metered("request_in_progress"), call, "is told", answer)
+        else:
+            self.reached["told without asking"] += 1
+            self._check(answer == call.command.when_limited and self._is_limited(call), call, "is told", answer)
+        most = SINGLE_SESSIONS + BATCH_SESSIONS + PROBE_SESSIONS
+        self._check(self._database.most_sessions <= most, self._database.most_sessions, "sessions")
+        then()
+
+    def _check_ledger(self) -> None:
+        for name, account in self._accounts.items():
+            stored = sum(units for *_, units in account.stored.values())
+            self._check(account.committed == stored, name, "has", account.committed, "and stored", stored)
+            self._check(account.committed <= account.limit, name, "has", account.committed, "of", account.limit)
+
+    def _note(self, *parts: object) -> None:
+        self._trace.append((self._loop.time(), parts))
+
+
+def _repeated(error: Exception | None) -> bool:
+    return (getattr(error, "sqlstate", None) or "").startswith(REPEATED)
+
+
+def _line(parts: tuple[object, ...]) -> str:
+    return " ".join(part if isinstance(part, str) else repr(part) for part in parts)

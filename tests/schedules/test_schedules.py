@@ -1,0 +1,269 @@
+"""The batcher on a simulated clock, network and database: 10,000 schedules, and faults planted to be found by them."""
+
+from collections import Counter
+from collections.abc import Callable, Sequence, Set
+from typing import Any
+
+import psycopg
+import pytest
+from tests.schedules.prove import play, play_all
+from tests.schedules.schedule import Schedule
+
+from sepu import limits
+from sepu.metering import batcher
+from sepu.metering.batcher import Batcher, _Dispatcher
+from sepu.metering.calls import FairQueue, PendingCall
+from sepu.metering.session import Rows, SessionLost
+
+SCHEDULES = 10_000
+# A planted fault has to be found by so many.
+FEW = 6_000
+
+Outcome = Rows | Exception
+
+
+def test_all_holds() -> None:
+    schedules, reached, failures = 0, Counter[str](), []
+    for played in play_all(SCHEDULES):
+        schedules += played.schedules
+        reached += played.reached
+        failures += played.failures
+    assert failures == []
+    assert schedules == SCHEDULES
+    outcomes = {"charged", "replayed", "idempotency_conflict", "request_in_progress", "quota_exceeded", "rate_limited"}
+    ways = {"sent again", "call that goes alone", "batch beside another", "overdue", "told without asking"}
+    errors = {
+        error.__name__ for error in (SessionLost, psycopg.errors.LockNotAvailable, psycopg.errors.UniqueViolation)
+    }
+    assert outcomes | ways | errors <= reached.keys()
+
+
+def test_a_seed_replays() -> None:
+    traces = []
+    for _ in range(2):
+        schedule = Schedule(7)
+        schedule.play()
+        traces.append(schedule.trace())
+    assert traces[0] == traces[1]
+    assert len(traces[0]) > 20
+
+
+# --- Faults, planted in the batcher
+
+
+def repeats_what_was_lost(patch: pytest.MonkeyPatch) -> None:
+    settle = Batcher._settle
+
+    def planted(self: Batcher, calls: Sequence[PendingCall], outcome: Outcome) -> None:
+        if isinstance(outcome, SessionLost) and len(calls) > 1:
+            self._repeat(calls, outcome)
+        else:
+            settle(self, calls, outcome)
+
+    patch.setattr(Batcher, "_settle", planted)
+
+
+def answers_by_the_wrong_position(patch: pytest.MonkeyPatch) -> None:
+    settle = Batcher._settle
+
+    def planted(self: Batcher, calls: Sequence[PendingCall], outcome: Outcome) -> None:
+        if not isinstance(outcome, Exception) and len(calls) > 1:  # the rows as they come
+            outcome = [(position, *row[1:]) for position, row in enumerate(outcome, 1)]
+        settle(self, calls, outcome)
+
+    patch.setattr(Batcher, "_settle", planted)
+
+
+def keeps_an_account_busy(patch: pytest.MonkeyPatch) -> None:
+    ended = Batcher._ended
+    patch.setattr(Batcher, "_ended", lambda self, calls: ended(self, calls[:-1] if len(calls) > 1 else calls))
+
+
+def takes_busy_accounts(patch: pytest.MonkeyPatch) -> None:
+    take = FairQueue.take
+    patch.setattr(FairQueue, "take", lambda self, most, _busy: take(self, most, frozenset()))
+
+
+def sends_single_calls_side_by_side(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Batcher, "_take_single", lambda self: self._single.take_single())
+
+
+def forgets_overdue_single_calls(patch: pytest.MonkeyPatch) -> None:
+    overdue = FairQueue.take_overdue
+    queues: list[FairQueue] = []
+
+    def sweep(self: Batcher, sweep: Callable[[Batcher], None] = Batcher._sweep) -> None:
+        queues[:] = [self._single]
+        sweep(self)
+
+    patch.setattr(Batcher, "_sweep", sweep)
+    patch.setattr(FairQueue, "take_overdue", lambda self, now: [] if self in queues else overdue(self, now))
+
+
+def never_sweeps(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(Batcher, "_sweep_later", lambda _: None)
+
+
+def leaves_a_timer(patch: pytest.MonkeyPatch) -> None:
+    async def planted(self: Batcher) -> None:
+        for dispatcher in (self._batches, self._relief, self._prober, *self._single_dispatchers):
+            await dispatcher.close()
+
+    patch.setattr(Batcher, "close", planted)
+
+
+def keeps_a_read_only_session(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(_Dispatcher, "hang_up", lambda self: None if self._busy else _close(self))
+
+
+def _close(dispatcher: _Dispatcher) -> None:
+    if dispatcher._session is not None:
+        dispatcher._session.close()
+
+
+def isolates_nobody(patch: pytest.MonkeyPatch) -> None:
+    def planted(self: Batcher, _accounts: object) -> None:
+        self._go_single()
+
+    patch.setattr(Batcher, "_isolate", planted)
+
+
+def blames_the_next(patch: pytest.MonkeyPatch) -> None:
+    blamed = batcher._blamed
+
+    def planted(calls: Sequence[PendingCall], error: Exception) -> str | None:
+        account = blamed(calls, error)
+        accounts = [call.account for call in calls]
+        return None if account is None else accounts[(accounts.index(account) + 1) % len(accounts)]
+
+    patch.setattr(batcher, "_blamed", planted)
+
+
+def limits_all_keys_of_an_account(patch: pytest.MonkeyPatch) -> None:
+    def planted(self: Batcher, refused: PendingCall) -> None:
+        for call in self._queue.take_all(refused.account):
+            self._observer.command_ended()
+            call.done(call.command.when_limited)
+
+    patch.setattr(Batcher, "_limit", planted)
+
+
+def knows_a_limited_key_for_too_long(patch: pytest.MonkeyPatch) -> None:
+    limit = Batcher._limit
+
+    def planted(self: Batcher, refused: PendingCall) -> None:
+        limit(self, refused)
+        self._limited[refused.command.holder] += 1.0
+
+    patch.setattr(Batcher, "_limit", planted)
+    patch.setattr(limits, "LIMITED_CALLS", 0)
+
+
+# --- Faults that schedules found, and that were mended
+
+
+def passes_over_without_keeping_turns(patch: pytest.MonkeyPatch) -> None:
+    def planted(self: FairQueue, most: int, busy: Set[str]) -> list[PendingCall]:
+        taken: list[PendingCall] = []
+        passed = 0
+        while len(taken) < most and passed < len(self._waiting):
+            account, calls = self._waiting.popitem(last=False)
+            command = calls[0].command
+            if account in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
+                passed += 1
+                self._waiting[account] = calls
+                continue
+            passed = 0
+            taken.append(calls.popleft())
+            if calls:
+                self._waiting[account] = calls
+        return taken
+
+    patch.setattr(FairQueue, "take", planted)
+
+
+def repeats_overdue_calls(patch: pytest.MonkeyPatch) -> None:
+    repeat = Batcher._repeat
+
+    def planted(self: Batcher, calls: Sequence[PendingCall], error: Exception) -> None:
+        for call in calls:
+            call.latest += 10.0
+        repeat(self, calls, error)
+
+    patch.setattr(Batcher, "_repeat", planted)
+
+
+def isolates_many_and_sends_one(patch: pytest.MonkeyPatch) -> None:
+    isolate, go_single = Batcher._isolate, Batcher._go_single
+
+    def planted(self: Batcher, accounts: Any) -> None:
+        patch.setattr(Batcher, "_go_single", lambda _: None)
+        isolate(self, accounts)
+        patch.setattr(Batcher, "_go_single", go_single)
+        self._go_single()
+
+    patch.setattr(Batcher, "_isolate", planted)
+
+
+def disorders_what_is_not_limited(patch: pytest.MonkeyPatch) -> None:
+    def planted(self: Batcher, refused: PendingCall) -> None:
+        self._limited.setdefault(refused.command.holder, self._loop.time() + limits.LIMITED_SECONDS)
+        for call in self._queue.take_all(refused.account):
+            if call.command.holder == refused.command.holder:
+                self._observer.command_ended()
+                call.done(call.command.when_limited)
+            else:
+                self._queue.add(call)
+
+    patch.setattr(Batcher, "_limit", planted)
+
+
+def releases_before_it_repeats(patch: pytest.MonkeyPatch) -> None:
+    def planted(self: _Dispatcher, calls: Sequence[PendingCall], outcome: Outcome) -> None:
+        self._busy = False
+        self._end(calls)
+        if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
+            self.hang_up()
+        if isinstance(outcome, Exception):
+            self._settle(calls, outcome)
+            self.go()
+        else:
+            self.go()
+            self._settle(calls, outcome)
+
+    patch.setattr(_Dispatcher, "_arrived", planted)
+
+
+PLANTED = [
+    (repeats_what_was_lost, "is sent again, and may have been executed"),
+    (answers_by_the_wrong_position, "is told"),
+    (keeps_an_account_busy, "is not served"),
+    (takes_busy_accounts, "both sessions hold"),
+    (sends_single_calls_side_by_side, "go side by side"),
+    (forgets_overdue_single_calls, "waits for|is sent late"),
+    (never_sweeps, "waits for|nobody answers|is sent late"),
+    (leaves_a_timer, "left a timer behind"),
+    (keeps_a_read_only_session, "not served when the trouble is over"),
+    (isolates_nobody, "is in a batch, and goes alone"),
+    (blames_the_next, "is in a batch, and goes alone|for the sake of others"),
+    (limits_all_keys_of_an_account, "is told"),
+    (knows_a_limited_key_for_too_long, "is limited, and the database did not say so"),
+    (passes_over_without_keeping_turns, "was in none of"),
+    (repeats_overdue_calls, "is sent late"),
+    (isolates_many_and_sends_one, "for the sake of others"),
+    (disorders_what_is_not_limited, "goes before"),
+    (releases_before_it_repeats, "goes before|is in a batch, and goes alone"),
+]
+
+
+@pytest.mark.parametrize(("plant", "words"), PLANTED, ids=lambda value: getattr(value, "__name__", ""))
+def test_a_planted_fault_is_found(
+    plant: Callable[[pytest.MonkeyPatch], None], words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(monkeypatch)
+    for first in range(0, FEW, 50):
+        failures = play(first, first + 50).failures
+        if failures:
+            break
+    with pytest.raises(AssertionError, match=words):
+        raise AssertionError("\n".join(failures))
