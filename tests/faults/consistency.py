@@ -11,6 +11,7 @@ changes meanwhile.
 """
 
 from bisect import bisect_left
+from collections import Counter as Tally
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -84,12 +85,21 @@ class Contradiction(NamedTuple):
 
 
 def contradictions(history: History, ledger: Ledger) -> list[Contradiction]:
-    """Finds what contradicts, the smallest set of attempts first; behind them what only the ledger tells."""
+    """Finds what contradicts: the first of each kind before others, and of these the smallest set of attempts first.
+
+    What only the ledger tells comes behind.
+    """
     if not len(history):
         return []
     found = _Check(history, ledger)
     rules = (found.answers, found.charges, found.results, found.replays, found.conflicts, found.rates, found.chains)
-    return sorted((one for rule in rules for one in rule()), key=lambda one: len(one.attempts) or len(history))
+    alike = Tally[str]()
+
+    def place(one: Contradiction) -> tuple[int, int]:
+        alike[one.what] += 1
+        return alike[one.what], len(one.attempts) or len(history)
+
+    return sorted((one for rule in rules for one in rule()), key=place)
 
 
 class _Silent(NamedTuple):

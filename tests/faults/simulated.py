@@ -41,7 +41,7 @@ class Scene:
 
     @property
     def ledger(self) -> Ledger:
-        limits = {
+        limits: dict[tuple[str, str], int] = {
             (name, meter): limit for name, plan in PLANS.items() for meter, limit in zip(METERS, plan, strict=False)
         }
         return Ledger(self.stored, self.committed, limits, {name: plan[2] for name, plan in PLANS.items()})

@@ -34,6 +34,7 @@ FAULTS = ("workers killed", "back ends killed", "back ends terminated", "restart
 
 # What stands between the service and the proxy: from the proxy's connection string to the one that is served.
 Between = Callable[[str], AbstractContextManager[str]]
+Spoil = Callable[[psycopg.Connection], object]
 
 
 @dataclass(frozen=True)
@@ -76,12 +77,13 @@ class Report:
         return "\n".join(f"{name:28}{value}" for name, value in rows.items())
 
 
-def soak(plan: Plan, between: Between = nullcontext) -> Report:
-    """Carries a plan out, with a Postgres and a server of its own."""
+def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: None) -> Report:
+    """Carries a plan out, with a Postgres and a server of its own; the ledger can be spoilt first."""
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
         with connect(url) as connection:
+            spoil(connection)
             holders = open_accounts(connection)
         started = time.monotonic()
         with (
@@ -93,7 +95,7 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
             asked, memory, faults = runner.run(_run(plan, state_dir, proxy, server, holders))
         seconds = time.monotonic() - started
         with connect(url) as connection:
-            return Report(plan, len(asked), memory.tally, faults, seconds, judge(connection, asked, memory))
+            return Report(plan, len(asked), memory.tally, faults, seconds, judge(connection, memory))
 
 
 def open_accounts(connection: psycopg.Connection) -> list[Holder]:
@@ -144,7 +146,7 @@ async def _run(
     await asyncio.wait([answering], timeout=SETTLING_SECONDS)
     await _ended(answering)
     memory = clients.memory
-    memory.stuck = {ask.name for ask in asked} - memory.answered.keys() - memory.refused
+    memory.stuck = {ask.name for ask in asked} - memory.settled
     memory.tally["replays under faults"] = memory.tally["replays"]
     # The dust has settled: each request, asked again, gets the answer that it got.
     again = asyncio.create_task(clients.settle(ask for ask in asked if ask.name not in memory.stuck))
@@ -213,7 +215,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
     report = soak(Plan(given.requests, given.worker, given.workers, seed=given.seed))
-    sys.stdout.write("\n".join([str(report), *report.verdict.findings[:20], ""]))
+    sys.stdout.write(f"{report}\n{report.verdict.explain()}")
     return 1 if report.verdict.findings else 0
 
 
