@@ -27,6 +27,7 @@ class Holder:
     api_key: str = field(repr=False)
     weight: int
     raced: bool = False  # two clients ask each request of this account at the same time
+    careless: bool = False  # it uses a key again for other requests
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,17 +38,13 @@ class Ask:
     request: Request
     message: bytes = field(repr=False)
 
-    @property
-    def name(self) -> tuple[str, str]:
-        return self.request.account_id, self.request.key
-
 
 def asks(holders: Sequence[Holder], rng: random.Random) -> Iterator[Ask]:
     """Logical requests without end: four matches of one to five colours to a search."""
     weights = [holder.weight for holder in holders]
     for number in itertools.count():
         (holder,) = rng.choices(holders, weights)
-        key = f"soak-{number:08}"
+        key = f"soak-{number // 100 if holder.careless else number:08}"
         if rng.random() < 0.2:
             target = f"/v1/search?q={quote(rng.choice(QUERIES))}&limit={rng.randint(1, 10)}"
             yield _ask(holder, key, "color_search", 1, "GET", target, b"")
@@ -75,8 +72,8 @@ class Memory:
     """What all clients were told."""
 
     history: History = field(default_factory=History)
-    settled: set[tuple[str, str]] = field(default_factory=set)  # answered 200, or ended by quota_exceeded
-    stuck: set[tuple[str, str]] = field(default_factory=set)  # neither, in time
+    settled: set[Request] = field(default_factory=set)  # answered 200, or refused for good
+    stuck: set[Request] = field(default_factory=set)  # neither, in time
     tally: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)  # what no client should ever see
 
@@ -87,8 +84,8 @@ class Memory:
         match what:
             case "200":
                 self.tally["replays"] += answer.headers.get("idempotency-replayed") == "true"
-            case "429 quota_exceeded":
-                pass
+            case "429 quota_exceeded" | "429 rate_limited" | "409 idempotency_conflict":
+                pass  # whether with reason, the history tells
             case "503 usage_commit_failed" | "409 request_in_progress":
                 if "retry-after" not in answer.headers:
                     self.wrong.append(f"{ask}: {what} without Retry-After")
@@ -97,7 +94,7 @@ class Memory:
                 return False
             case _:
                 self.wrong.append(f"{ask}: {what}")
-        self.settled.add(ask.name)
+        self.settled.add(ask.request)
         return True
 
 

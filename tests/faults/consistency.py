@@ -217,18 +217,20 @@ class _Check:
     def conflicts(self) -> Iterator[Contradiction]:
         """A 409 has its reason in another attempt with the key, which was under way or, for a conflict, is stored.
 
-        Who is told 409 himself does not hold the key.
+        Who is told that another one is under way holds nothing. Who is told of a conflict holds his input, not the key.
         """
         in_progress, conflict = self.outcome == Outcome.IN_PROGRESS, self.outcome == Outcome.CONFLICT
-        holds = ~in_progress & ~conflict & (self.outcome != Outcome.REFUSED)
-        for key in np.unique(self.key[in_progress | conflict]):
+        holds_input = ~in_progress & (self.outcome != Outcome.REFUSED)
+        for key in map(int, np.unique(self.key[in_progress | conflict])):
             of_key = np.array(self._of_key(key))
-            held = of_key[holds[of_key]]
-            until = np.where(self.is_200[held], np.inf, self.until[held])
+            runs = of_key[holds_input[of_key]]
+            used = runs[~conflict[runs]]
+            until = np.where(self.is_200[used], np.inf, self.until[used])
             for request in np.unique(self.request[of_key]):
-                mine, its = self.request[of_key] == request, self.request[held] == request
-                same = _Spans(self.start[held[its]], self.until[held[its]])
-                other = _Spans(self.start[held[~its]], until[~its])
+                mine = self.request[of_key] == request
+                its, others = runs[self.request[runs] == request], self.request[used] != request
+                same = _Spans(self.start[its], self.until[its])
+                other = _Spans(self.start[used[others]], until[others])
                 for at in of_key[mine & in_progress[of_key]]:
                     if not same.meeting(self.start[at], self.end[at]):
                         what = "no other attempt with this key and input was under way"

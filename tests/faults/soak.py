@@ -24,6 +24,7 @@ from sepu.metering import accounts
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
 SCARCE = 30  # colours that the account whose quota is fought for may match
+SLOW = 40  # requests in a minute of the account that asks too often
 CUTS: dict[Cut, str] = {
     "before": "cuts before the statement",
     "during": "cuts during the statement",
@@ -99,18 +100,21 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
 
 
 def open_accounts(connection: psycopg.Connection) -> list[Holder]:
-    """Several accounts: a hot one, one whose requests are raced, one with a small quota."""
+    """Several accounts: a hot one, one whose requests are raced, one with a small quota, a careless and a hasty one."""
 
-    def holder(plan: str, weight: int, *, raced: bool = False) -> Holder:
+    def holder(plan: str, weight: int, *, raced: bool = False, careless: bool = False) -> Holder:
         issued = accounts.create_account(connection, plan)
-        return Holder(issued.account_id, issued.api_key, weight, raced)
+        return Holder(issued.account_id, issued.api_key, weight, raced, careless)
 
     much = 10**9
     accounts.set_plan(connection, "ample", match_limit=much, search_limit=much, requests_per_minute=much)
     accounts.set_plan(connection, "scarce", match_limit=SCARCE, search_limit=SCARCE // 10, requests_per_minute=much)
+    accounts.set_plan(connection, "slow", match_limit=much, search_limit=much, requests_per_minute=SLOW)
     return [
         holder("ample", 50),
         holder("ample", 5, raced=True),
+        holder("ample", 5, raced=True, careless=True),
+        holder("slow", 5),
         holder("scarce", 10),
         *(holder("ample", 7) for _ in range(5)),
     ]
@@ -146,10 +150,10 @@ async def _run(
     await asyncio.wait([answering], timeout=SETTLING_SECONDS)
     await _ended(answering)
     memory = clients.memory
-    memory.stuck = {ask.name for ask in asked} - memory.settled
+    memory.stuck = {ask.request for ask in asked} - memory.settled
     memory.tally["replays under faults"] = memory.tally["replays"]
     # The dust has settled: each request, asked again, gets the answer that it got.
-    again = asyncio.create_task(clients.settle(ask for ask in asked if ask.name not in memory.stuck))
+    again = asyncio.create_task(clients.settle(ask for ask in asked if ask.request not in memory.stuck))
     if not (await asyncio.wait([again], timeout=SETTLING_SECONDS + len(asked) / 50))[0]:
         memory.wrong.append("when asked again, not every request was answered in time")
     await _ended(again)
