@@ -255,10 +255,10 @@ class _Check:
                 others = self._of_key(self.key[at], passed)
                 if any(self.start[other] < self.end[at] and self.until[other] > self.start[at] for other in others):
                     allowed = (allowed + 2) // 4  # a key in use may be refused so early: sepu.count_request
-                # What a worker knows of the limit it knows for a while.
-                since = self.start[at] - WINDOW_SECONDS - limits.LIMITED_SECONDS
-                if (asked := spans.meeting(since, self.end[at])) < allowed:
-                    what = f"only {asked} requests can have counted against the limit of {allowed} in a minute"
+                # A worker may have been told so by a call that began in the window, and knows it for a while.
+                since = self.start[at] - WINDOW_SECONDS - limits.STATEMENT_SECONDS - limits.LIMITED_SECONDS
+                if spans.meeting(since, self.end[at]) < allowed:
+                    what = f"fewer than {allowed} requests can have counted against the limit in its minute"
                     yield Contradiction("wrong", what, (int(at),))
 
     def chains(self) -> Iterator[Contradiction]:
@@ -277,14 +277,13 @@ class _Check:
         attempt, counter, committed, start, end, units = (
             column[order] for column in (attempt, counter, committed, start, end, units)
         )
-        gap = committed - units
-        gap[1:] -= committed[:-1]
         edges = np.searchsorted(counter, np.arange(len(final) + 1))
         silent = self._silent_by_counter()
         for number, (first, last) in enumerate(pairwise(edges)):
             part = slice(first, last)
+            gap = np.diff(committed[part], prepend=0) - units[part]  # to the one before
             yield from self._chain(
-                self.counters[number], attempt[part], gap[part], start[part], end[part], silent.get(number, [])
+                self.counters[number], attempt[part], gap, start[part], end[part], silent.get(number, [])
             )
 
     def _chain(
@@ -295,18 +294,18 @@ class _Check:
         def these(*places: int) -> tuple[int, ...]:
             return tuple(int(attempt[place]) for place in places if attempt[place] >= 0)
 
-        name = f"{counter.meter} in {counter.period}"
-        finally_ = f"(in the end: {self.ledger.committed.get(counter, 0)})"
+        final = self.ledger.committed.get(counter, 0)
+        name = f"{counter.meter} in {counter.period}, from 0 to {final} by the ledger"
         latest = np.maximum.accumulate(start)
         began = np.concatenate([[-np.inf], latest[:-1]])  # what stands before had all begun
         early = np.flatnonzero(began > end)[:MOST]
-        for place in early:
-            what = f"{name}: by what they tell the one comes before the other, by the clock after it {finally_}"
-            yield Contradiction("wrong", what, these(int(np.argmax(start[:place])), place))
         overlapping = np.flatnonzero(gap[1:] < 0)[:MOST] + 1
+        for place in early:
+            what = "by what they tell the one comes before the other, by the clock after it"
+            yield self._pair(name, what, these(int(np.argmax(start[:place])), place))
         for place in overlapping:
-            what = f"{name}: the second begins {-gap[place]} units before the state that the first tells {finally_}"
-            yield Contradiction("wrong", what, these(place - 1, place))
+            what = f"the second begins {-gap[place]} units before the state that the first tells"
+            yield self._pair(name, what, these(place - 1, place))
         if len(early) or len(overlapping):
             return
         gaps = np.flatnonzero(gap > 0)
@@ -325,16 +324,17 @@ class _Check:
         at, ones = unfilled
         near = sorted({attempt for one in ones for attempt in silent[one].attempts})
         if at is None:
-            what = (
-                f"{name}: its result is stored, and its units are not in the counter while it was under way {finally_}"
-            )
+            what = f"{name}: its result is stored, and its units are not in the counter while it was under way"
             yield Contradiction("doubled", what, tuple(near))
         else:
             place = int(gaps[at])
-            what = (
-                f"{name}: before the last of these {gap[place]} units were charged that none of them asked {finally_}"
-            )
+            what = f"{name}: before the last of these {gap[place]} units were charged that none of them asked"
             yield Contradiction("doubled", what, (*near, *these(place - 1, place)))
+
+    @staticmethod
+    def _pair(name: str, what: str, attempts: tuple[int, ...]) -> Contradiction:
+        """Two attempts, or one and the counter's first or last state."""
+        return Contradiction("wrong", f"{name}: {what if len(attempts) > 1 else 'it tells otherwise'}", attempts)
 
     @cached_property
     def _silent_keys(self) -> Sequence[int]:
@@ -408,7 +408,7 @@ def first_unfilled(gaps: Sequence[int], silent: Sequence[tuple[int, int, int]]) 
         if not ways:
             return at, sorted({one for way in waiting for _, _, one in way})
         if len(ways) > MOST_STATES:
-            return None if sum(gaps) == sum(units for _, _, units in silent) else (None, [])
+            return None if sum(gaps) == sum(units for _, _, units in silent) else (at, [])
     return None
 
 

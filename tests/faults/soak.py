@@ -24,7 +24,7 @@ from sepu.metering import accounts
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
 SCARCE = 30  # colours that the account whose quota is fought for may match
-SLOW = 40  # requests in a minute of the account that asks too often
+SLOW = 10  # requests in a minute of the account that asks too often
 CUTS: dict[Cut, str] = {
     "before": "cuts before the statement",
     "during": "cuts during the statement",

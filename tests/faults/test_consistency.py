@@ -3,10 +3,12 @@
 import random
 from collections.abc import Callable
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 
 import pytest
-from tests.faults.consistency import contradictions
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tests.faults.consistency import contradictions, first_unfilled
 from tests.faults.history import Counter, Outcome, Request, Told
 from tests.faults.simulated import Row, Scene, simulate
 
@@ -357,3 +359,29 @@ def test_every_lie_is_found_and_named(tell: Callable[[Lie], set[int] | None]) ->
         assert len(found[0].attempts) <= 2 or len(found) == 1, seed
         assert liars & set(found[0].attempts), f"{seed}: {found[0].what}\n{history.table(found[0].attempts)}"
     assert told > len(SEEDS) / 2
+
+
+GAPS = 4
+
+
+@given(
+    st.lists(st.tuples(*[st.integers(0, GAPS - 1)] * 3, st.integers(1, 5)), max_size=5),
+    st.sampled_from([(), (), (0,), (0, 0, 1), (1, 2)]),
+)
+@settings(deadline=None, derandomize=True, max_examples=200)
+def test_gaps_are_filled_if_they_can_be(drawn: list[tuple[int, int, int, int]], added: tuple[int, ...]) -> None:
+    """Against the trial of every way. The gaps are those that some charges make, or a unit or two more."""
+    silent = []
+    gaps = [added.count(gap) for gap in range(GAPS)]
+    for *places, units in drawn:
+        first, at, last = sorted(places)
+        gaps[at] += units
+        silent.append((first, last, units))
+    tried = product(*(range(first, last + 1) for first, last, _ in silent))
+    fitting = any(gaps == [_filled(silent, ways, gap) for gap in range(GAPS)] for ways in tried)
+    assert fitting or added
+    assert (first_unfilled(gaps, silent) is None) == fitting
+
+
+def _filled(silent: list[tuple[int, int, int]], ways: tuple[int, ...], gap: int) -> int:
+    return sum(units for (_, _, units), way in zip(silent, ways, strict=True) if way == gap)
