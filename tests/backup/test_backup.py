@@ -170,7 +170,7 @@ def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second:
 
             with serving("uvloop", hosts) as server:
                 verdict, _ = crowded(primary, [server.address], 2500, fail_over, judged=standby)
-            assert verdict.findings == []
+            assert verdict.explain() == ""
             # It died under load; whether a request was then in flight, and told 503, is a matter of luck.
             assert 300 <= taken_over < audit(standby).results
 

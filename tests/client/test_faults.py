@@ -14,20 +14,32 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
 from tests.client.cutting_proxy import CuttingProxy
+from tests.faults.history import UNANSWERED, History, Outcome, Request, Told
 from tests.faults.injection import FaultInjector, Pace
 from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
 from tests.faults.soak import CUTS, FAULTS
+from tests.faults.verdict import contradictory
 from tests.serving import Server, serving
 
 import sepu
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
 from sepu.metering.audit import audit
-from sepu_client import AsyncClient, Client, MatchResponse, QuotaExceededError, SearchResponse, new_idempotency_key
+from sepu.metering.commands import Meter
+from sepu_client import (
+    AsyncClient,
+    Client,
+    MatchResponse,
+    QuotaExceededError,
+    SearchResponse,
+    UsageSnapshot,
+    new_idempotency_key,
+)
 
 PACE = Pace(worker_kill=2, back_end_kill=3, back_end_terminate=2, restart=5, cut=0.7)
 ODDS = Odds(before=0.03, during=0.03, after=0.03)
@@ -40,6 +52,15 @@ CUT_OFF = ("request cut", "request stalled", "response cut", "response stalled")
 Answer = MatchResponse | SearchResponse
 
 
+class Call(NamedTuple):
+    """One call of the library, which may make many attempts, and how it ended."""
+
+    request: Request
+    start: float
+    end: float
+    told: Told
+
+
 @dataclass
 class Intent:
     """What is asked, and what it came to."""
@@ -50,6 +71,26 @@ class Intent:
     raced: bool
     answers: list[Answer] = field(default_factory=list)
     refused: bool = False
+    calls: list[Call] = field(default_factory=list)
+
+    @property
+    def charge(self) -> tuple[Meter, int]:
+        return ("color_search", 1) if self.rgb is None else ("color_match", 2)
+
+    def answered(self, start: float, answer: Answer) -> None:
+        self.answers.append(answer)
+        outcome = Outcome.REPLAYED if answer.replayed else Outcome.CHARGED
+        self._ended(start, outcome, answer.idempotency_key, answer.usage)
+
+    def refuse(self, start: float, error: QuotaExceededError) -> None:
+        self.refused = True
+        self._ended(start, Outcome.QUOTA_EXCEEDED, error.idempotency_key, error.usage)
+
+    def _ended(self, start: float, outcome: Outcome, key: str | None, usage: UsageSnapshot | None) -> None:
+        assert key
+        assert usage
+        told = Told(outcome, usage.meter, usage.period, usage.limit, usage.committed, usage.reserved, usage.remaining)
+        self.calls.append(Call(Request(self.holder.account_id, key, *self.charge, 0), start, time.monotonic(), told))
 
 
 @dataclass
@@ -71,23 +112,25 @@ class Scene:
 
 
 def sync_work(client: Client, intent: Intent) -> None:
+    start = time.monotonic()
     try:
         if intent.rgb is None:
-            intent.answers.append(client.search("tao hong", idempotency_key=intent.own_key))
+            intent.answered(start, client.search("tao hong", idempotency_key=intent.own_key))
         else:
-            intent.answers.append(client.match([intent.rgb, intent.rgb], top=2, idempotency_key=intent.own_key))
-    except QuotaExceededError:
-        intent.refused = True
+            intent.answered(start, client.match([intent.rgb, intent.rgb], top=2, idempotency_key=intent.own_key))
+    except QuotaExceededError as error:
+        intent.refuse(start, error)
 
 
 async def async_work(client: AsyncClient, intent: Intent) -> None:
+    start = time.monotonic()
     try:
         if intent.rgb is None:
-            intent.answers.append(await client.search("tao hong", idempotency_key=intent.own_key))
+            intent.answered(start, await client.search("tao hong", idempotency_key=intent.own_key))
         else:
-            intent.answers.append(await client.match([intent.rgb, intent.rgb], top=2, idempotency_key=intent.own_key))
-    except QuotaExceededError:
-        intent.refused = True
+            intent.answered(start, await client.match([intent.rgb, intent.rgb], top=2, idempotency_key=intent.own_key))
+    except QuotaExceededError as error:
+        intent.refuse(start, error)
 
 
 async def play(scene: Scene, state_dir: Path, proxy: Proxy, server: Server) -> Counter[str]:
@@ -164,13 +207,18 @@ def ask_again(scene: Scene) -> None:
                 sync_work(client, again)
                 assert again.answers[0].replayed
                 intent.answers += again.answers
+                intent.calls += again.calls
 
 
 def judge(scene: Scene, connection: psycopg.Connection) -> None:
+    history = History()
+    for request, start, end, told in (call for intent in scene.asked for call in intent.calls):
+        history.add(request, start, end, UNANSWERED)  # the attempts before the last, of which any may have charged
+        history.add(request, start, end, told)
+    assert contradictory(connection, history) == []
     assert audit(connection).differences == ()
     colours = sepu.load()
     palette, records = colours.palette(), colours.records
-    due = {}
     for intent in scene.asked:
         if not intent.answers:
             assert intent.refused
@@ -178,7 +226,6 @@ def judge(scene: Scene, connection: psycopg.Connection) -> None:
             continue
         (key,) = {answer.idempotency_key for answer in intent.answers}
         assert intent.own_key in {None, key}
-        due[intent.holder.account_id, key] = ("color_search", 1) if intent.rgb is None else ("color_match", 2)
         for answer in intent.answers:
             if isinstance(answer, SearchResponse):
                 assert [color.slug for color in answer.results] == ["tao-hong"]
@@ -189,14 +236,6 @@ def judge(scene: Scene, connection: psycopg.Connection) -> None:
                 for result in answer.results:
                     assert result.input == intent.rgb
                     assert [(match.slug, match.delta_e) for match in result.matches] == wanted
-    stored = connection.execute("select account_id, idempotency_key, meter, units from sepu.stored_result").fetchall()
-    assert {(account, key): (meter, units) for account, key, meter, units in stored} == due
-    charged = Counter[tuple[str, str]]()
-    for (account, _), (meter, units) in due.items():
-        charged[account, meter] += units
-    usage = connection.execute("select account_id, meter, sum(committed) from sepu.usage group by 1, 2").fetchall()
-    assert {(account, meter): units for account, meter, units in usage if units} == charged
-    assert 0 < charged[scene.scarce.account_id, "color_match"] <= SCARCE
 
 
 @pytest.mark.timeout(300)

@@ -4,10 +4,16 @@ import asyncio
 import itertools
 import json
 import random
+import time
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from urllib.parse import quote
+
+from tests.faults.history import UNANSWERED, History, Request, digest, told_by
+from tests.serving import Response
+
+from sepu.metering.commands import Meter
 
 TIMEOUT_SECONDS = 5.0  # seconds that a client waits for an answer
 QUERIES = ("hong", "tao hong", "桃红", "石青", "lan", "zh", "crimson", "moon white", "xyzzy")
@@ -21,33 +27,16 @@ class Holder:
     api_key: str = field(repr=False)
     weight: int
     raced: bool = False  # two clients ask each request of this account at the same time
+    careless: bool = False  # it uses a key again for other requests
 
 
 @dataclass(frozen=True, slots=True)
 class Ask:
-    """A logical request: what is sent again, unchanged, until it is answered."""
+    """A logical request, and what is sent for it: again, unchanged, until it is answered."""
 
     holder: Holder
-    key: str
-    meter: str
-    units: int
+    request: Request
     message: bytes = field(repr=False)
-
-    @property
-    def name(self) -> tuple[str, str]:
-        return self.holder.account_id, self.key
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    status: int
-    headers: Mapping[str, str]
-    body: bytes
-
-    @property
-    def error(self) -> str:
-        code: str = json.loads(self.body)["error"]
-        return code
 
 
 def asks(holders: Sequence[Holder], rng: random.Random) -> Iterator[Ask]:
@@ -55,17 +44,17 @@ def asks(holders: Sequence[Holder], rng: random.Random) -> Iterator[Ask]:
     weights = [holder.weight for holder in holders]
     for number in itertools.count():
         (holder,) = rng.choices(holders, weights)
-        key = f"soak-{number:08}"
+        key = f"soak-{number // 100 if holder.careless else number:08}"
         if rng.random() < 0.2:
             target = f"/v1/search?q={quote(rng.choice(QUERIES))}&limit={rng.randint(1, 10)}"
-            yield Ask(holder, key, "color_search", 1, _message("GET", target, holder, key, b""))
+            yield _ask(holder, key, "color_search", 1, "GET", target, b"")
         else:
             colors = [{channel: rng.randrange(256) for channel in "rgb"} for _ in range(rng.randint(1, 5))]
             body = json.dumps({"colors": colors, "top": rng.randint(1, 3)}).encode()
-            yield Ask(holder, key, "color_match", len(colors), _message("POST", "/v1/match", holder, key, body))
+            yield _ask(holder, key, "color_match", len(colors), "POST", "/v1/match", body)
 
 
-def _message(method: str, target: str, holder: Holder, key: str, body: bytes) -> bytes:
+def _ask(holder: Holder, key: str, meter: Meter, units: int, method: str, target: str, body: bytes) -> Ask:
     lines = [
         f"{method} {target} HTTP/1.1",
         "Host: localhost",
@@ -74,31 +63,29 @@ def _message(method: str, target: str, holder: Holder, key: str, body: bytes) ->
     ]
     if body:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
-    return "\r\n".join([*lines, "", ""]).encode() + body
+    request = Request(holder.account_id, key, meter, units, digest(target.encode() + body))
+    return Ask(holder, request, "\r\n".join([*lines, "", ""]).encode() + body)
 
 
 @dataclass
 class Memory:
     """What all clients were told."""
 
-    answered: dict[tuple[str, str], bytes] = field(default_factory=dict)  # the body of every 200
-    refused: set[tuple[str, str]] = field(default_factory=set)  # ended by quota_exceeded
-    stuck: set[tuple[str, str]] = field(default_factory=set)  # neither, in time
+    history: History = field(default_factory=History)
+    settled: set[Request] = field(default_factory=set)  # answered 200, or refused for good
+    stuck: set[Request] = field(default_factory=set)  # neither, in time
     tally: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)  # what no client should ever see
 
-    def learn(self, ask: Ask, answer: Answer) -> bool:
+    def learn(self, ask: Ask, answer: Response) -> bool:
         """Whether the answer ends the logical request; anything but an answer by the rules is noted as wrong."""
         what = str(answer.status) if answer.status == 200 else f"{answer.status} {answer.error}"
         self.tally[what] += 1
         match what:
             case "200":
-                if answer.headers.get("idempotency-replayed") == "true":
-                    self.tally["replays"] += 1
-                if self.answered.setdefault(ask.name, answer.body) != answer.body:
-                    self.wrong.append(f"{ask}: two answers, {self.answered[ask.name]!r} and {answer.body!r}")
-            case "429 quota_exceeded":
-                self.refused.add(ask.name)
+                self.tally["replays"] += answer.headers.get("idempotency-replayed") == "true"
+            case "429 quota_exceeded" | "429 rate_limited" | "409 idempotency_conflict":
+                pass  # whether with reason, the history tells
             case "503 usage_commit_failed" | "409 request_in_progress":
                 if "retry-after" not in answer.headers:
                     self.wrong.append(f"{ask}: {what} without Retry-After")
@@ -107,10 +94,7 @@ class Memory:
                 return False
             case _:
                 self.wrong.append(f"{ask}: {what}")
-        if int(answer.headers.get("x-usage-committed", 0)) > int(answer.headers.get("x-usage-limit", 0)):
-            self.wrong.append(f"{ask}: committed beyond the limit")
-        if ask.name in self.refused and ask.name in self.answered:
-            self.wrong.append(f"{ask}: answered and refused")
+        self.settled.add(ask.request)
         return True
 
 
@@ -128,9 +112,11 @@ class Client:
         for attempt in itertools.count():
             self._memory.tally["attempts"] += 1
             pause = min(2.0, 0.05 * 2**attempt)
+            start, told = time.monotonic(), UNANSWERED
             try:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     answer = await self._ask(ask.message)
+                told = told_by(answer)
             except TimeoutError:
                 self._memory.tally["time-outs"] += 1
                 self.close()
@@ -141,6 +127,8 @@ class Client:
                 if self._memory.learn(ask, answer):
                     return
                 pause = max(pause, float(answer.headers.get("retry-after", 0)))
+            finally:
+                self._memory.history.add(ask.request, start, time.monotonic(), told)
             await asyncio.sleep(pause * self._random.uniform(1, 1.5))
 
     def close(self) -> None:
@@ -148,7 +136,7 @@ class Client:
             self._kept[1].close()
             self._kept = None
 
-    async def _ask(self, message: bytes) -> Answer:
+    async def _ask(self, message: bytes) -> Response:
         if self._kept is None or self._kept[1].is_closing():
             self._kept = await self._connect()
         reader, writer = self._kept
@@ -158,7 +146,7 @@ class Client:
         body = await reader.readexactly(int(headers["content-length"]))
         if headers.get("connection", "").lower() == "close":
             self.close()
-        return Answer(int(status.split()[1]), headers, body)
+        return Response(int(status.split()[1]), headers, body)
 
     async def _connect(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         address = next(self._addresses)

@@ -24,6 +24,7 @@ from sepu.metering import accounts
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
 SCARCE = 30  # colours that the account whose quota is fought for may match
+SLOW = 10  # requests in a minute of the account that asks too often
 CUTS: dict[Cut, str] = {
     "before": "cuts before the statement",
     "during": "cuts during the statement",
@@ -34,6 +35,7 @@ FAULTS = ("workers killed", "back ends killed", "back ends terminated", "restart
 
 # What stands between the service and the proxy: from the proxy's connection string to the one that is served.
 Between = Callable[[str], AbstractContextManager[str]]
+Spoil = Callable[[psycopg.Connection], object]
 
 
 @dataclass(frozen=True)
@@ -76,12 +78,13 @@ class Report:
         return "\n".join(f"{name:28}{value}" for name, value in rows.items())
 
 
-def soak(plan: Plan, between: Between = nullcontext) -> Report:
-    """Carries a plan out, with a Postgres and a server of its own."""
+def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: None) -> Report:
+    """Carries a plan out, with a Postgres and a server of its own; the ledger can be spoilt first."""
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
         with connect(url) as connection:
+            spoil(connection)
             holders = open_accounts(connection)
         started = time.monotonic()
         with (
@@ -93,22 +96,25 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
             asked, memory, faults = runner.run(_run(plan, state_dir, proxy, server, holders))
         seconds = time.monotonic() - started
         with connect(url) as connection:
-            return Report(plan, len(asked), memory.tally, faults, seconds, judge(connection, asked, memory))
+            return Report(plan, len(asked), memory.tally, faults, seconds, judge(connection, memory))
 
 
 def open_accounts(connection: psycopg.Connection) -> list[Holder]:
-    """Several accounts: a hot one, one whose requests are raced, one with a small quota."""
+    """Several accounts: a hot one, one whose requests are raced, one with a small quota, a careless and a hasty one."""
 
-    def holder(plan: str, weight: int, *, raced: bool = False) -> Holder:
+    def holder(plan: str, weight: int, *, raced: bool = False, careless: bool = False) -> Holder:
         issued = accounts.create_account(connection, plan)
-        return Holder(issued.account_id, issued.api_key, weight, raced)
+        return Holder(issued.account_id, issued.api_key, weight, raced, careless)
 
     much = 10**9
     accounts.set_plan(connection, "ample", match_limit=much, search_limit=much, requests_per_minute=much)
     accounts.set_plan(connection, "scarce", match_limit=SCARCE, search_limit=SCARCE // 10, requests_per_minute=much)
+    accounts.set_plan(connection, "slow", match_limit=much, search_limit=much, requests_per_minute=SLOW)
     return [
         holder("ample", 50),
         holder("ample", 5, raced=True),
+        holder("ample", 5, raced=True, careless=True),
+        holder("slow", 5),
         holder("scarce", 10),
         *(holder("ample", 7) for _ in range(5)),
     ]
@@ -144,10 +150,10 @@ async def _run(
     await asyncio.wait([answering], timeout=SETTLING_SECONDS)
     await _ended(answering)
     memory = clients.memory
-    memory.stuck = {ask.name for ask in asked} - memory.answered.keys() - memory.refused
+    memory.stuck = {ask.request for ask in asked} - memory.settled
     memory.tally["replays under faults"] = memory.tally["replays"]
     # The dust has settled: each request, asked again, gets the answer that it got.
-    again = asyncio.create_task(clients.settle(ask for ask in asked if ask.name not in memory.stuck))
+    again = asyncio.create_task(clients.settle(ask for ask in asked if ask.request not in memory.stuck))
     if not (await asyncio.wait([again], timeout=SETTLING_SECONDS + len(asked) / 50))[0]:
         memory.wrong.append("when asked again, not every request was answered in time")
     await _ended(again)
@@ -213,7 +219,7 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
     report = soak(Plan(given.requests, given.worker, given.workers, seed=given.seed))
-    sys.stdout.write("\n".join([str(report), *report.verdict.findings[:20], ""]))
+    sys.stdout.write(f"{report}\n{report.verdict.explain()}")
     return 1 if report.verdict.findings else 0
 
 

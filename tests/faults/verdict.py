@@ -1,40 +1,39 @@
-"""What the ledger holds, compared with what the clients were told."""
+"""What clients were told, judged by itself and by what the ledger holds in the end."""
 
 import time
 from collections import Counter
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import psycopg
-from tests.faults.clients import Ask, Memory
+from tests.faults.clients import Memory
+from tests.faults.consistency import contradictions, read_ledger
+from tests.faults.history import History
 
 from sepu.cli.database import connect
 from sepu.metering.audit import audit
 
-STORED = "select account_id, idempotency_key, meter, units, body from sepu.stored_result"
-COMMITTED = "select account_id, meter, sum(committed) from sepu.usage group by 1, 2"
-OVERSHOT = """
-    select u.account_id, u.period, u.meter, u.committed
-      from sepu.usage u join sepu.account using (account_id) left join sepu.plan_limit l using (plan_id, meter)
-     where u.committed > coalesce(l.units, 0)
-"""
+KINDS = (
+    "lost",  # answered, but not stored as it was answered
+    "doubled",  # charged otherwise than once for each answer
+    "stuck",  # not answered in time
+    "wrong",  # what no client should see, and what cannot all be true
+)
+SHOWN = 5  # findings in full; more would say the same
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """Each list names what is wrong; all are empty if the promise was kept."""
+    """What is wrong, each with its kind; the smallest sets of attempts that contradict come first."""
 
-    lost: list[str]  # answered, but not stored as it was answered
-    doubled: list[str]  # charged otherwise than once for each answer
-    stuck: list[str]  # not answered in time
-    wrong: list[str]  # what no client should see, and quotas overshot
+    findings: list[tuple[str, str]]
 
     def __str__(self) -> str:
-        return ", ".join(f"{len(found)} {name}" for name, found in vars(self).items())
+        counted = Counter(kind for kind, _ in self.findings)
+        return ", ".join(f"{counted[kind]} {kind}" for kind in KINDS)
 
-    @property
-    def findings(self) -> list[str]:
-        return [f"{name}: {finding}" for name, found in vars(self).items() for finding in found]
+    def explain(self) -> str:
+        """Shows the first findings, for people."""
+        return "\n".join(f"{kind}: {what}" for kind, what in self.findings[:SHOWN])
 
 
 def until_stored(url: str, results: int) -> None:
@@ -44,30 +43,18 @@ def until_stored(url: str, results: int) -> None:
             time.sleep(0.02)
 
 
-def judge(connection: psycopg.Connection, asked: Iterable[Ask], memory: Memory) -> Verdict:
-    """Judges a database that nobody but these clients used."""
-    lost, stuck, wrong = list[str](), list[str](), list(memory.wrong)
-    doubled = [str(difference) for difference in audit(connection).differences]
-    stored = {(account, key): row for account, key, *row in connection.execute(STORED)}
-    due: Counter[tuple[str, str]] = Counter()
-    for ask in asked:
-        if ask.name in memory.stuck:
-            stuck.append(str(ask))
-        meter, units, body = stored.pop(ask.name, (None, 0, None))
-        if ask.name in memory.answered:
-            due[ask.holder.account_id, ask.meter] += ask.units
-            if body != memory.answered[ask.name]:
-                lost.append(f"{ask} was told {memory.answered[ask.name]!r}, and stored is {body!r}")
-            elif (meter, units) != (ask.meter, ask.units):
-                doubled.append(f"{ask} was charged {units} {meter}")
-        elif body is not None:
-            wrong.append(f"{ask} was refused, and is stored")
-    doubled += [f"{name} was stored and never asked" for name in stored]
-    committed = {(account, meter): int(units) for account, meter, units in connection.execute(COMMITTED)}
-    doubled += [
-        f"{name}: {due[name]} units were answered, {committed.get(name, 0)} committed"
-        for name in due.keys() | committed.keys()
-        if due[name] != committed.get(name, 0)
+def judge(connection: psycopg.Connection, memory: Memory) -> Verdict:
+    """Judges all that happened in a database; the accounts were used by nobody but these clients."""
+    findings = contradictory(connection, memory.history)
+    findings += [("doubled", str(difference)) for difference in audit(connection).differences]
+    findings += [("stuck", f"{name}") for name in sorted(memory.stuck)]
+    findings += [("wrong", what) for what in memory.wrong]
+    return Verdict(findings)
+
+
+def contradictory(connection: psycopg.Connection, history: History) -> list[tuple[str, str]]:
+    """Finds what contradicts in a history of accounts that nobody else used, each with its kind."""
+    return [
+        (one.kind, f"{one.what}\n{history.table(one.attempts)}" if place < SHOWN else one.what)
+        for place, one in enumerate(contradictions(history, read_ledger(connection, history.accounts())))
     ]
-    wrong += [f"overshot: {row}" for row in connection.execute(OVERSHOT)]
-    return Verdict(lost, doubled, stuck, wrong)

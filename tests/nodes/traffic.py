@@ -46,4 +46,4 @@ def crowded(
         await disturbing
 
     asyncio.run(run())
-    return judge(judged or connection, asked, clients.memory), clients.memory
+    return judge(judged or connection, clients.memory), clients.memory
