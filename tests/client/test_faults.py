@@ -30,7 +30,6 @@ import sepu
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
 from sepu.metering.audit import audit
-from sepu.metering.commands import Meter
 from sepu_client import (
     AsyncClient,
     Client,
@@ -74,7 +73,7 @@ class Intent:
     calls: list[Call] = field(default_factory=list)
 
     @property
-    def charge(self) -> tuple[Meter, int]:
+    def charge(self) -> tuple[str, int]:
         return ("color_search", 1) if self.rgb is None else ("color_match", 2)
 
     def answered(self, start: float, answer: Answer) -> None:

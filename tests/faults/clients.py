@@ -13,8 +13,6 @@ from urllib.parse import quote
 from tests.faults.history import UNANSWERED, History, Request, digest, told_by
 from tests.serving import Response
 
-from sepu.metering.commands import Meter
-
 TIMEOUT_SECONDS = 5.0  # seconds that a client waits for an answer
 QUERIES = ("hong", "tao hong", "桃红", "石青", "lan", "zh", "crimson", "moon white", "xyzzy")
 
@@ -54,7 +52,7 @@ def asks(holders: Sequence[Holder], rng: random.Random) -> Iterator[Ask]:
             yield _ask(holder, key, "color_match", len(colors), "POST", "/v1/match", body)
 
 
-def _ask(holder: Holder, key: str, meter: Meter, units: int, method: str, target: str, body: bytes) -> Ask:
+def _ask(holder: Holder, key: str, meter: str, units: int, method: str, target: str, body: bytes) -> Ask:
     lines = [
         f"{method} {target} HTTP/1.1",
         "Host: localhost",

@@ -25,7 +25,7 @@ import psycopg
 from tests.faults.history import Counter, History, Outcome, digest
 
 from sepu import limits
-from sepu.metering.commands import METERS
+from sepu.metering.meters import METERS
 
 Numbers = npt.NDArray[Any]
 Kind = Literal["lost", "doubled", "wrong"]

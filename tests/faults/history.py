@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from tests.serving import Response
 
-from sepu.metering.commands import METERS, Meter
+from sepu.metering.meters import METERS
 
 
 class Outcome(IntEnum):
@@ -45,7 +45,7 @@ class Request(NamedTuple):
 
     account_id: str
     key: str
-    meter: Meter
+    meter: str
     units: int
     content: int
 
@@ -120,7 +120,7 @@ class History:
         known = self.requests.setdefault(request, len(self.requests))
         if known == len(self.key_of_request):
             self.key_of_request.append(self.keys.setdefault(request[:2], len(self.keys)))
-            self.meter_of_request.append(METERS.index(request.meter))
+            self.meter_of_request.append(list(METERS).index(request.meter))
             self.units_of_request.append(request.units)
         counter = -1
         if told.period:

@@ -9,7 +9,7 @@ from itertools import count
 from tests.faults.consistency import Ledger, Stored
 from tests.faults.history import UNANSWERED, Counter, History, Outcome, Request, Told
 
-from sepu.metering.commands import METERS, Meter
+from sepu.metering.meters import METERS
 
 PLANS = {"ample": (10**6, 10**6, 10**6), "scarce": (40, 15, 10**6), "slow": (10**6, 10**6, 20)}
 
@@ -51,7 +51,7 @@ class Scene:
 class _Account:
     """What the ledger knows of an account."""
 
-    limits: dict[Meter, int]
+    limits: dict[str, int]
     per_minute: int
     window: float = float("-inf")
     requests: int = 0
@@ -129,7 +129,7 @@ def simulate(seed: int, attempts: int, clients: int = 8, cut: float = 0.08, thin
         if asked and rng.random() < 0.45:
             request = rng.choice(asked[-12:])
             return request._replace(content=rng.randrange(10**6)) if rng.random() < 0.1 else request
-        meter = METERS[rng.random() < 0.3]
+        meter = tuple(METERS)[rng.random() < 0.3]
         units = 1 if meter == "color_search" else rng.randint(1, 5)
         name = rng.choice(list(PLANS))
         request = Request(name, f"key-{len(asked):05}", meter, units, rng.randrange(10**6))

@@ -1,8 +1,8 @@
 """The steps of the ledger's functions in every interleaving of two sessions, with a crash after each: a model.
 
-Three requests, of any accounts, keys and inputs, each in a call of its own or two of them in one; the month turns at
-any time, and then a prune may run. The steps are those of `meter_one` and `prune_results` in `sql/functions.sql`: what one
-statement there does to shared state is one step here. Locks and rows behave as Postgres's at READ COMMITTED.
+Three requests, of any accounts, keys and inputs, each in a call of its own or two of them in one. The month turns at
+any time, and then a prune may run. The steps are those of `meter_one` and `prune_results` in `sql/functions.sql`: a
+step here is what one statement there does to shared state. Locks and rows behave as Postgres's at READ COMMITTED.
 """
 
 from collections import deque

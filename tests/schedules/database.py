@@ -110,7 +110,7 @@ _ERRORS: dict[Fate, type[psycopg.Error]] = {
     Fate.READ_ONLY: errors.ReadOnlySqlTransaction,
     Fate.CANCELLED: errors.QueryCanceled,
 }
-FAULTS = tuple(fate for fate in Fate if fate is not Fate.FINE)
+FAULTS: tuple[Fate, ...] = tuple(fate for fate in Fate if fate is not Fate.FINE)
 REFUSALS = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # after which a batch is sent again
 
 
