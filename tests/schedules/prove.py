@@ -1,17 +1,15 @@
 """`make prove-batcher`: the batcher in many schedules, on all cores; or in one of them, with its trace."""
 
 import gc
-import os
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from time import monotonic
 from typing import NamedTuple
 
 import click
-from async_solipsism import ResolutionWarning
 from tests.schedules.schedule import Schedule, Violation
 
 _JOB = 500
@@ -30,16 +28,14 @@ def play(first: int, last: int) -> Played:
     """Plays the schedules of these seeds."""
     played = Played(last - first, 0, Counter(), [])
     gc.disable()  # what it would look through again and again is short-lived
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResolutionWarning)  # instants that differ by less than a microsecond
-        for seed in range(first, last):
-            schedule = Schedule(seed)
-            try:
-                schedule.play()
-            except Violation as violation:
-                played.failures.append(str(violation))
-            played.reached.update(schedule.reached)
-            played = played._replace(calls=played.calls + schedule.calls)
+    for seed in range(first, last):
+        schedule = Schedule(seed)
+        try:
+            schedule.play()
+        except Violation as violation:
+            played.failures.append(str(violation))
+        played.reached.update(schedule.reached)
+        played = played._replace(calls=played.calls + schedule.calls)
     gc.enable()
     return played
 
@@ -47,7 +43,7 @@ def play(first: int, last: int) -> Played:
 def play_all(schedules: int) -> Iterator[Played]:
     """Plays that many on all cores; tells of some at a time."""
     firsts = range(0, schedules, _JOB)
-    with ProcessPoolExecutor(os.cpu_count()) as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:  # whoever asks may have threads
         yield from pool.map(play, firsts, [min(first + _JOB, schedules) for first in firsts])
 
 
@@ -83,7 +79,6 @@ def main(schedules: int, seed: int | None) -> None:
 
 
 def _replay(seed: int) -> bool:
-    warnings.simplefilter("ignore", ResolutionWarning)
     schedule = Schedule(seed)
     try:
         schedule.play()
