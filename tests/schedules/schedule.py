@@ -328,7 +328,7 @@ class Schedule:
                         self._isolated[call.account] = now + limits.ISOLATED_SECONDS
             return
         for call in calls:
-            if call.row is not None and call.row[0] == RATE_LIMITED:
+            if call.rows is not None and call.rows[0][0] == RATE_LIMITED:
                 self._limited[call.command.holder] = now
 
     def _is_limited(self, call: Call) -> bool:
@@ -361,10 +361,10 @@ class Schedule:
         elif call.state is State.SERVED:
             transaction = call.transaction
             self._check(
-                transaction is not None and transaction.committed and call.row is not None, call, "was not executed"
+                transaction is not None and transaction.committed and call.rows is not None, call, "was not executed"
             )
-            if call.row is not None:
-                expected = call.command.read([call.row])
+            if call.rows is not None:
+                expected = call.command.read(call.rows)
                 self._check(answer == expected, call, "is told", answer, ", and is", expected)
         elif isinstance(call.error, psycopg.errors.UniqueViolation):
             self._check(call.single and answer == Metered("request_in_progress"), call, "is told", answer)
