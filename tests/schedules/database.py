@@ -111,7 +111,7 @@ _ERRORS: dict[Fate, type[psycopg.Error]] = {
     Fate.CANCELLED: errors.QueryCanceled,
 }
 FAULTS: tuple[Fate, ...] = tuple(fate for fate in Fate if fate is not Fate.FINE)
-REFUSALS = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # after which a batch is sent again
+REFUSALS: tuple[Fate, ...] = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # after which a batch is sent again
 
 
 class Transaction:
@@ -233,7 +233,7 @@ class Database:
         self.loop = loop
         self.accounts = accounts
         self.faults = 0.0
-        self.fates = FAULTS
+        self.fates = FAULTS  # of statements that meet one
         self.refuses = False  # connections
         self.silent = False  # to connections and statements
         self.several_hosts = False
