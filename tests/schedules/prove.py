@@ -2,7 +2,6 @@
 
 import gc
 import sys
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
@@ -11,7 +10,6 @@ from time import monotonic
 from typing import NamedTuple
 
 import click
-from async_solipsism import ResolutionWarning
 from tests.schedules.schedule import Schedule, Violation
 
 _JOB = 500
@@ -30,16 +28,14 @@ def play(first: int, last: int) -> Played:
     """Plays the schedules of these seeds."""
     played = Played(last - first, 0, Counter(), [])
     gc.disable()  # what it would look through again and again is short-lived
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResolutionWarning)  # instants that differ by less than a microsecond
-        for seed in range(first, last):
-            schedule = Schedule(seed)
-            try:
-                schedule.play()
-            except Violation as violation:
-                played.failures.append(str(violation))
-            played.reached.update(schedule.reached)
-            played = played._replace(calls=played.calls + schedule.calls)
+    for seed in range(first, last):
+        schedule = Schedule(seed)
+        try:
+            schedule.play()
+        except Violation as violation:
+            played.failures.append(str(violation))
+        played.reached.update(schedule.reached)
+        played = played._replace(calls=played.calls + schedule.calls)
     gc.enable()
     return played
 
@@ -83,7 +79,6 @@ def main(schedules: int, seed: int | None) -> None:
 
 
 def _replay(seed: int) -> bool:
-    warnings.simplefilter("ignore", ResolutionWarning)
     schedule = Schedule(seed)
     try:
         schedule.play()
