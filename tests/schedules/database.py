@@ -18,10 +18,12 @@ from sepu import limits
 from sepu.metering import commands, migrate
 from sepu.metering.commands import Charge, Command
 from sepu.metering.keys import Credential
+from sepu.metering.meters import METERS
 from sepu.metering.session import Done, Row, Rows, Session, SessionLost
 
 PERIOD = "2031-03"
 _LOOK_SECONDS = 0.1
+_READ_USAGE = commands.read_usage(Credential("", b"")).statement
 _READY_ROW: Row = (",".join(sorted(migrate._applied_migrations())),)
 
 
@@ -50,7 +52,7 @@ class Call:
         "command",
         "error",
         "number",
-        "row",
+        "rows",
         "single",
         "state",
         "submitted",
@@ -66,7 +68,7 @@ class Call:
         self.state = State.WAITING
         self.single = False  # it was sent by itself the last time
         self.error: Exception | None = None
-        self.row: Row | None = None  # what the database has answered
+        self.rows: Rows | None = None  # what the database has answered
         self.transaction: Transaction | None = None  # the last one
 
     def __repr__(self) -> str:
@@ -124,7 +126,7 @@ class Transaction:
         self.calls = calls
         self.fate = fate
         self.joined = joined
-        self.rows: list[Row] = []
+        self.rows: list[Rows] = []  # of each call
         self.charges: list[tuple[str, str, bytes, bytes, int]] = []
         self.keys: dict[tuple[str, str], bytes] = {}
         self.blamed = 0
@@ -328,7 +330,7 @@ class Database:
             assert statement == (call.command.joined_statement if joined else call.command.statement)
             call.state = State.SENT
             call.single = not joined
-            call.row = None
+            call.rows = None
             call.transaction = transaction
         self.note(session, "sends", list(calls), fate)
         if fate is Fate.SEND_FAILS:
@@ -397,72 +399,75 @@ class Database:
                 account = self.accounts[name]
                 account.stored[key] = fingerprint, body, units
                 account.committed += units
-            for call, row in zip(transaction.calls, transaction.rows, strict=False):
-                call.row = row
+            for call, rows in zip(transaction.calls, transaction.rows, strict=False):
+                call.rows = rows
         self.note(transaction, "committed" if transaction.committed else "rolled back", transaction.charges)
         if self._blocked:
             self.unblock()
         if fate is Fate.HANGS_UP_AFTER:
             self.hang_up(transaction.session)
         elif transaction.committed and fate is not Fate.NEVER_ANSWERS:
-            rows = transaction.rows
+            answer = transaction.rows[0]
             if transaction.joined:
                 # In the order of the accounts, as the functions take them.
-                order = sorted(range(len(rows)), key=lambda at: transaction.calls[at].account)
-                rows = [(at + 1, *rows[at]) for at in order]
+                order = sorted(range(len(transaction.rows)), key=lambda at: transaction.calls[at].account)
+                answer = [(at + 1, *row) for at in order for row in transaction.rows[at]]
             late = self._random() * 1.5 if fate is Fate.ANSWERS_LATE else 0.0
-            self.call_later(late + self._random() * self._latency, transaction.session.arrive, rows)
+            self.call_later(late + self._random() * self._latency, transaction.session.arrive, answer)
 
     def _execute(self, transaction: Transaction) -> bool:
         """Decides every call; whether nobody else holds a row that it needs. Nothing changes before the commit."""
         transaction.rows, transaction.charges, transaction.keys = [], [], {}
         if not transaction.calls:
-            transaction.rows = [_READY_ROW]
+            transaction.rows = [[_READY_ROW]]
             return True
         charged: dict[str, int] = {}
         for position, call in enumerate(transaction.calls, 1):
-            row = self._decide(transaction, call, charged)
-            if row is None:
+            rows = self._decide(transaction, call, charged)
+            if rows is None:
                 transaction.blamed = position
                 return False
-            transaction.rows.append(row)
+            transaction.rows.append(rows)
         for call in transaction.calls:
             self.accounts[call.account].requests -= 1
         return True
 
-    def _decide(self, transaction: Transaction, call: Call, charged: dict[str, int]) -> Row | None:
+    def _decide(self, transaction: Transaction, call: Call, charged: dict[str, int]) -> Rows | None:
         account = self.accounts[call.account]
         parameters = call.command.parameters
         metered = len(parameters) > 2
+        reads_usage = call.command.statement == _READ_USAGE
         if metered:
             _, _, key, fingerprint, _, units, body = parameters
             held = self._keys.get((call.account, key))
             if held is not None:
-                return ("request_in_progress" if held == fingerprint else "idempotency_conflict", *[None] * 5)
+                return [("request_in_progress" if held == fingerprint else "idempotency_conflict", *[None] * 5)]
         if call.account in self.locked or call.account in self._rows:
             return None
         if account.requests <= 0:
-            return ("rate_limited", *[None] * (5 if metered else 8))
+            return [("rate_limited", *[None] * (5 if metered else 6 if reads_usage else 0))]
+        if reads_usage:
+            return [("ok", "standard", PERIOD, meter, account.limit, account.committed, 0) for meter in METERS]
         if not metered:
-            return ("ok", "standard", PERIOD, account.limit, account.committed, 0, 0, 0, 0)
+            return [("ok",)]
         committed = account.committed + charged.get(call.account, 0)
         stored: Sequence[Any] | None = account.stored.get(key)
-        for name, charged_key, *charge in transaction.charges:  # earlier in this batch
+        for name, charged_key, *result in transaction.charges:  # earlier in this batch
             if (name, charged_key) == (call.account, key):
-                stored = charge
+                stored = result
         if stored is not None:
             if stored[0] != fingerprint:
-                return ("idempotency_conflict", *[None] * 5)
-            return ("replayed", PERIOD, account.limit, committed, 0, stored[1])
+                return [("idempotency_conflict", *[None] * 5)]
+            return [("replayed", PERIOD, account.limit, committed, 0, stored[1])]
         if committed + units > account.limit:
-            return ("quota_exceeded", PERIOD, account.limit, committed, 0, None)
+            return [("quota_exceeded", PERIOD, account.limit, committed, 0, None)]
         charged[call.account] = charged.get(call.account, 0) + units
         transaction.keys[call.account, key] = fingerprint
         transaction.charges.append((call.account, key, fingerprint, body, units))
-        return ("charged", PERIOD, account.limit, committed + units, 0, body)
+        return [("charged", PERIOD, account.limit, committed + units, 0, body)]
 
 
-def meter(key: str, what: int, units: int, body: bytes) -> Callable[[Credential], Command[Any]]:
+def charge(key: str, what: int, units: int, body: bytes) -> Callable[[Credential], Command[Any]]:
     """A request that charges."""
-    charge = Charge("color_match", units, b"%032d" % what, body)
-    return lambda holder: commands.meter_request(holder, key, charge)
+    charged = Charge("color_match", units, b"%032d" % what, body)
+    return lambda holder: commands.meter_request(holder, key, charged)

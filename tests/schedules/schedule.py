@@ -12,7 +12,7 @@ from unittest.mock import patch
 
 import psycopg
 from async_solipsism import EventLoop, ResolutionWarning, SleepForeverError
-from tests.schedules.database import FAULTS, REFUSALS, Account, Call, Database, KeyHash, SimulatedSession, State, meter
+from tests.schedules.database import FAULTS, REFUSALS, Account, Call, Database, KeyHash, SimulatedSession, State, charge
 
 from sepu import limits
 from sepu.metering import failure
@@ -214,7 +214,7 @@ class Schedule:
         number = self.calls = self.calls + 1
         kind = random.choice(kinds)
         if kind == "m":
-            make = meter(f"key{random.randrange(8)}", random.randrange(5) // 4, random.randint(1, 2), b"%d" % number)
+            make = charge(f"key{random.randrange(8)}", random.randrange(5) // 4, random.randint(1, 2), b"%d" % number)
         else:
             make = admit if kind == "a" else read_usage
         key_hash = KeyHash(b"%s-%d" % (account.encode(), random.random() < 0.4))
@@ -328,7 +328,7 @@ class Schedule:
                         self._isolated[call.account] = now + limits.ISOLATED_SECONDS
             return
         for call in calls:
-            if call.row is not None and call.row[0] == RATE_LIMITED:
+            if call.rows is not None and call.rows[0][0] == RATE_LIMITED:
                 self._limited[call.command.holder] = now
 
     def _is_limited(self, call: Call) -> bool:
@@ -361,10 +361,10 @@ class Schedule:
         elif call.state is State.SERVED:
             transaction = call.transaction
             self._check(
-                transaction is not None and transaction.committed and call.row is not None, call, "was not executed"
+                transaction is not None and transaction.committed and call.rows is not None, call, "was not executed"
             )
-            if call.row is not None:
-                expected = call.command.read(call.row)
+            if call.rows is not None:
+                expected = call.command.read(call.rows)
                 self._check(answer == expected, call, "is told", answer, ", and is", expected)
         elif isinstance(call.error, psycopg.errors.UniqueViolation):
             self._check(call.single and answer == Metered("request_in_progress"), call, "is told", answer)
