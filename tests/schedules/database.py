@@ -23,6 +23,7 @@ from sepu.metering.session import Done, Row, Rows, Session, SessionLost
 
 PERIOD = "2031-03"
 _LOOK_SECONDS = 0.1
+_READ_USAGE = commands.read_usage(Credential("", b"")).statement
 _READY_ROW: Row = (",".join(sorted(migrate._applied_migrations())),)
 
 
@@ -67,7 +68,7 @@ class Call:
         self.state = State.WAITING
         self.single = False  # it was sent by itself the last time
         self.error: Exception | None = None
-        self.rows: list[Row] | None = None  # what the database has answered
+        self.rows: Rows | None = None  # what the database has answered
         self.transaction: Transaction | None = None  # the last one
 
     def __repr__(self) -> str:
@@ -125,7 +126,7 @@ class Transaction:
         self.calls = calls
         self.fate = fate
         self.joined = joined
-        self.rows: list[list[Row]] = []  # of each call
+        self.rows: list[Rows] = []  # of each call
         self.charges: list[tuple[str, str, bytes, bytes, int]] = []
         self.keys: dict[tuple[str, str], bytes] = {}
         self.blamed = 0
@@ -406,14 +407,13 @@ class Database:
         if fate is Fate.HANGS_UP_AFTER:
             self.hang_up(transaction.session)
         elif transaction.committed and fate is not Fate.NEVER_ANSWERS:
-            answers = transaction.rows
-            rows = answers[0]
+            answer = transaction.rows[0]
             if transaction.joined:
                 # In the order of the accounts, as the functions take them.
-                order = sorted(range(len(answers)), key=lambda at: transaction.calls[at].account)
-                rows = [(at + 1, *row) for at in order for row in answers[at]]
+                order = sorted(range(len(transaction.rows)), key=lambda at: transaction.calls[at].account)
+                answer = [(at + 1, *row) for at in order for row in transaction.rows[at]]
             late = self._random() * 1.5 if fate is Fate.ANSWERS_LATE else 0.0
-            self.call_later(late + self._random() * self._latency, transaction.session.arrive, rows)
+            self.call_later(late + self._random() * self._latency, transaction.session.arrive, answer)
 
     def _execute(self, transaction: Transaction) -> bool:
         """Decides every call; whether nobody else holds a row that it needs. Nothing changes before the commit."""
@@ -432,32 +432,32 @@ class Database:
             self.accounts[call.account].requests -= 1
         return True
 
-    def _decide(self, transaction: Transaction, call: Call, charged: dict[str, int]) -> list[Row] | None:
+    def _decide(self, transaction: Transaction, call: Call, charged: dict[str, int]) -> Rows | None:
         account = self.accounts[call.account]
         parameters = call.command.parameters
         metered = len(parameters) > 2
-        columns = 5 if metered else 6 if "read_usage" in call.command.statement else 0  # after the outcome
+        reads_usage = call.command.statement == _READ_USAGE
         if metered:
             _, _, key, fingerprint, _, units, body = parameters
             held = self._keys.get((call.account, key))
             if held is not None:
-                return [("request_in_progress" if held == fingerprint else "idempotency_conflict", *[None] * columns)]
+                return [("request_in_progress" if held == fingerprint else "idempotency_conflict", *[None] * 5)]
         if call.account in self.locked or call.account in self._rows:
             return None
         if account.requests <= 0:
-            return [("rate_limited", *[None] * columns)]
+            return [("rate_limited", *[None] * (5 if metered else 6 if reads_usage else 0))]
+        if reads_usage:
+            return [("ok", "standard", PERIOD, meter, account.limit, account.committed, 0) for meter in METERS]
         if not metered:
-            if not columns:
-                return [("ok",)]
-            return [("ok", "standard", PERIOD, name, account.limit, account.committed, 0) for name in METERS]
+            return [("ok",)]
         committed = account.committed + charged.get(call.account, 0)
         stored: Sequence[Any] | None = account.stored.get(key)
-        for name, charged_key, *charge in transaction.charges:  # earlier in this batch
+        for name, charged_key, *result in transaction.charges:  # earlier in this batch
             if (name, charged_key) == (call.account, key):
-                stored = charge
+                stored = result
         if stored is not None:
             if stored[0] != fingerprint:
-                return [("idempotency_conflict", *[None] * columns)]
+                return [("idempotency_conflict", *[None] * 5)]
             return [("replayed", PERIOD, account.limit, committed, 0, stored[1])]
         if committed + units > account.limit:
             return [("quota_exceeded", PERIOD, account.limit, committed, 0, None)]
@@ -467,7 +467,7 @@ class Database:
         return [("charged", PERIOD, account.limit, committed + units, 0, body)]
 
 
-def meter(key: str, what: int, units: int, body: bytes) -> Callable[[Credential], Command[Any]]:
+def charge(key: str, what: int, units: int, body: bytes) -> Callable[[Credential], Command[Any]]:
     """A request that charges."""
-    charge = Charge("color_match", units, b"%032d" % what, body)
-    return lambda holder: commands.meter_request(holder, key, charge)
+    charged = Charge("color_match", units, b"%032d" % what, body)
+    return lambda holder: commands.meter_request(holder, key, charged)
