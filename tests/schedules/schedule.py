@@ -25,9 +25,9 @@ from sepu.metering.session import Rows, SessionLost
 # Overdue calls and late answers are looked for every so often.
 _LOOK_SECONDS = 0.1
 # The longest that a client may wait: for its turn, its statement, and twice for somebody to look.
-PATIENCE = limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
+MAX_WAIT = limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
 # While nothing but one account's rows is in the way, others wait for the lock of its batch.
-NEIGHBOUR_PATIENCE = limits.BATCH_LOCK_SECONDS + 0.1
+MAX_NEIGHBOUR_WAIT = limits.BATCH_LOCK_SECONDS + 0.1
 # What clients ask: metered requests, the library or the usage.
 _KINDS = ("m", "m", "mmmmau", "a", "u")
 REPEATED = ("22", "23", "40", "55")  # classes of errors after which a batch is sent again
@@ -142,10 +142,10 @@ class Schedule:
         probed: list[bool] = []
         database.call_later(limits.PROBE_SECONDS, self._batcher.probe, probed.append)
         if random.random() < 0.9:
-            await asyncio.sleep(PATIENCE)
+            await asyncio.sleep(MAX_WAIT)
         else:  # closed as soon as nobody waits, perhaps while it connects
             while self._thinking or any(self._waiting.values()) or not probed:
-                assert loop.time() < self._served_from + 2 * PATIENCE, "nobody answers"
+                assert loop.time() < self._served_from + 2 * MAX_WAIT, "nobody answers"
                 await asyncio.sleep(0.1)
         self._check(probed == [True], "a probe is told", probed)
         for calls in self._waiting.values():
@@ -257,7 +257,7 @@ class Schedule:
             )
             self._check(call.answers == 0, call, "is sent and was answered")
             self._check(
-                now - call.submitted <= PATIENCE - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
+                now - call.submitted <= MAX_WAIT - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
             )
             self.reached["sent again"] += call.state is State.REFUSED
         accounts = Counter(call.account for call in calls)
@@ -342,10 +342,10 @@ class Schedule:
         call.answers += 1
         self._check(call.answers == 1, call, "is answered again")
         self._waiting[call.account].pop(call.number, None)
-        self._check(waited <= PATIENCE, call, "waits for", waited, "seconds")
+        self._check(waited <= MAX_WAIT, call, "waits for", waited, "seconds")
         small = self._mode == "calm" or (self._mode == "locked" and call.account != self._locked)
         if small and self._join:
-            self._check(waited <= NEIGHBOUR_PATIENCE, call, "waits for", waited, "seconds for the sake of others")
+            self._check(waited <= MAX_NEIGHBOUR_WAIT, call, "waits for", waited, "seconds for the sake of others")
         self.reached[getattr(answer, "outcome", answer if isinstance(answer, str) else type(answer).__name__)] += 1
         if isinstance(answer, LedgerUnavailable):
             self.reached[type(call.error).__name__ if call.error else "overdue"] += 1
