@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 from tests.client.conftest import where
 from tests.serving import Server, serving
-from tests.wheel import build
-from tests.wheel.contents import CLIENT
+from tools.dist import build
+from tools.dist.contents import CLIENT
 
 import sepu_client
 from sepu.metering import accounts
@@ -27,7 +27,7 @@ VERSION = version("sepu-client")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As it would be published; what it holds is tested with that of sepu, in tests/wheel."""
+    """As it would be published; what it holds is tested with that of sepu, in tests/dist."""
     directory = tmp_path_factory.mktemp("client")
     return build.wheel(build.sdist(CLIENT, directory), directory)
 
