@@ -1,5 +1,6 @@
 """What would be published, without compiling it: `make wheel` builds, checks and tries the real one."""
 
+from tests.processes import completed
 import json
 import re
 import subprocess
@@ -57,13 +58,7 @@ def test_the_description_leads_nowhere_that_pypi_has_not(sdists: dict[str, Path]
 
 def test_the_wheel_would_hold_the_package(sdist: Path, tmp_path: Path) -> None:
     source = build.unpack(sdist, tmp_path)
-    done = subprocess.run(
-        [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path / "lib")],
-        cwd=source,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    done = completed([sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path / "lib")], cwd=source)
     assert done.returncode == 0, done.stderr
     packed = {str(path.relative_to(tmp_path / "lib")) for path in files(tmp_path / "lib")}
     assert SEPU.package() - packed == {f"sepu/{file.stem}.abi3.so" for file in (SEPU.root / "cext").glob("*.pyx")}
@@ -74,14 +69,7 @@ def sbom(source: Path, target: Path) -> bytes:
     """What the backend in `source` says of the wheel that it would build."""
     script = "import sys, build_backend; build_backend.prepare_metadata_for_build_wheel(sys.argv[1])"
     target.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(target)],
-        cwd=source,
-        env=build.environment(target),
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    done = completed([sys.executable, "-c", script, str(target)], cwd=source, env=build.environment(target))
     assert done.returncode == 0, done.stderr
     [found] = target.glob("*.dist-info/sboms/*.cdx.json")
     return found.read_bytes()
@@ -123,7 +111,7 @@ def test_what_is_built_has_the_date_that_is_given(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_missing_or_must_not_be_there_is_named(sdist: Path, tmp_path: Path) -> None:
-    assert held(sdist) > {"setup.py", "cext/_names.pyx", "src/sepu/library/release/grid.bin"}
+    assert held(sdist) > {"setup.py", "cext/_palette.pyx", "src/sepu/library/release/grid.bin"}
     with ZipFile(tmp_path / f"sepu-{SEPU.version}-py3-none-any.whl", "w") as wheel:
         for name in {*SEPU.package(), "sepu/notes.txt"} - {"sepu/py.typed", "sepu/_names.abi3.so"}:
             wheel.writestr(name, "")
@@ -135,10 +123,10 @@ def test_what_is_missing_or_must_not_be_there_is_named(sdist: Path, tmp_path: Pa
     ]
     made = tmp_path / sdist.name
     with tarfile.open(made, "w:gz") as archive:
-        for name in {*tracked(SEPU.root), "PKG-INFO", "src/notes.txt"} - {"cext/grid.pxi"}:
+        for name in {*tracked(SEPU.root), "PKG-INFO", "src/notes.txt"} - {"cext/_names.pyx"}:
             archive.addfile(tarfile.TarInfo(f"sepu/{name}"))
     faults = SEPU.faults(made)
-    assert {"src/notes.txt must not be in it", "cext/grid.pxi is missing"} < set(faults)
+    assert {"src/notes.txt must not be in it", "cext/_names.pyx is missing"} < set(faults)
     assert {"deploy/secrets must not be in it", ".github/dependabot.yml must not be in it"} < set(faults)
     assert not any(fault.startswith(("src/sepu", "PKG-INFO")) for fault in faults)
 
