@@ -234,17 +234,17 @@ build/wheel/ready: requirements/wheel.txt
 	@touch $@
 
 # They need no .venv, and ask for no compiler: zig's comes with the requirements.
-WHEEL = build/wheel/bin/python -m tests.wheel
+WHEEL = build/wheel/bin/python -m tools.dist
 
 sdist wheel reproduce client: build/wheel/ready
 	$(WHEEL) $@
 
 try-aarch64: build build/wheel/ready
-	build/wheel/bin/python -m tests.wheel.aarch64 $(BIN)/python
+	build/wheel/bin/python -m tools.dist.aarch64 $(BIN)/python
 
 answers: build
 	@mkdir -p build/answers
-	$(BIN)/python -m tests.wheel.answers > build/answers/$$(uname -sm | tr ' ' -).txt
+	$(BIN)/python -m tools.answers > build/answers/$$(uname -sm | tr ' ' -).txt
 
 check-dist: build/wheel/ready
 	$(WHEEL) check
@@ -271,7 +271,7 @@ lint-workflows: build/workflows/ready
 	test ! -x build/workflows/bin/actionlint || build/workflows/bin/actionlint
 
 workflows: lint-workflows build
-	@$(BIN)/python -m tests.workflows $(JOBS)
+	@$(BIN)/python -m tools.workflows $(JOBS)
 
 release: serving
 	$(BIN)/python -m sepu.library.build data/facts data/release

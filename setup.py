@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 
 from Cython.Build import cythonize
-from setuptools import Extension, setup
+from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
 # One wheel serves CPython 3.11 and later.
@@ -37,17 +37,15 @@ class BuildExtension(build_ext):
         return re.sub(r"\.abi3-[^.]+", ".abi3", super().get_ext_filename(fullname))  # type: ignore[no-untyped-call]
 
 
-ROOMS = ["cli", "http", "library", "metering", "operations", "server"]
-
 setup(
     package_dir={"": "src"},
-    packages=["sepu", *(f"sepu.{room}" for room in ROOMS)],
+    packages=find_packages("src"),
     include_package_data=False,  # these, and not all that MANIFEST.in gives to the sdist
     package_data={
         "sepu": ["py.typed", "*.pyi"],
         # a link to data/release: installed, the release lies beside its reader
         "sepu.library": ["release/*.json", "release/*.bin"],
-        "sepu.metering": ["sql/*.sql", "sql/migrations/*.sql", "sql/statements/*.sql"],
+        "sepu.metering": ["sql/**/*.sql"],
     },
     cmdclass={"build_ext": BuildExtension},
     ext_modules=cythonize(extensions, language_level=3, build_dir="build"),

@@ -18,6 +18,9 @@ from sepu.metering import accounts
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.migrate import migrate
 
+_ASSERTING = ("core.grid_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
+pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
+
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # what xdist's workers leave behind, their parent's parent ends

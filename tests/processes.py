@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -35,6 +35,21 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
             process.kill()
             _send(signal.SIGKILL, family)
             process.wait()
+
+
+def completed(
+    command: Sequence[str | bytes | Path], *, timeout: float = 100, **options: Any
+) -> subprocess.CompletedProcess[str]:
+    """Runs a program to its end; returns its code, which may be any, and what it printed."""
+    return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, **options)
+
+
+def until(holds: Callable[[], object], *, seconds: float = 30, why: Callable[[], str] = str) -> None:
+    """Waits for what another process is to bring about."""
+    deadline = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < deadline, why()
+        time.sleep(0.05)
 
 
 def children(pid: int) -> list[psutil.Process]:

@@ -19,6 +19,9 @@ from typing import Any
 import pytest
 from tests.processes import children, running
 
+from sepu.metering import accounts
+
+ONE_COLOUR = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
 WORKERS = ("uvloop", "gthread", "meinheld")
 START_SECONDS = 30
@@ -111,6 +114,15 @@ class Server:
         if keep:
             self._kept = connection
         return response
+
+    def match(self, issued: accounts.IssuedKey, idempotency_key: str, *, keep: bool = False) -> Response:
+        """Matches one colour."""
+        headers = {
+            "Authorization": f"Bearer {issued.api_key}",
+            "Idempotency-Key": idempotency_key,
+            "Content-Type": "application/json",
+        }
+        return self.request("POST", "/v1/match", headers, ONE_COLOUR, keep=keep)
 
     def hang_up(self) -> None:
         """Closes the kept connection."""

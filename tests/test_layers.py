@@ -9,6 +9,7 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "sepu"
+TESTS = ROOT / "tests"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 # By layer: the other layers that it may import, and of the restricted packages those that it may import.
 MAY_IMPORT = {
@@ -87,3 +88,17 @@ def test_sql_lives_in_sql_files() -> None:
                 assert len(words) < 2 or words[0] not in {"select", "insert", "update", "delete", "create"}, (
                     f"{file}: {words}"
                 )
+
+
+def test_tests_import_helpers_and_never_other_tests() -> None:
+    """What two of them share is a module that says what it is."""
+    for file in TESTS.rglob("*.py"):
+        for name in imports(file):
+            assert not any(part.startswith("test_") for part in name.split(".")[:-1]), f"{file}: {name}"
+
+
+def test_every_place_of_the_tests_is_described() -> None:
+    described = re.findall(r"^\| `([\w/.]+)` \|", (TESTS / "README.md").read_text("utf-8"), re.MULTILINE)
+    helpers = {f"{path.name}" for path in TESTS.glob("*.py")}
+    places = {f"{path.name}/" for path in TESTS.iterdir() if any(path.glob("*.py"))}
+    assert sorted(described) == sorted(helpers | places)

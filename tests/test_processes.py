@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from tests.processes import completed
 from tests.programs import ALWAYS
 
 ROOT = Path(__file__).parents[1]
@@ -28,20 +29,17 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux let
 def test_nothing_outlives_a_test(ends: str, options: list[str], said: str, tmp_path: Path) -> None:
     """Of each a server runs with workers, and an embedded Postgres with its watcher."""
     started = tmp_path / "started"
-    done = subprocess.run(
+    done = completed(
         [
             sys.executable,
             "-m",
             "pytest",
             *options,
-            f"tests/subreaper.py::test_that_{ends}",
+            f"tests/badly_ending_tests.py::test_that_{ends}",
             f"--basetemp={tmp_path / 't'}",
         ],
         cwd=ROOT,
         env={**os.environ, "STARTED": str(started)},
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=100,
     )
     names = dict(line.split(maxsplit=1) for line in started.read_text().splitlines())

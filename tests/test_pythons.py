@@ -6,8 +6,8 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from tests.wheel.contents import CLIENT, ROOT, SEPU
-from tests.workflows.steps import jobs
+from tools.dist.contents import CLIENT, ROOT, SEPU
+from tools.workflows.steps import jobs
 
 PYTHONS = SEPU.pythons
 OLDEST, NEWEST = PYTHONS[0], PYTHONS[-1]

@@ -6,18 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.processes import completed
 
 ROOT = Path(__file__).parents[1]
 
 
 def check(python: str, path: str, cwd: Path = ROOT, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
+    return completed(
         ["/bin/sh", str(ROOT / "requirements" / "check"), python],
         env={"PATH": path, **environment},
         cwd=cwd,
-        capture_output=True,
-        text=True,
-        check=False,
         timeout=30,
     )
 

@@ -146,28 +146,20 @@ class ColourScience:
         return np.argsort(delta_e, axis=1, kind="stable")[:, :TOP]
 
 
-class ScikitImage:
+class ScikitImage(ColourScience):
     name = f"scikit-image {version('scikit-image')}"
-    rows = 1_000
 
     def __init__(self, palette: Floats) -> None:
         from skimage import color
 
         self.color = color
-        self.palette = color.rgb2lab(palette / 255)
+        self.palette = self.lab(palette)
+
+    def lab(self, rgb: Floats) -> Floats:
+        return np.asarray(self.color.rgb2lab(rgb / 255))
 
     def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
-        return np.asarray(self.color.deltaE_ciede2000(lab1, lab2))
-
-    def nearest(self, r: float, g: float, b: float) -> list[int]:
-        lab = self.color.rgb2lab(np.array([[r, g, b]]) / 255)
-        places: list[int] = np.argsort(self.delta_e(lab, self.palette), kind="stable")[:TOP].tolist()
-        return places
-
-    def nearest_batch(self, rgb: Floats) -> Places:
-        lab = self.color.rgb2lab(rgb / 255)
-        delta_e = self.delta_e(lab[:, np.newaxis], self.palette[np.newaxis])
-        return np.argsort(delta_e, axis=1, kind="stable")[:, :TOP]
+        return np.asarray(self.color.deltaE_ciede2000(*np.broadcast_arrays(lab1, lab2)))
 
 
 class Coloraide:
@@ -195,9 +187,8 @@ class Coloraide:
         return np.array([self.nearest(*row) for row in rgb.tolist()])
 
 
-class Colormath:
+class Colormath(Coloraide):
     name = f"colormath {version('colormath')}"
-    rows = 30
 
     def __init__(self, palette: Floats) -> None:
         from colormath.color_conversions import convert_color
@@ -218,9 +209,6 @@ class Colormath:
         query = self.convert(r, g, b)
         delta_e = [self.delta_e_cie2000(query, other) for other in self.palette]
         return sorted(range(len(delta_e)), key=delta_e.__getitem__)[:TOP]
-
-    def nearest_batch(self, rgb: Floats) -> Places:
-        return np.array([self.nearest(*row) for row in rgb.tolist()])
 
 
 PEERS: list[type[Colours]] = [

@@ -33,6 +33,8 @@ FAREWELL_SECONDS = 1.0
 
 # --- A worker
 
+# The path of a Unix socket: sockaddr_un holds 104 bytes on macOS, 108 on Linux, with the closing NUL.
+SOCKET_PATH_BYTES = 103
 # With the database's and gunicorn's own they stay below 1024 open files, the usual limit. Each has one request at a
 # time, so this bounds the requests that wait for the ledger, too.
 CONNECTIONS = 900

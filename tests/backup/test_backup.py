@@ -1,6 +1,5 @@
 """Backup and restore with Postgres's own programs, under traffic; the pages are docs/operate.md."""
 
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -8,9 +7,9 @@ import psycopg
 import pytest
 from tests.faults.proxy import socket_directory
 from tests.faults.verdict import until_stored
-from tests.nodes.test_nodes import match, on_plan
-from tests.nodes.traffic import crowded
+from tests.nodes.traffic import crowded, on_plan
 from tests.postgres import Cluster, let_in, run
+from tests.processes import until
 from tests.serving import Response, serving
 
 from sepu.cli.database import connect, service_url
@@ -59,7 +58,7 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
         migrate(connection)
         with serving("uvloop", service_url(url)) as server:
             issued = on_plan(connection)
-            told = match(server, issued, "dumped-1")
+            told = server.match(issued, "dumped-1")
 
             def back_up() -> None:
                 run(first.programs / "pg_dump", "-d", url, "-Fc", "-f", dump)
@@ -79,8 +78,8 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
             found = audit(restored)
             assert found.differences == ()
             assert 0 < found.results <= results
-            assert is_replay_of(match(server, issued, "dumped-1"), told)
-            assert match(server, issued, "dumped-2").status == 200
+            assert is_replay_of(server.match(issued, "dumped-1"), told)
+            assert server.match(issued, "dumped-2").status == 200
             assert usage_of(restored, issued) == 2
 
 
@@ -99,21 +98,18 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
 
             def back_up_and_regret() -> None:
                 nonlocal moment
-                told["earliest"] = match(server, issued, "earliest")
+                told["earliest"] = server.match(issued, "earliest")
                 base_backup(first, second)
-                told["before"] = match(server, issued, "before-1")
+                told["before"] = server.match(issued, "before-1")
                 ((moment,),) = beside.execute("select clock_timestamp()::text").fetchall()
-                told["after"] = match(server, issued, "after-01")
+                told["after"] = server.match(issued, "after-01")
 
             _, memory = crowded(connection, [server.address], 800, back_up_and_regret)
             assert memory.wrong == []
         assert {answer.status for answer in told.values()} == {200}
         results = audit(connection).results
         ((segment,),) = beside.execute("select pg_walfile_name(pg_switch_wal())").fetchall()
-        deadline = time.monotonic() + 30
-        while not (archive / segment).exists():
-            assert time.monotonic() < deadline
-            time.sleep(0.05)
+        until(lambda: (archive / segment).exists())
 
     second.configure(
         archive_mode="off",
@@ -123,23 +119,20 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
     )
     (second.data / "recovery.signal").touch()
     with second.running() as url, connect(url) as connection:
-        deadline = time.monotonic() + 30
-        while connection.execute("select pg_is_in_recovery()").fetchone() != (False,):
-            assert time.monotonic() < deadline, second.log()
-            time.sleep(0.05)
+        until(lambda: connection.execute("select pg_is_in_recovery()").fetchone() == (False,), why=second.log)
         found = audit(connection)
         assert found.differences == ()
         assert 2 <= found.results < results
         assert connection.execute("select count(*) from sepu.request_rate").fetchone() == (0,)
         assert usage_of(connection, issued) == 2
         with serving("uvloop", service_url(url)) as server:
-            assert is_replay_of(match(server, issued, "earliest"), told["earliest"])
-            assert is_replay_of(match(server, issued, "before-1"), told["before"])
+            assert is_replay_of(server.match(issued, "earliest"), told["earliest"])
+            assert is_replay_of(server.match(issued, "before-1"), told["before"])
             # What the lost time had charged is unknown; the customer's retry is executed and charged anew.
-            again = match(server, issued, "after-01")
+            again = server.match(issued, "after-01")
             assert (again.status, again.headers.get("idempotency-replayed")) == (200, None)
             assert again.body == told["after"].body
-            assert is_replay_of(match(server, issued, "after-01"), again)
+            assert is_replay_of(server.match(issued, "after-01"), again)
         assert usage_of(connection, issued) == 3
         assert audit(connection).differences == ()
 
@@ -154,10 +147,8 @@ def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second:
         with second.running() as second_url, connect(second_url) as standby:
             primary.execute("alter system set synchronous_standby_names = 'second'")
             primary.execute("select pg_reload_conf()")
-            deadline = time.monotonic() + 30
-            while primary.execute("select sync_state from pg_stat_replication").fetchall() != [("sync",)]:
-                assert time.monotonic() < deadline, second.log()
-                time.sleep(0.05)
+            state = "select sync_state from pg_stat_replication"
+            until(lambda: primary.execute(state).fetchall() == [("sync",)], why=second.log)
 
             taken_over = 0
 
@@ -183,11 +174,8 @@ def test_without_its_synchronous_standby_nothing_is_charged(first: Cluster) -> N
         connection.execute("alter system set synchronous_standby_names = 'second'")
         connection.execute("select pg_reload_conf()")
         with serving("uvloop", url) as server:
-            assert match(server, issued, "alone-01").status == 503
+            assert server.match(issued, "alone-01").status == 503
             connection.execute("alter system reset synchronous_standby_names")
             connection.execute("select pg_reload_conf()")
-            deadline = time.monotonic() + 20
-            while match(server, issued, "alone-01").status != 200:
-                assert time.monotonic() < deadline
-                time.sleep(0.1)
+            until(lambda: server.match(issued, "alone-01").status == 200)
         assert usage_of(connection, issued) == 1

@@ -2,7 +2,6 @@
 
 import json
 import os
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 import psycopg
 import pytest
 from tests.citus.cluster import Citus
+from tests.processes import completed
 from tests.serving import SEPU
 
 from sepu.metering import accounts, scripts
@@ -34,13 +34,7 @@ def connection(spoilt: psycopg.Connection) -> psycopg.Connection:
 
 
 def sepu(url: str, *arguments: str) -> Any:
-    done = subprocess.run(
-        [SEPU, *arguments, "--json"],
-        env={**os.environ, "SEPU_DATABASE_URL": url},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = completed([SEPU, *arguments, "--json"], env={**os.environ, "SEPU_DATABASE_URL": url})
     assert done.returncode == 0, done.stderr
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     return answers[0] if len(answers) == 1 else answers

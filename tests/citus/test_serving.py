@@ -1,6 +1,5 @@
 """The service on a Citus cluster: whole requests run on the workers, and what is promised holds."""
 
-import time
 from collections import Counter
 
 import psycopg
@@ -8,14 +7,9 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 from tests.citus.conftest import SERVICE
-from tests.nodes.test_nodes import (
-    match,
-    on_plan,
-    test_a_key_at_both_nodes_is_executed_once,
-    test_the_abuse_limit_holds_across_nodes,
-    test_the_quota_is_exact_across_nodes,
-)
-from tests.nodes.traffic import crowded
+from tests.nodes.promises import TestAcrossNodes
+from tests.nodes.traffic import crowded, on_plan
+from tests.processes import until
 from tests.serving import SEPU, Server, serving
 
 from sepu.cli.database import connect
@@ -24,11 +18,7 @@ from sepu.metering.audit import audit
 from sepu.metering.distribute import distribute
 from sepu.metering.roles import make_service_role
 
-__all__ = [
-    "test_a_key_at_both_nodes_is_executed_once",
-    "test_the_abuse_limit_holds_across_nodes",
-    "test_the_quota_is_exact_across_nodes",
-]
+__all__ = ["TestAcrossNodes"]
 
 CALLS = "select coalesce(sum(calls), 0)::integer from pg_stat_user_functions where schemaname = 'sepu'"
 
@@ -61,13 +51,10 @@ def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: psycopg.
     with serving("uvloop", url, program=SERVICE) as server:
         issued = [on_plan(spoilt) for _ in range(8)]
         for each in issued:
-            assert match(server, each, "where-0001").status == 200
+            assert server.match(each, "where-0001").status == 200
             assert server.request("GET", "/v1/library", {"Authorization": f"Bearer {each.api_key}"}).status == 200
             assert server.request("GET", "/v1/usage", {"Authorization": f"Bearer {each.api_key}"}).status == 200
-    deadline = time.monotonic() + 20
-    while not all(calls(worker.url) for worker in other.workers):
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
+    until(lambda: all(calls(worker.url) for worker in other.workers))
     assert calls(other.coordinator.url) == 0
 
 
@@ -109,19 +96,16 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.C
     assert its
     assert others
     with serving("uvloop", url, program=SERVICE) as server:
-        assert Counter(match(server, each, "lost-0001").status for each in issued) == {200: 12}
+        assert Counter(server.match(each, "lost-0001").status for each in issued) == {200: 12}
         lost.stop("immediate")
         try:
-            assert {match(server, each, "lost-0002").status for each in others} == {200}
-            assert {match(server, each, "lost-0002").status for each in its} == {503}
+            assert {server.match(each, "lost-0002").status for each in others} == {200}
+            assert {server.match(each, "lost-0002").status for each in its} == {503}
         finally:
             lost.start("127.0.0.1")
-        deadline = time.monotonic() + 20
-        while match(server, its[0], "lost-0002").status != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
-        assert {match(server, each, "lost-0001").headers["idempotency-replayed"] for each in issued} == {"true"}
-        assert {match(server, each, "lost-0002").status for each in issued} == {200}
+        until(lambda: server.match(its[0], "lost-0002").status == 200)
+        assert {server.match(each, "lost-0001").headers["idempotency-replayed"] for each in issued} == {"true"}
+        assert {server.match(each, "lost-0002").status for each in issued} == {200}
     found = audit(spoilt)
     assert (found.results, found.differences) == (24, ())
     assert accounts.show_usage(spoilt, its[0].account_id).usage[0].committed == 2

@@ -5,6 +5,7 @@ import subprocess
 
 import pytest
 from tests.cli.running import Run
+from tests.processes import completed
 from tests.serving import SEPU, free_port
 
 
@@ -16,14 +17,6 @@ def run(database_url: str) -> Run:
     own = {"SEPU_DATABASE_URL": database_url, "SEPU_PORT": str(free_port()), "COLUMNS": "200"}
 
     def sepu(*arguments: str, given: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [SEPU, *arguments],
-            env={**os.environ, **own, **environment},
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        return completed([SEPU, *arguments], env={**os.environ, **own, **environment}, input=given)
 
     return sepu

@@ -8,6 +8,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.cli.running import Run, failed, fields, printed
+from tests.processes import completed
 from tests.serving import serving
 
 from sepu.cli.database import connect
@@ -267,7 +268,7 @@ SERVER = ("falcon", "gunicorn", "psycopg", "psycopg_pool")
 def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs `sepu` as if some packages were not installed."""
     program = [sys.executable, "-c", WITHOUT, " ".join(packages)]
-    return subprocess.run([*program, *arguments], capture_output=True, text=True, check=False, timeout=60)
+    return completed([*program, *arguments])
 
 
 def test_the_offline_commands_need_nothing_of_the_server() -> None:

@@ -9,6 +9,7 @@ import click
 import pytest
 from jwcrypto.jwk import JWK
 from tests.faults.proxy import socket_directory
+from tests.processes import completed
 from tests.serving import SEPU
 
 from sepu.cli.database import database
@@ -59,16 +60,7 @@ def sepu(tmp_path: Path) -> Sepu:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("SEPU_")}
 
     def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [SEPU, *arguments],
-            cwd=tmp_path,
-            env=environment,
-            input=given,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        return completed([SEPU, *arguments], cwd=tmp_path, env=environment, input=given)
 
     return run
 

@@ -20,7 +20,7 @@ from typing import IO, Any
 import psutil
 import pytest
 from tests.curl import by_curl, by_python, needs_curl
-from tests.processes import STOP_SECONDS, running
+from tests.processes import STOP_SECONDS, completed, running, until
 from tests.serving import SEPU, START_SECONDS, free_port, serving
 
 from sepu.cli.database import connect
@@ -252,15 +252,10 @@ def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_
         for pid in others - {worker}:
             os.kill(pid, signal.SIGKILL)
         second = postgres(state_dir, first)
-        deadline = time.monotonic() + START_SECONDS
-        while answer(curls(printed)[2])[0] != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: answer(curls(printed)[2])[0] == 200)
         os.kill(second, signal.SIGKILL)
         postgres(state_dir, second)
-        while answer(curls(printed)[3])[0] != 200:
-            assert time.monotonic() < deadline
-            time.sleep(0.1)
+        until(lambda: answer(curls(printed)[3])[0] == 200)
     assert not (tmp_path / "has run").exists()
 
 
@@ -268,13 +263,7 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        done = subprocess.run(
-            [SEPU, "serve", "--port", str(taken.getsockname()[1]), "--state-dir", str(state_dir)],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        done = completed([SEPU, "serve", "--port", str(taken.getsockname()[1]), "--state-dir", str(state_dir)])
     assert done.returncode == 1
     assert "is taken" in done.stderr
     assert not state_dir.exists()
@@ -358,13 +347,7 @@ def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
             "create constraint trigger refuse after insert on sepu.account deferrable initially deferred "
             "for each row execute function public.refuse()"
         )
-    done = subprocess.run(
-        [SEPU, "serve", "--port", str(free_port()), "--state-dir", str(state_dir)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = completed([SEPU, "serve", "--port", str(free_port()), "--state-dir", str(state_dir)])
     assert done.returncode == 1
     assert "KEY=sepu_" in done.stdout
     assert done.stderr == "sepu: the database refused: refused; the key above may be invalid, so start again\n"

@@ -3,7 +3,6 @@
 import asyncio
 import importlib
 import os
-import subprocess
 import sys
 import sysconfig
 import uuid
@@ -16,6 +15,7 @@ import httpx
 import pytest
 from tests.client.conftest import where
 from tests.openapi.document import PATH, answer, operations
+from tests.processes import completed
 from tests.serving import Server
 
 from sepu.metering import accounts, keys
@@ -28,7 +28,7 @@ PACKAGE = "generated_colors"
 def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
     """The generated package, imported: nothing in it is edited."""
     directory = tmp_path_factory.mktemp("generated")
-    done = subprocess.run(
+    done = completed(
         [
             Path(SCRIPTS) / "openapi-python-client",
             "generate",
@@ -37,10 +37,7 @@ def generated(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
             f"--path={PATH}",
             f"--output-path={directory / PACKAGE}",
         ],
-        env={**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"},  # it formats by ruff
-        capture_output=True,
-        text=True,
-        check=False,
+        env={**os.environ, "PATH": f"{SCRIPTS}:{os.environ['PATH']}"},
     )
     assert done.returncode == 0, done.stdout + done.stderr
     sys.path.insert(0, str(directory))

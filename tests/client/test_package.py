@@ -3,7 +3,6 @@
 import doctest
 import inspect
 import re
-import subprocess
 import sys
 import venv
 import zipfile
@@ -14,9 +13,10 @@ from pathlib import Path
 
 import pytest
 from tests.client.conftest import where
+from tests.processes import completed
 from tests.serving import Server, serving
-from tests.wheel import build
-from tests.wheel.contents import CLIENT
+from tools.dist import build
+from tools.dist.contents import CLIENT
 
 import sepu_client
 from sepu.metering import accounts
@@ -27,7 +27,7 @@ VERSION = version("sepu-client")
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """As it would be published; what it holds is tested with that of sepu, in tests/wheel."""
+    """As it would be published; what it holds is tested with that of sepu, in tests/dist."""
     directory = tmp_path_factory.mktemp("client")
     return build.wheel(build.sdist(CLIENT, directory), directory)
 
@@ -56,7 +56,7 @@ import sepu_client
 assert sepu_client.__file__.startswith(sys.argv[1]), sepu_client.__file__
 sepu_client.Client("https://colors.example", "a-key").close()
 """
-    done = subprocess.run([sys.executable, "-c", script, wheel], capture_output=True, text=True, check=False)
+    done = completed([sys.executable, "-c", script, wheel])
     assert (done.returncode, done.stderr) == (0, "")
 
 
@@ -85,7 +85,7 @@ def test_users_have_its_types(wheel: Path, tmp_path: Path) -> None:
         archive.extractall(packages)
     (tmp_path / "use.py").write_text(USERS_CODE)
     mypy = [sys.executable, "-m", "mypy", "--strict", f"--python-executable={tmp_path}/user/bin/python"]
-    done = subprocess.run([*mypy, "use.py"], cwd=tmp_path, capture_output=True, text=True, check=False)
+    done = completed([*mypy, "use.py"], cwd=tmp_path)
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 

@@ -264,13 +264,15 @@ def test_a_cancelled_call_is_repeated_with_its_key(server: Server, issued: accou
     assert answers[-1].usage.committed == 12
 
 
-def test_tasks_and_threads_share_a_client(server: Server, issued: accounts.IssuedKey) -> None:
-    async def at_once() -> int:
-        async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
-            answers = await asyncio.gather(*(client.match([SCARLET]) for _ in range(10)))
-        return max(answer.usage.committed for answer in answers)
+async def at_once(server: Server, issued: accounts.IssuedKey, count: int) -> int:
+    """So many tasks match with one client; how much is charged in the end."""
+    async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
+        answers = await asyncio.gather(*(client.match([SCARLET]) for _ in range(count)))
+    return max(answer.usage.committed for answer in answers)
 
-    assert asyncio.run(at_once()) == 10
+
+def test_tasks_and_threads_share_a_client(server: Server, issued: accounts.IssuedKey) -> None:
+    assert asyncio.run(at_once(server, issued, 10)) == 10
     with Client(api_key=issued.api_key, **where(server, "sync")) as client:
         threads = [threading.Thread(target=client.match, args=([SCARLET],)) for _ in range(10)]
         for thread in threads:
@@ -284,12 +286,7 @@ def test_many_more_tasks_than_connections(server: Server, connection: psycopg.Co
     accounts.set_plan(connection, "many-tasks", match_limit=5000, search_limit=0, requests_per_minute=5000)
     issued = accounts.create_account(connection, "many-tasks")
 
-    async def at_once() -> int:
-        async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
-            answers = await asyncio.gather(*(client.match([SCARLET]) for _ in range(800)))
-        return max(answer.usage.committed for answer in answers)
-
-    assert asyncio.run(at_once()) == 800
+    assert asyncio.run(at_once(server, issued, 800)) == 800
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.typing import NDArray
-from tests.core.test_palette import Rgb, channels, colours, random_rgb
+from tests.core.colours import Rgb, channels, colours, random_rgb
+from tests.core.rounding import around, as_python_writes, ties
 
 from sepu._palette import MatchWriter, Palette, format_decimal
 
@@ -15,27 +15,6 @@ TEMPLATES = {"match": b"<%: %, %>", "result": b"%/%/%[%]", "answer": b"{%}"}
 MEMBERS = [*random_rgb(20).tolist(), [255, 255, 255], [0, 0, 0]]
 TEXTS = [b"m" * place for place in range(len(MEMBERS))]
 numbers = st.one_of(channels, st.integers(0, 255), st.sampled_from([-0.0, 0.0, 5e-324, 1e-7, 0.0001, 12.5, 0.1 + 0.2]))
-
-
-def as_python_writes(value: float) -> bytes:
-    return repr(round(value, 4)).encode()
-
-
-def around(values: NDArray[np.float64], steps: int = 2) -> list[float]:
-    """The values, and so many doubles on either side of each."""
-    found = [values]
-    for end in (0.0, inf):
-        beside = values
-        for _ in range(steps):
-            beside = np.nextafter(beside, end)
-            found.append(beside)
-    doubles: list[float] = np.concatenate(found).tolist()
-    return doubles
-
-
-def ties(first: int, last: int, step: int = 1) -> NDArray[np.float64]:
-    """The doubles nearest to what lies in the middle of two decimals with four places."""
-    return (np.arange(first, last, step) + 0.5) / 10_000
 
 
 @given(st.floats(0, 1e5) | st.floats(0, 1) | st.integers(0, 10**9).map(lambda number: number / 10_000))

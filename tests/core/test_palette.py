@@ -15,24 +15,17 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from numpy.typing import NDArray
 from tests.core import ciede2000_reference as reference
+from tests.core.colours import Rgb, channels, colours, random_rgb
 
 from sepu import _palette
 from sepu._palette import Palette, ciede2000, instruction_sets, srgb_to_lab
 
-Rgb = tuple[float, float, float]
-
 with Path(__file__).with_name("sharma2005.csv").open(encoding="ascii") as file:
     SHARMA = [[float(value) for value in row.values()] for row in csv.DictReader(file)]
 
-channels = st.one_of(st.integers(0, 255).map(float), st.floats(0, 255))
-colours: st.SearchStrategy[Rgb] = st.tuples(channels, channels, channels)
 # Few distinct channels, so that the same colour comes twice.
 palettes = st.lists(st.one_of(colours, st.tuples(*[st.sampled_from([0.0, 128.0, 255.0])] * 3)), min_size=1)
 labs = st.tuples(st.floats(0, 100), st.floats(-128, 128), st.floats(-128, 128))
-
-
-def random_rgb(count: int, seed: int = 2005) -> NDArray[np.float64]:
-    return np.random.default_rng(seed).uniform(0, 255, (count, 3))
 
 
 def full_scan(palette: Palette, rgb: NDArray[np.float64], k: int) -> list[list[tuple[int, float]]]:

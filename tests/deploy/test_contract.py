@@ -2,17 +2,22 @@
 
 from dataclasses import replace
 
-import pytest
+import psycopg
 from tests.deploy.proxy import Proxied
-from tests.http.test_contract import CASES, Case, World, world
-from tests.http.test_contract import test_contract as check_case
-from tests.http.test_raw import test_requests_in_a_row_are_answered_in_order
+from tests.http.contract import Case, World, check_case, every_case
+from tests.http.raw import check_requests_in_a_row
 
-__all__ = ["test_requests_in_a_row_are_answered_in_order", "world"]
+from sepu.metering import accounts
 
 
-@pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)
-def test_contract(case: Case, server: Proxied, world: World) -> None:
+@every_case
+def test_contract(
+    case: Case, server: Proxied, database_url: str, connection: psycopg.Connection, issued: accounts.IssuedKey
+) -> None:
     if case.error == "idempotency_key_invalid" and case.idempotency_key == "":
         case = replace(case, error="idempotency_key_required")  # nginx passes no empty header on
-    check_case(case, server, world)
+    check_case(case, server, World(database_url, connection, issued))
+
+
+def test_requests_in_a_row_are_answered_in_order(server: Proxied, issued: accounts.IssuedKey) -> None:
+    check_requests_in_a_row(server, issued)

@@ -15,6 +15,7 @@ import msgspec
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from tests.faults.proxy import socket_directory
+from tests.processes import completed
 from tests.programs import installed
 from tests.serving import SEPU, serving
 
@@ -187,17 +188,9 @@ def test_the_unit_is_what_systemd_takes_and_lets_little_through(tmp_path: Path) 
     unit = tmp_path / "sepu@.service"
     unit.write_text(text.replace("/opt/sepu/bin/sepu", sys.executable))
     assert SYSTEMD_ANALYZE is not None
-    verified = subprocess.run(
-        [SYSTEMD_ANALYZE, "verify", str(unit)], capture_output=True, text=True, check=False, timeout=60
-    )
+    verified = completed([SYSTEMD_ANALYZE, "verify", str(unit)])
     assert (verified.returncode, verified.stderr) == (0, "")
-    security = subprocess.run(
-        [SYSTEMD_ANALYZE, "security", "--offline=true", "--threshold=15", str(unit)],
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    security = completed([SYSTEMD_ANALYZE, "security", "--offline=true", "--threshold=15", str(unit)])
     assert security.returncode == 0, security.stdout + security.stderr
 
 

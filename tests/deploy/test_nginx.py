@@ -6,8 +6,7 @@ import socket
 import ssl
 import threading
 import time
-import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
@@ -15,42 +14,32 @@ import psycopg
 import pytest
 from tests.deploy.proxy import Proxied, proxied
 from tests.fuzz.campaign import Campaign
-from tests.http.test_raw import chunked, everything, exchange, parsed
+from tests.http.raw import (
+    BAD,
+    CHUNKED,
+    GET,
+    MALFORMED,
+    MALFORMED_TO_THE_STRICT,
+    ONE,
+    POST,
+    TOO_LARGE,
+    check_error,
+    check_refusal,
+    chunked,
+    everything,
+    exchange,
+    parsed,
+)
+from tests.processes import until
 from tests.serving import Response, serving, until_closed
 
-from sepu.http.replies import ERRORS
 from sepu.metering import accounts
-
-ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
-BAD, URI, HEAD, TOO_LARGE = "bad_request", "uri_too_long", "headers_too_large", "payload_too_large"
-GET = b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\n"
-POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\n"
-CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
 
 whoever_serves = pytest.mark.parametrize("server", ["uvloop"], indirect=True)  # it does not get there
 
 
-def check_form(status: int, headers: dict[str, str], body: bytes, code: str) -> str:
-    """An error in the contract's form; returns its request id."""
-    request_id = headers["x-request-id"]
-    assert str(uuid.UUID(request_id)) == request_id
-    assert uuid.UUID(request_id).version == 4
-    assert (status, json.loads(body)) == (ERRORS[code][0], {"error": code, "requestId": request_id})
-    assert headers["content-type"] == "application/json"
-    assert headers["cache-control"] == "no-store"
-    assert headers.get("retry-after") == ERRORS[code][1]
-    return request_id
-
-
-def until(holds: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 10
-    while not holds():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-
-
 def check(response: Response, code: str) -> str:
-    return check_form(response.status, dict(response.headers), response.body, code)
+    return check_error(response.status, dict(response.headers), response.body, code)
 
 
 def reached_the_service(server: Proxied, request_id: str) -> bool:
@@ -69,55 +58,34 @@ def reached_the_service(server: Proxied, request_id: str) -> bool:
 # --- what is no request
 
 
-@whoever_serves
-@pytest.mark.parametrize(
-    ("sent", "code"),
-    [
-        pytest.param(b"\x16\x03\x01\x02\x00\x01\r\n\r\n", BAD, id="tls-in-tls"),
-        pytest.param(b"GET v1/library HTTP/1.1\r\n\r\n", BAD, id="no-slash"),
-        pytest.param(b"GET /v1/\xff HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="non-ascii-path"),
-        pytest.param(b"GET /../.. HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="above-the-root"),
-        pytest.param(b"GET /v1/%zz HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="broken-escape"),
-        pytest.param(b"GET /v1/library HTTP/1.1\r\n\r\n", BAD, id="no-host"),
-        pytest.param(GET + b"Host: other\r\n\r\n", BAD, id="two-hosts"),
-        pytest.param(b"GET /v1/library HTTP/1.1\r\nHost: a b\r\n\r\n", BAD, id="broken-host"),
-        pytest.param(b"GET /v1/library HTTP/2.0\r\nHost: sepu\r\n\r\n", BAD, id="version"),
-        pytest.param(b"get /v1/library HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="method-in-lower-case"),
-        pytest.param(b"CONNECT sepu:443 HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD, id="connect"),
-        pytest.param(GET + b"X : y\r\n\r\n", BAD, id="space-before-colon"),
-        pytest.param(GET + b"X: a\0b\r\n\r\n", BAD, id="nul"),
-        pytest.param(GET + b"X: a\r\n folded\r\n\r\n", BAD, id="folded"),
-        pytest.param(GET + b"Authorization: a\r\nAuthorization: b\r\n\r\n", BAD, id="two-authorizations"),
-        pytest.param(POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", BAD, id="length-and-chunked"),
-        pytest.param(POST + b"Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", BAD, id="chunked-and-length"),
-        pytest.param(POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", BAD, id="two-lengths"),
-        pytest.param(POST + b"Content-Length: 1\r\nContent-Length: 1\r\n\r\n", BAD, id="one-length-twice"),
-        pytest.param(POST + b"Content-Length: -1\r\n\r\n", BAD, id="negative-length"),
-        pytest.param(POST + b"Content-Length: +1\r\n\r\n", BAD, id="signed-length"),
-        pytest.param(POST + b"Content-Length: 1, 1\r\n\r\n", BAD, id="listed-length"),
-        pytest.param(POST + b"Content-Length: 99999999999999999999\r\n\r\n", BAD, id="length-beyond-64-bits"),
-        pytest.param(POST + b"Transfer-Encoding: gzip\r\n\r\n", BAD, id="coding"),
-        pytest.param(POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n", BAD, id="codings"),
-        pytest.param(POST + b"Transfer-Encoding: xchunked\r\n\r\n", BAD, id="nearly-chunked"),
-        pytest.param(POST + b"Transfer-Encoding: chunked\r\n" * 2 + b"\r\n", BAD, id="chunked-twice"),
-        pytest.param(CHUNKED.replace(b"1.1", b"1.0") + b"0\r\n\r\n", BAD, id="chunks-in-http-1.0"),
-        pytest.param(CHUNKED + b"zz\r\n", BAD, id="chunk-size"),
-        pytest.param(CHUNKED + b"-1\r\n", BAD, id="negative-chunk"),
-        pytest.param(CHUNKED + b"10000000000000001\r\nx", BAD, id="chunk-beyond-64-bits"),
-        pytest.param(CHUNKED + b"1\r\nxyz", BAD, id="chunk-end"),
-        pytest.param(b"GET /v1/search?q=" + b"a" * 9000 + b" HTTP/1.1\r\nHost: sepu\r\n\r\n", URI, id="long-uri"),
-        pytest.param(GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", HEAD, id="long-header"),
-        pytest.param(GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 4000) for n in range(9)) + b"\r\n", HEAD, id="head"),
-        pytest.param(POST + b"Content-Length: 65537\r\n\r\n", TOO_LARGE, id="long-body"),
-        pytest.param(CHUNKED + b"ffff\r\n" + b"a" * 65535 + b"\r\n2\r\naa\r\n", TOO_LARGE, id="long-chunks"),
-    ],
+REFUSED = (
+    MALFORMED
+    | MALFORMED_TO_THE_STRICT
+    | {
+        "above-the-root": (b"GET /../.. HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
+        "broken-escape": (b"GET /v1/%zz HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
+        "broken-host": (b"GET /v1/library HTTP/1.1\r\nHost: a b\r\n\r\n", BAD),
+        "connect": (b"CONNECT sepu:443 HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
+        "two-authorizations": (GET + b"Authorization: a\r\nAuthorization: b\r\n\r\n", BAD),
+        "chunked-and-length": (POST + b"Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", BAD),
+        "listed-length": (POST + b"Content-Length: 1, 1\r\n\r\n", BAD),
+        "length-beyond-64-bits": (POST + b"Content-Length: 99999999999999999999\r\n\r\n", BAD),
+        "nearly-chunked": (POST + b"Transfer-Encoding: xchunked\r\n\r\n", BAD),
+        "chunked-twice": (POST + b"Transfer-Encoding: chunked\r\n" * 2 + b"\r\n", BAD),
+        "negative-chunk": (CHUNKED + b"-1\r\n", BAD),
+        "chunk-beyond-64-bits": (CHUNKED + b"10000000000000001\r\nx", BAD),
+        "long-body": (POST + b"Content-Length: 65537\r\n\r\n", TOO_LARGE),
+        "long-chunks": (CHUNKED + b"ffff\r\n" + b"a" * 65535 + b"\r\n2\r\naa\r\n", TOO_LARGE),
+    }
 )
+
+
+@whoever_serves
+@pytest.mark.parametrize(("sent", "code"), REFUSED.values(), ids=REFUSED)
 def test_what_is_no_request_ends_at_nginx(server: Proxied, sent: bytes, code: str) -> None:
-    status, headers, body = parsed(everything(server, sent))
-    request_id = check_form(status, headers, body, code)
-    assert headers["connection"] == "close"
+    headers = check_refusal(everything(server, sent), code)
     assert headers["server"] == "nginx"
-    assert not reached_the_service(server, request_id)
+    assert not reached_the_service(server, headers["x-request-id"])
 
 
 @whoever_serves
@@ -193,7 +161,7 @@ def test_an_address_that_asks_too_much(server: Proxied, issued: accounts.IssuedK
         body = answer.read()
         found[answer.status] = found.get(answer.status, 0) + 1
         if answer.status == 429:
-            assert not reached_the_service(server, check_form(429, headers, body, "rate_limited"))
+            assert not reached_the_service(server, check_error(429, headers, body, "rate_limited"))
             break
     connection.close()
     assert found[404] > 100
@@ -270,7 +238,7 @@ def test_a_request_in_clear_is_refused(server: Proxied) -> None:
     with socket.create_connection((host, int(port))) as raw:
         raw.sendall(GET + b"\r\n")
         status, headers, body = parsed(until_closed(raw))
-    check_form(status, headers, body, "bad_request")
+    check_error(status, headers, body, "bad_request")
 
 
 def test_http_2(server: Proxied, issued: accounts.IssuedKey) -> None:
@@ -396,7 +364,7 @@ def test_an_address_with_too_many_requests_at_once(tmp_path: Path) -> None:
         refused.request("GET", "/v1/library")
         answer = refused.getresponse()
         headers = {name.lower(): value for name, value in answer.getheaders()}
-        check_form(answer.status, headers, answer.read(), "rate_limited")
+        check_error(answer.status, headers, answer.read(), "rate_limited")
         assert len(taken) == 100
 
 
@@ -417,12 +385,7 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
         made = 0
         while not stop.is_set():
             made += 1
-            headers = {
-                "Authorization": f"Bearer {issued.api_key}",
-                "Idempotency-Key": f"rolling-{number}-{made}",
-                "Content-Type": "application/json",
-            }
-            statuses.append(server.request("POST", "/v1/match", headers, ONE).status)
+            statuses.append(server.match(issued, f"rolling-{number}-{made}").status)
 
     def instance(path: Path) -> ExitStack:
         stack = ExitStack()

@@ -14,7 +14,8 @@ import psycopg
 import pytest
 from tests.faults.injection import stop_at_once
 from tests.faults.proxy import socket_directory
-from tests.serving import Server, serving
+from tests.processes import until
+from tests.serving import serving
 
 from sepu import limits
 from sepu.cli.database import connect, database
@@ -22,7 +23,8 @@ from sepu.metering import accounts
 from sepu.metering.audit import audit
 from sepu.server.embedded import SYSTEM_USER, _programs, embedded_postgres
 
-ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
+Replicated = tuple[Path, tuple[Path, str], psycopg.Connection, psycopg.Connection, accounts.IssuedKey]
+
 BACK_SECONDS = 1 + 3  # the promise, and what a busy machine may add
 
 
@@ -42,63 +44,49 @@ def standby_of(primary: Path) -> Iterator[tuple[Path, str]]:
             yield state_dir, url
 
 
-def match(server: Server, issued: accounts.IssuedKey, key: str) -> tuple[int, bytes]:
-    headers = {
-        "Authorization": f"Bearer {issued.api_key}",
-        "Idempotency-Key": key,
-        "Content-Type": "application/json",
-    }
-    response = server.request("POST", "/v1/match", headers, ONE)
-    return response.status, response.body
+@contextmanager
+def replicated() -> Iterator[Replicated]:
+    """A primary and a standby that has its account, too."""
+    with (
+        socket_directory() as first,
+        database(None, first, create=True) as first_url,
+        standby_of(first) as second,
+        connect(first_url) as primary,
+        connect(second[1]) as standby,
+    ):
+        issued = accounts.create_account(primary, "standard")
+        await_replay(primary, standby)
+        yield first, second, primary, standby, issued
 
 
 def await_replay(primary: psycopg.Connection, standby: psycopg.Connection) -> None:
     """Until the standby has all that the primary has: this replication is asynchronous."""
     position = primary.execute("select pg_current_wal_lsn()::text").fetchone()
-    deadline = time.monotonic() + 20
-    while standby.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", position).fetchone() != (True,):
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+    until(lambda: standby.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", position).fetchone() == (True,))
 
 
 def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
     with (
-        socket_directory() as first,
-        database(None, first, create=True) as first_url,
-        standby_of(first) as (_, second_url),
-        connect(first_url) as primary,
-        connect(second_url) as standby,
+        replicated() as (_, (_, second_url), _, standby, issued),
+        serving("uvloop", second_url, workers=1, ready="/healthz") as server,
     ):
-        issued = accounts.create_account(primary, "standard")
-        await_replay(primary, standby)
-        with serving("uvloop", second_url, workers=1, ready="/healthz") as server:
-            assert match(server, issued, "standby-1")[0] == 503
-            assert server.request("GET", "/readyz").status == 503
-            standby.execute("select pg_promote()")
-            promoted = time.monotonic()
-            while match(server, issued, "standby-1")[0] != 200:
-                assert time.monotonic() - promoted < BACK_SECONDS
-            time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
-            assert server.request("GET", "/readyz").status == 200
+        assert server.match(issued, "standby-1").status == 503
+        assert server.request("GET", "/readyz").status == 503
+        standby.execute("select pg_promote()")
+        until(lambda: server.match(issued, "standby-1").status == 200, seconds=BACK_SECONDS)
+        time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
+        assert server.request("GET", "/readyz").status == 200
 
 
 @pytest.mark.parametrize("worker", ["uvloop", "gthread"])
 @pytest.mark.parametrize("old_primary", ["dead", "alive and read-only"])
 def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -> None:
-    with (
-        socket_directory() as first,
-        database(None, first, create=True) as first_url,
-        standby_of(first) as (second, second_url),
-        connect(first_url) as primary,
-        connect(second_url) as standby,
-    ):
-        issued = accounts.create_account(primary, "standard")
-        await_replay(primary, standby)
+    with replicated() as (first, (second, _), primary, standby, issued):
         # Without target_session_attrs, which the service sets by itself.
         hosts = ",".join(quote(str(state_dir / "socket"), safe="") for state_dir in (first, second))
         with serving(worker, f"postgresql://sepu@/postgres?host={hosts}", workers=1) as server:
-            answers = {key: match(server, issued, key) for key in ("failover-1", "failover-2")}
-            assert {status for status, _ in answers.values()} == {200}
+            answers = {key: server.match(issued, key) for key in ("failover-1", "failover-2")}
+            assert {answer.status for answer in answers.values()} == {200}
             await_replay(primary, standby)
 
             if old_primary == "dead":
@@ -107,11 +95,9 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
                 primary.execute("alter system set default_transaction_read_only = on")
                 primary.execute("select pg_reload_conf()")
             standby.execute("select pg_promote()")
-            promoted = time.monotonic()
-            while match(server, issued, "failover-3")[0] != 200:
-                assert time.monotonic() - promoted < BACK_SECONDS
+            until(lambda: server.match(issued, "failover-3").status == 200, seconds=BACK_SECONDS)
 
-            assert {key: match(server, issued, key) for key in answers} == answers
+            assert all(server.match(issued, key).body == answer.body for key, answer in answers.items())
             assert audit(standby).differences == ()
             assert accounts.show_usage(standby, issued.account_id).usage[0].committed == 3
             if old_primary != "dead":

@@ -2,15 +2,15 @@
 
 import contextlib
 import os
-import subprocess
 import time
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.faults.proxy import socket_directory
+from tests.processes import completed
 from tests.programs import installed
-from tests.serving import SEPU, Response, Server, serving
+from tests.serving import SEPU, Server, serving
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
@@ -18,7 +18,6 @@ from sepu.metering.audit import audit
 from sepu.server.embedded import SYSTEM_USER
 
 UNSHARE = installed("unshare")
-ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 # A small disk in a mount namespace of its own, put in the place of pg_wal before the service starts.
 MOUNTED = """\
 set -e
@@ -36,22 +35,13 @@ def why_no_disk() -> str | None:
     if os.geteuid() != 0 or UNSHARE is None:
         return "only root can mount a small disk, with util-linux's unshare"
     mount = [UNSHARE, "--mount", "mount", "-t", "tmpfs", "tmpfs", "/mnt"]
-    tried = subprocess.run(mount, capture_output=True, text=True, check=False)
+    tried = completed(mount)
     return f"mounting is not allowed here: {tried.stderr.strip()}" if tried.returncode else None
-
-
-def match(server: Server, issued: accounts.IssuedKey, key: str) -> Response:
-    headers = {
-        "Authorization": f"Bearer {issued.api_key}",
-        "Idempotency-Key": key,
-        "Content-Type": "application/json",
-    }
-    return server.request("POST", "/v1/match", headers, ONE)
 
 
 def await_status(server: Server, issued: accounts.IssuedKey, status: int, key: str) -> None:
     deadline = time.monotonic() + 60
-    while (response := match(server, issued, key)).status != status:
+    while (response := server.match(issued, key)).status != status:
         assert response.status in {200, 503}
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -67,7 +57,7 @@ def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
         program = [UNSHARE, "--mount", "--propagation", "private"]
         program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, str(SEPU)]
         with serving("uvloop", None, program=program) as server:
-            told = match(server, issued, "full-disk-0")
+            told = server.match(issued, "full-disk-0")
             assert told.status == 200
 
             filler = Path(f"/proc/{server.process.pid}/root{disk}") / "filler"
@@ -77,12 +67,12 @@ def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
                 connection.execute("select pg_switch_wal()")
             await_status(server, issued, 503, "full-disk-1")
             time.sleep(3)  # Postgres is started again and again meanwhile
-            response = match(server, issued, "full-disk-1")
+            response = server.match(issued, "full-disk-1")
             assert (response.status, response.error) == (503, "usage_commit_failed")
 
             filler.unlink()
             await_status(server, issued, 200, "full-disk-1")
-            assert match(server, issued, "full-disk-0").body == told.body
+            assert server.match(issued, "full-disk-0").body == told.body
             with connect(url) as connection:
                 assert audit(connection).differences == ()
                 assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 2

@@ -16,7 +16,7 @@ import psycopg
 import pytest
 from tests.faults.injection import postmaster, start, stop_at_once
 from tests.faults.proxy import Proxy, proxied, socket_directory
-from tests.processes import children
+from tests.processes import children, until
 from tests.serving import WORKERS, Server, serving, why_not
 
 from sepu import limits
@@ -210,9 +210,7 @@ def test_what_was_charged_before_an_outage_is_replayed_after_it(stage: Stage) ->
         before = accounts.show_usage(connection, stage.issued.account_id)
     with stopped(stage):
         assert stage.match(key) == (503, "usage_commit_failed")
-    deadline = time.monotonic() + BACK_SECONDS
-    while stage.match(key) != (200, None):
-        assert time.monotonic() < deadline
+    until(lambda: stage.match(key) == (200, None), seconds=BACK_SECONDS)
     with connect(stage.url) as connection:
         assert accounts.show_usage(connection, stage.issued.account_id) == before
 

@@ -15,6 +15,7 @@ from tests.faults.clients import Ask, Holder, asks
 from tests.faults.proxy import socket_directory
 from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during, open_accounts
 from tests.faults.verdict import judge, until_stored
+from tests.processes import until
 from tests.serving import WORKERS, Server, free_port, serving, why_not
 
 from sepu.cli.database import connect, database
@@ -22,7 +23,6 @@ from sepu.metering import accounts
 
 ROUNDS = 2
 STOP_SECONDS = 15  # on a busy machine
-ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 
 
 @pytest.fixture(params=WORKERS)
@@ -48,21 +48,14 @@ def own_url(directory: Path) -> Iterator[str]:
 def test_term_finishes_what_is_in_flight(
     worker: str, database_url: str, connection: psycopg.Connection, issued: accounts.IssuedKey
 ) -> None:
-    headers = {
-        "Authorization": f"Bearer {issued.api_key}",
-        "Idempotency-Key": "in-flight",
-        "Content-Type": "application/json",
-    }
     with (
         serving(worker, database_url, workers=1) as server,
         psycopg.connect(database_url) as session,
         ThreadPoolExecutor() as threads,
     ):
         session.execute("lock table sepu.usage in exclusive mode")
-        asked = threads.submit(server.request, "POST", "/v1/match", headers, ONE)
-        deadline = time.monotonic() + 10
-        while connection.execute("select from pg_locks where not granted").fetchone() is None:
-            assert time.monotonic() < deadline
+        asked = threads.submit(server.match, issued, "in-flight")
+        until(lambda: connection.execute("select from pg_locks where not granted").fetchone() is not None)
         server.process.send_signal(signal.SIGTERM)
         time.sleep(0.2)
         session.rollback()

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.test_grid import queries, same_answers
+from tests.core.grid_queries import queries, same_answers
 
 from sepu._grid_builder import build_grid
 from sepu.library.records import rgb_of

@@ -13,6 +13,13 @@ from tests.faults.soak import Clients, asked_during, open_accounts
 from tests.faults.verdict import Verdict, judge
 from tests.serving import Server
 
+from sepu.metering import accounts
+
+
+def on_plan(connection: psycopg.Connection, *, match_limit: int = 10**6, per_minute: int = 10**6) -> accounts.IssuedKey:
+    accounts.set_plan(connection, "tested", match_limit=match_limit, search_limit=0, requests_per_minute=per_minute)
+    return accounts.create_account(connection, "tested")
+
 
 def kill(server: Server) -> None:
     """All processes of a node at once, as a power cut would."""
@@ -35,14 +42,14 @@ def crowded(
     made, for that may have died.
     """
     rng = random.Random(1)
-    accounts = open_accounts(connection)
+    holders = open_accounts(connection)
     asked: list[Ask] = []
     clients = Clients(addresses, 16, rng)
 
     async def run() -> None:
         disturbing = asyncio.create_task(asyncio.to_thread(meanwhile))
         async with asyncio.timeout(100):
-            await clients.settle(asked_during(disturbing, asks(accounts, rng), asked, requests))
+            await clients.settle(asked_during(disturbing, asks(holders, rng), asked, requests))
         await disturbing
 
     asyncio.run(run())

@@ -12,7 +12,7 @@ import openapi_spec_validator
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
-from tests.http.test_contract import CASES
+from tests.http.contract import CASES
 from tests.openapi.document import (
     DEFAULT,
     DOCUMENT,

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
 
 import click
-from tests.core.test_match_writer import around, as_python_writes, ties
+from tests.core.rounding import around, as_python_writes, ties
 from tests.operations.reference import Reference, matcher_of
 
 from sepu._palette import format_decimal

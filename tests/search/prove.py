@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from random import Random
 
-from .queries import ALL, INDEX, LETTERS, REFERENCE, misspelt, noise, several_words, short
+from tests.search.queries import ALL, INDEX, LETTERS, REFERENCE, misspelt, noise, several_words, short
 
 RANDOM = 100_000
 BATCH = 1_000

@@ -4,10 +4,10 @@ from collections.abc import Iterator
 from itertools import product
 from random import Random
 
+from tests.search.reference import Reference
+
 from sepu.library.names import build_name_index
 from sepu.library.release import load_release
-
-from .reference import Reference
 
 ALL = 161
 REFERENCE = Reference(load_release().records)

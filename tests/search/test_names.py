@@ -13,14 +13,13 @@ from types import FunctionType
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.search.queries import ALL, INDEX, LETTERS, REFERENCE, SPELLINGS, misspelt, noise, several_words, short
+from tests.search.reference import PINYIN, words_of
 
 import sepu._names
 from sepu._names import NameIndex, fold
 from sepu.library.ranking import Level
 from sepu.library.records import Record
-
-from .queries import ALL, INDEX, LETTERS, REFERENCE, SPELLINGS, misspelt, noise, several_words, short
-from .reference import PINYIN, words_of
 
 SEED = 20260
 

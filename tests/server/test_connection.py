@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import struct
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
+from contextlib import asynccontextmanager
 from typing import Any
 
 import pytest
@@ -59,6 +60,15 @@ class LongIdle(Connection):
         self.check(idle - 1)
 
 
+@asynccontextmanager
+async def asking(kind: type[Connection]) -> AsyncIterator[tuple[Owner, asyncio.StreamReader, asyncio.StreamWriter]]:
+    """An application that answers when it is told to, and a connection to it."""
+    loop = asyncio.get_running_loop()
+    owner = Owner(loop, at_once=False)
+    async with await loop.create_server(lambda: kind(owner), "127.0.0.1", 0) as server:
+        yield owner, *await asyncio.open_connection(*server.sockets[0].getsockname())
+
+
 @pytest.mark.parametrize("parts", [1, 2])
 @pytest.mark.parametrize("kind", [Stopping, LongIdle])
 @pytest.mark.parametrize("new_loop", [uvloop.new_event_loop, asyncio.new_event_loop])
@@ -66,11 +76,7 @@ def test_a_connection_is_not_idle_once_its_request_comes(
     kind: type[Connection], parts: int, new_loop: Callable[[], asyncio.AbstractEventLoop]
 ) -> None:
     async def scene() -> bytes:
-        loop = asyncio.get_running_loop()
-        owner = Owner(loop, at_once=False)
-        server = await loop.create_server(lambda: kind(owner), "127.0.0.1", 0)
-        async with server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        async with asking(kind) as (owner, reader, writer):
             if parts == 2:
                 writer.write(REQUEST[:9])
                 await asyncio.sleep(0.1)
@@ -88,11 +94,7 @@ def test_a_connection_is_not_idle_once_its_request_comes(
 
 def test_pipelined_requests_are_answered_one_at_a_time_and_bounded_in_memory() -> None:
     async def scene() -> None:
-        loop = asyncio.get_running_loop()
-        owner = Owner(loop, at_once=False)
-        server = await loop.create_server(lambda: Connection(owner), "127.0.0.1", 0)
-        async with server:
-            reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        async with asking(Connection) as (owner, reader, writer):
             many = 20_000
             writer.write(REQUEST * many)
             answered = 0
@@ -117,11 +119,7 @@ def test_pipelined_requests_are_answered_one_at_a_time_and_bounded_in_memory() -
 
 def test_a_late_answer_to_a_lost_connection_goes_nowhere() -> None:
     async def scene() -> None:
-        loop = asyncio.get_running_loop()
-        owner = Owner(loop, at_once=False)
-        server = await loop.create_server(lambda: Connection(owner), "127.0.0.1", 0)
-        async with server:
-            _, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        async with asking(Connection) as (owner, _, writer):
             writer.write(REQUEST)
             while not owner.asked:
                 await asyncio.sleep(0.01)

@@ -17,6 +17,7 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
+from tests.processes import completed, until
 from tests.serving import SEPU
 
 from sepu.cli.database import connect
@@ -53,10 +54,7 @@ def running(state_dir: Path) -> bool:
 
 
 def await_end(pid: int) -> None:
-    deadline = time.monotonic() + 20
-    while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    until(lambda: not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE)
 
 
 def mode(path: Path) -> int:
@@ -111,14 +109,7 @@ def test_a_path_too_long_for_a_socket_is_no_obstacle_whatever_the_temporary_dire
     with embedded_postgres(deep) as url:
         with connect(url) as connection:
             connection.execute("select 1")
-        beside = subprocess.run(
-            [SEPU, "db", "migrate", "--state-dir", deep],
-            env={"TMPDIR": str(tmp_path)},
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
-        )
+        beside = completed([SEPU, "db", "migrate", "--state-dir", deep], env={"TMPDIR": str(tmp_path)})
         assert (beside.returncode, beside.stderr) == (0, "")
         with connect(url) as connection:
             found = connection.execute("select to_regclass('sepu.account') is not null").fetchone()
@@ -144,14 +135,7 @@ def test_a_path_is_taken_literally(state_dir: Path, name: str) -> None:
 
 @pytest.mark.parametrize("name", [b"line\nbreak", b"latin-1 \xe9"])
 def test_a_path_that_postgres_or_libpq_cannot_take_is_refused(state_dir: Path, name: bytes) -> None:
-    done = subprocess.run(
-        [SEPU, "serve", "--state-dir", os.fsencode(state_dir) + b"/" + name],
-        env={},
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=60,
-    )
+    done = completed([SEPU, "serve", "--state-dir", os.fsencode(state_dir) + b"/" + name], env={})
     assert done.returncode == 1
     assert done.stderr.startswith("sepu: Postgres cannot take the path ")
     assert done.stderr.count("\n") == 1

@@ -33,12 +33,7 @@ def match(issued: accounts.IssuedKey, number: int) -> bytes:
 
 
 def charge(server: Server, issued: accounts.IssuedKey, number: int) -> Response:
-    headers = {
-        "Authorization": f"Bearer {issued.api_key}",
-        "Idempotency-Key": f"beside-{number:04}",
-        "Content-Type": "application/json",
-    }
-    return server.request("POST", "/v1/match", headers, BODY, keep=True)
+    return server.match(issued, f"beside-{number:04}", keep=True)
 
 
 @pytest.fixture(scope="module")

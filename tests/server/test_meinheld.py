@@ -17,7 +17,7 @@ from typing import TypeVar
 import pytest
 from gunicorn.config import Config
 from gunicorn.glogging import Logger
-from tests.processes import running
+from tests.processes import completed, running, until
 
 from sepu.server import meinheld
 
@@ -161,7 +161,7 @@ def test_slow_reader_of_a_large_response_holds_nobody_up() -> None:
 
 @needs_meinheld
 def test_refuses_tcp() -> None:
-    ran = subprocess.run(command("127.0.0.1:0"), capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    ran = completed(command("127.0.0.1:0"), timeout=TIMEOUT_SECONDS)
     assert ran.returncode == 1
     assert meinheld.UNIX_ONLY in ran.stderr
 
@@ -170,14 +170,7 @@ def test_refuses_tcp() -> None:
 def test_refuses_inherited_tcp() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listener:
         bind = f"fd://{listener.fileno()}"
-        ran = subprocess.run(
-            command(bind),
-            capture_output=True,
-            text=True,
-            timeout=TIMEOUT_SECONDS,
-            check=False,
-            pass_fds=[listener.fileno()],
-        )
+        ran = completed(command(bind), timeout=TIMEOUT_SECONDS, pass_fds=[listener.fileno()])
     assert ran.returncode != 0
     assert meinheld.UNIX_ONLY in ran.stderr
 
@@ -269,9 +262,7 @@ def test_hup_reloads_and_loses_nothing() -> None:
     with serving() as server:
         old = server.worker()
         server.master.send_signal(signal.SIGHUP)
-        deadline = time.monotonic() + TIMEOUT_SECONDS
-        while server.ask() == old or not is_gone(old):
-            assert time.monotonic() < deadline
+        until(lambda: server.ask() != old and is_gone(old))
         assert "ERROR" not in server.log.read_text()
 
 

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
@@ -27,7 +27,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.metrics import Labels, records, requests, sample, samples, scrape
-from tests.processes import running
+from tests.processes import completed, running, until
 from tests.programs import installed
 from tests.serving import SEPU, START_SECONDS, WORKERS, Response, Server, free_port, serving, until_closed, why_not
 
@@ -51,13 +51,6 @@ class Watched(NamedTuple):
     server: Server
     metrics: str
     url: str
-
-
-def until(true: Callable[[], object]) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while not true():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
 
 
 @pytest.fixture(params=WORKERS)
@@ -464,12 +457,8 @@ def test_an_address_that_cannot_be_had_is_refused(database_url: str, bind: str) 
         taken.listen()
         if bind == "TAKEN":
             bind = f"127.0.0.1:{taken.getsockname()[1]}"
-        done = subprocess.run(
-            [SEPU, "serve", "--port", str(free_port()), "--metrics-bind", bind, "--database-url", database_url],
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=60,
+        done = completed(
+            [SEPU, "serve", "--port", str(free_port()), "--metrics-bind", bind, "--database-url", database_url]
         )
     assert done.returncode == 1
     assert bind in done.stderr
@@ -516,7 +505,7 @@ def test_prometheus_takes_the_alerts_and_the_metrics(own_url: str) -> None:
     assert PROMTOOL is not None
     rules = [PROMTOOL, "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")]
     for command, given in ((rules, ""), ([PROMTOOL, "check", "metrics"], text)):
-        done = subprocess.run(command, input=given, capture_output=True, text=True, check=False, timeout=60)
+        done = completed(command, input=given)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
 
 

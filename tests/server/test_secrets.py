@@ -12,8 +12,8 @@ import psutil
 import psycopg
 import pytest
 from psycopg import sql
-from tests.processes import command_line
-from tests.serving import START_SECONDS, WORKERS, Server, free_port, serving, until_closed, why_not
+from tests.processes import command_line, until
+from tests.serving import WORKERS, Server, free_port, serving, until_closed, why_not
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts, keys
@@ -159,10 +159,7 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
 
     with urllib.request.urlopen(f"http://{place.metrics}/metrics", timeout=30) as scrape:
         metrics = scrape.read()
-    deadline = time.monotonic() + START_SECONDS
-    while b"ledger unavailable: CheckViolation 23514" not in (log := place.server.log.read_bytes()):
-        assert time.monotonic() < deadline  # a line waits a moment for others
-        time.sleep(0.05)
+    until(lambda: b"ledger unavailable: CheckViolation 23514" in place.server.log.read_bytes())  # it waits for others
     time.sleep(0.2)
     log, postgres_log = place.server.log.read_bytes(), place.postgres_log.read_bytes()
     assert b"nothing" in postgres_log

@@ -28,6 +28,7 @@ from types import FrameType
 from typing import IO, NoReturn
 from urllib.parse import quote
 
+from sepu import limits
 from sepu.server.errors import StartError
 
 # Postgres refuses to run as root; root runs it as this user.
@@ -45,7 +46,6 @@ _PAUSE_SECONDS = 0.3
 _LOCK_SECONDS = 400  # longer than a start
 _SILENT_SECONDS = 1  # before a wait for a lock is reported
 _POLL_SECONDS = 0.02
-_MAX_SOCKET_PATH = 100  # sockaddr_un holds 104 bytes on macOS, 108 on Linux
 _SOCKET = ".s.PGSQL.5432"
 _OWN_DESCRIPTORS = Path("/proc/self/fd")
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
@@ -199,7 +199,7 @@ class _Server:
     @contextmanager
     def socket_directory(self) -> Iterator[str]:
         """Returns a path that fits a socket's address, and that libpq does not read as several."""
-        if len(os.fsencode(self._sockets / _SOCKET)) <= _MAX_SOCKET_PATH and "," not in str(self._sockets):
+        if len(os.fsencode(self._sockets / _SOCKET)) <= limits.SOCKET_PATH_BYTES and "," not in str(self._sockets):
             yield str(self._sockets)
             return
         if not _OWN_DESCRIPTORS.exists():

@@ -5,10 +5,9 @@ import os
 import socket
 from pathlib import Path
 
+from sepu import limits
 from sepu.server.errors import StartError
 from sepu.server.gunicorn import Worker
-
-_MAX_SOCKET_PATH = 103  # sockaddr_un holds 104 bytes on macOS, 108 on Linux, with the closing NUL
 
 
 def address(host: str, port: int, bind: str | None, worker: Worker) -> str:
@@ -47,8 +46,8 @@ def _require_free_port(host: str, port: int) -> None:
 
 
 def _require_free_path(path: str) -> None:
-    if len(os.fsencode(path)) > _MAX_SOCKET_PATH:
-        raise StartError(f"the path of a socket has at most {_MAX_SOCKET_PATH} bytes: {path}")
+    if len(os.fsencode(path)) > limits.SOCKET_PATH_BYTES:
+        raise StartError(f"the path of a socket has at most {limits.SOCKET_PATH_BYTES} bytes: {path}")
     if not Path(path).absolute().parent.is_dir():
         raise StartError(f"there is no directory for the socket {path}")
     if not Path(path).exists():

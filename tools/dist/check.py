@@ -12,7 +12,7 @@ from zipfile import ZipFile
 import click
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from tests.wheel.contents import Distribution, pure
+from tools.dist.contents import Distribution, pure
 
 BIN = Path(sys.executable).parent
 
@@ -60,7 +60,7 @@ def check(distribution: Distribution, files: Iterable[Path]) -> bool:
     good = True
     for file in files:
         click.echo(f"\n{file.name}: {file.stat().st_size:,} bytes")
-        wrong = distribution.differences(file) or (sbom(file) if file.suffix == ".whl" else [])
+        wrong = distribution.faults(file) or (sbom(file) if file.suffix == ".whl" else [])
         for line in wrong:
             click.echo(f"  {line}")
         good &= not wrong

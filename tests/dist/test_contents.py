@@ -1,9 +1,11 @@
 """What would be published, without compiling it: `make wheel` builds, checks and tries the real one."""
 
+from tests.processes import completed
 import json
 import re
 import subprocess
 import sys
+import tarfile
 from collections.abc import Iterator
 from email import message_from_bytes
 from email.policy import default
@@ -11,10 +13,9 @@ from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
-from tests.wheel import build
-from tests.wheel.contents import CLIENT, SEPU, Distribution, held
+from tools.dist import build
+from tools.dist.contents import CLIENT, SEPU, Distribution, held, tracked
 
-COMPILED = {"sepu/_grid_builder.abi3.so", "sepu/_names.abi3.so", "sepu/_palette.abi3.so"}
 DISTRIBUTIONS = {"sepu": SEPU, "sepu-client": CLIENT}
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TARGET = re.compile(
@@ -34,13 +35,13 @@ def sdist(sdists: dict[str, Path]) -> Path:
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
-def test_the_sdist_holds_what_is_listed(sdists: dict[str, Path], name: str) -> None:
-    assert DISTRIBUTIONS[name].differences(sdists[name]) == []
+def test_the_sdist_holds_every_source(sdists: dict[str, Path], name: str) -> None:
+    assert DISTRIBUTIONS[name].faults(sdists[name]) == []
 
 
-def test_the_wheel_of_the_client_holds_what_is_listed(sdists: dict[str, Path], tmp_path: Path) -> None:
+def test_the_wheel_of_the_client_holds_its_package(sdists: dict[str, Path], tmp_path: Path) -> None:
     wheel = build.wheel(sdists["sepu-client"], tmp_path / "one")
-    assert CLIENT.differences(wheel) == []
+    assert CLIENT.faults(wheel) == []
     assert build.wheel(sdists["sepu-client"], tmp_path / "two").read_bytes() == wheel.read_bytes()
 
 
@@ -55,32 +56,20 @@ def test_the_description_leads_nowhere_that_pypi_has_not(sdists: dict[str, Path]
     assert [target for target in targets if not target.startswith("https://")] == []
 
 
-def test_the_wheel_would_hold_what_is_listed(sdist: Path, tmp_path: Path) -> None:
+def test_the_wheel_would_hold_the_package(sdist: Path, tmp_path: Path) -> None:
     source = build.unpack(sdist, tmp_path)
-    done = subprocess.run(
-        [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path / "lib")],
-        cwd=source,
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    done = completed([sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path / "lib")], cwd=source)
     assert done.returncode == 0, done.stderr
     packed = {str(path.relative_to(tmp_path / "lib")) for path in files(tmp_path / "lib")}
-    assert packed | COMPILED == {name for name in SEPU.listed("wheel") if ".dist-info/" not in name}
+    assert SEPU.package() - packed == {f"sepu/{file.stem}.abi3.so" for file in (SEPU.root / "cext").glob("*.pyx")}
+    assert packed <= SEPU.package()
 
 
 def sbom(source: Path, target: Path) -> bytes:
     """What the backend in `source` says of the wheel that it would build."""
     script = "import sys, build_backend; build_backend.prepare_metadata_for_build_wheel(sys.argv[1])"
     target.mkdir()
-    done = subprocess.run(
-        [sys.executable, "-c", script, str(target)],
-        cwd=source,
-        env=build.environment(target),
-        capture_output=True,
-        check=False,
-        text=True,
-    )
+    done = completed([sys.executable, "-c", script, str(target)], cwd=source, env=build.environment(target))
     assert done.returncode == 0, done.stderr
     [found] = target.glob("*.dist-info/sboms/*.cdx.json")
     return found.read_bytes()
@@ -116,20 +105,43 @@ def test_the_sdist_is_the_same_every_time(sdists: dict[str, Path], tmp_path: Pat
     assert build.sdist(DISTRIBUTIONS[name], tmp_path).read_bytes() == sdists[name].read_bytes()
 
 
-def test_what_is_built_has_a_date_without_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("SOURCE_DATE_EPOCH", raising=False)
-    monkeypatch.setenv("PATH", "")
-    assert build.source_date() == build.FIRST_OF_ZIP
+def test_what_is_built_has_the_date_that_is_given(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SOURCE_DATE_EPOCH", "1767225600")
     assert build.source_date() == 1767225600
 
 
-def test_a_difference_is_told_as_a_line_for_the_list(sdist: Path, tmp_path: Path) -> None:
+def test_what_is_missing_or_must_not_be_there_is_named(sdist: Path, tmp_path: Path) -> None:
+    assert held(sdist) > {"setup.py", "cext/_palette.pyx", "src/sepu/library/release/grid.bin"}
     with ZipFile(tmp_path / f"sepu-{SEPU.version}-py3-none-any.whl", "w") as wheel:
-        for name in {*SEPU.listed("wheel"), "sepu/notes.txt"} - {"sepu/py.typed"}:
+        for name in {*SEPU.package(), "sepu/notes.txt"} - {"sepu/py.typed", "sepu/_names.abi3.so"}:
             wheel.writestr(name, "")
-    assert SEPU.differences(Path(str(wheel.filename))) == ["+ sepu/notes.txt", "- sepu/py.typed"]
-    assert held(sdist) > {"setup.py", "cext/_names.pyx"}
+    assert SEPU.faults(Path(str(wheel.filename))) == [
+        "sepu/notes.txt must not be in it",
+        f"sepu-{SEPU.version}.dist-info/licenses/LICENSE is missing",
+        "sepu/_names.abi3.so is missing",
+        "sepu/py.typed is missing",
+    ]
+    made = tmp_path / sdist.name
+    with tarfile.open(made, "w:gz") as archive:
+        for name in {*tracked(SEPU.root), "PKG-INFO", "src/notes.txt"} - {"cext/_names.pyx"}:
+            archive.addfile(tarfile.TarInfo(f"sepu/{name}"))
+    faults = SEPU.faults(made)
+    assert {"src/notes.txt must not be in it", "cext/_names.pyx is missing"} < set(faults)
+    assert {"deploy/secrets must not be in it", ".github/dependabot.yml must not be in it"} < set(faults)
+    assert not any(fault.startswith(("src/sepu", "PKG-INFO")) for fault in faults)
+
+
+def test_only_what_git_tracks_is_published(tmp_path: Path) -> None:
+    """A new file needs no line anywhere; one that is not tracked, or deleted, is left out."""
+    git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]
+    for name in ("src/new/module.py", "src/deleted.py", "data/grid.bin", "src/stray.py"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).touch()
+    (tmp_path / "src" / "release").symlink_to(tmp_path / "data")
+    subprocess.run([*git, "init", "--quiet"], check=True)
+    subprocess.run([*git, "add", "src/new", "src/deleted.py", "src/release", "data"], check=True)
+    (tmp_path / "src" / "deleted.py").unlink()
+    assert {*tracked(tmp_path)} == {"src/new/module.py", "src/release/grid.bin", "data/grid.bin"}
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)

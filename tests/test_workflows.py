@@ -10,8 +10,8 @@ from typing import Any
 
 import msgspec
 import pytest
-from tests.wheel.contents import ROOT
-from tests.workflows.steps import DIRECTORY, NOT_HERE, PUBLISHERS, jobs, steps, tag, workflows
+from tools.dist.contents import ROOT
+from tools.workflows.steps import DIRECTORY, NOT_HERE, PUBLISHERS, jobs, steps, tag, workflows
 
 PINNED = re.compile(r"uses: (?P<action>[\w-]+/[\w-]+)@(?P<commit>[0-9a-f]{40})  # (?P<version>v\d+\.\d+\.\d+)$")
 JOBS = jobs()
@@ -105,7 +105,7 @@ def test_the_core_tests_are_the_same_everywhere() -> None:
     [paths] = re.findall(r"^CORE_TESTS := (.*)$", MAKEFILE, re.MULTILINE)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
     pytest_command = settings["test-command"][0].split()
-    assert pytest_command == ["pytest", "-q", *paths.split(), "tests/wheel/installed.py"]
+    assert pytest_command == ["pytest", "-q", *paths.split(), "tests/dist/installed.py"]
     assert set(pytest_command[2:]) <= set(settings["test-sources"])
     assert all((ROOT / source).exists() for source in settings["test-sources"])
 

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import click
-from tests.wheel.contents import CLIENT, ROOT, SEPU, Distribution
+from tools.dist.contents import CLIENT, ROOT, SEPU, Distribution
 
 LOCKS = {SEPU: ["embedded", "build", "core-test"], CLIENT: ["client"]}  # server.txt is a part of embedded.txt
 PLATFORMS = ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28"]

@@ -13,10 +13,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from tests.wheel import build
-from tests.wheel.check import check
-from tests.wheel.contents import ROOT, SEPU
-from tests.wheel.tryout import perform, trials
+from tools.dist import build
+from tools.dist.check import check
+from tools.dist.contents import ROOT, SEPU
+from tools.dist.tryout import perform, trials
 
 EMULATOR = "qemu-aarch64-static"
 PACKAGES = ["python3-venv", "libstdc++6"]  # numpy's wheels need the latter
@@ -89,7 +89,7 @@ def main(own_python: str) -> int:
         python = emulated_python(place / "debian", emulator)
         run(python, "-c", "import platform; assert platform.machine() == 'aarch64'")
         click.echo(f"\n{wheel.name} under emulation, which takes some minutes")
-        compare = f"cd {ROOT} && {sys.executable} -m tests.wheel.compare {own_python} python"
+        compare = f"cd {ROOT} && {sys.executable} -m tools.answers.compare {own_python} python"
         trial = next(trials(SEPU, sdist, place))  # the core's
         commands = {"test-command": [*trial.settings["test-command"], compare]}
         return int(not perform(replace(trial, settings=trial.settings | commands), wheel, python, place / "trial"))

@@ -10,11 +10,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from tests.wheel import build
-from tests.wheel.availability import availability
-from tests.wheel.check import check
-from tests.wheel.contents import CLIENT, SEPU, Distribution
-from tests.wheel.tryout import pythons, tryout
+from tools.dist import build
+from tools.dist.availability import availability
+from tools.dist.check import check
+from tools.dist.contents import CLIENT, SEPU, Distribution
+from tools.dist.tryout import pythons, tryout
 
 
 def make_sdist(distribution: Distribution) -> bool:

@@ -11,26 +11,21 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tests.wheel.contents import ROOT, Distribution, pure
+from tools.dist.contents import ROOT, Distribution, pure, tracked
 
-FIRST_OF_ZIP = 315532800  # 1980
 PROCESSOR = platform.machine()
-NOT_SOURCE = shutil.ignore_patterns("__pycache__", "*.egg-info", "*.so")
 
 
 def source_date() -> int:
-    """When what is built was made: SOURCE_DATE_EPOCH, or the commit's time, or without git the first that zip knows."""
+    """When what is built was made: SOURCE_DATE_EPOCH, or the time of the commit."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
-    if git := shutil.which("git"):
-        command = [git, "-C", str(ROOT), "log", "-1", "--format=%ct"]
-        asked = subprocess.run(command, capture_output=True, check=False, text=True)
-        if asked.returncode == 0:
-            return int(asked.stdout)
-    return FIRST_OF_ZIP
+    command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
+    return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
 def environment(home: Path, processor: str = PROCESSOR) -> dict[str, str]:
@@ -51,12 +46,11 @@ def environment(home: Path, processor: str = PROCESSOR) -> dict[str, str]:
     }
 
 
-def _ask(hook: str, source: Path, target: Path, variables: dict[str, str]) -> Path:
-    """Asks the backend, in `source`, for what a PEP 517 hook builds."""
-    script = f"import sys, build_backend; build_backend.{hook}(sys.argv[1])"
+def _build(kind: str, source: Path, target: Path, variables: dict[str, str]) -> Path:
+    """Has uv ask the backend of `source` for an sdist or a wheel; the build requirements are those of this Python."""
+    uv = [str(Path(sys.executable).with_name("uv")), "build", "--no-config", "--offline", "--no-build-isolation"]
     done = subprocess.run(
-        [sys.executable, "-c", script, str(target)],
-        cwd=source,
+        [*uv, "--python", sys.executable, f"--{kind}", "--out-dir", str(target), str(source)],
         env=variables,
         check=False,
         text=True,
@@ -65,27 +59,25 @@ def _ask(hook: str, source: Path, target: Path, variables: dict[str, str]) -> Pa
         stderr=subprocess.STDOUT,
     )
     if done.returncode:
-        sys.exit(f"{done.stdout}\n{hook} failed")
-    [built] = target.iterdir()
+        sys.exit(f"{done.stdout}\nthe {kind} was not built")
+    [built] = target.glob("sepu*")
     return built
 
 
 def sdist(distribution: Distribution, target: Path) -> Path:
-    """Builds its sdist into the directory `target`."""
+    """Builds its sdist of the files that git tracks, as they are now, into the directory `target`."""
     with TemporaryDirectory(prefix="sepu-sdist-") as directory:
         source, home, built = (Path(directory) / name for name in ("source", "home", "built"))
-        for path in (source, home, built):
-            path.mkdir()
-        for name in {name.partition("/")[0] for name in distribution.listed("sdist")}:
-            if (distribution.root / name).is_dir():
-                shutil.copytree(distribution.root / name, source / name, symlinks=True, ignore=NOT_SOURCE)
-            elif (distribution.root / name).exists():  # setuptools makes the others
-                shutil.copy(distribution.root / name, source / name)
-        return _settled(_ask("build_sdist", source, built, environment(home)), target)
+        home.mkdir()
+        for name in tracked(distribution.root):
+            copy = source / name
+            copy.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(distribution.root / name, copy)
+        return _settled(_build("sdist", source, built, environment(home)), target)
 
 
 def _settled(sdist: Path, target: Path) -> Path:
-    """The same files without what changes from build to build: times, owners, order, hard links."""
+    """The same files without what changes from build to build: times, owners, order."""
     target.mkdir(parents=True, exist_ok=True)
     settled = target / sdist.name
     when = source_date()
@@ -95,18 +87,11 @@ def _settled(sdist: Path, target: Path) -> Path:
         gzip.GzipFile(filename="", fileobj=file, mode="wb", mtime=when) as zipped,
         tarfile.open(fileobj=zipped, mode="w") as after,
     ):
-        for name in sorted(before.getnames()):
-            member, content = before.getmember(name), before.extractfile(name)
-            entry = tarfile.TarInfo(name)
-            entry.mtime = when
+        for member in sorted(before, key=attrgetter("name")):
+            entry = tarfile.TarInfo(member.name)
+            entry.type, entry.size, entry.mtime = member.type, member.size, when
             entry.mode = 0o755 if member.mode & 0o100 else 0o644
-            if content is None:
-                entry.type = tarfile.DIRTYPE
-                after.addfile(entry)
-            else:
-                entry.size = content.seek(0, os.SEEK_END)
-                content.seek(0)
-                after.addfile(entry, content)
+            after.addfile(entry, before.extractfile(member))
     return settled
 
 
@@ -114,10 +99,9 @@ def wheel(sdist: Path, target: Path, processor: str = PROCESSOR) -> Path:
     """Builds the wheel from the sdist into the directory `target`; a compiled one for any Linux with glibc 2.17."""
     with TemporaryDirectory(prefix="sepu-wheel-") as directory:
         home, raw, repaired = (Path(directory) / name for name in ("home", "raw", "repaired"))
-        for path in (home, raw, repaired):
-            path.mkdir()
+        home.mkdir()
         source = unpack(sdist, Path(directory))
-        built = _ask("build_wheel", source, raw, environment(home, processor))
+        built = _build("wheel", source, raw, environment(home, processor))
         target.mkdir(parents=True, exist_ok=True)
         if pure(built):
             return Path(shutil.copy(built, target))

@@ -1,4 +1,4 @@
-"""Whether two Pythons' sepu give the same answers, byte for byte: `python -m tests.wheel.compare ONE OTHER`.
+"""Whether two Pythons' sepu give the same answers, byte for byte: `python -m tools.answers.compare ONE OTHER`.
 
 Shows the first answers that differ.
 """
@@ -8,12 +8,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import click
-from tests.wheel.contents import ROOT
+from tools.dist.contents import ROOT
 
 
 def ask(python: str, *blocks: str) -> list[str]:
-    """What tests.wheel.answers prints with that Python."""
-    command = [python, "-m", "tests.wheel.answers", *blocks]
+    """What tools.answers prints with that Python."""
+    command = [python, "-m", "tools.answers", *blocks]
     return subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=True, text=True).stdout.splitlines()
 
 

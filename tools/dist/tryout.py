@@ -16,8 +16,8 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-from tests.wheel.build import unpack
-from tests.wheel.contents import CLIENT, ROOT, SEPU, Distribution
+from tools.dist.build import unpack
+from tools.dist.contents import CLIENT, ROOT, SEPU, Distribution
 
 ABOUT = "import sys; print(sys.implementation.name, *sys.version_info[:3])"
 # In cibuildwheel's words, and not in its settings: a pure wheel needs no cibuildwheel.
@@ -27,10 +27,10 @@ CLIENT_TRIAL = {
         "pyproject.toml",
         "tests/client/blocking.py",
         "tests/client/test_policy.py",
-        "tests/wheel/client/installed.py",
+        "tests/dist/installed_client.py",
     ],
     "test-command": [
-        "python -m pytest -q -p tests.client.blocking tests/client/test_policy.py tests/wheel/client/installed.py"
+        "python -m pytest -q -p tests.client.blocking tests/client/test_policy.py tests/dist/installed_client.py"
     ],
 }
 # The README of the package: pip install 'sepu[server,embedded]', sepu serve, and the curls that it prints.

@@ -12,8 +12,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import click
-from tests.wheel.contents import ROOT
-from tests.workflows.steps import NOT_HERE, PUBLISHERS, Step, jobs, steps, tag
+from tools.dist.contents import ROOT
+from tools.workflows.steps import NOT_HERE, PUBLISHERS, Step, jobs, steps, tag
 
 
 def run(step: Step, clone: Path) -> bool:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
-from tests.wheel.contents import CLIENT, ROOT, SEPU
+from tools.dist.contents import CLIENT, ROOT, SEPU
 
 DIRECTORY = ROOT / ".github" / "workflows"
 

@@ -1,0 +1,629 @@
+"""The HTTP contract as a table of cases, run over real sockets on every kind of worker, through nginx and on Citus.
+
+A case says what is given, what is sent, and what must come back. What holds for every response is checked on each.
+"""
+
+import json
+import re
+import uuid
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import quote
+
+import psycopg
+import pytest
+from tests.openapi.document import check_response
+from tests.serving import Response, Server
+
+from sepu.cli.database import connect
+from sepu.metering import accounts, commands, keys
+from sepu.metering.ledger import Ledger
+from sepu.operations.match import parse_match
+from sepu.operations.search import parse_search
+
+STATUSES = {
+    "/v1/library": {200, 401, 403, 429, 500},
+    "/v1/usage": {200, 401, 403, 429, 500},
+    "/v1/match": {200, 400, 401, 403, 409, 413, 415, 422, 429, 500, 503},
+    "/v1/search": {200, 400, 401, 403, 409, 422, 429, 500, 503},
+}
+METHODS = {"/v1/library": "GET", "/v1/usage": "GET", "/v1/match": "POST", "/v1/search": "GET"}
+USAGE_HEADERS = {f"x-usage-{name}" for name in ("period", "meter", "limit", "committed", "reserved", "remaining")}
+ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
+FIVE = json.dumps({"colors": [{"r": n, "g": n, "b": n} for n in range(5)]})
+IDEMPOTENCY_KEY = "order-4711.a:b_c"
+# Of a release that never was: nobody computes these.
+STORED: dict[str, bytes] = {
+    "color_match": b'{"datasetVersion":"0.0.0","results":[{"input":{"r":200,"g":60,"b":35},"matches":[{"slug":"a",'
+    b'"name":{"zh":"b","en":"c","pinyin":"d"},"hex":"#000000","reliability":"disputed","deltaE":9,"similarity":0.5}]}]}',
+    "color_search": b'{"datasetVersion":"0.0.0","count":0,"results":[]}',
+}
+
+
+@dataclass
+class World:
+    """A fresh account, and what a case may do to it before it asks."""
+
+    url: str
+    connection: psycopg.Connection
+    issued: accounts.IssuedKey
+    held: list[psycopg.Connection] = field(default_factory=list)
+
+    @property
+    def account_id(self) -> str:
+        return self.issued.account_id
+
+    @property
+    def holder(self) -> keys.Credential:
+        holder = keys.credential(self.issued.api_key)
+        assert holder is not None
+        return holder
+
+    def plan(self, *, match: int = 2000, search: int = 1000, minute: int = 120) -> None:
+        plan_id = f"plan-{uuid.uuid4().hex[:12]}"
+        accounts.set_plan(self.connection, plan_id, match_limit=match, search_limit=search, requests_per_minute=minute)
+        self.connection.execute(
+            "update sepu.account set plan_id = %s where account_id = %s", [plan_id, self.account_id]
+        )
+
+    def charge(self, meter: str, fingerprint: bytes, units: int = 1) -> None:
+        """What a completed request with the case's idempotency key leaves."""
+        ledger = Ledger(self.url, 1)
+        ledger.open()
+        try:
+            charge = commands.Charge(meter, units, fingerprint, STORED[meter])
+            done = ledger.run(commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge))
+            assert done.outcome == "charged"
+        finally:
+            ledger.close()
+
+    def run_without_end(self, meter: str, fingerprint: bytes) -> None:
+        """A request with the case's idempotency key that is still running."""
+        session = connect(self.url)
+        session.autocommit = False
+        self.held.append(session)
+        charge = commands.Charge(meter, 1, fingerprint, b"{}")
+        command = commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge)
+        rows = session.execute(command.statement, command.parameters).fetchall()
+        assert command.read(rows).outcome == "charged"
+
+
+Given = Callable[[World], None]
+
+
+def suspended(world: World) -> None:
+    accounts.set_status(world.connection, world.account_id, "suspended")
+
+
+def revoked(world: World) -> None:
+    accounts.revoke_key(world.connection, world.issued.key_id)
+
+
+def expired(world: World) -> None:
+    past = datetime.now(UTC) - timedelta(seconds=1)
+    world.issued = accounts.issue_key(world.connection, world.account_id, past)
+
+
+def not_yet_expired(world: World) -> None:
+    future = datetime.now(UTC) + timedelta(hours=1)
+    world.issued = accounts.issue_key(world.connection, world.account_id, future)
+
+
+def over_the_abuse_limit(world: World) -> None:
+    world.plan(minute=1)
+    world.connection.execute("select sepu.count_request(%s, 0::smallint, 1, now())", [world.account_id])
+
+
+def on_plan(**limits: int) -> Given:
+    return lambda world: world.plan(**limits)
+
+
+def completed_match(world: World) -> None:
+    world.charge("color_match", parse_match(ONE.encode()).fingerprint())
+
+
+def completed_match_and_spent(world: World) -> None:
+    completed_match(world)
+    world.plan(match=1)
+
+
+def completed_search(world: World) -> None:
+    world.charge("color_search", parse_search("q=taohong").fingerprint())
+
+
+def running_match(world: World) -> None:
+    world.run_without_end("color_match", parse_match(ONE.encode()).fingerprint())
+
+
+def running_search(world: World) -> None:
+    world.run_without_end("color_search", parse_search("q=taohong").fingerprint())
+
+
+def nothing(world: World) -> None:
+    """A fresh account."""
+
+
+KEY = "Bearer {key}"  # the account's own
+OMIT = None
+
+
+def anything(response: Response) -> None:
+    """What holds for every response is all that is expected of this one."""
+
+
+@dataclass(frozen=True)
+class Case:
+    id: str
+    target: str
+    status: int
+    error: str | None = None
+    method: str | None = None
+    given: Given = nothing
+    body: str | bytes | None = None
+    authorization: str | None = KEY
+    idempotency_key: str | None = IDEMPOTENCY_KEY
+    content_type: str | None = "application/json"
+    headers: Mapping[str, str] = field(default_factory=dict)
+    expect: Mapping[str, str | None] = field(default_factory=dict)
+    charged: int = 0
+    check: Callable[[Response], None] = anything
+
+
+def match(
+    id_: str,
+    status: int,
+    error: str | None = None,
+    body: str | bytes | None = ONE,
+    target: str = "/v1/match",
+    **rest: Any,
+) -> Case:
+    return Case(f"match-{id_}", target, status, error, body=body, **rest)
+
+
+def search(id_: str, query: str, status: int, error: str | None = None, **rest: Any) -> Case:
+    return Case(f"search-{id_}", f"/v1/search{query}", status, error, **rest)
+
+
+def has(**headers: str | None) -> dict[str, str | None]:
+    return {name.replace("_", "-"): value for name, value in headers.items()}
+
+
+def colors_shaped(response: Response) -> None:
+    for result in response.json["results"]:
+        for color in result.get("matches", [result]):
+            assert re.fullmatch("#[0-9A-F]{6}", color["hex"])
+            assert set(color["name"]) == {"zh", "en", "pinyin"}
+            assert color["reliability"] in {"verified", "attributed", "disputed"}
+            assert set(color) - {"deltaE", "similarity"} == {"slug", "name", "hex", "reliability"}
+
+
+def one_exact_match(response: Response) -> None:
+    colors_shaped(response)
+    assert list(response.json) == ["datasetVersion", "results"]
+    (result,) = response.json["results"]
+    (found,) = result["matches"]
+    assert result["input"] == {"r": 200, "g": 60, "b": 35}
+    assert (found["slug"], found["hex"], found["deltaE"], found["similarity"]) == ("fei-hong", "#C83C23", 0, 1)
+
+
+def five_results(response: Response) -> None:
+    colors_shaped(response)
+    assert [result["input"]["r"] for result in response.json["results"]] == [0, 1, 2, 3, 4]
+
+
+def three_in_order(response: Response) -> None:
+    colors_shaped(response)
+    distances = [found["deltaE"] for found in response.json["results"][0]["matches"]]
+    assert len(distances) == 3
+    assert distances == sorted(distances)
+
+
+def numbers_as_sent(response: Response) -> None:
+    assert b'"input":{"r":12,"g":12.5,"b":0.0}' in response.body
+
+
+def replayed_bytes(response: Response) -> None:
+    assert response.body in STORED.values()
+
+
+def finds(*slugs: str) -> Callable[[Response], None]:
+    def check(response: Response) -> None:
+        colors_shaped(response)
+        assert list(response.json) == ["datasetVersion", "count", "results"]
+        found = [color["slug"] for color in response.json["results"]]
+        assert response.json["count"] == len(found)
+        assert found[: len(slugs)] == list(slugs)
+        if not slugs:
+            assert found == []
+
+    return check
+
+
+def found_at_most(limit: int) -> Callable[[Response], None]:
+    def check(response: Response) -> None:
+        colors_shaped(response)
+        assert len(response.json["results"]) == response.json["count"] == limit
+
+    return check
+
+
+def library_metadata(response: Response) -> None:
+    sha256 = "[a-f0-9]{64}"
+    assert response.json["recordCount"] == 161
+    assert response.json["valueMismatchCount"] == 96
+    assert response.json["mode"] == "commercial"
+    assert all(re.fullmatch(sha256, response.json[name]) for name in response.json if name.endswith("Sha256"))
+    assert set(response.json) == {
+        "version",
+        "recordCount",
+        "valueMismatchCount",
+        "sourceProjectionVersion",
+        "sourceProjectionSha256",
+        "rightsManifestSha256",
+        "librarySha256",
+        "mode",
+    }
+
+
+def both_meters(response: Response) -> None:
+    period = datetime.now(UTC).strftime("%Y-%m")
+    assert set(response.json) == {"outcome", "accountId", "planId", "status", "usage"}
+    assert (response.json["outcome"], response.json["status"], response.json["planId"]) == ("ok", "active", "standard")
+    assert response.json["usage"] == [
+        {"period": period, "meter": "color_match", "limit": 2000, "committed": 1, "reserved": 0, "remaining": 1999},
+        {"period": period, "meter": "color_search", "limit": 1000, "committed": 0, "reserved": 0, "remaining": 1000},
+    ]
+
+
+TOO_LARGE = b'{"colors":[{"r":1,"g":2,"b":3}]}'.ljust(16 * 1024 + 1)
+JUST_FITS = b'{"colors":[{"r":200,"g":60,"b":35}]}'.ljust(16 * 1024)
+ENDPOINTS = ("/v1/library", "/v1/usage", "/v1/match", "/v1/search?q=taohong")
+
+
+def bodies(error: str, *examples: str | bytes) -> list[Case]:
+    status = 400 if error in {"invalid_json", "body_required"} else 422
+    return [match(f"{error}-{number}", status, error, body) for number, body in enumerate(examples)]
+
+
+CASES = [
+    # --- the good cases
+    Case("library", "/v1/library", 200, check=library_metadata),
+    Case("library-ignores-a-query", "/v1/library?x=1", 200, check=library_metadata),
+    Case("usage", "/v1/usage", 200, given=completed_match, charged=1, check=both_meters),
+    match("one", 200, charged=1, check=one_exact_match),
+    match("five", 200, body=FIVE, charged=5, check=five_results),
+    match("top-three", 200, body=ONE[:-1] + ',"top":3}', charged=1, check=three_in_order),
+    match("top-three-point-nought", 200, body=ONE[:-1] + ',"top":3.0}', charged=1, check=three_in_order),
+    match("numbers", 200, body='{"colors":[{"r":12,"g":12.5,"b":0.0}]}', charged=1, check=numbers_as_sent),
+    match("edges", 200, body='{"colors":[{"r":0,"g":255,"b":-0.0}]}', charged=1),
+    match("charset", 200, content_type="application/json; charset=utf-8", charged=1, check=one_exact_match),
+    match("media-type-in-capitals", 200, content_type="Application/JSON", charged=1),
+    match("largest-body", 200, body=JUST_FITS, charged=1, check=one_exact_match),
+    match("scheme-in-lower-case", 200, authorization="bearer {key}", charged=1),
+    match("key-that-will-expire", 200, given=not_yet_expired, charged=1),
+    match("shortest-key", 200, idempotency_key="a" * 8, charged=1),
+    match("longest-key", 200, idempotency_key="Z" * 128, charged=1),
+    match("last-units", 200, given=on_plan(match=5), body=FIVE, charged=5, expect=has(x_usage_remaining="0")),
+    search("pinyin", "?q=taohong", 200, charged=1, check=finds("tao-hong")),
+    search("chinese", f"?q={quote('桃红')}", 200, charged=1, check=finds("tao-hong")),
+    search("traditional", f"?q={quote('桃紅')}", 200, charged=1, check=finds("tao-hong")),
+    search("english", "?q=verdigris", 200, charged=1, check=finds("tong-lv")),
+    search("plus-is-space", "?q=tao+hong&limit=1", 200, charged=1, check=finds("tao-hong")),
+    search("trimmed", "?q=%20%09taohong%E3%80%80", 200, charged=1, check=finds("tao-hong")),
+    search("nothing-found", "?q=qqqqqq", 200, charged=1, check=finds()),
+    search("limit", "?q=hong&limit=3", 200, charged=1, check=found_at_most(3)),
+    search("default-limit", "?q=hong", 200, charged=1, check=found_at_most(10)),
+    search("longest", f"?q={quote('红' * 64)}", 200, charged=1, check=finds()),
+    search("a-nul", "?q=%00%00", 200, charged=1, check=finds()),
+    # --- 1: route and method; they come before the key
+    Case("unknown-path", "/v1/colors", 404, "not_found", authorization=OMIT),
+    Case("root", "/", 404, "not_found", authorization=OMIT),
+    Case("trailing-slash", "/v1/library/", 404, "not_found"),
+    Case("other-version", "/v2/library", 404, "not_found"),
+    *(
+        Case(
+            f"method-{method}{path}",
+            path,
+            405,
+            "method_not_allowed",
+            method=method,
+            authorization=OMIT,
+            expect=has(allow=allow),
+        )
+        for path, allow in METHODS.items()
+        for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "PURGE")
+        if method != allow
+    ),
+    # --- 2: the API key
+    *(
+        Case(
+            f"unauthorized-{name}{target}",
+            target,
+            401,
+            "unauthorized",
+            authorization=value,
+            given=given,
+            body=ONE if target == "/v1/match" else None,
+            expect=has(www_authenticate="Bearer"),
+        )
+        for target in ENDPOINTS
+        for name, value, given in (
+            ("missing", OMIT, nothing),
+            ("empty", "", nothing),
+            ("basic", "Basic {key}", nothing),
+            ("bare", "{key}", nothing),
+            ("garbage", "Bearer nonsense", nothing),
+            ("mistyped", "Bearer {key}x", nothing),
+            ("two-tokens", "Bearer {key} {key}", nothing),
+            ("unknown", f"Bearer {keys.new_key('a' * 16)}", nothing),
+            ("revoked", KEY, revoked),
+            ("expired", KEY, expired),
+        )
+    ),
+    # --- 3, 4: the account and the abuse limit; both come before anything that is wrong with the request
+    *(
+        Case(
+            f"{error}-{name}{target}", target, status, error, given=given, body=body, expect=expect, idempotency_key=key
+        )
+        for error, status, given, expect in (
+            ("account_unavailable", 403, suspended, {}),
+            ("rate_limited", 429, over_the_abuse_limit, has(retry_after="60")),
+        )
+        for target in ENDPOINTS
+        for name, body, key in (
+            ("good", ONE if target == "/v1/match" else None, IDEMPOTENCY_KEY),
+            *([("bad", "{", OMIT)] if target == "/v1/match" else []),
+            *([("bad", None, OMIT)] if target.startswith("/v1/search") else []),
+        )
+    ),
+    # --- 5: the idempotency key; it comes before the body
+    match("no-key", 400, "idempotency_key_required", "{", idempotency_key=OMIT, content_type="text/plain"),
+    search("no-key", "?q=a", 400, "idempotency_key_required", idempotency_key=OMIT),
+    *(
+        case
+        for number, key in enumerate(
+            ("", "a" * 7, "a" * 129, "with space1", "semi;colon", "slash/slash", "caf\u00e9-1234", "a,b,c,d,e")
+        )
+        for case in (
+            match(f"bad-key-{number}", 400, "idempotency_key_invalid", "{", idempotency_key=key),
+            search(f"bad-key-{number}", "?q=a", 400, "idempotency_key_invalid", idempotency_key=key),
+        )
+    ),
+    # --- 6: the body
+    *(
+        match(f"media-type-{number}", 415, "unsupported_media_type", content_type=media_type, body=TOO_LARGE)
+        for number, media_type in enumerate(
+            (OMIT, "", "text/plain", "application/jsonp", "application/x-www-form-urlencoded")
+        )
+    ),
+    match("gzip", 415, "unsupported_media_type", headers={"Content-Encoding": "gzip"}),
+    match("identity", 415, "unsupported_media_type", headers={"Content-Encoding": "identity"}),
+    match("too-large", 413, "payload_too_large", TOO_LARGE),
+    match("much-too-large", 413, "payload_too_large", b" " * 65536),
+    *bodies("body_required", "", "  \r\n\t"),
+    *bodies(
+        "invalid_json",
+        "{",
+        "nonsense",
+        ONE + "x",
+        ONE.replace("200", "NaN"),
+        ONE.replace("200", "Infinity"),
+        ONE.replace("200", "-Infinity"),
+        ONE.replace("200", "0200"),
+        ONE.replace('"r"', "'r'"),
+        ONE[:-1] + ",}",
+        ONE[:-1] + ',"x":"\\ud800"}',
+        ONE.encode()[:-1] + b',"x":"\xff"}',
+        ONE.encode()[:-1] + b',"x":"\xed\xa0\x80"}',
+        ONE.replace("200", "1e400")[:-1] + ',"x":"\\ud800"}',
+        ONE[:-1] + ',"top":1e400,"x":"\\ud800","x":1,"top":1}',
+        ONE[:-1] + ',"top":01e400}',
+        ONE[:-1] + ',"top":1e400,"x":"1e400}',
+        ONE.encode().replace(b"200", b"1e400")[:-1] + b',"x":"\xed\xa0\x80"}',
+        "\ufeff" + ONE,
+        "[" * 10_000,
+    ),
+    # --- 7: the input
+    *bodies("invalid_body", "[]", "null", "1", '"colors"', "{}", '{"top":1}', '{"colors":{}}', '{"colors":null}'),
+    *bodies(
+        "invalid_colors",
+        '{"colors":[]}',
+        json.dumps({"colors": [{"r": 1, "g": 2, "b": 3}] * 6}),
+        '{"colors":[],"top":9}',
+    ),
+    *bodies(
+        "invalid_rgb",
+        '{"colors":[1]}',
+        '{"colors":[null]}',
+        '{"colors":["#C83C23"]}',
+        '{"colors":[[200,60,35]]}',
+        '{"colors":[{}]}',
+        '{"colors":[{"r":1,"g":2}]}',
+        '{"colors":[{"r":1,"g":2,"b":3,"a":1}]}',
+        '{"colors":[{"R":1,"G":2,"B":3}]}',
+        ONE.replace("200", "-1"),
+        ONE.replace("200", "-0.001"),
+        ONE.replace("200", "256"),
+        ONE.replace("200", "255.001"),
+        ONE.replace("200", "1e400"),
+        ONE.replace("200", "9" * 5000),
+        ONE.replace("200", '"200"'),
+        ONE.replace("200", "true"),
+        ONE.replace("200", "null"),
+        '{"colors":[{"r":1,"g":2,"b":3},{"r":1,"g":2,"b":-3}]}',
+    ),
+    *bodies(
+        "invalid_top",
+        *(ONE[:-1] + f',"top":{top}}}' for top in ("0", "4", "-1", "1.5", "null", "true", '"1"', "[1]", "1e400")),
+    ),
+    *bodies("unknown_parameter", ONE[:-1] + ',"limit":1}', ONE[:-1] + ',"Top":1}', ONE[:-1] + ',"":1}'),
+    match("query", 422, "unknown_parameter", target="/v1/match?top=3"),
+    *(
+        search(f"invalid-q-{number}", query, 422, "invalid_q")
+        for number, query in enumerate(
+            (
+                "",
+                "?",
+                "?q",
+                "?q=",
+                "?q=a",
+                "?q=%20%20a%20",
+                f"?q={'a' * 65}",
+                f"?q={'a' * 7000}",
+                "?q=ab&q=cd",
+                "?q=%ff%fe",
+                "?q=hong%zz",
+                "?q=%",
+                "?q=hong%2",
+                f"?q={quote('红' * 65)}",
+            )
+        )
+    ),
+    *(
+        search(f"invalid-limit-{number}", f"?q=hong&limit={limit}", 422, "invalid_limit")
+        for number, limit in enumerate(
+            ("", "0", "11", "-1", "1.0", "ten", "%2B5", "%205", "1e1", "010", "3&limit=3", "9" * 400, quote("３"))
+        )
+    ),
+    search("misspelt-parameter", "?q=hong&limt=3", 422, "unknown_parameter"),
+    search("capital-parameter", "?Q=hong", 422, "unknown_parameter"),
+    # --- 8: idempotency
+    match(
+        "replay", 200, given=completed_match, expect=has(idempotency_replayed="true"), charged=1, check=replayed_bytes
+    ),
+    match(
+        "replay-written-otherwise",
+        200,
+        body='{ "top": 1, "colors" : [ {"b": 3.5e1, "g": 60.0, "r": 200} ] }',
+        given=completed_match,
+        expect=has(idempotency_replayed="true", x_usage_committed="1"),
+        charged=1,
+        check=replayed_bytes,
+    ),
+    match(
+        "replay-when-the-quota-is-spent",
+        200,
+        given=completed_match_and_spent,
+        expect=has(idempotency_replayed="true", x_usage_remaining="0"),
+        charged=1,
+        check=replayed_bytes,
+    ),
+    match("conflict-color", 409, "idempotency_conflict", ONE.replace("200", "201"), given=completed_match, charged=1),
+    match("conflict-top", 409, "idempotency_conflict", ONE[:-1] + ',"top":2}', given=completed_match, charged=1),
+    match("conflict-with-a-search", 409, "idempotency_conflict", given=completed_search, charged=1),
+    match("in-progress", 409, "request_in_progress", given=running_match, expect=has(retry_after="1")),
+    match("conflict-while-running", 409, "idempotency_conflict", FIVE, given=running_match),
+    search(
+        "replay",
+        "?q=taohong&limit=10",
+        200,
+        given=completed_search,
+        expect=has(idempotency_replayed="true"),
+        charged=1,
+        check=replayed_bytes,
+    ),
+    search("conflict-q", "?q=tao", 409, "idempotency_conflict", given=completed_search, charged=1),
+    search("conflict-limit", "?q=taohong&limit=9", 409, "idempotency_conflict", given=completed_search, charged=1),
+    search("conflict-with-a-match", "?q=taohong", 409, "idempotency_conflict", given=completed_match, charged=1),
+    search("in-progress", "?q=taohong", 409, "request_in_progress", given=running_search, expect=has(retry_after="1")),
+    search("conflict-while-running", "?q=hong", 409, "idempotency_conflict", given=running_search),
+    # --- 9: the quota
+    match(
+        "quota", 429, "quota_exceeded", given=on_plan(match=0), expect=has(retry_after="86400", x_usage_remaining="0")
+    ),
+    match(
+        "quota-overshot-whole",
+        429,
+        "quota_exceeded",
+        FIVE,
+        given=on_plan(match=3),
+        expect=has(retry_after="86400", x_usage_limit="3", x_usage_committed="0", x_usage_remaining="3"),
+    ),
+    search("quota", "?q=hong", 429, "quota_exceeded", given=on_plan(search=0), expect=has(retry_after="86400")),
+    search("other-meters-quota", "?q=taohong", 200, given=on_plan(match=0), charged=1),
+]
+
+
+def committed(connection: psycopg.Connection, account_id: str) -> int:
+    row = connection.execute(
+        "select coalesce(sum(committed), 0) from sepu.usage where account_id = %s", [account_id]
+    ).fetchone()
+    assert row is not None
+    return int(row[0])
+
+
+def check_every_response(response: Response, path: str, *, head: bool) -> None:
+    request_id = response.headers["x-request-id"]
+    assert str(uuid.UUID(request_id)) == request_id
+    assert response.headers["content-type"] == "application/json"
+    assert response.headers["cache-control"] == "no-store"
+    assert not [name for name in response.headers if name.startswith(("access-control", "set-cookie"))]
+    assert "content-encoding" not in response.headers
+    if response.status in {404, 405}:
+        assert ("allow" in response.headers) == (response.status == 405)
+    elif path in STATUSES:
+        assert response.status in STATUSES[path]
+    if response.status >= 400 and not head:
+        assert response.json == {"error": response.error, "requestId": request_id}
+    assert ("www-authenticate" in response.headers) == (response.status == 401)
+    assert ("idempotency-replayed" in response.headers) <= (response.status == 200)
+    check_usage_headers(response, path, head=head)
+
+
+def check_usage_headers(response: Response, path: str, *, head: bool) -> None:
+    found = {name: value for name, value in response.headers.items() if name.startswith("x-usage")}
+    metered = path in {"/v1/match", "/v1/search"}
+    if not (metered and response.status == 200) and (head or response.error != "quota_exceeded"):
+        assert not found
+        return
+    assert set(found) == USAGE_HEADERS
+    assert re.fullmatch(r"\d{4}-\d{2}", found["x-usage-period"])
+    assert found["x-usage-meter"] == {"/v1/match": "color_match", "/v1/search": "color_search"}[path]
+    limit, used, reserved, remaining = (
+        int(found[f"x-usage-{name}"]) for name in ("limit", "committed", "reserved", "remaining")
+    )
+    assert remaining == max(0, limit - used - reserved)
+
+
+def check_case(case: Case, server: Server, world: World) -> None:
+    try:
+        _check_case(case, server, world)
+    finally:
+        for session in world.held:
+            session.rollback()
+            session.close()
+
+
+def _check_case(case: Case, server: Server, world: World) -> None:
+    if case.method == "PURGE" and server.address.startswith("unix:"):
+        pytest.skip("meinheld takes a method that it does not know for GET; the proxy in front of it refuses it")
+    case.given(world)
+    path = case.target.partition("?")[0]
+    method = case.method or METHODS.get(path, "GET")
+    headers = dict(case.headers)
+    if case.authorization is not None:
+        headers["Authorization"] = case.authorization.format(key=world.issued.api_key)
+    if case.idempotency_key is not None and path not in {"/v1/library", "/v1/usage"}:
+        headers["Idempotency-Key"] = case.idempotency_key
+    if case.content_type is not None and method == "POST":
+        headers["Content-Type"] = case.content_type
+    body = case.body.encode() if isinstance(case.body, str) else case.body
+
+    response = server.request(method, case.target, headers, body)
+
+    head = method == "HEAD"
+    check_every_response(response, path, head=head)
+    if response.status not in {404, 405}:
+        check_response(path, method, response.status, response.headers, response.json)
+    assert (response.status, None if head else response.error) == (case.status, None if head else case.error)
+    for name, value in case.expect.items():
+        assert response.headers.get(name) == value
+    hinted = case.error in {"request_in_progress", "rate_limited", "quota_exceeded"}
+    assert ("retry-after" in response.headers) == hinted
+    assert committed(world.connection, world.account_id) == case.charged
+    case.check(response)
+
+
+every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -1,0 +1,121 @@
+"""Requests as bytes, which no client library would send, and their answers."""
+
+import json
+import socket
+import time
+import uuid
+
+from tests.serving import Server, until_closed
+
+from sepu.http.replies import ERRORS
+from sepu.metering import accounts
+
+ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
+GET = b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\n"
+POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\n"
+CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n"
+BAD, URI, HEAD, TOO_LARGE = "bad_request", "uri_too_long", "headers_too_large", "payload_too_large"
+
+# Refused by whoever reads it first, and with which code.
+MALFORMED = {
+    "no-slash": (b"GET v1/library HTTP/1.1\r\n\r\n", BAD),
+    "non-ascii-path": (b"GET /v1/\xff HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
+    "version": (b"GET /v1/library HTTP/2.0\r\nHost: sepu\r\n\r\n", BAD),
+    "method-in-lower-case": (b"get /v1/library HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
+    "no-host": (b"GET /v1/library HTTP/1.1\r\n\r\n", BAD),
+    "tls": (b"\x16\x03\x01\x02\x00\x01\r\n\r\n", BAD),
+    "space-before-colon": (GET + b"X : y\r\n\r\n", BAD),
+    "nul": (GET + b"X: a\0b\r\n\r\n", BAD),
+    "two-hosts": (GET + b"Host: other\r\n\r\n", BAD),
+    "length-and-chunked": (POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", BAD),
+    "two-lengths": (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", BAD),
+    "negative-length": (POST + b"Content-Length: -1\r\n\r\n", BAD),
+    "coding": (POST + b"Transfer-Encoding: gzip\r\n\r\n", BAD),
+    "long-uri": (b"GET /v1/search?q=" + b"a" * 9000 + b" HTTP/1.1\r\nHost: sepu\r\n\r\n", URI),
+    "long-header": (GET + b"X: " + b"a" * 9000 + b"\r\n\r\n", HEAD),
+    "head": (GET + b"".join(b"X%d: %b\r\n" % (n, b"a" * 4000) for n in range(9)) + b"\r\n", HEAD),
+}
+# By the default worker and by nginx; the other workers take it, say it otherwise, or end it by time.
+MALFORMED_TO_THE_STRICT = {
+    "folded": (GET + b"X: a\r\n folded\r\n\r\n", BAD),
+    "signed-length": (POST + b"Content-Length: +36\r\n\r\n" + ONE, BAD),
+    "same-length-twice": (POST + b"Content-Length: 36\r\nContent-Length: 36\r\n\r\n" + ONE, BAD),
+    "two-codings": (POST + b"Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n", BAD),
+    "chunks-in-http-1.0": (CHUNKED.replace(b"1.1", b"1.0") + b"0\r\n\r\n", BAD),
+    "chunk-size": (CHUNKED + b"zz\r\n", BAD),
+    "chunk-end": (CHUNKED + b"1\r\nxyz", BAD),
+}
+
+
+def exchange(server: Server, issued: accounts.IssuedKey, framing: bytes, body: bytes, *, gone: bool = False) -> bytes:
+    """Sends a match framed as told, and closes our side if `gone`; returns all that comes back."""
+    head = (
+        b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nConnection: close\r\nContent-Type: application/json\r\n"
+        b"Idempotency-Key: raw-request-1\r\nAuthorization: Bearer %b\r\n%b\r\n\r\n"
+    )
+    with server.socket() as raw:
+        raw.sendall(head % (issued.api_key.encode(), framing) + body)
+        if gone:
+            time.sleep(0.2)  # so that the request is being served
+            raw.shutdown(socket.SHUT_WR)
+        return until_closed(raw)
+
+
+def chunked(*parts: bytes) -> bytes:
+    return b"".join(b"%x\r\n%b\r\n" % (len(part), part) for part in (*parts, b""))
+
+
+def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
+    """Status, headers in lower case, and body of an answer that is whole and alone."""
+    head, _, body = answer.partition(b"\r\n\r\n")
+    status, *lines = head.decode().split("\r\n")
+    headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
+    assert len(body) == int(headers["content-length"])
+    return int(status.split()[1]), headers, body
+
+
+def everything(server: Server, *sent: bytes, end: bool = False) -> bytes:
+    """What comes back until the server closes; each part is sent on its own, and then our side closed if told."""
+    answer = b""
+    with server.socket() as raw:
+        for part in sent:
+            raw.sendall(part)
+        if end:
+            raw.shutdown(socket.SHUT_WR)
+        while part := raw.recv(65536):
+            answer += part
+    return answer
+
+
+def check_refusal(answer: bytes, code: str) -> dict[str, str]:
+    """The answer is that error in the contract's form, and ends the connection; returns its headers."""
+    status, headers, body = parsed(answer)
+    check_error(status, headers, body, code)
+    assert headers["connection"] == "close"
+    return headers
+
+
+def check_error(status: int, headers: dict[str, str], body: bytes, code: str) -> str:
+    """An error in the contract's form; returns its request id."""
+    request_id = headers["x-request-id"]
+    assert str(uuid.UUID(request_id)) == request_id
+    assert uuid.UUID(request_id).version == 4
+    assert (status, json.loads(body)) == (ERRORS[code][0], {"error": code, "requestId": request_id})
+    assert headers["content-type"] == "application/json"
+    assert headers["cache-control"] == "no-store"
+    assert headers.get("retry-after") == ERRORS[code][1]
+    return request_id
+
+
+def check_requests_in_a_row(server: Server, issued: accounts.IssuedKey) -> None:
+    head = b"GET %b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\n\r\n"
+    paths = [b"/v1/library", b"/v1/usage", b"/nowhere", b"/healthz"] * 20
+    row = b"".join(head % (path, issued.api_key.encode()) for path in paths)
+    last = b"GET /readyz HTTP/1.1\r\nHost: sepu\r\nConnection: close\r\n\r\n"
+    rest = everything(server, row, last)
+    for mark in [b'{"version"', b'{"outcome"', b'{"error":"not_found"', b'{"status"'] * 20:
+        body = rest.index(b"\r\n\r\n") + 4
+        assert rest[body:].startswith(mark)
+        rest = rest[rest.index(b"HTTP/1.1 ", body) :]
+    assert rest.startswith(b"HTTP/1.1 200")
+    assert rest.count(b"HTTP/1.1 ") == 1
