@@ -13,25 +13,25 @@ _MOST = 10_000
 
 
 class KnownKeys:
-    """Remembers a bounded number of keys; the least recently used goes first. Threads may share it."""
+    """Remembers the hashes of a bounded number of keys; the least recently used goes first. Threads may share it."""
 
     def __init__(self) -> None:
-        self._keys: OrderedDict[Credential, None] = OrderedDict()
+        self._keys: OrderedDict[bytes, None] = OrderedDict()
         self._lock = Lock()
 
     def __contains__(self, holder: Credential) -> bool:
         """Tells whether the key was accepted when it was last used."""
-        return holder in self._keys
+        return holder.key_hash in self._keys
 
     def add(self, holder: Credential) -> None:
         """Remembers a key, as the one used last."""
         with self._lock:
-            self._keys[holder] = None
-            self._keys.move_to_end(holder)
+            self._keys[holder.key_hash] = None
+            self._keys.move_to_end(holder.key_hash)
             if len(self._keys) > _MOST:
                 self._keys.popitem(last=False)
 
     def discard(self, holder: Credential) -> None:
         """Forgets a key that is no longer accepted."""
         with self._lock:
-            self._keys.pop(holder, None)
+            self._keys.pop(holder.key_hash, None)
