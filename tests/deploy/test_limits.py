@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from sepu import limits
-from sepu.cli.greeting import DEMO_LIMITS, DEMO_PLAN
+from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN
 from sepu.http.replies import COMMON_HEADERS, ERRORS
 from sepu.metering import scripts
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS

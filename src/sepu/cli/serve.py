@@ -11,7 +11,7 @@ from typing import get_args
 import click
 
 from sepu.cli.database import clear_errors, connect, database, database_connection, database_options, service_url
-from sepu.cli.greeting import greet
+from sepu.cli.demo_account import greet
 from sepu.cli.output import echo_fields, json_option
 from sepu.http.client_address import Network
 from sepu.library.release import load_release
