@@ -187,7 +187,7 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
     # The ledger said nothing to two, was not asked by what has no route, no key or no need of it; nor by a probe whose
     # answer was known.
     unasked = [e for _, e in kinds if e.endpoint in {None, "/healthz", "/readyz"} or e.error == "method_not_allowed"]
-    calls = after["sepu_ledger_call_commands_count", ()] - before["sepu_ledger_call_commands_count", ()]
+    calls = int(after["sepu_ledger_call_commands_count", ()] - before["sepu_ledger_call_commands_count", ()])
     # Besides, each worker that got one looked each key up before the first request with it; and there may be a probe.
     keys_found = len({e.account for _, e in kinds if e.account and e.error != "unauthorized"})
     assert keys_found <= calls - (len(kinds) - len(unasked) - 1 - 2) <= 2 * keys_found + 1
