@@ -11,7 +11,7 @@ from tests.schedules.schedule import Schedule
 
 from sepu import limits
 from sepu.metering import batcher
-from sepu.metering.batcher import Batcher, _Dispatcher
+from sepu.metering.batcher import Batcher, _Dispatcher, _Limited
 from sepu.metering.calls import FairQueue, PendingCall
 from sepu.metering.session import Rows, SessionLost
 
@@ -153,7 +153,7 @@ def knows_a_limited_key_for_too_long(patch: pytest.MonkeyPatch) -> None:
 
     def planted(self: Batcher, refused: PendingCall) -> None:
         limit(self, refused)
-        self._limited[refused.command.holder] += 1.0
+        self._limited[refused.command.holder].until += 1.0
 
     patch.setattr(Batcher, "_limit", planted)
     patch.setattr(limits, "LIMITED_CALLS", 0)
@@ -207,7 +207,7 @@ def isolates_many_and_sends_one(patch: pytest.MonkeyPatch) -> None:
 
 def disorders_what_is_not_limited(patch: pytest.MonkeyPatch) -> None:
     def planted(self: Batcher, refused: PendingCall) -> None:
-        self._limited.setdefault(refused.command.holder, self._loop.time() + limits.LIMITED_SECONDS)
+        self._limited.setdefault(refused.command.holder, _Limited(self._loop.time() + limits.LIMITED_SECONDS))
         for call in self._queue.take_all(refused.account):
             if call.command.holder == refused.command.holder:
                 self._observer.command_ended()

@@ -6,7 +6,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 
 import psycopg
@@ -47,6 +47,16 @@ def metrics_of(server: Server) -> str:
     arguments = server.process.args
     assert isinstance(arguments, list)
     return str(arguments[-1])
+
+
+@contextmanager
+def usage_locked(database_url: str, issued: accounts.IssuedKey) -> Iterator[None]:
+    """Another session keeps the account's usage locked."""
+    with connect(database_url) as holder:
+        holder.autocommit = False
+        holder.execute("select from sepu.usage where account_id = %s for update", [issued.account_id])
+        yield
+        holder.rollback()
 
 
 def ledger_calls(server: Server) -> float:
@@ -142,16 +152,12 @@ def test_a_call_that_takes_long_keeps_no_other_account_waiting(
 ) -> None:
     stuck = accounts.create_account(connection, "rich")
     assert charge(server, stuck, 1).status == 200
-    with ExitStack() as stack:
-        holder = stack.enter_context(connect(database_url))
-        holder.autocommit = False
-        holder.execute("select from sepu.usage where account_id = %s for update", [stuck.account_id])
+    with ExitStack() as stack, usage_locked(database_url, stuck):
         waiting = Clients(server, [match(stuck, 2)], stack)
         assert waiting.answers(0.05) == {}  # it is under way
         assert charge(server, rich, 1).status == 200
         assert waiting.answers(0) == {}  # and goes on waiting for its lock
         assert waiting.answers(5) == {"usage_commit_failed": 1}
-        holder.rollback()
 
 
 def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
@@ -159,10 +165,7 @@ def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
 ) -> None:
     stuck = accounts.create_account(connection, "rich")
     assert charge(server, stuck, 1).status == 200
-    with ExitStack() as stack:
-        holder = stack.enter_context(connect(database_url))
-        holder.autocommit = False
-        holder.execute("select from sepu.usage where account_id = %s for update", [stuck.account_id])
+    with ExitStack() as stack, usage_locked(database_url, stuck):
         clients = Clients(server, [match(stuck, n) for n in range(48)], stack)
         took = []
         for number in range(20):
@@ -172,7 +175,6 @@ def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
         # The first may wait for a batch with the other, which gives up after BATCH_LOCK_SECONDS.
         assert sorted(took)[-3] < limits.BATCH_LOCK_SECONDS
         assert set(clients.answers(10)) == {"usage_commit_failed"}
-        holder.rollback()
     assert charge(server, stuck, 1).headers["idempotency-replayed"] == "true"
 
 

@@ -270,7 +270,7 @@ def test_metrics_are_told_while_all_workers_are_stuck_and_end_with_the_master(ow
         until(gone)
 
 
-def test_the_telling_bears_who_says_nothing_and_signals_for_others(own_url: str) -> None:
+def test_the_metrics_are_served_beside_silent_clients_and_after_signals_for_others(own_url: str) -> None:
     metrics = f"127.0.0.1:{free_port()}"
     with serving("uvloop", as_service(own_url), options=["--metrics-bind", metrics]) as server:
         host, _, port = metrics.rpartition(":")

@@ -63,7 +63,7 @@ LONGEST = 2**20  # bytes of an answer that are read; the service sends a few tho
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Has a response; the names of its headers may have any case."""
+    """Holds a response; the names of its headers may have any case."""
 
     status: int
     # The other side might echo the request, and tools print the variables of a traceback's frames.
@@ -143,7 +143,7 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Call(Generic[T]):
-    """Has one intent of the caller: every attempt sends exactly this."""
+    """Holds one intent of the caller: every attempt sends exactly this."""
 
     method: str
     target: str

@@ -4,7 +4,7 @@ from sepu_client.results import UsageSnapshot
 
 
 class Error(Exception):
-    """Is the base of all errors.
+    """Stands for every error of this client.
 
     `idempotency_key` is that of a match or search: the same call with the same key goes on where this one ended, and
     is charged once. `request_id`, where there is one, is for the service's support.

@@ -68,7 +68,7 @@ class UsageSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class MeteredResponse:
-    """Has the charge of a match or search; a replayed answer was charged earlier, and not again."""
+    """Holds the charge of a match or search; a replayed answer was charged earlier, and not again."""
 
     usage: UsageSnapshot
     replayed: bool

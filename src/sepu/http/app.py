@@ -26,7 +26,7 @@ def environ_name(header: str) -> str:
 
 
 class TimedRequest(Request):
-    """Has the time of its arrival, by `time.perf_counter`."""
+    """Remembers when it arrived, by `time.perf_counter`."""
 
     __slots__ = ("started",)
 

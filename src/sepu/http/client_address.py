@@ -24,8 +24,8 @@ class Peer(Protocol):
 def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None:
     """Returns the last address on the way that is not a trusted proxy; None if a proxy names no client.
 
-    What is left of it in X-Forwarded-For, anybody may have written. Of IPv6 it is the /64 network: a subscriber has at
-    least that.
+    Anybody may have written the addresses to the left of it in X-Forwarded-For. For IPv6 this is the /64 network, the
+    least that a subscriber has.
     """
     hops = (peer.header("X-Forwarded-For") or "").rsplit(",", _MAX_HOPS)
     for hop in (peer.remote_addr or "127.0.0.1", *reversed(hops[-_MAX_HOPS:])):
@@ -38,7 +38,7 @@ def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None
 
 
 def _parsed(hop: str) -> IPv4Address | IPv6Address | None:
-    """Reads an address, perhaps with a port; None stands for what is no address."""
+    """Reads an address, with or without a port; None for anything else."""
     text = hop.strip(" \t")
     if text.startswith("["):
         text = text[1:].partition("]")[0]

@@ -48,7 +48,7 @@ class Pending(msgspec.Struct, Generic[T], frozen=True):
 # Only a whole Pending is used, so the type of its answer does not matter to others.
 Judgement = Reply | Pending[Any]
 
-# A meter that is none fails here, when the service starts.
+# An unknown meter fails here, when the service starts.
 _MATCH = METERS["color_match"]
 _SEARCH = METERS["color_search"]
 
@@ -59,7 +59,7 @@ _COMMIT_FAILED = error("usage_commit_failed")
 
 
 class Callers(msgspec.Struct, frozen=True):
-    """Who may call, as far as a worker knows."""
+    """Holds what a worker knows of those who call: their keys, and the proxies in between."""
 
     known_keys: KnownKeys
     trusted_proxies: Sequence[Network]
@@ -79,7 +79,7 @@ def _idempotency_key(head: Head) -> str:
     return key
 
 
-# A command, and what makes the reply to its answer.
+# A command, and the function that turns its answer into the reply.
 Question = tuple[Command[T], Callable[[T], Reply]]
 
 

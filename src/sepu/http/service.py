@@ -22,7 +22,7 @@ NOT_READY = error("not_ready")
 
 
 class Readiness(Enum):
-    """Is the verdict on a probe: ask the ledger whether it is ready."""
+    """Marks a probe, whose answer the ledger gives."""
 
     ASK = "ask"
 
@@ -32,7 +32,7 @@ Verdict = Judgement | Literal[Readiness.ASK]
 
 
 class Library(msgspec.Struct, frozen=True, rename="camel"):
-    """Returns the answer of `GET /v1/library`: the manifest without the fields for this server only."""
+    """Holds what `GET /v1/library` answers: the manifest without the fields for this server only."""
 
     version: str
     record_count: int
@@ -46,7 +46,7 @@ class Library(msgspec.Struct, frozen=True, rename="camel"):
 
 @dataclass(frozen=True, slots=True)
 class Service:
-    """Has everything that a server needs except its ledger; all its requests share it."""
+    """Holds everything that a server needs except its ledger; all its requests share it."""
 
     library: LibraryEndpoint
     usage: UsageEndpoint

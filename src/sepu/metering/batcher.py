@@ -8,12 +8,11 @@ While a batch takes long, perhaps because of one account, a second batch takes t
 
 import asyncio
 from asyncio import TimerHandle
-from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from functools import partial
 from itertools import groupby
 from operator import itemgetter
-from typing import Any, TypeVar
+from typing import Any
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
@@ -36,8 +35,6 @@ PROBE_SESSIONS = 1
 # Classes of errors that one call of a batch causes: its data, a constraint, a deadlock, a lock that it does not get.
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
 _SWEEP_SECONDS = 0.1
-
-T = TypeVar("T")
 
 # Makes a session, whose statements may take so many seconds each.
 Connect = Callable[[str, float], Awaitable[Session]]
@@ -78,8 +75,7 @@ class Batcher:
         self._next_look_up = float("-inf")
         self._look_up_timer: TimerHandle | None = None
         self._isolated: dict[str, float] = {}  # accounts whose calls are sent one by one, and until when
-        self._limited: dict[tuple[str, bytes], float] = {}  # keys over the abuse limit, and until when that is known
-        self._asked: Counter[tuple[str, bytes]] = Counter()  # how often they asked since
+        self._limited: dict[tuple[str, bytes], _Limited] = {}  # keys over the abuse limit
         self._sweep_timer: TimerHandle | None = None
         self._relief_timer: TimerHandle | None = None
         self._probed = float("-inf")
@@ -116,14 +112,11 @@ class Batcher:
         self._sweep_later()
 
     def is_limited(self, holder: Credential) -> bool:
-        """Tells whether the key is known to be over the abuse limit, and asked often enough since."""
-        if not self._limited or (known := self._limited.get(key := (holder.account_id, holder.key_hash))) is None:
+        """Tells whether to refuse a key known to be over the abuse limit; the first requests still ask the ledger."""
+        if not self._limited or (known := self._limited.get((holder.account_id, holder.key_hash))) is None:
             return False
-        if known <= self._loop.time():
-            del self._limited[key], self._asked[key]
-            return False
-        self._asked[key] += 1
-        return self._asked[key] > limits.LIMITED_CALLS
+        known.asked += 1
+        return known.asked > limits.LIMITED_CALLS and known.until > self._loop.time()
 
     def poll(self) -> None:
         """Reads what the database has answered, so that the next batch is sent before the event loop's next turn."""
@@ -277,7 +270,9 @@ class Batcher:
 
     def _limit(self, refused: PendingCall) -> None:
         """Answers the calls that wait with a key over its abuse limit, as the ledger would in the same window."""
-        self._limited.setdefault(refused.command.holder, self._loop.time() + limits.LIMITED_SECONDS)
+        now = self._loop.time()
+        if (known := self._limited.get(refused.command.holder)) is None or known.until <= now:
+            self._limited[refused.command.holder] = _Limited(now + limits.LIMITED_SECONDS)
         limited = []
         for call in self._queue.take_all(refused.account):
             if call.command.holder == refused.command.holder:
@@ -307,18 +302,19 @@ class Batcher:
         for queue in (self._queue, self._single, self._probes, self._look_ups):
             for call in queue.take_overdue(now):
                 self._fail(call)
-        for key in _forget(self._limited, now):
-            del self._asked[key]
-        _forget(self._isolated, now)
+        self._limited = {key: known for key, known in self._limited.items() if known.until > now}
+        self._isolated = {account: until for account, until in self._isolated.items() if until > now}
         self._sweep_later()
 
 
-def _forget(known: dict[T, float], now: float) -> list[T]:
-    """Removes what is known until now at the latest, and gives it."""
-    forgotten = [one for one, until in known.items() if until <= now]
-    for one in forgotten:
-        del known[one]
-    return forgotten
+class _Limited:
+    """What is known of a key over its abuse limit: until when, and how many requests came since."""
+
+    __slots__ = ("asked", "until")
+
+    def __init__(self, until: float) -> None:
+        self.until = until
+        self.asked = 0
 
 
 def _blamed(calls: Sequence[PendingCall], error: Exception) -> str | None:

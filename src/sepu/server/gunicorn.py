@@ -42,7 +42,7 @@ _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk c
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """Has the settings of the server; `bind` is `HOST:PORT` or `unix:PATH`."""
+    """Holds the settings of the server; `bind` is `HOST:PORT` or `unix:PATH`."""
 
     bind: str
     workers: int

@@ -51,7 +51,7 @@ _BLOCK_BYTES = 8 * 1024
 
 
 class _Histogram:
-    """Has the cells of a histogram: one for each bucket, and the sum of the values."""
+    """Holds the cells of a histogram: one for each bucket, and the sum of the values."""
 
     def __init__(self, first: int, bounds: Sequence[float]) -> None:
         self._first = first
@@ -168,7 +168,7 @@ class Counts(LedgerObserver):
 
 
 class Blocks:
-    """Has the memory of all counts. It is created before the first fork; the master assigns its blocks to workers."""
+    """Holds the memory of all counts. It is created before the first fork; the master assigns its blocks to workers."""
 
     def __init__(self) -> None:
         memory = memoryview(mmap.mmap(-1, _BLOCKS * _BLOCK_BYTES))

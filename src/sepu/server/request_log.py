@@ -37,7 +37,7 @@ _MESSAGE_ENDS = 900
 
 
 class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Has the fields of a request. The account, which is public, is the only text of the client."""
+    """Holds the fields of a request. The account, which is public, is the only text of the client."""
 
     time: datetime
     level: str
@@ -53,7 +53,7 @@ class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
 
 
 class LogRecord(msgspec.Struct, frozen=True):
-    """Has the fields of any other record, also of gunicorn's."""
+    """Holds the fields of any other record, also of gunicorn's."""
 
     time: datetime
     level: str
