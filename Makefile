@@ -9,8 +9,8 @@
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
 # make bench               the benchmarks of every layer; saves a record
-# make bench-compare       the last record beside the ones before it [RECORD=a file or a number, to compare with]
-# make bench-report        the history of the records, drawn: build/bench.html
+# make bench-compare       the hot paths of two commits, in turns [A=where this left main B=the files as they are]
+# make bench-report        what became slower or faster by which commit, and all records, drawn: build/bench.html
 # make bench-gate          what has to be true of the hot paths before a change lands [BASE=a commit]
 # make bench-gate-renew    take what is counted now for what the gate expects
 # make bench-gate-proof    show that the gate sees each hot path made slower by 5 %
@@ -78,9 +78,11 @@ mended: .venv/python
 	$(PIP) --no-deps --no-build-isolation --editable .
 	touch $@
 
-.venv/tools: requirements/dev.txt client/pyproject.toml | .venv/packages .venv/core
-	echo "sepu: installing the tools of development (240 MB more, some 30 seconds)"
+# Without what Otava names as its needs: databases, Slack and an older numpy, of which finding change points has no use.
+.venv/tools: requirements/dev.txt requirements/statistics.txt client/pyproject.toml | .venv/packages .venv/core
+	echo "sepu: installing the tools of development (350 MB more, some 30 seconds)"
 	$(PIP) $(PROGRESS) --require-hashes -r $<
+	$(PIP) --no-deps --require-hashes -r requirements/statistics.txt
 	$(PIP) --no-deps --no-build-isolation --editable client
 	$(BIN)/python -m compileall -qq -j 2 .venv/lib || true
 	touch $@
@@ -169,7 +171,7 @@ bench: build
 		--benchmark-storage=bench/records --benchmark-autosave bench
 
 bench-compare: build
-	@$(BIN)/python -m bench.compare $(RECORD)
+	@$(BIN)/python -m bench.compare "$(A)" "$(B)"
 
 bench-report: build
 	@$(BIN)/python -m bench.report build/bench.html
@@ -297,6 +299,8 @@ lock: build
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/client.txt client/pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt
 	$(COMPILE) --group workflows -o requirements/workflows.txt
+	printf 'apache-otava>=0.8; python_version < "3.15"\nscipy>=1.16\n' | \
+		$(COMPILE) --upgrade --no-deps -o requirements/statistics.txt -
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:

@@ -1,71 +1,126 @@
-"""`make bench-compare`: compares the last record with an earlier one, and shows the trend."""
+"""`make bench-compare A=… B=…`: times the hot paths of two commits in turns, on one machine, in one run.
 
+Each commit has its own code, hot paths and core; both run with the packages of .venv. Where a process has its memory
+makes it some per cent faster or slower for as long as it lives, so each pair of processes counts as one measurement:
+the ratio is the geometric mean of the pairs', with the 99 % interval of Student's t of their logarithms.
+"""
+
+import json
+import math
+import os
+import shutil
+import subprocess
 import sys
-from collections.abc import Iterable, Sequence
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from typing import NamedTuple
 
-from bench.records import HARDWARE, Record, differences, history, in_words, moved, read
+from scipy.stats import ttest_1samp
 
-_BARS = "▁▂▃▄▅▆▇█"
-_TREND = 12  # records
+from bench import machine
 
-
-def chosen(records: Sequence[Record], which: str) -> Record:
-    """Returns the record of that file or number; by default the last but one on the same hardware, or None."""
-    *earlier, last = records
-    if which:
-        if Path(which).is_file():
-            return read(Path(which))
-        found = [record for record in records if record.name == which]
-    else:
-        found = [record for record in earlier if record.hardware == last.hardware] or earlier
-    if not found:
-        sys.exit(f"no record {which}")
-    return found[-1]
+PAIRS = 12
+_LAPS = Path(__file__).with_name("laps.py")
+_ROOT = Path(__file__).parents[1]
+_TIMEOUT_SECONDS = 600
 
 
-def sparkline(values: Sequence[float]) -> str:
-    """Draws the values as bars, scaled from the least to the greatest."""
-    least, most = min(values), max(values)
-    span = (most - least) or 1
-    return "".join(_BARS[round((value - least) / span * (len(_BARS) - 1))] for value in values)
+class Ratio(NamedTuple):
+    """The time of the second commit over that of the first, and the ends of its interval."""
+
+    ratio: float
+    low: float
+    high: float
+
+    @property
+    def word(self) -> str:
+        return "slower" if self.low > 1 else "faster" if self.high < 1 else ""
 
 
-def lines(records: Sequence[Record], before: Record) -> Iterable[str]:
-    """Yields the comparison as lines of text. Records of different hardware have no figures in common."""
-    now = records[-1]
-    yield f"now     {now.title}"
-    yield f"before  {before.title}"
-    old, new = ({name: str(record.machine.get(name)) for name in HARDWARE} for record in (before, now))
-    if refused := differences(old, new):
-        yield from (f"NOT COMPARABLE  {line}" for line in refused)
-    else:
-        yield from (f"OTHER VERSION   {line}" for line in differences(before.versions, now.versions))
-        alike = [record for record in records if record.hardware == now.hardware][-_TREND:]
-        for name in sorted(now.times.keys() & before.times.keys()):
-            yield row(name, before, now, [record for record in alike if name in record.times])
-    yield from moved(before, now)
+def _git(*arguments: str) -> str:
+    done = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False)
+    return done.stdout.strip() if done.returncode == 0 else ""
 
 
-def row(name: str, before: Record, now: Record, trend: Sequence[Record]) -> str:
-    """Returns the line of one benchmark. A change is marked if the interquartile ranges do not overlap."""
-    old, new = before.times[name], now.times[name]
-    mark = "slower" if new.q1 > old.q3 else "faster" if new.q3 < old.q1 else ""
-    bars = sparkline([record.times[name].median for record in trend])
-    figures = f"{in_words(old.median):>9} {in_words(new.median):>9} {new.median / old.median - 1:>+8.1%}"
-    return f"{name.removeprefix('bench/'):<62} {bars:>{_TREND}} {figures} {mark}".rstrip()
+def _commit(ref: str) -> str:
+    return _git("rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}") or sys.exit(f"no commit {ref}")
 
 
-def main(which: str = "") -> None:
-    """Exits with 1 if the records cannot be compared."""
-    records = history()
-    if len(records) == 1 and not which:
-        print("there is only one record yet: `make bench` makes another")
-        return
-    before = chosen(records, which)
-    print("\n".join(lines(records, before)))
-    if before.hardware != records[-1].hardware:
-        sys.exit(1)
+def base(head: str) -> str:
+    """Returns where that commit left main; on main the one before it."""
+    main = next((main for main in ("origin/main", "main") if _git("rev-parse", "--verify", main)), head)
+    fork = _git("merge-base", main, head)
+    return fork if fork and fork != head else _commit(f"{head}^")
+
+
+@contextmanager
+def built(commit: str) -> Iterator[Path]:
+    """Yields that commit, checked out and built; compiles the core if it differs from the one that is built here."""
+    with tempfile.TemporaryDirectory(prefix="sepu-compare-") as directory:
+        tree = Path(directory)
+        archive = subprocess.run(["git", "archive", commit], cwd=_ROOT, stdout=subprocess.PIPE, check=True)
+        subprocess.run(["tar", "--extract", "--directory", directory], input=archive.stdout, check=True)
+        if not (tree / "bench/hot_paths.py").is_file():
+            sys.exit(f"{commit[:12]} has no hot paths")
+        if _git("diff", "--name-only", commit, "--", "cext", "setup.py"):
+            print(f"compiling the core of {commit[:12]}", file=sys.stderr, flush=True)
+            build = [sys.executable, "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace"]
+            subprocess.run(build, cwd=tree, check=True, stdout=subprocess.DEVNULL)
+        else:
+            for core in (_ROOT / "src" / "sepu").glob("*.so"):
+                shutil.copy(core, tree / "src" / "sepu")
+        yield tree
+
+
+def _times(tree: Path, seed: int) -> dict[str, float]:
+    path = f"{tree / 'src'}{os.pathsep}{tree}"
+    done = subprocess.run(
+        [sys.executable, "-P", _LAPS],  # -P: what it imports is the tree's
+        cwd=tree,
+        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1"},
+        stdout=subprocess.PIPE,
+        check=False,
+        timeout=_TIMEOUT_SECONDS,
+    )
+    if done.returncode:
+        sys.exit("the hot paths of one of the commits do not run with the packages of .venv: see above")
+    found: dict[str, float] = json.loads(done.stdout)
+    return found
+
+
+def summed_up(ratios: list[float]) -> Ratio:
+    """Returns the geometric mean of the pairs' ratios, and its interval."""
+    logarithms = [math.log(ratio) for ratio in ratios]
+    interval = ttest_1samp(logarithms, 0).confidence_interval(0.99)
+    return Ratio(*map(math.exp, (sum(logarithms) / len(logarithms), interval.low, interval.high)))
+
+
+def compare(first: Path, second: Path, pairs: int = PAIRS) -> dict[str, Ratio]:
+    """Times both trees in turns; returns a ratio for each path that both have."""
+    ratios: dict[str, list[float]] = {}
+    for seed in range(pairs):
+        print(f"processes {seed + 1} of {pairs}", file=sys.stderr, flush=True)
+        order = (first, second) if seed % 2 else (second, first)  # neither is always first
+        times = {tree: _times(tree, seed) for tree in order}
+        for name in times[second].keys() & times[first].keys():
+            ratios.setdefault(name, []).append(times[second][name] / times[first][name])
+    return {name: summed_up(ratios[name]) for name in sorted(ratios)}
+
+
+def main(a: str = "", b: str = "") -> None:
+    """Prints a line for each path; without `b` the second is the files as they are."""
+    head, changed = (_commit(b), False) if b else machine.commit()
+    commit = _commit(a) if a else head if changed else base(head)
+    with ExitStack() as stack:
+        first = stack.enter_context(built(commit))
+        second = stack.enter_context(built(head)) if b else _ROOT
+        found = compare(first, second)
+    print(f"CPU time of {head[:12]}{'+' if changed else ''} ÷ that of {commit[:12]}; {PAIRS} pairs, 99 % intervals")
+    for name, ratio in found.items():
+        interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
+        print(f"{name:<48}{ratio.ratio:>7.3f}   {interval:<18}{ratio.word}".rstrip())
 
 
 if __name__ == "__main__":

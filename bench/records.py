@@ -1,16 +1,16 @@
-"""Reads what `make bench` saved: the files of pytest-benchmark."""
+"""Reads the records of `make bench` and `make load`: both are files of pytest-benchmark's format."""
 
 import json
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
+
+from bench import machine
 
 DIRECTORY = Path(__file__).with_name("records")
-# Times on different hardware cannot be compared. The other fields are versions, of which a comparison reports changes.
-HARDWARE = ("cpu", "cores", "system")
 
 
 class Times(NamedTuple):
@@ -21,77 +21,78 @@ class Times(NamedTuple):
     q3: float
 
 
+class Machine(NamedTuple):
+    """What two records have in common if their times compare."""
+
+    cpu: str
+    cores: int
+    system: str
+    python: str  # without its last number
+
+    def __str__(self) -> str:
+        return f"{self.cpu}, {self.cores} cores, {self.system}, {self.python}"
+
+
 @dataclass(frozen=True)
 class Record:
-    """One run of the suite."""
+    """One run of either."""
 
-    name: str
     when: str
     commit: str
-    changed: bool  # since that commit
-    machine: Mapping[str, Any]
+    dirty: bool  # files had changed since that commit
+    machine: Machine
+    versions: Mapping[str, str]
     times: Mapping[str, Times]
 
     @property
     def title(self) -> str:
-        return f"{self.name}  {self.commit[:12]}{'+' if self.changed else ''}  {self.when[:16].replace('T', ' ')}"
-
-    @property
-    def hardware(self) -> tuple[Any, ...]:
-        return tuple(self.machine.get(name) for name in HARDWARE)
-
-    @property
-    def versions(self) -> dict[str, str]:
-        plain = {name: str(value) for name, value in self.machine.items() if name not in (*HARDWARE, "packages")}
-        return {**plain, **self.machine.get("packages", {})}
+        return f"{self.commit[:12]}{'+' if self.dirty else ''}, {self.when[:16].replace('T', ' ')}"
 
 
 def read(file: Path) -> Record:
-    """Reads one file of pytest-benchmark."""
     data = json.loads(file.read_text("utf-8"))
-    commit = data["commit_info"]
+    told, commit = dict(data["machine_info"]), data["commit_info"]
+    packages = told.pop("packages")
     return Record(
-        name=file.name.partition("_")[0],
         when=data["datetime"],
         commit=str(commit.get("id")),
-        changed=bool(commit.get("dirty")),
-        machine=data["machine_info"],
-        times={
-            found["fullname"]: Times(*(found["stats"][of] for of in ("median", "q1", "q3")))
-            for found in data["benchmarks"]
-        },
+        dirty=bool(commit.get("dirty")),
+        machine=Machine(told.pop("cpu"), told.pop("cores"), told.pop("system"), told["python"].rpartition(".")[0]),
+        versions={**{name: str(value) for name, value in told.items()}, **packages},
+        times={found["fullname"]: Times(*(found["stats"][of] for of in Times._fields)) for found in data["benchmarks"]},
     )
 
 
 def history(directory: Path = DIRECTORY) -> list[Record]:
     """Returns all records, the oldest first; ends the program if there is none."""
     found = sorted(map(read, directory.glob("*/*.json")), key=lambda record: record.when)
-    if not found:
-        sys.exit(f"no record in {directory}: `make bench` makes one")
+    return found or sys.exit(f"no record in {directory}: `make bench` and `make load` make them")
+
+
+def save(directory: Path, name: str, times: Mapping[str, Times], **more: object) -> Path:
+    """Writes a record of these times, as pytest-benchmark does, and returns its file."""
+    now = datetime.now(UTC)
+    commit, dirty = machine.commit()
+    record = {
+        "machine_info": machine.description(),
+        "commit_info": {"id": commit, "dirty": dirty},
+        "datetime": now.isoformat(timespec="seconds"),
+        "benchmarks": [{"fullname": benchmark, "stats": found._asdict()} for benchmark, found in times.items()],
+        **more,
+    }
+    file = directory / name / f"{now:%Y%m%dT%H%M%SZ}_{commit[:12]}.json"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    return file
+
+
+def by_machine(records: Iterable[Record]) -> dict[Machine, dict[str, list[Record]]]:
+    """Returns the records that have each benchmark, of each machine; in the order of the records."""
+    found: dict[Machine, dict[str, list[Record]]] = {}
+    for record in records:
+        for name in record.times:
+            found.setdefault(record.machine, {}).setdefault(name, []).append(record)
     return found
-
-
-def differences(before: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    """Returns what is not the same, as text."""
-    names = sorted(before.keys() | now.keys())
-    return [
-        f"{name}: {before.get(name, 'none')} before, {now.get(name, 'none')} now"
-        for name in names
-        if before.get(name) != now.get(name)
-    ]
-
-
-def moved(before: Record, now: Record) -> list[str]:
-    """Returns the benchmarks that only one record has, each with a similar name, which may be the same benchmark."""
-    new, gone = now.times.keys() - before.times.keys(), before.times.keys() - now.times.keys()
-    lines = []
-    for name in sorted(gone):
-        if close := get_close_matches(name, new, 1, 0.8):
-            new -= {close[0]}
-            lines.append(f"renamed?  {name} -> {close[0]}")
-        else:
-            lines.append(f"gone      {name}")
-    return lines + [f"new       {name}" for name in sorted(new)]
 
 
 def in_words(seconds: float) -> str:

@@ -1,95 +1,131 @@
-"""`make bench-report`: draws the history of all records on one page that loads no other file."""
+"""`make bench-report`: what became slower or faster, and the history of all records, on a page that loads nothing."""
 
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from html import escape
 from itertools import groupby, pairwise
 from pathlib import Path
 
-from bench.records import Record, Times, differences, history, in_words
+from bench.changes import Change, changes
+from bench.plot import STYLE, Panel, picture
+from bench.records import Machine, Record, by_machine, history, in_words
 
-WIDTH, HEIGHT = 420, 130
-LEFT, RIGHT, TOP, BOTTOM = 64, 12, 12, 20
-_COLOURS = ("#c83c23", "#177cb0", "#1bd1a5", "#8d4bbb", "#ca6924", "#057748")  # one for each machine
+SHOWN = 12  # commits, without a click
+WIDTH, HEIGHT = 420, 150
+LEFT, RIGHT, TOP, BOTTOM = 64, 32, 12, 22
 _STYLE = """
-body { font: 14px/1.5 system-ui, sans-serif; margin: 2em; max-width: 1360px; color: #222; background: #fff }
-figure { display: inline-block; margin: 0 1em 1em 0 }
-figcaption { font-size: 12px; max-width: 420px; overflow-wrap: anywhere }
-svg { background: #fafafa } text { font-size: 10px; fill: #555 }
-table { border-collapse: collapse; font-size: 12px } td, th { padding: 0 1em 0 0; text-align: left }
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --slower: #b3261e; --faster: #06643f }
+@media (prefers-color-scheme: dark) {
+  :root { --ink: #ddd; --paper: #181818; --slower: #ff8a7a; --faster: #6fd6a6; --grid: #3a3a3a; --quiet: #aaa;
+          --colour0: #ff8a7a; --colour1: #6ab7e6 }
+}
+body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5em; max-width: 1400px; color: var(--ink);
+       background: var(--paper) }
+a { color: inherit } code { font-size: 13px } h3, p { margin: 1em 0 0; overflow-wrap: anywhere }
+ul { margin: 0.3em 0; padding-left: 1.2em; overflow-wrap: anywhere } .columns { columns: 400px; font-size: 14px }
+.slower { color: var(--slower) } .faster { color: var(--faster) }
+.plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 400px), 1fr)); gap: 1em }
+figure { margin: 0 } figcaption { font-size: 13px; overflow-wrap: anywhere } svg { width: 100%; display: block }
 """
 
 
-def chart(name: str, records: Sequence[Record], colours: dict[tuple[object, ...], str]) -> str:
-    """Draws one benchmark: medians as points, interquartile ranges as bars, and a line for each machine."""
-    shown = [(place, record, record.times[name]) for place, record in enumerate(records) if name in record.times]
-    most = max(times.q3 for _, _, times in shown)
-
-    def x(place: int) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * (place + 0.5) / len(records)
-
-    def y(seconds: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * seconds / most
-
-    def marks() -> Iterator[str]:
-        for share in (0, 0.5, 1):
-            line = f"{y(most * share):.1f}"
-            yield f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{line}" y2="{line}" stroke="#ddd"/>'
-            label = in_words(most * share) if share else "0"
-            yield f'<text x="{LEFT - 4}" y="{line}" dy="3" text-anchor="end">{label}</text>'
-        for place, (before, now) in enumerate(pairwise(records), 1):
-            if changed := differences(before.versions, now.versions):
-                middle = (x(place - 1) + x(place)) / 2
-                yield (
-                    f'<line x1="{middle:.1f}" x2="{middle:.1f}" y1="{TOP}" y2="{HEIGHT - BOTTOM}" stroke="#999" '
-                    f'stroke-dasharray="3"><title>{escape("; ".join(changed))}</title></line>'
-                )
-        for hardware, colour in colours.items():
-            points = [(place, times.median) for place, record, times in shown if record.hardware == hardware]
-            line = " ".join(f"{x(place):.1f},{y(median):.1f}" for place, median in points)
-            yield f'<polyline points="{line}" fill="none" stroke="{colour}"/>'
-        for place, record, times in shown:
-            yield _point(x(place), y(times.q1), y(times.q3), y(times.median), colours[record.hardware], record, times)
-            yield f'<text x="{x(place):.1f}" y="{HEIGHT - 6}" text-anchor="middle">{escape(record.name)}</text>'
-
-    return (
-        f'<figure><svg width="{WIDTH}" height="{HEIGHT}" role="img">{"".join(marks())}</svg>'
-        f"<figcaption>{escape(name.partition('::')[2])}</figcaption></figure>"
-    )
-
-
-def _point(x: float, q1: float, q3: float, median: float, colour: str, record: Record, times: Times) -> str:
-    told = f"{record.title}: {in_words(times.median)} ({in_words(times.q1)} to {in_words(times.q3)})"
-    return (
-        f'<g stroke="{colour}" fill="{colour}"><title>{escape(told)}</title>'
-        f'<line x1="{x:.1f}" x2="{x:.1f}" y1="{q1:.1f}" y2="{q3:.1f}" stroke-width="4" stroke-opacity="0.3"/>'
-        f'<circle cx="{x:.1f}" cy="{median:.1f}" r="3"/></g>'
-    )
-
-
 def page(records: Sequence[Record]) -> str:
-    """Draws the whole history. Benchmarks that the last record lacks are drawn too, and marked as gone."""
-    machines = list(dict.fromkeys(record.hardware for record in records))
-    colours = {hardware: _COLOURS[number % len(_COLOURS)] for number, hardware in enumerate(machines)}
-    rows = "".join(
-        f'<tr><td style="color:{colours[record.hardware]}">●</td><td>{escape(record.title)}</td>'
-        f"<td>{escape(', '.join(map(str, record.hardware)))}</td>"
-        f"<td>{escape(', '.join(f'{name} {version}' for name, version in record.versions.items()))}</td></tr>"
-        for record in records
+    """Draws the whole history: the changes, the latest and worst first, then a plot of each benchmark."""
+    series = by_machine(records)
+    found = {(told, name): changes(name, of) for told, named in series.items() for name, of in named.items()}
+    rows = sorted(
+        ((change, told) for (told, _), points in found.items() for change in points),
+        key=lambda row: (row[0].since.when, row[0].before.when, row[1], row[0].by),
+        reverse=True,
     )
-    names = sorted({name for record in records for name in record.times})
-    gone = [name for name in names if name not in records[-1].times]
     sections = "".join(
-        f"<h2>{escape(file)}</h2>{''.join(chart(name, records, colours) for name in group)}"
-        for file, group in groupby(names, key=lambda name: name.partition("::")[0])
+        f"<h2>{escape(str(told))}</h2>"
+        + "".join(
+            f'<h3>{escape(file)}</h3><div class="plots">'
+            + "".join(_plot(told, name, named[name], found[told, name]) for name in names)
+            + "</div>"
+            for file, names in groupby(sorted(named), key=_file)
+        )
+        for told, named in series.items()
     )
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>sepu: benchmarks</title>'
-        f"<style>{_STYLE}</style><h1>Benchmarks</h1>"
-        "<p>Medians; bars hold the middle half. Each colour is a machine, and only points of one colour compare. "
-        "At a dashed line a version changed. Point at a mark to read it.</p>"
-        f"<table>{rows}</table>{sections}"
-        f"{'<p>Not in the last record: ' + escape(', '.join(gone)) + '</p>' if gone else ''}</html>\n"
+        '<meta name="viewport" content="width=device-width, initial-scale=1">'
+        f"<style>{STYLE}{_STYLE}</style><h1>Benchmarks</h1><h2>What changed</h2>{''.join(_changes(rows))}"
+        f"{''.join(f'<p>{escape(line)}</p>' for line in _gone(series))}"
+        f"<p>{len(records)} records, the last of {escape(records[-1].title)}. A point is the median of a record, a bar "
+        "its middle half; blue is the mean between two changes. Only records of one processor and Python compare. "
+        f"Scales do not begin at 0. Point at a mark to read it.</p>{sections}</html>\n"
+    )
+
+
+def _file(name: str) -> str:
+    return name.partition("::")[0]
+
+
+def _changes(rows: Sequence[tuple[Change, Machine]]) -> Iterator[str]:
+    """Yields a part for each record since which something changed: when, where, by which commits, and what."""
+    if not rows:
+        yield "<p>Nothing: no benchmark has a change that lasts and is more than its noise.</p>"
+    for (since, before, told), group in groupby(rows, lambda row: (row[0].since, row[0].before, row[1])):
+        points = [change for change, _ in group]
+        counts = Counter(_word(change) for change in points)
+        head = ", ".join(f'<span class="{word}">{count} {word}</span>' for word, count in counts.items())
+        span = f"<code>{before.commit[:12]}..{since.commit[:12]}</code>"
+        commits = points[0].commits
+        listed = "".join(f"<li><code>{escape(line)}</code></li>" for line in commits)
+        shown = " open" * (len(commits) <= SHOWN)
+        versions = f"; also {escape(', '.join(points[0].versions))}" if points[0].versions else ""
+        yield (
+            f"<h3>{since.when[:10]}: {head}</h3><p>{escape(str(told))}</p>"
+            f"<details{shown}><summary>{len(commits) or 'unknown'} commits, {span}{versions}"
+            f"</summary><ul>{listed}</ul></details><ul class='columns'>{''.join(_item(c, told) for c in points)}</ul>"
+        )
+
+
+def _word(change: Change) -> str:
+    return "slower" if change.by > 0 else "faster"
+
+
+def _item(change: Change, told: Machine) -> str:
+    by = f'<span class="{_word(change)}">{change.by:+.1%}</span>'
+    return f'<li>{by} <a href="#{_anchor(told, change.name)}">{escape(change.name)}</a></li>'
+
+
+def _gone(series: dict[Machine, dict[str, list[Record]]]) -> Iterator[str]:
+    """Yields what the last record of the same benchmark file lacks: was it renamed, or is it no longer measured?"""
+    for told, named in series.items():
+        for file, group in groupby(sorted(named), key=_file):
+            names = list(group)
+            last = max((named[name][-1] for name in names), key=lambda record: record.when)
+            if gone := [name.partition("::")[2] for name in names if name not in last.times]:
+                yield f"Not in the last record of {file} on {told}: {', '.join(gone)}"
+
+
+def _anchor(told: Machine, name: str) -> str:
+    return escape(f"{told}/{name}".replace(" ", "-"))
+
+
+def _plot(told: Machine, name: str, series: Sequence[Record], found: Sequence[Change]) -> str:
+    times = [record.times[name] for record in series]
+    low, high = min(time.q1 for time in times), max(time.q3 for time in times)
+    space = max(0.1 * high, high - low) * 0.1
+    low, high = max(0.0, low - space), high + space
+    last = len(series) - 1
+    days = [(float(place), series[place].when[:10]) for place in dict.fromkeys((0, last))]
+    values = [(value, in_words(value)) for value in (low, (low + high) / 2, high)]
+    panel = Panel(LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM, days, values)
+    marks = [*panel.grid(), panel.line(0, [(place, time.median) for place, time in enumerate(times)])]
+    for first, end in pairwise((0, *(change.place for change in found), len(series))):
+        mean = sum(time.median for time in times[first:end]) / (end - first)
+        marks.append(panel.line(1, [(first, mean), (end - 1, mean)]))
+    for place, (record, time) in enumerate(zip(series, times, strict=True)):
+        what = f"{record.title}: {in_words(time.median)} ({in_words(time.q1)} to {in_words(time.q3)})"
+        marks.append(panel.point(0, place, time.median, time.q1, time.q3, what))
+    return (
+        f'<figure id="{_anchor(told, name)}">{picture(WIDTH, HEIGHT, marks)}'
+        f"<figcaption>{escape(name.partition('::')[2])}: {in_words(times[-1].median)}</figcaption></figure>"
     )
 
 

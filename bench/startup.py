@@ -9,16 +9,16 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
-from pathlib import Path
 from secrets import token_hex
 
-from bench.load import machine
+import psutil
 from bench.load.client import Job, measure
 from bench.load.report import table
 from bench.load.scenarios import SCENARIOS
 from bench.load.stage import cluster
-from bench.machine import cpu
 from tests.serving import SEPU, Server, serving
+
+from bench import machine
 
 RUNS = 10
 WORKERS = (1, 2, 4)
@@ -48,7 +48,7 @@ def main() -> None:
                 held.append([f"{workers}: at the start", *_memory(pids)])
                 measure(Job(server.address, SCENARIO, CONNECTIONS, made.seed, token_hex(6), SECONDS))
                 held.append([f"{workers}: after {SECONDS} s of load", *_memory(pids)])
-    print(f"{__doc__}\n{cpu()}; Python {sys.version.split()[0]}; commit {machine.commit()}\n")
+    print(f"{__doc__}\n{machine.in_words()}\n")
     print(table(["what", "ms", "÷ nothing"], [[name, f"{ms:,.0f}", f"{ms / least:.1f}"] for name, ms in rows]))
     print()
     print(table(["workers", "resident MiB of one", "of it private", "proportional"], held))
@@ -81,15 +81,10 @@ def _workers(server: Server, count: int) -> list[int]:
 
 def _memory(pids: list[int]) -> list[str]:
     """Mean MiB of a worker: resident, private, proportional."""
-    sums = [0, 0, 0]
-    for pid in pids:
-        kib = {
-            name.rstrip(":"): int(rest[0])
-            for name, *rest in map(str.split, Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:])
-        }
-        for place, value in enumerate((kib["Rss"], kib["Private_Clean"] + kib["Private_Dirty"], kib["Pss"])):
-            sums[place] += value
-    return [f"{total / len(pids) / 1024:.1f}" for total in sums]
+    found = [psutil.Process(pid).memory_full_info() for pid in pids]
+    return [
+        f"{sum(parts) / len(pids) / 2**20:.1f}" for parts in zip(*((m.rss, m.uss, m.pss) for m in found), strict=True)
+    ]
 
 
 if __name__ == "__main__":

@@ -1,7 +1,6 @@
 """`python -m bench.load`: the service under load, beside its floors, in one run. `make load` runs all scenarios."""
 
 import argparse
-import json
 import os
 import sys
 import time
@@ -14,19 +13,21 @@ from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from secrets import token_hex
-from statistics import median
+from statistics import linear_regression
 
 import psutil
-from bench.load import client, machine, plot, report
+from bench.load import client, plot, report
 from bench.load.client import Job, measure
-from bench.load.figures import Figures, Sample, slope
+from bench.load.figures import Figures, Sample, times
 from bench.load.floor import pgbench
 from bench.load.neighbours import CASES, beside
 from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
 from bench.load.scenarios import ACCOUNTS, SCENARIOS, Scenario, bare_insert, first_executions, pgbench_scripts
-from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, warm
+from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, scans, settings_of, warm
+from bench.records import DIRECTORY, save
 from tests.serving import serving
 
+from bench import machine
 from sepu.cli.database import connect
 
 OUT = Path("build/load")
@@ -63,15 +64,10 @@ def main() -> None:
         "--key", default=os.environ.get("SEPU_KEY"), help="that server's API key, charged for all  [env: SEPU_KEY]"
     )
 
-    for name, does, about in (
-        ("fill", fill, "make the filled database in --state-dir"),
-        ("growth", growth, "an empty database beside the filled one, which is made first if it is not there"),
-    ):
-        made = command(name, does, about)
-        made.add_argument("--accounts", type=int, default=1_000_000)
-        made.add_argument("--results", type=int, default=10_000_000)
-        if name == "growth":
-            measuring(made)
+    made = command("growth", growth, "an empty database beside a filled one, which is made if it is not there")
+    made.add_argument("--accounts", type=int, default=1_000_000)
+    made.add_argument("--results", type=int, default=10_000_000)
+    measuring(made)
 
     in_rounds(command("neighbours", neighbours, "a customer on one connection, beside floods"))
 
@@ -99,7 +95,7 @@ def run(given: argparse.Namespace) -> None:
             beside = stack.enter_context(constant(given.workers))
             measuring = Measuring(server.address, made, url, server.process.pid)
             with connect(made.owner_url(EMPTY)) as owner:
-                about |= machine.database(owner)
+                about |= settings_of(owner)
         for number in range(given.rounds):
             for connections in given.connections:
                 for scenario in scenarios:
@@ -117,7 +113,7 @@ def run(given: argparse.Namespace) -> None:
                 measuring.open_loop(scenario, rate, given.seconds)
         if not given.url:
             with connect(made.owner_url(EMPTY)) as owner:
-                about["scans"] = machine.scans(owner)
+                about["scans"] = scans(owner)
     _conclude("run", measuring, given, about, report.measured(measuring.figures()), report.targets)
 
 
@@ -169,13 +165,6 @@ class Measuring:
         self.samples.setdefault(cell, []).append(sample)
 
 
-def fill(given: argparse.Namespace) -> None:
-    if given.state_dir is None:
-        sys.exit("fill needs a --state-dir to keep the database in")
-    with cluster(given.state_dir) as made:
-        _filled(made, given)
-
-
 def _filled(made: Cluster, given: argparse.Namespace) -> str:
     if made.is_filled():
         print("the filled database is there; drop it to make another")
@@ -196,7 +185,7 @@ def growth(given: argparse.Namespace) -> None:
         with connect(made.owner_url(FILLED)) as owner:
             _progress("reading the filled database once")
             warm(owner)
-            about = machine.database(owner)
+            about = settings_of(owner)
             row = owner.execute("select count(*) from sepu.account where plan_id = 'load-ample'").fetchone()
         many = row[0] if row else 0
         sides: dict[str, tuple[Measuring, Scenario]] = {}
@@ -235,7 +224,7 @@ def neighbours(given: argparse.Namespace) -> None:
         made = stack.enter_context(cluster(given.state_dir))
         server = stack.enter_context(serving("uvloop", made.make_empty(ACCOUNTS), workers=given.workers))
         with connect(made.owner_url(EMPTY)) as owner:
-            about = machine.database(owner)
+            about = settings_of(owner)
         for number in range(given.rounds):
             for case in CASES:
                 _progress(f"round {number + 1} of {given.rounds}: {case.name}")
@@ -274,13 +263,14 @@ def soak(given: argparse.Namespace) -> None:
                     ).fetchone()
                     points.append((time.monotonic() - started, [_held(pid) for pid in pids], row[0] if row else 0))
                 sample = running.result()
-            about = {**machine.database(owner), "scans": machine.scans(owner)}
+            about = {**settings_of(owner), "scans": scans(owner)}
             same = server.workers() == pids
     settled = points[len(points) // 4 :]  # caches and allocators fill up first
+    instants = [seconds for seconds, _, _ in settled]
     per_million = sample.seconds / given.requests * 1e6
     rows, found = [], []
     for place, pid in enumerate(pids):
-        kib = slope((seconds, held[place][0]) for seconds, held, _ in settled) * per_million
+        kib = linear_regression(instants, [held[place][0] for _, held, _ in settled]).slope * per_million
         first, middle, last = points[0][1][place], settled[0][1][place], points[-1][1][place]
         rows.append([str(pid), f"{first[0]:,}", f"{middle[0]:,}", f"{last[0]:,}", f"{kib:+,.0f}",
                      f"{first[1]} → {last[1]}"])  # fmt: skip
@@ -312,24 +302,27 @@ def _conclude(
     figures = measuring.figures()
     found = targets(figures)
     settings = {key: value for key, value in vars(given).items() if key not in {"run", "key", "scenarios"}}
-    where = {**machine.describe(), "database": about, "settings": {**settings, "state_dir": str(given.state_dir)}}
-    packages = machine.packages()
-    print(f"\n{where['cpu']}, {where['cores']} cores; Python {where['python']}, Postgres", end=" ")
-    print(f"{about.get('server_version', 'unknown')}, {packages}; commit {where['commit']}; load {where['load']}")
+    load = round(os.getloadavg()[0], 2)
+    print(f"\n{machine.in_words()}; Postgres {about.get('server_version', 'unknown')}; load {load}")
     if found:
         text += f"\n\n{report.verdict(found)}"
     print(f"\n{text}")
+    record = save(
+        OUT if settings.get("url") else DIRECTORY,  # of another machine's server there is no history here
+        "load",
+        {
+            f"load/{name}::{cell.scenario}, {cell.connections} conn., {cell.who}: {what}": taken
+            for cell, samples in measuring.samples.items()
+            for what, taken in times(samples).items()
+        },
+        client_busy=round(max(one.busy for samples in measuring.samples.values() for one in samples), 3),
+        targets=[{**asdict(target), "reached": target.reached} for target in found],
+        database=about,
+        settings={**settings, "state_dir": str(given.state_dir)},
+        load=load,
+    )
     out = OUT / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
     out.mkdir(parents=True)
-    record = {
-        **where,
-        "figures": [
-            {**cell._asdict(), **asdict(figures[cell]), "client_busy": round(median(one.busy for one in samples), 3)}
-            for cell, samples in measuring.samples.items()
-        ],
-        "targets": [{**asdict(target), "reached": target.reached} for target in found],
-    }
-    (out / "record.json").write_text(json.dumps(record, indent=1, ensure_ascii=False) + "\n")
     (out / "report.md").write_text(f"{text}\n")
     for scenario, connections in dict.fromkeys((cell.scenario, cell.connections) for cell in figures):
         series = [
@@ -340,7 +333,7 @@ def _conclude(
         if series:
             title = f"{scenario}, {connections} connection{'s' * (connections > 1)}"
             (out / f"{scenario}-{connections}.svg").write_text(plot.draw(title, series))
-    print(f"\nrecord and plots: {out}")
+    print(f"\nrecord: {record}; plots: {out}")
 
 
 def _run() -> str:

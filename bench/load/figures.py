@@ -1,10 +1,12 @@
-"""The arithmetic of a measurement: percentiles, medians over rounds, slopes."""
+"""The arithmetic of a measurement: percentiles, and medians over rounds."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import ceil
-from statistics import median
+from statistics import median, quantiles
+
+from bench.records import Times
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
 BUCKET_SECONDS = 0.1
@@ -43,7 +45,6 @@ class Figures:
     p999: float
     maximum: float
     rate: float
-    answers: int
     errors: dict[str, int]
     cpu: dict[str, float]  # of a request
 
@@ -60,24 +61,30 @@ class Figures:
             p999,
             max(one[-1] for one in filled),
             median(sample.rate for sample in rounds),
-            sum(len(sample.latencies) for sample in rounds),
             dict(errors),
             {who: median(one[who] for one in cpu) for who in cpu[0]},
         )
+
+
+def times(rounds: Sequence[Sample]) -> dict[str, Times]:
+    """What a record keeps: the quartiles over the rounds."""
+    filled = [sample for sample in rounds if sample.within]
+    found = {f"p{share}": [percentile(one.latencies, share) for one in filled] for share in (50, 99)}
+    found["time of an answer"] = [1 / one.rate for one in filled]  # all of a connection's, shared among its answers
+    for who in rounds[0].cpu:
+        found[f"CPU of {who}"] = [one.cpu_of_one()[who] for one in filled]
+    return {what: _quartiles(values) for what, values in found.items() if any(values)}
+
+
+def _quartiles(values: Sequence[float]) -> Times:
+    q1, middle, q3 = quantiles([*values, *values], method="inclusive")  # of one value too
+    return Times(middle, q1, q3)
 
 
 def percentile(ordered: Sequence[float], share: float) -> float:
     """The nearest rank: the smallest value that at least `share` per cent do not exceed."""
     # Rounded, as 99.9 per cent of 41000 is 40959.00000000001 to a float.
     return ordered[max(1, ceil(round(share * len(ordered) / 100, 9))) - 1]
-
-
-def slope(points: Iterable[tuple[float, float]]) -> float:
-    """Of the line of least squares."""
-    xs, ys = zip(*points, strict=True)
-    x_mean, y_mean = sum(xs) / len(xs), sum(ys) / len(ys)
-    spread = sum((x - x_mean) ** 2 for x in xs)
-    return sum((x - x_mean) * (y - y_mean) for x, y in zip(xs, ys, strict=True)) / spread if spread else 0.0
 
 
 def in_buckets(instants: Iterable[float]) -> list[int]:

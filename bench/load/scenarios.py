@@ -75,7 +75,7 @@ def asks(scenario: Scenario, seed: str, run: str, key: str | None = None) -> Cal
     With a key all are that account's, whatever the scenario says.
     """
     rng = random.Random(run)
-    questions = {kind: _questions(kind) for kind in set(scenario.kinds)}
+    questions = {kind: list(_questions(kind)) for kind in set(scenario.kinds)}
     status = b"200" if scenario.refusal is None else b"%d" % scenario.refusal[0]
     refusal = None if scenario.refusal is None else f'"error":"{scenario.refusal[1]}"'.encode()
     choose, below = rng.choice, rng.random
@@ -110,12 +110,8 @@ def asks(scenario: Scenario, seed: str, run: str, key: str | None = None) -> Cal
     return replay
 
 
-def _questions(kind: Kind) -> list[Question]:
+def _questions(kind: Kind) -> Iterator[Question]:
     """The answers are computed here by the same release, so a wrong or misdirected one is noticed."""
-    return list(_make(kind))
-
-
-def _make(kind: Kind) -> Iterator[Question]:
     service = Service.of(load_release())
     rng = random.Random(161)
     if kind == "library":

@@ -103,6 +103,27 @@ def warm(owner: psycopg.Connection) -> None:
             owner.execute(f"select count(*) from sepu.{table}")
 
 
+def settings_of(connection: psycopg.Connection) -> dict[str, str]:
+    """The server's version, and what it does for durability."""
+    names = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")
+    row = connection.execute(f"select {', '.join(f'current_setting({name!r})' for name in names)}").fetchone()
+    assert row is not None
+    return dict(zip(names, row, strict=True))
+
+
+def scans(connection: psycopg.Connection) -> dict[str, dict[str, int]]:
+    """How the ledger's tables were read, and how many of their updates stayed on the page. Each read is to be a probe.
+
+    A handful of sequential scans are those of the preparation; one a request is a plan made for an empty table.
+    """
+    rows = connection.execute(
+        "select relname, seq_scan, idx_scan, n_tup_upd, n_tup_hot_upd from pg_stat_user_tables"
+        " where relname in ('account', 'api_key', 'usage', 'stored_result', 'request_rate') order by relname"
+    ).fetchall()
+    heads = ("sequential scans", "index scans", "updates", "of them HOT")
+    return {name: dict(zip(heads, counts, strict=True)) for name, *counts in rows}
+
+
 @contextmanager
 def cluster(state_dir: Path | None) -> Iterator[Cluster]:
     """The one of a state directory, or a temporary one."""

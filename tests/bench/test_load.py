@@ -15,7 +15,7 @@ import psycopg
 import pytest
 from bench.load import plot
 from bench.load.client import Client, Job, cpu_seconds, run
-from bench.load.figures import Figures, Sample, in_buckets, percentile, slope
+from bench.load.figures import Figures, Sample, in_buckets, percentile
 from bench.load.floor import read_log
 from bench.load.holders import account_id, api_key, hash_in_sql, id_in_sql, open_accounts
 from bench.load.neighbours import CASES, Case, beside
@@ -41,12 +41,7 @@ def test_a_percentile_is_the_nearest_rank(number: int, share: float, expected: i
 def test_figures_are_medians_over_the_rounds_but_for_the_maximum() -> None:
     rounds = [Sample(2.0, answers, [late] * 10) for late, answers in ((1.0, 3), (2.0, 5), (9.0, 10))]
     figures = Figures.of(rounds)
-    assert (figures.p50, figures.p99, figures.maximum, figures.rate, figures.answers) == (2.0, 2.0, 9.0, 2.5, 30)
-
-
-def test_slope() -> None:
-    assert slope([(0, 1), (1, 3), (2, 5)]) == 2
-    assert slope([(0, 4), (1, 4), (5, 4)]) == 0
+    assert (figures.p50, figures.p99, figures.maximum, figures.rate) == (2.0, 2.0, 9.0, 2.5)
 
 
 def test_buckets_are_tenths_of_a_second() -> None:
@@ -63,7 +58,7 @@ def test_a_log_of_pgbench() -> None:
 
 
 def figures_of(p50: float, *, p99: float = 1.0, rate: float = 1.0, errors: int = 0) -> Figures:
-    return Figures(p50, p50, p99, p99, p99, rate, 1, {"503": errors} if errors else {}, {"workers": 250e-6})
+    return Figures(p50, p50, p99, p99, p99, rate, {"503": errors} if errors else {}, {"workers": 250e-6})
 
 
 def test_targets_are_told_from_what_was_measured() -> None:

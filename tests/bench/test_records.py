@@ -1,16 +1,26 @@
-"""Comparing and drawing records: nothing is compared that cannot be, and nothing disappears unseen."""
+"""The history of records: what lasts is found at its record, noise is not, and nothing disappears unseen."""
 
 import json
+import random
 import re
-from collections.abc import Mapping
+import subprocess
+from collections.abc import Callable, Mapping
+from html import escape
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from bench.records import Record, history
+from bench.load.figures import Sample, times
+from bench.records import Record, Times, by_machine, history, read, save
 
-from bench import compare, machine, report
+from bench import machine
+
+pytest.importorskip("otava", reason="Otava has no release for this CPython yet")
+
+from bench.changes import changes
+
+from bench import report
 
 MACHINE = {
     "cpu": "A",
@@ -19,126 +29,150 @@ MACHINE = {
     "python": "CPython 3.11.2",
     "packages": {"falcon": "4.4.0"},
 }
+Noise = Callable[[random.Random], float]
+# Of 1 %; the second as of a busy machine, whose disturbances only add time.
+NOISES: dict[str, Noise] = {
+    "even": lambda rng: rng.gauss(0, 0.01),
+    "one-sided": lambda rng: 0.01 * (rng.expovariate(1) - 1),
+}
 
 
-def save(directory: Path, number: int, medians: Mapping[str, float], **conditions: Any) -> None:
+def keep(directory: Path, number: int, medians: Mapping[str, float], commit: str = "", **conditions: Any) -> None:
     """As pytest-benchmark does."""
-    benchmarks = [
-        {"fullname": name, "stats": {"median": median, "q1": median * 0.99, "q3": median * 1.01}}
-        for name, median in medians.items()
-    ]
     data = {
         "machine_info": {**MACHINE, **conditions},
-        "commit_info": {"id": f"{number:040}", "dirty": False},
-        "datetime": f"2026-11-{number:02}T12:00:00+00:00",
-        "benchmarks": benchmarks,
+        "commit_info": {"id": commit or f"{number:040}", "dirty": False},
+        "datetime": f"2026-{1 + number // 28:02}-{1 + number % 28:02}T12:00:00+00:00",
+        "benchmarks": [
+            {"fullname": name, "stats": {"median": median, "q1": median * 0.99, "q3": median * 1.01, "min": 0}}
+            for name, median in medians.items()
+        ],
     }
     home = directory / "Linux-CPython-3.11-64bit"
     home.mkdir(exist_ok=True)
     (home / f"{number:04}_commit.json").write_text(json.dumps(data), "utf-8")
 
 
-def compared(directory: Path, which: str = "") -> list[str]:
-    records = history(directory)
-    return list(compare.lines(records, compare.chosen(records, which)))
+def found(directory: Path) -> dict[str, list[tuple[str, float]]]:
+    """The commits of the change points of each benchmark, and how much changed."""
+    (named,) = by_machine(history(directory)).values()
+    return {name: [(c.since.commit.lstrip("0"), c.by) for c in changes(name, of)] for name, of in named.items()}
 
 
-def figures(lines: list[str]) -> list[str]:
-    return [line for line in lines if "%" in line]
+@pytest.mark.parametrize("noise", NOISES)
+def test_a_step_of_5_percent_is_found_at_its_record_and_noise_is_none(tmp_path: Path, noise: str) -> None:
+    rng = random.Random(161)
+    for number in range(40):
+        level = {"slower": 1.05, "faster": 1 / 1.05, "the same": 1.0}
+        keep(
+            tmp_path,
+            number,
+            {
+                f"{name} {series}": 1e-3 * (step if number >= 25 else 1) * (1 + NOISES[noise](rng))
+                for name, step in level.items()
+                for series in range(20)
+            },
+        )
+    points = found(tmp_path)
+    near = exact = 0
+    for name, at in points.items():
+        if not name.startswith("the same"):
+            near += any(int(commit) in {24, 25, 26} for commit, _ in at)
+            if [commit for commit, _ in at] == ["25"]:
+                exact += 1
+                assert at[0][1] == pytest.approx(0.05 if name.startswith("slower") else 1 / 1.05 - 1, abs=0.015)
+    assert near == 40
+    assert exact >= 34
+    assert sum(bool(at) for name, at in points.items() if name.startswith("the same")) <= 1
 
 
-def test_a_change_beyond_the_spread_is_marked(tmp_path: Path) -> None:
-    save(tmp_path, 1, {"a": 1e-3, "b": 1e-3, "c": 1e-3})
-    save(tmp_path, 2, {"a": 1.3e-3, "b": 0.5e-3, "c": 1.001e-3})
-    a, b, c = figures(compared(tmp_path))
-    assert a.endswith("1 ms    1.3 ms   +30.0% slower")
-    assert b.endswith("1 ms    500 µs   -50.0% faster")
-    assert c.endswith("+0.1%")
+def test_two_steps_are_two_changes(tmp_path: Path) -> None:
+    rng = random.Random(1)
+    for number in range(36):
+        keep(tmp_path, number, {"a": (1, 1.1, 1.03)[number // 12] * (1 + rng.gauss(0, 0.005))})
+    (first, up), (second, down) = found(tmp_path)["a"]
+    assert (first, second) == ("12", "24")
+    assert up == pytest.approx(0.1, abs=0.01)
+    assert down == pytest.approx(1.03 / 1.1 - 1, abs=0.01)
 
 
-def test_the_trend_goes_over_the_records_of_one_machine(tmp_path: Path) -> None:
-    for number, seconds in enumerate((1, 2, 3), 1):
-        save(tmp_path, number, {"a": seconds})
-    save(tmp_path, 4, {"a": 100}, cpu="B")
-    save(tmp_path, 5, {"a": 4})
-    (line,) = figures(compared(tmp_path))
-    assert "▁▃▆█" in line or "▁▃▅█" in line
-    assert "+33.3%" in line  # against the last of the same machine
+@pytest.mark.parametrize("records", [1, 2, 3])
+def test_few_records_have_no_change(tmp_path: Path, records: int) -> None:
+    for number in range(records):
+        keep(tmp_path, number, {"a": 1 + number})
+    assert found(tmp_path) == {"a": []}
 
 
-def test_other_hardware_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    save(tmp_path, 1, {"a": 1}, cpu="B")
-    save(tmp_path, 2, {"a": 2})
-    lines = compared(tmp_path)
-    assert "NOT COMPARABLE  cpu: B before, A now" in lines
-    assert not figures(lines)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(compare, "history", lambda: history(tmp_path))
-        with pytest.raises(SystemExit, match="1"):
-            compare.main()
-    assert "NOT COMPARABLE" in capsys.readouterr().out
-
-
-def test_another_version_is_told(tmp_path: Path) -> None:
-    save(tmp_path, 1, {"a": 1})
-    save(tmp_path, 2, {"a": 2}, python="CPython 3.12.1", packages={"falcon": "4.5.0"})
-    lines = compared(tmp_path)
-    assert "OTHER VERSION   python: CPython 3.11.2 before, CPython 3.12.1 now" in lines
-    assert "OTHER VERSION   falcon: 4.4.0 before, 4.5.0 now" in lines
-    assert len(figures(lines)) == 1
-
-
-def test_new_renamed_and_gone_benchmarks_are_named(tmp_path: Path) -> None:
-    save(tmp_path, 1, {"bench/test_core.py::test_nearest": 1, "bench/test_core.py::test_nearest_k": 1, "z": 1})
-    save(tmp_path, 2, {"bench/test_core.py::test_nearest": 1, "bench/test_core.py::test_nearest_of_k": 1, "new": 1})
-    assert compared(tmp_path)[-3:] == [
-        "renamed?  bench/test_core.py::test_nearest_k -> bench/test_core.py::test_nearest_of_k",
-        "gone      z",
-        "new       new",
+def test_only_records_of_one_processor_and_python_compare(tmp_path: Path) -> None:
+    others: list[dict[str, Any]] = [{}, {"cpu": "B"}, {"cores": 4}, {"python": "CPython 3.12.1"}]
+    for number in range(80):
+        conditions = others[number % 4]
+        keep(tmp_path, number, {"a": 1 + number % 4 + number % 3 * 0.001}, **conditions)
+    series = by_machine(history(tmp_path))
+    assert [(told.cpu, told.cores, told.python, len(named["a"])) for told, named in series.items()] == [
+        ("A", 2, "CPython 3.11", 20),
+        ("B", 2, "CPython 3.11", 20),
+        ("A", 4, "CPython 3.11", 20),
+        ("A", 2, "CPython 3.12", 20),
     ]
+    assert not any(changes("a", named["a"]) for named in series.values())
 
 
-def test_a_record_is_chosen_by_number_or_file(tmp_path: Path) -> None:
-    for number in (1, 2, 3):
-        save(tmp_path, number, {"a": number})
-    records = history(tmp_path)
-    assert compare.chosen(records, "0001").name == "0001"
-    assert compare.chosen(records, str(next(tmp_path.glob("*/0001*")))).name == "0001"
-    assert compare.chosen(records, "").name == "0002"
-    with pytest.raises(SystemExit, match="no record 0009"):
-        compare.chosen(records, "0009")
+def test_the_page_says_what_became_slower_when_and_by_which_commits(tmp_path: Path) -> None:
+    log = ["git", "log", "--format=%H %h %s", "-3", "--first-parent"]
+    done = subprocess.run(log, cwd=Path(__file__).parent, capture_output=True, check=True, text=True)
+    if len(lines := done.stdout.splitlines()) < 3:
+        pytest.skip("a clone without history")
+    (new, short, subject), _, (old, _, _) = (line.split(" ", 2) for line in lines)
+    for number in range(24):
+        versions = {"packages": {"falcon": "4.5.0"}} if number > 11 else {}
+        worse = {"bench/test_core.py::test_a[<k>]": 1.2 if number > 11 else 1, "bench/test_core.py::test_b": 1}
+        medians = {name: level * (1 + number % 3 / 1000) for name, level in worse.items()}
+        keep(tmp_path, number, medians, old if number < 12 else new, **versions)
+    page = report.page(history(tmp_path))
+    changed = page.partition("<h2>What changed</h2>")[2].partition("<h2>")[0]
+    for told in ("2026-01-13", "1 slower", "+20.0%", "test_a[&lt;k&gt;]", old[:12], new[:12], short, escape(subject)):
+        assert told in changed
+    assert "falcon 4.4.0 → 4.5.0" in changed
+    assert "test_b" not in changed
+    (anchor,) = re.findall('href="#(.*?)"', changed)
+    assert f'<figure id="{anchor}">' in page
 
 
-def test_one_record_is_no_fault(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    save(tmp_path, 1, {"a": 1})
-    monkeypatch.setattr(compare, "history", lambda: history(tmp_path))
-    compare.main()
-    assert "only one record yet: `make bench`" in capsys.readouterr().out
-
-
-def test_the_page_shows_every_benchmark_and_needs_nothing_else(tmp_path: Path) -> None:
-    save(tmp_path, 1, {"bench/test_core.py::test_a[<k>]": 1, "bench/test_core.py::test_gone": 1})
-    save(tmp_path, 2, {"bench/test_core.py::test_a[<k>]": 2}, python="CPython 3.12.1")
+def test_the_page_shows_every_benchmark_and_loads_nothing(tmp_path: Path) -> None:
+    keep(tmp_path, 1, {"bench/test_core.py::test_a[<k>]": 1, "bench/test_core.py::test_gone": 1})
+    keep(tmp_path, 2, {"bench/test_core.py::test_a[<k>]": 2})
     page = report.page(history(tmp_path))
     drawn = [ET.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page)]
-    assert [len(svg.findall(".//circle")) for svg in drawn] == [2, 1]
+    circle = ".//{http://www.w3.org/2000/svg}circle"
+    assert [len(svg.findall(circle)) for svg in drawn] == [2, 1]
     assert "test_a[&lt;k&gt;]" in page
-    assert "python: CPython 3.11.2 before, CPython 3.12.1 now" in page
-    assert "Not in the last record: bench/test_core.py::test_gone" in page
-    assert not re.search(r"(src|href)=|url\(|@import|https?:", page)
+    assert "Not in the last record of bench/test_core.py on A, 2 cores, Linux x86_64, CPython 3.11: test_gone" in page
+    assert "no benchmark has a change" in page
+    assert not re.search(r'src=|href="[^#]|url\(|@import|https?:', page.replace("http://www.w3.org/2000/svg", ""))
 
 
-def test_a_record_without_history_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="make bench"):
+def test_without_a_record_it_says_how_to_make_one(tmp_path: Path) -> None:
+    with pytest.raises(SystemExit, match="`make bench` and `make load` make them"):
         history(tmp_path)
 
 
-def test_a_record_names_machine_and_versions_but_no_host() -> None:
-    told = machine.description()
-    assert told["cpu"]
-    assert told["packages"]["falcon"]
-    record = Record("0001", "2026-11-01", "c", False, told, {})
+def test_a_record_of_load_is_of_the_same_format(tmp_path: Path) -> None:
+    rounds = [Sample(1.0, 100, [late] * 100, cpu={"workers": 0.02}) for late in (1e-3, 2e-3, 4e-3)]
+    kept = {f"load/run::{what}": taken for what, taken in times(rounds).items()}
+    record = read(save(tmp_path, "load", kept, settings={"rounds": 3}))
+    assert record.times["load/run::p50"] == pytest.approx(Times(2e-3, 1.25e-3, 3.5e-3))
+    assert record.times["load/run::time of an answer"].median == pytest.approx(0.01)
+    assert record.times["load/run::CPU of workers"].median == pytest.approx(2e-4)
+    assert (record.commit, record.dirty) == machine.commit()
+    assert history(tmp_path) == [record]
+
+
+def test_a_record_names_machine_and_versions_but_no_host(tmp_path: Path) -> None:
+    file = save(tmp_path, "load", {})
+    record: Record = read(file)
+    assert record.machine.cpu
+    assert record.machine.python.startswith("CPython 3.")
+    assert record.versions["falcon"]
     assert {"python", "compiler", "libc", "psycopg"} <= record.versions.keys()
-    assert "node" not in told
+    assert "node" not in file.read_text("utf-8")

@@ -1,0 +1,72 @@
+"""Two commits, timed in turns: a slower path is named, and an unchanged one is not."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from bench.compare import Ratio, base, built, compare, main, summed_up
+
+SLOWER = '''
+_plain = parse_match
+
+
+def parse_match(body: bytes) -> MatchInput:
+    """Burns as long as some requests take."""
+    for _ in range(10_000):
+        pass
+    return _plain(body)
+'''
+
+
+def test_a_slower_path_is_named_with_its_interval() -> None:
+    with built("HEAD") as first, built("HEAD") as second:
+        source = second / "src/sepu/operations/match.py"
+        source.write_text(source.read_text("utf-8") + SLOWER, "utf-8")
+        found = compare(first, second, pairs=3)
+    assert found["operation: match"].word == found["judgement: match"].word == "slower"
+    assert found["operation: match"].low > 1.2
+    assert 0.7 < found["core: 120 searches"].ratio < 1.4
+
+
+@pytest.mark.parametrize(
+    ("ratios", "word"),
+    [([1.02, 1.03, 1.04, 1.03], "slower"), ([0.97, 0.98, 0.97, 0.96], "faster"), ([0.97, 1.04, 1.01, 0.99], "")],
+)
+def test_a_change_is_called_one_only_if_its_interval_is_on_one_side(ratios: list[float], word: str) -> None:
+    ratio = summed_up(ratios)
+    assert min(ratios) < ratio.ratio < max(ratios)
+    assert ratio.low < ratio.ratio < ratio.high
+    assert ratio.word == word
+
+
+def test_the_interval_is_students() -> None:
+    assert summed_up([1.0, 1.1, 1.21]) == pytest.approx(Ratio(1.1, 0.6371, 1.8992), abs=1e-4)
+
+
+def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def git(*arguments: str) -> str:
+        done = subprocess.run(["git", *arguments], cwd=tmp_path, check=True, capture_output=True, text=True)
+        return done.stdout.strip()
+
+    def commit() -> str:
+        git("-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "--allow-empty", "--message=a")
+        return git("rev-parse", "HEAD")
+
+    git("init", "--initial-branch=main")
+    first, second = commit(), commit()
+    git("switch", "--create", "branch")
+    third = (commit(), commit())[1]
+    monkeypatch.setattr("bench.compare._ROOT", tmp_path)
+    assert base(third) == second
+    assert base(second) == first
+    with pytest.raises(SystemExit, match="no commit"):
+        base(first)
+
+
+def test_a_commit_that_is_none_is_told() -> None:
+    with pytest.raises(SystemExit, match="no commit no-such-branch"):
+        main("no-such-branch")
+    with pytest.raises(SystemExit, match="no commit --help"):
+        main("--help")
