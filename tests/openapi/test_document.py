@@ -19,10 +19,12 @@ from tests.openapi.document import (
     PATH,
     answer,
     codes,
+    examples,
     headers,
     operations,
     resolve,
     responses,
+    schema,
     validator,
     validator_as_written,
 )
@@ -50,6 +52,8 @@ REQUIRED: dict[str, set[str]] = {
     routes.USAGE: set(),
 }
 SCHEMAS = DOCUMENT["components"]["schemas"]
+METER = {routes.MATCH: "color_match", routes.SEARCH: "color_search"}
+USAGE = DOCUMENT["paths"][routes.USAGE]["get"]
 
 Documented = set[tuple[str, int, str]]
 
@@ -191,9 +195,49 @@ def test_headers() -> None:
             assert {name for name, header in listed.items() if header.get("required")} == set.intersection(*certain)
 
 
+def test_answers_may_grow_and_requests_may_not() -> None:
+    objects = {name: found for name, found in SCHEMAS.items() if "properties" in found}
+    closed = {name for name, found in objects.items() if found["additionalProperties"] is False}
+    assert closed == {"MatchRequest", "RGB"}
+    assert all(found["additionalProperties"] is True for name, found in objects.items() if name not in closed)
+
+
+def test_numbers_are_double() -> None:
+    """Go would take them for float32, and print other numbers than were sent."""
+    members = [member for found in SCHEMAS.values() for member in (found, *found.get("properties", {}).values())]
+    numbers = [member for member in members if member.get("type") == "number"]
+    assert [member["format"] for member in numbers] == ["double"] * 3
+
+
+# Generators drop what stands beside a $ref, and clash where a language or its libraries have the name.
+TAKEN = {"Error", "Match", "Object", "Result", "Response", "Request", "Exception", "Input", "InternalError", "Type"}
+
+
+def test_generators_make_something_of_each_schema() -> None:
+    for name, found in SCHEMAS.items():
+        assert name not in TAKEN
+        assert "type" in found, name
+        for member in found.get("properties", {}).values():
+            assert ("type" in member) is not ("$ref" in member)
+            assert len(member) == 1 or "$ref" not in member
+    for path, _, operation in operations():
+        for status, response in operation["responses"].items():
+            assert set(schema(resolve(response))) == {"$ref"}, f"{path} {status}"
+
+
+def test_each_kind_of_error_has_a_schema_of_its_own() -> None:
+    used: dict[str, set[tuple[str, ...]]] = {}
+    for _, _, operation in operations():
+        for status, response in operation["responses"].items():
+            if status not in {"200", DEFAULT}:
+                used.setdefault(schema(resolve(response))["$ref"], set()).add((status, *codes(resolve(response))))
+    assert all(len(kinds) == 1 for kinds in used.values())
+    assert len(set.union(*used.values())) == len(used)
+
+
 def test_limits() -> None:
     body = SCHEMAS["MatchRequest"]["properties"]
-    channels = [channel for name in ("RGB", "Input") for channel in SCHEMAS[name]["properties"].values()]
+    channels = [resolve(found) for name in ("RGB", "InputColor") for found in SCHEMAS[name]["properties"].values()]
     results = SCHEMAS["MatchResponse"]["properties"]["results"]
     matches = SCHEMAS["MatchResult"]["properties"]["matches"]
     found = SCHEMAS["SearchResponse"]["properties"]
@@ -340,29 +384,71 @@ def documented_request(
     query = ""
     for found in map(resolve, operation.get("parameters", ())):
         if found["in"] == "query":
-            (given_value,) = found["examples"].values()
-            query += f"{'&' if query else '?'}{found['name']}={quote(str(given_value['value']))}"
+            (value,) = examples(found).values()
+            query += f"{'&' if query else '?'}{found['name']}={quote(str(value))}"
         else:
-            sent[found["name"]] = found["example"] + operation["operationId"]
+            (sent[found["name"]],) = examples(found).values()
     if "requestBody" not in operation:
         return query, sent, None
-    (given_value,) = operation["requestBody"]["content"]["application/json"]["examples"].values()
-    return query, {**sent, "Content-Type": "application/json"}, json.dumps(given_value["value"]).encode()
+    (value,) = examples(operation["requestBody"]["content"]["application/json"]).values()
+    return query, {**sent, "Content-Type": "application/json"}, json.dumps(value).encode()
+
+
+def shown_headers(response: dict[str, Any]) -> dict[str, str]:
+    return {name: str(value) for name, header in headers(response).items() for value in examples(header).values()}
 
 
 def test_examples_are_real_responses(server: Server, issued: accounts.IssuedKey) -> None:
     for path, method, operation in operations():  # usage comes last, and counts a match and a search
         query, sent, given_body = documented_request(operation, issued)
-        response = server.request(method, path + query, sent, given_body)
+        first = server.request(method, path + query, sent, given_body)
+        again = server.request(method, path + query, sent, given_body)
         wanted = answer(operation)
         if path == routes.USAGE:
             wanted = {**wanted, "accountId": issued.account_id}
-            period = response.json["usage"][0]["period"]
+            period = first.json["usage"][0]["period"]
             wanted["usage"] = [{**meter, "period": period} for meter in wanted["usage"]]
-        assert (response.status, response.json) == (200, wanted)
+        assert (first.status, first.json) == (again.status, again.json) == (200, wanted)
+        shown = shown_headers(responses(operation)[200])
+        for name in {"x-request-id", "x-usage-period"} & set(shown):
+            shown[name] = again.headers[name]
+        assert {name: again.headers.get(name) for name in shown} == shown
 
 
-def test_the_example_of_an_error_is_real(server: Server) -> None:
-    (documented,) = SCHEMAS["Error"]["examples"]
-    answer = server.request("GET", routes.USAGE)
-    assert {**answer.json, "requestId": documented["requestId"]} == documented
+def test_examples_of_errors_are_what_the_code_answers() -> None:
+    """One for each code. The headers' examples belong to the first, which tools take."""
+    request_id = DOCUMENT["components"]["headers"]["X-Request-Id"]["example"]
+    others = dict.fromkeys(code for _, code in unlisted_errors())
+    for path, _, operation in operations():
+        for status, found in operation["responses"].items():
+            response = resolve(found)
+            if status == "200":
+                continue
+            shown = examples(response["content"]["application/json"])
+            assert set(shown) == set(others if status == DEFAULT else codes(response))
+            for code, body in shown.items():
+                assert body == json.loads(replies.error(code).render(request_id))
+            code = next(iter(shown))
+            expected = dict(replies.COMMON_HEADERS + replies.error(code).headers) | {"X-Request-Id": request_id}
+            if code == "quota_exceeded":
+                (meter,) = (meter for meter in answer(USAGE)["usage"] if meter["meter"] == METER[path])
+                expected |= replies.usage_headers(
+                    Usage(meter["period"], meter["meter"], meter["limit"], meter["limit"], 0)
+                )
+            del expected["Content-Type"]
+            assert shown_headers(response) == {name.lower(): value for name, value in expected.items()}
+
+
+def test_each_operation_has_examples_of_its_own() -> None:
+    """What is made of the document can call one after the other: no key serves both."""
+    keys, names = [], []
+    for path, _, operation in operations():
+        if path in METERED:
+            keys += [
+                *examples(
+                    next(found for found in operation["parameters"] if found["name"] == "Idempotency-Key")
+                ).values()
+            ]
+            names.append({*responses(operation)[200]["content"]["application/json"]["examples"]})
+    assert len(set(keys)) == len(keys) == 2
+    assert names[0].isdisjoint(names[1])

@@ -161,7 +161,7 @@ def nodes(part: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
 def weaker(node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
     """What a schema loses, and the schema without it."""
     for name in RESTRICTIONS & set(node):
-        if name != "type" or not {"const", "enum"} & set(node):
+        if (name != "type" or not {"const", "enum"} & set(node)) and node[name] != "double":  # which restricts nothing
             yield name, {other: node[other] for other in node if other != name}
     if isinstance(required := node.get("required"), list):
         for name in required:
@@ -169,7 +169,7 @@ def weaker(node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
 
 
 def test_each_restriction_of_the_document_is_tried() -> None:
-    requests = {"RGB", "MatchRequest"}  # test_document.py
+    requests = {"RGB", "MatchRequest", "IdempotencyKey"}  # test_document.py
     components = DOCUMENT["components"]
     parts = {
         "schemas": {name: found for name, found in components["schemas"].items() if name not in requests},
@@ -188,5 +188,4 @@ def test_each_restriction_of_the_document_is_tried() -> None:
             finally:
                 node.update(whole)
     assert len(tried) > 100
-    in_vain = ["/schemas/Match/allOf/1: type"]  # the other half has it
-    assert [what for what, mistake in tried.items() if mistake is None] == in_vain
+    assert [what for what, mistake in tried.items() if mistake is None] == []
