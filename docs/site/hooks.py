@@ -1,7 +1,9 @@
 """MkDocs: pages of the site that live elsewhere in the repository, and the links between here and there."""
 
+import json
 import re
 from pathlib import Path
+from typing import Any
 
 import yaml
 from lists import fault  # MkDocs finds it beside this file, and the next
@@ -26,19 +28,19 @@ _LINK = re.compile(r"\]\((?:\.\./)?([\w/]+\.md)(#[\w-]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds those pages."""
+    """Adds those pages, and the OpenAPI document as JSON."""
     for source, page in ELSEWHERE.items():
         if (ROOT / source).is_file() and files.get_file_from_path(page) is None:
             text = re.sub(r"\]\(docs/", "](", (ROOT / source).read_text("utf-8"))
             files.append(File.generated(config, page, content=_linked(text)))
+    files.append(File.generated(config, "openapi.json", content=json.dumps(_document(), ensure_ascii=False, indent=2)))
     return files
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Lets links from `docs` to those pages find them, and appends the OpenAPI document to its page."""
     if page.file.src_uri == "reference.md":
-        document = yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text("utf-8"))
-        markdown = f"{markdown}\n{reference(document)}"
+        markdown = f"{markdown}\n{reference(_document())}"
     return _linked(markdown)
 
 
@@ -46,6 +48,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     """Refuses broken lists, as a warning is an error here."""
     if found := fault(page.markdown or "", html):
         _LOG.warning("%s: %s", page.file.src_uri, found)
+
+
+def _document() -> dict[str, Any]:
+    return yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text("utf-8"))
 
 
 def _linked(markdown: str) -> str:

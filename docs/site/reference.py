@@ -17,11 +17,13 @@ def reference(document: _Node) -> str:
     version, info, servers, tags, security, paths, components = _members(
         document, "openapi", "info", "servers", "tags", "security", "paths", "components"
     )
-    title, release, summary, description = _members(info, "title", "version", "summary", "description")
-    schemes, parameters, headers, responses, schemas = _members(
-        components, "securitySchemes", "parameters", "headers", "responses", "schemas"
+    title, release, summary, description, contact, licence = _members(
+        info, "title", "version", "summary", "description", "contact", "license"
     )
-    shared = {"parameters": parameters, "headers": headers, "responses": responses}
+    schemes, headers, responses, examples, schemas = _members(
+        components, "securitySchemes", "headers", "responses", "examples", "schemas"
+    )
+    shared = {"headers": headers, "responses": responses}
     operations: dict[str, list[str]] = {tag["name"]: [] for tag in tags}
     for path, item in paths.items():
         for method, operation in item.items():
@@ -30,6 +32,7 @@ def reference(document: _Node) -> str:
     sections = [f"{title} {release}, in OpenAPI {version}. {summary}", description]
     sections += [_server(server) for server in servers]
     sections += [_scheme(schemes[name]) for wanted in security for name in wanted]
+    sections += [f"**Contact.** {' '.join(_members(contact, 'name'))}.", _licence(licence)]
     for tag in tags:
         name, description = _members(tag, "name", "description")
         sections += [f"## {name}", description, *operations[name]]
@@ -37,7 +40,8 @@ def reference(document: _Node) -> str:
         (f'<span id="header-{name}">{_code(name)}</span>{_optional(header)}', *_header(header))
         for name, header in headers.items()
     )
-    sections += ["## Headers", _table(("header", "value", ""), rows), "## Schemas"]
+    sections += ["## Headers", _table(("header", "value", ""), rows), "## Bodies of errors"]
+    sections += [_table(("code", "body"), (_error(name, example) for name, example in examples.items())), "## Schemas"]
     for name, schema in schemas.items():
         sections += [f"### {name} {{ #schema-{name} }}", *_schema(schema)]
     return "\n\n".join(section.strip() for section in sections) + "\n"
@@ -52,10 +56,18 @@ def _members(node: _Node, *names: str) -> tuple[Any, ...]:
 
 
 def _server(server: _Node) -> str:
-    url, variables = _members(server, "url", "variables")
-    told = {name: _members(variable, "default", "description") for name, variable in (variables or {}).items()}
-    address = url.format(**{name: default for name, (default, _) in told.items()})
-    return " ".join([f"**Address.** {_code(address)}.", *(description for _, description in told.values())])
+    url, description = _members(server, "url", "description")
+    return f"**Address.** {_code(url)}. {description}"
+
+
+def _licence(licence: _Node) -> str:
+    name, identifier = _members(licence, "name", "identifier")
+    return f"**Licence.** {name} ({_code(identifier)} of SPDX)."
+
+
+def _error(name: str, example: _Node) -> tuple[str, str]:
+    (body,) = _members(example, "value")
+    return f'<span id="error-{name}">{_code(name)}</span>', _code(body)
 
 
 def _scheme(scheme: _Node) -> str:
@@ -71,7 +83,7 @@ def _operation(heading: str, operation: _Node, shared: Mapping[str, _Node]) -> s
     )
     parts = [f"### {heading} {{ #{identifier} }}", f"**{summary}** ({_code(identifier)}). {description}"]
     if parameters:
-        rows = (_parameter(_resolved(parameter, shared["parameters"])) for parameter in parameters)
+        rows = (_parameter(parameter) for parameter in parameters)
         parts.append(_table(("parameter", "in", "value", ""), rows))
     if body:
         _, description, content = _members(body, "required", "description", "content")
@@ -90,7 +102,7 @@ def _operation(heading: str, operation: _Node, shared: Mapping[str, _Node]) -> s
 
 
 def _resolved(node: _Node, components: _Node) -> _Node:
-    """What a parameter, header or response stands for, whose $ref has no siblings."""
+    """What a header or response stands for, whose $ref has no siblings."""
     if "$ref" not in node:
         return node
     _members(node, "$ref")
@@ -104,11 +116,11 @@ def _target(node: _Node) -> str:
 
 
 def _parameter(parameter: _Node) -> tuple[str, ...]:
-    name, place, _, description, schema, example, examples = _members(
-        parameter, "name", "in", "required", "description", "schema", "example", "examples"
+    name, place, _, description, schema, examples = _members(
+        parameter, "name", "in", "required", "description", "schema", "examples"
     )
-    told = [_line(description)] + ([] if example is None else [f"Example: {_code(example)}."])
-    for title, named in (examples or {}).items():
+    told = [_line(description)]
+    for title, named in examples.items():
         (value,) = _members(named, "value")
         told.append(f"Example {_code(title)}: {_code(value)}.")
     return f"{_code(name)}{_optional(parameter)}", place, _type(schema), " ".join(told)
@@ -120,10 +132,13 @@ def _content(content: _Node, of: str) -> tuple[str, list[str]]:
     for media, body in content.items():
         schema, examples = _members(body, "schema", "examples")
         told.append(f"{_code(media)}: {_type(schema)}")
-        for name, example in (examples or {}).items():
-            summary, value = _members(example, "summary", "value")
-            heading = f"Example {_code(name)} of {of}" + (f" ({summary}):" if summary else ":")
-            blocks.append(f"{heading}\n\n{_block(value)}")
+        for name, example in examples.items():
+            target, summary, value = _members(example, "$ref", "summary", "value")
+            if target:
+                told.append(f"[{_code(name)}](#error-{_target(example)})")
+            else:
+                heading = f"Example {_code(name)} of {of}" + (f" ({summary}):" if summary else ":")
+                blocks.append(f"{heading}\n\n{_block(value)}")
     return ", ".join(told), blocks
 
 
@@ -140,8 +155,8 @@ def _headers(headers: _Node | None, shared: _Node) -> str:
 
 
 def _header(header: _Node) -> tuple[str, str]:
-    description, _, schema = _members(header, "description", "required", "schema")
-    return _type(schema), _line(description)
+    description, _, schema, example = _members(header, "description", "required", "schema", "example")
+    return f"{_type(schema)}, such as {_code(example)}", _line(description)
 
 
 def _link(name: str, link: _Node, status: str) -> str:
@@ -158,20 +173,14 @@ def _link(name: str, link: _Node, status: str) -> str:
 def _schema(schema: _Node) -> list[str]:
     """Paragraphs and tables of a schema that has a place of its own."""
     rest = dict(schema)
-    description, properties, required, parts, examples = (
-        rest.pop(name, None) for name in ("description", "properties", "required", "allOf", "examples")
-    )
+    description, properties, required = (rest.pop(name, None) for name in ("description", "properties", "required"))
     said = _type(rest)
     sections = [" ".join(filter(None, (f"{said[:1].upper()}{said[1:]}." if said else "", description)))]
-    if parts:
-        sections += ["All of this:", *(section for part in parts for section in _schema(part))]
     if properties:
-        rows = (_property(name, member, name in (required or ())) for name, member in properties.items())
+        rows = (_property(name, member, name in required) for name, member in properties.items())
         sections.append(_table(("member", "value", ""), rows))
-    others = [name for name in required or () if name not in (properties or {})]
-    if others:
-        sections.append(f"Required: {_codes(others)}.")
-    return sections + [f"Example:\n\n{_block(example)}" for example in examples or ()]
+    others = [name for name in required or () if name not in properties]
+    return sections + ([f"Required: {_codes(others)}."] if others else [])
 
 
 def _property(name: str, schema: _Node, required: bool) -> tuple[str, ...]:
@@ -181,12 +190,11 @@ def _property(name: str, schema: _Node, required: bool) -> tuple[str, ...]:
 
 
 def _type(schema: _Node) -> str:
-    """A schema in a phrase: its type, bounds and what it refers to, with the siblings that its $ref may have."""
+    """A schema in a phrase: its type, bounds and what it refers to."""
     bounds = [name for low, high, _ in _RANGES for name in (low, high)]
-    target, kind, items, values, properties, required, additional, unevaluated, examples, description, *_ = _members(
-        schema, "$ref", "type", "items", "enum", "properties", "required", "additionalProperties",
-        "unevaluatedProperties", "examples", "description", *_FACETS, *bounds,
-    )  # fmt: skip
+    target, kind, items, values, additional, examples, *_ = _members(
+        schema, "$ref", "type", "items", "enum", "additionalProperties", "examples", *_FACETS, *bounds
+    )
     told = []
     if target:
         told.append(f"[{_target(schema)}](#schema-{_target(schema)})")
@@ -198,11 +206,8 @@ def _type(schema: _Node) -> str:
         _range(schema.get(low), schema.get(high)) + unit for low, high, unit in _RANGES if {low, high} & set(schema)
     ]
     told += [text.format(_code(schema[name])) for name, text in _FACETS.items() if name in schema]
-    told += [f"with {_code(name)} {_type(member)}" for name, member in (properties or {}).items()]
-    told += [f"required: {_codes(required)}"] if required else []
-    told += [_OTHERS[closing] for closing in (additional, unevaluated) if closing is not None]
+    told += [] if additional is None else [_OTHERS[additional]]
     told += [f"as {_codes(examples)}"] if examples else []
-    told += [_line(description)] if description else []
     return ", ".join(told)
 
 
