@@ -197,6 +197,36 @@ def test_an_upgrade_is_ignored(server: Server, issued: accounts.IssuedKey) -> No
         assert answer.count(b"HTTP/1.1 ") == 2
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_the_body_beside_an_upgrade_belongs_to_its_request(
+    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection, apart: bool
+) -> None:
+    """Java's HTTP client asks for HTTP/2 with its first request to each http:// address."""
+    needs_no_proxy(server)
+    authorization = b"Authorization: Bearer %b\r\n" % issued.api_key.encode()
+    upgrade = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\n"
+    head = POST + upgrade + authorization + b"Content-Type: application/json\r\nIdempotency-Key: upgraded-1\r\n"
+    # What the body says is no request, even if it looks like one.
+    smuggled = GET + authorization + b"\r\n"
+    for framed, answers in (
+        (b"Content-Length: %d\r\n\r\n" % len(ONE) + ONE, (b'"slug":"fei-hong"', b'"version":')),
+        (b"Transfer-Encoding: chunked\r\n\r\n" + chunked(ONE[:7], ONE[7:]), (b'"slug":"fei-hong"', b'"version":')),
+        (b"Content-Length: %d\r\n\r\n" % len(smuggled) + smuggled, (b'"invalid_json"', b'"version":')),
+        (b"Content-Length: 0\r\n\r\n", (b'"body_required"', b'"version":')),
+        (b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(ONE) + ONE, (b'"slug":"fei-hong"', b'"version":')),
+    ):
+        at = (head + framed).index(b"\r\n\r\n") + 4
+        whole = head + framed
+        last = GET + authorization + b"Connection: close\r\n\r\n"
+        answer = everything(server, *((whole[:at], whole[at:], last) if apart else (whole + last,)))
+        answer = answer.replace(b"HTTP/1.1 100 Continue\r\n\r\n", b"", 1)
+        assert answer.count(b"HTTP/1.1 ") == 2
+        first, _, second = answer[8:].partition(b"HTTP/1.1 ")
+        assert answers[0] in first
+        assert answers[1] in second
+    assert committed(connection, issued) == 1
+
+
 def test_one_side_may_close_and_still_read(
     server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
 ) -> None:

@@ -29,6 +29,7 @@ _SLICE_BYTES = 2048
 _KNOWN_NAMES = 500
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
+_BODY = frozenset({"CONTENT_LENGTH", "HTTP_TRANSFER_ENCODING"})
 # With two of these, two servers could read a request in different ways.
 _SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"})
 
@@ -263,7 +264,8 @@ class Connection(asyncio.BufferedProtocol):
                 self._parser.feed_data(data)
             except httptools.HttpParserUpgrade as upgrade:
                 # A server may ignore an upgrade and answer as usual.
-                if self._last or not (data := data[upgrade.args[0] :]):
+                data = self._without_upgrade() + bytes(data[upgrade.args[0] :])
+                if self._last or not data:
                     break
                 self._held = len(data)
                 continue
@@ -276,6 +278,22 @@ class Connection(asyncio.BufferedProtocol):
             self._stop(431)
         elif self._held > limits.FRAMING_BYTES:
             self._stop(413)
+
+    def _without_upgrade(self) -> bytes:
+        """Takes back the last request if it has a body, and returns its head without the upgrade, to be parsed again.
+
+        httptools takes such a body for further requests.
+        """
+        last = self._requests[-1].environ if self._requests else {}
+        if last is not self._environ or "HTTP_UPGRADE" not in last or not _BODY & last.keys():
+            return b""
+        self._requests.pop()
+        self._last = False
+        parser = self._parser
+        line = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self._url, parser.get_http_version().encode())
+        # It has been told to continue.
+        kept = [header for header in self._headers if header[0].lower() not in {b"upgrade", b"expect"}]
+        return line + b"".join(b"%b: %b\r\n" % header for header in kept) + b"\r\n"
 
     def _stop(self, status: int) -> None:
         """Refuses the request that is being parsed, and stops reading."""
