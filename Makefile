@@ -8,6 +8,7 @@
 # make fuzz                hostile clients against a real server, for minutes [WORKER=uvloop SECONDS=300 SEED=1]
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
+# make generators          the OpenAPI document's validators, and generated clients in four languages
 # make bench               the benchmarks of every layer; saves a record
 # make bench-compare       the hot paths of two commits, in turns [A=where this left main B=the files as they are]
 # make bench-report        what became slower or faster by which commit, and all records, drawn: build/bench.html
@@ -36,7 +37,7 @@
 # make prove-match         compare the text of matches with Python's, for each of them and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test lint types advisories lock release prove-grid prove-match clean
-.PHONY: prove-batcher prove-search fuzz schema-fuzz soak test-pgbouncer test-citus sanitize bench-peers load profile startup docs pictures
+.PHONY: prove-batcher prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators sanitize bench-peers load profile startup docs pictures
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
@@ -111,7 +112,7 @@ serve: serving
 	@$(BIN)/sepu serve --port $(PORT)
 
 # Two files at a time: most tests wait, for clocks, disks and processes.
-test: lint types meinheld
+test: lint types meinheld $(if $(shell command -v npm),build/npm/ready)
 	$(BIN)/pytest -n 2 --dist loadfile
 
 lint: build
@@ -215,6 +216,18 @@ advisories: build/advisories/ready
 	build/advisories/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
 		-r requirements/server.txt -r requirements/meinheld.txt -r requirements/dev.txt
 
+# Node's packages that tests need: validators of the OpenAPI document, and a generator of TypeScript.
+build/npm/ready: requirements/npm/package.json requirements/npm/package-lock.json
+	rm -rf build/npm
+	mkdir -p build/npm
+	cp $^ build/npm
+	cd build/npm && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
+	@touch $@
+
+# As in `make test`, but a test whose tools are missing fails.
+generators: build build/npm/ready
+	SEPU_EVERY_GENERATOR=yes $(BIN)/pytest tests/generators
+
 build/docs/ready: requirements/docs.txt
 	rm -rf build/docs
 	$(PYTHON) -m venv build/docs
@@ -301,6 +314,7 @@ lock: build
 	$(COMPILE) --group workflows -o requirements/workflows.txt
 	printf 'apache-otava>=0.8; python_version < "3.15"\nscipy>=1.16\n' | \
 		$(COMPILE) --upgrade --no-deps -o requirements/statistics.txt -
+	cd requirements/npm && npm update --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
 
 clean:

@@ -1,0 +1,47 @@
+"""Calls a generated client that runs as a process of its own."""
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from subprocess import PIPE
+from typing import IO, Any, Self, cast
+
+from tests.generators.toolchains import Command
+from tests.processes import running
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a client tells of a response.
+
+    Names of headers are in lower case. The type is the body's, if the language still knows it; the code an error's.
+    """
+
+    status: int
+    headers: Mapping[str, str]
+    type: str | None
+    code: str
+    body: Any
+
+
+class Client:
+    def __init__(self, requests: IO[str], answers: IO[str]) -> None:
+        self._requests, self._answers = requests, answers
+
+    @classmethod
+    @contextmanager
+    def running(cls, command: Command) -> Iterator[Self]:
+        with (
+            running(command, stdin=PIPE, stdout=PIPE, text=True, encoding="utf-8") as process,
+            cast("IO[str]", process.stdin) as requests,
+            cast("IO[str]", process.stdout) as answers,
+        ):
+            yield cls(requests, answers)
+
+    def call(self, url: str, key: str, operation: str, idempotency_key: str = "", **arguments: Any) -> Answer:
+        given = {"url": url, "key": key, "operation": operation, "idempotencyKey": idempotency_key, **arguments}
+        print(json.dumps(given), file=self._requests, flush=True)
+        line = self._answers.readline()
+        assert line, f"the client ended over {operation} {arguments}"
+        return Answer(**json.loads(line))

@@ -1,0 +1,111 @@
+"""Makes clients of the OpenAPI document and compiles them, each with the program beside this file that calls it."""
+
+import importlib.resources
+import os
+import shutil
+import sys
+import sysconfig
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from tests.openapi.document import PATH
+from tests.processes import completed
+from tests.programs import installed
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+SCRIPTS = Path(sysconfig.get_path("scripts"))
+NODE_MODULES = ROOT / "build" / "npm" / "node_modules"
+# It has what clients in Java need, too: Jackson.
+GENERATOR = importlib.resources.files("openapi_generator_cli") / "openapi-generator.jar"
+ANNOTATIONS = Path("/usr/share/java/jakarta-annotation-api.jar")
+NODE = "apt install nodejs npm, then make build/npm/ready"
+
+Command = Sequence[str | Path]
+
+
+def missing(reason: str) -> None:
+    """Skips the test; or fails it, where none may be missing."""
+    (pytest.fail if os.environ.get("SEPU_EVERY_GENERATOR") else pytest.skip)(reason)
+
+
+def program(name: str, package: str) -> str:
+    """The path of a program that may be missing."""
+    path = installed(name)
+    if path is None:
+        missing(f"{name} is not installed (Debian: {package})")
+    return str(path)
+
+
+def node_program(name: str) -> str:
+    """The path of a program from requirements/npm."""
+    program("node", NODE)
+    path = NODE_MODULES / ".bin" / name
+    if not path.exists():
+        missing(f"{name} is not installed: {NODE}")
+    return str(path)
+
+
+def make(command: Command, directory: Path, **variables: str) -> str:
+    """Runs a generator or compiler, which has to succeed; returns what it printed."""
+    done = completed(command, cwd=directory, env={**os.environ, **variables}, timeout=300)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout + done.stderr
+
+
+def _openapi_generator(directory: Path, language: str, properties: str, *options: str) -> None:
+    java = program("java", "apt install default-jdk-headless")
+    output = [f"--input-spec={PATH}", f"--output={directory}", f"--additional-properties={properties}"]
+    make([java, "-jar", str(GENERATOR), "generate", f"--generator-name={language}", *output, *options], HERE)
+
+
+def go(directory: Path) -> Command:
+    """openapi-generator's, of the standard library alone."""
+    compiler = program("go", "apt install golang-go")
+    _openapi_generator(directory / "colors", "go", "packageName=colors,withGoMod=false")
+    shutil.rmtree(directory / "colors" / "test")  # needs a package
+    shutil.copy(HERE / "go" / "main.go", directory)
+    (directory / "go.mod").write_text("module sepu\n\ngo 1.19\n")
+    make([compiler, "vet", "./..."], directory, GOFLAGS="-mod=mod", GOPROXY="off")
+    make([compiler, "build", "-o", "client", "."], directory, GOFLAGS="-mod=mod", GOPROXY="off")
+    return [directory / "client"]
+
+
+def java(directory: Path) -> Command:
+    """openapi-generator's, with Java's own HTTP client."""
+    compiler = program("javac", "apt install default-jdk-headless libjakarta-annotation-api-java")
+    if not ANNOTATIONS.exists():
+        missing(f"there is no {ANNOTATIONS} (Debian: apt install libjakarta-annotation-api-java)")
+    properties = (
+        "openApiNullable=false,useJakartaEe=true,invokerPackage=sepu,apiPackage=sepu.api,modelPackage=sepu.model"
+    )
+    _openapi_generator(directory, "java", properties, "--library=native")
+    sources = [*(directory / "src" / "main").rglob("*.java"), HERE / "java" / "Main.java"]
+    path = f"{directory}/classes:{GENERATOR}:{ANNOTATIONS}"
+    make([compiler, "-nowarn", "-encoding", "UTF-8", "-cp", path, "-d", "classes", *sources], directory)
+    return [program("java", ""), "-Dfile.encoding=UTF-8", "-cp", path, "Main"]
+
+
+def typescript(directory: Path) -> Command:
+    """openapi-typescript's types, strict, with openapi-fetch."""
+    options = ["--default-non-nullable=false", f"--output={directory / 'colors.d.ts'}"]
+    make([node_program("openapi-typescript"), PATH, *options], directory)
+    for name in ("main.ts", "tsconfig.json"):
+        shutil.copy(HERE / "typescript" / name, directory)
+    (directory / "package.json").write_text('{"type": "module"}')
+    (directory / "node_modules").symlink_to(NODE_MODULES)
+    make([node_program("tsc")], directory)
+    return [program("node", NODE), directory / "main.js"]
+
+
+def python(directory: Path) -> Command:
+    """openapi-python-client's, with httpx."""
+    options = ["--fail-on-warning", "--meta=none", f"--path={PATH}", f"--output-path={directory / 'colors'}"]
+    path = f"{SCRIPTS}:{os.environ['PATH']}"
+    make([SCRIPTS / "openapi-python-client", "generate", *options], directory, PATH=path)
+    shutil.copy(HERE / "python" / "main.py", directory)
+    return [sys.executable, directory / "main.py"]
+
+
+CLIENTS: dict[str, Callable[[Path], Command]] = {"go": go, "java": java, "typescript": typescript, "python": python}
