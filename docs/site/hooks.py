@@ -24,7 +24,7 @@ ELSEWHERE = {
     "data/README.md": "data.md",
 }
 _LOG = get_plugin_logger("hooks")
-_LINK = re.compile(r"\]\((?:\.\./)?([\w/]+\.md)(#[\w-]*)?\)")
+_LINK = re.compile(r"\]\((?:\.\./)?((?:\.\./)*)([\w/]+\.md)(#[\w-]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
@@ -55,4 +55,7 @@ def _document() -> dict[str, Any]:
 
 
 def _linked(markdown: str) -> str:
-    return _LINK.sub(lambda found: f"]({ELSEWHERE.get(found[1], found[1])}{found[2] or ''})", markdown)
+    def linked(found: re.Match[str]) -> str:
+        return f"]({found[1]}{ELSEWHERE[found[2]]}{found[3] or ''})" if found[2] in ELSEWHERE else found[0]
+
+    return _LINK.sub(linked, markdown)

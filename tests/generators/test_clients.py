@@ -15,6 +15,8 @@ from sepu.metering import accounts, keys
 
 Call = Callable[..., Answer]
 
+pytestmark = pytest.mark.timeout(600)  # the first waits for a generator and a compiler
+
 SCARLET = {"r": 200, "g": 60, "b": 36.5}
 
 

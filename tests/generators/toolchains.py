@@ -24,6 +24,17 @@ NODE = "apt install nodejs npm, then make build/npm/ready"
 
 Command = Sequence[str | Path]
 
+# As docs/integrate/generators.md has them.
+OPTIONS = {
+    "go": ["-g", "go", "-p", "packageName=colors,withGoMod=false"],
+    "java": [
+        *("-g", "java", "--library", "native", "-p", "openApiNullable=false,useJakartaEe=true"),
+        *("--invoker-package", "sepu", "--api-package", "sepu.api", "--model-package", "sepu.model"),
+    ],
+    "typescript": ["--default-non-nullable=false"],
+    "python": ["--meta=none"],
+}
+
 
 def missing(reason: str) -> None:
     """Skips the test; or fails it, where none may be missing."""
@@ -54,16 +65,15 @@ def make(command: Command, directory: Path, **variables: str) -> str:
     return done.stdout + done.stderr
 
 
-def _openapi_generator(directory: Path, language: str, properties: str, *options: str) -> None:
+def _openapi_generator(language: str, directory: Path) -> None:
     java = program("java", "apt install default-jdk-headless")
-    output = [f"--input-spec={PATH}", f"--output={directory}", f"--additional-properties={properties}"]
-    make([java, "-jar", str(GENERATOR), "generate", f"--generator-name={language}", *output, *options], HERE)
+    make([java, "-jar", str(GENERATOR), "generate", "-i", PATH, "-o", directory, *OPTIONS[language]], HERE)
 
 
 def go(directory: Path) -> Command:
     """openapi-generator's, of the standard library alone."""
     compiler = program("go", "apt install golang-go")
-    _openapi_generator(directory / "colors", "go", "packageName=colors,withGoMod=false")
+    _openapi_generator("go", directory / "colors")
     shutil.rmtree(directory / "colors" / "test")  # needs a package
     shutil.copy(HERE / "go" / "main.go", directory)
     (directory / "go.mod").write_text("module sepu\n\ngo 1.19\n")
@@ -77,10 +87,7 @@ def java(directory: Path) -> Command:
     compiler = program("javac", "apt install default-jdk-headless libjakarta-annotation-api-java")
     if not ANNOTATIONS.exists():
         missing(f"there is no {ANNOTATIONS} (Debian: apt install libjakarta-annotation-api-java)")
-    properties = (
-        "openApiNullable=false,useJakartaEe=true,invokerPackage=sepu,apiPackage=sepu.api,modelPackage=sepu.model"
-    )
-    _openapi_generator(directory, "java", properties, "--library=native")
+    _openapi_generator("java", directory)
     sources = [*(directory / "src" / "main").rglob("*.java"), HERE / "java" / "Main.java"]
     path = f"{directory}/classes:{GENERATOR}:{ANNOTATIONS}"
     make([compiler, "-nowarn", "-encoding", "UTF-8", "-cp", path, "-d", "classes", *sources], directory)
@@ -89,8 +96,7 @@ def java(directory: Path) -> Command:
 
 def typescript(directory: Path) -> Command:
     """openapi-typescript's types, strict, with openapi-fetch."""
-    options = ["--default-non-nullable=false", f"--output={directory / 'colors.d.ts'}"]
-    make([node_program("openapi-typescript"), PATH, *options], directory)
+    make([node_program("openapi-typescript"), PATH, "-o", directory / "colors.d.ts", *OPTIONS["typescript"]], directory)
     for name in ("main.ts", "tsconfig.json"):
         shutil.copy(HERE / "typescript" / name, directory)
     (directory / "package.json").write_text('{"type": "module"}')
@@ -101,9 +107,10 @@ def typescript(directory: Path) -> Command:
 
 def python(directory: Path) -> Command:
     """openapi-python-client's, with httpx."""
-    options = ["--fail-on-warning", "--meta=none", f"--path={PATH}", f"--output-path={directory / 'colors'}"]
-    path = f"{SCRIPTS}:{os.environ['PATH']}"
-    make([SCRIPTS / "openapi-python-client", "generate", *options], directory, PATH=path)
+    where = [f"--path={PATH}", f"--output-path={directory / 'colors'}"]
+    path = f"{SCRIPTS}:{os.environ['PATH']}"  # where it finds ruff
+    generator = SCRIPTS / "openapi-python-client"
+    make([generator, "generate", *where, *OPTIONS["python"], "--fail-on-warning"], directory, PATH=path)
     shutil.copy(HERE / "python" / "main.py", directory)
     return [sys.executable, directory / "main.py"]
 

@@ -23,6 +23,11 @@ NOT_HERE = {
     Step("tests/gate", "sudo apt-get update\nsudo apt-get install --yes --no-install-recommends valgrind\n"): (
         "it changes the machine; without valgrind the gate skips its counts"
     ),
+    Step(
+        "tests/generators",
+        "sudo apt-get update\nsudo apt-get install --yes --no-install-recommends "
+        "default-jdk-headless golang-go libjakarta-annotation-api-java\n",
+    ): "it changes the machine; what is missing fails a test, which says how to install it",
     Step("tests/answers", 'set -- answers/*\ntest $# -eq 2\ndiff --from-file "$@"\n'): (
         "the answers of another processor come from its runner"
     ),

@@ -1,5 +1,6 @@
 """Calls the generated client: a request of JSON in each line of the input, and its answer in one of the output."""
 
+import asyncio
 import json
 import sys
 from typing import Any
@@ -15,7 +16,8 @@ def call(given: dict[str, Any]) -> Any:
     match given["operation"]:
         case "matchColors":
             body = models.MatchRequest([models.RGB(**color) for color in given["colors"]], given.get("top", UNSET))
-            return match_colors.sync_detailed(client=client, body=body, idempotency_key=given["idempotencyKey"])
+            called = match_colors.asyncio_detailed(client=client, body=body, idempotency_key=given["idempotencyKey"])
+            return asyncio.run(called)
         case "searchColors":
             return search_colors.sync_detailed(
                 client=client, q=given["q"], limit=given.get("limit", UNSET), idempotency_key=given["idempotencyKey"]

@@ -1,0 +1,47 @@
+"""Validators at their strictest: they find nothing in the OpenAPI document, not even to warn of."""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from tests.generators.toolchains import NODE, NODE_MODULES, Command, node_program, program
+from tests.openapi.document import PATH
+from tests.processes import completed
+
+# Nothing is asked of the network, nor told to it.
+ENVIRONMENT = {**os.environ, "REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
+PARSE = "(await import('@apidevtools/swagger-parser')).default.validate(process.argv[1])"
+
+
+def swagger_cli(_: Path) -> Command:
+    return [node_program("swagger-cli"), "validate"]
+
+
+def swagger_parser(_: Path) -> Command:
+    node_program("swagger-cli")  # of the same package.json
+    return [program("node", NODE), "--input-type=module", f"--eval={PARSE}", "--"]
+
+
+def redocly(_: Path) -> Command:
+    return [node_program("redocly"), "lint", "--extends=recommended-strict"]
+
+
+def spectral(directory: Path) -> Command:
+    rules = directory / "rules.yaml"
+    rules.write_text("extends: spectral:oas\n")
+    return [node_program("spectral"), "lint", f"--ruleset={rules}", "--fail-severity=hint"]
+
+
+@pytest.mark.parametrize("validator", [swagger_cli, swagger_parser, redocly, spectral])
+def test_a_validator_finds_nothing(validator: Callable[[Path], Command], tmp_path: Path) -> None:
+    command = validator(tmp_path)
+
+    def fault(document: Path) -> str | None:
+        done = completed([*command, document], cwd=NODE_MODULES.parent, env=ENVIRONMENT)
+        return None if done.returncode == 0 else done.stdout + done.stderr
+
+    assert fault(PATH) is None
+    faulty = tmp_path / "openapi.yaml"
+    faulty.write_text(PATH.read_text("utf-8").replace("in: header", "in: head"), "utf-8")
+    assert "parameters" in str(fault(faulty))
