@@ -1,5 +1,6 @@
 """What `make` says when something is missing."""
 
+import json
 import os
 import subprocess
 import sys
@@ -61,6 +62,14 @@ def test_a_python_that_lacks_something(tmp_path: Path, failing: str, reason: str
     done = check(fake_python(tmp_path, failing), os.environ["PATH"])
     assert done.returncode == 1
     assert reason in done.stderr
+
+
+@pytest.mark.parametrize("lock", sorted(ROOT.glob("requirements/**/*lock.json")), ids=lambda lock: lock.parent.name)
+def test_a_lock_of_npm_names_no_registry(lock: Path) -> None:
+    """npm writes down where it found a package, unless it is told not to; it then works with any registry."""
+    packages = json.loads(lock.read_text("utf-8"))["packages"]
+    assert len(packages) > 1
+    assert all("resolved" not in package and ("integrity" in package or not name) for name, package in packages.items())
 
 
 @pytest.mark.parametrize("stage", ["build", "embedded"])
