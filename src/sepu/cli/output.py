@@ -25,6 +25,12 @@ def json_lines_option(command: F) -> F:
     return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")(command)
 
 
+def env_option(names: str, text: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401
+    """Adds an option that an environment variable can set too: `--host` or SEPU_HOST."""
+    variable = "SEPU_" + names.partition("/")[0].removeprefix("--").replace("-", "_").upper()
+    return click.option(names, envvar=variable, help=f"{text}  [env: {variable}]".lstrip(), **settings)
+
+
 def echo_json(document: object) -> None:
     """Prints one JSON object on one line."""
     click.echo(msgspec.json.encode(document).decode())
