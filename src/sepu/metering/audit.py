@@ -3,7 +3,7 @@
 import msgspec
 import psycopg
 
-from sepu.metering import scripts
+from sepu.metering.scripts import run
 
 
 class Difference(msgspec.Struct, frozen=True, rename="camel"):
@@ -29,6 +29,5 @@ class Audit(msgspec.Struct, frozen=True, rename="camel"):
 
 def audit(connection: psycopg.Connection) -> Audit:
     """Compares every counter with the stored results, in one snapshot, so traffic may go on."""
-    (row,) = connection.execute(scripts.statement("audit")).fetchall()
-    counters, results, differences = row
+    ((counters, results, differences),) = run(connection, "audit").fetchall()
     return Audit(counters, results, tuple(Difference(*difference) for difference in differences))

@@ -39,10 +39,10 @@ def distribute(connection: psycopg.Connection) -> Distribution:
         DistributionError: this is no Citus, it has no workers, a table has no account, or calls are not delegated.
     """
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))
-        if not _flag(connection, "has_citus"):
+        scripts.run(connection, "lock_migrations")
+        if not scripts.value(connection, "has_citus"):
             raise DistributionError("this database has no Citus; install it, and: create extension citus")
-        if not _flag(connection, "has_workers"):
+        if not scripts.value(connection, "has_workers"):
             raise DistributionError("this Citus has no workers for shards; add them with citus_add_node")
         if strays := _names(connection, "read_strays"):
             raise DistributionError(f"nothing says how to distribute {', '.join(strays)}: there is no account_id")
@@ -51,7 +51,7 @@ def distribute(connection: psycopg.Connection) -> Distribution:
         if left := _names(connection, "read_undistributed"):
             raise DistributionError(f"Citus did not distribute {', '.join(left)} by account")
     workers = []
-    for worker, account_id in connection.execute(scripts.statement("read_probes"), ()).fetchall():
+    for worker, account_id in scripts.run(connection, "read_probes").fetchall():
         _check_delegation(connection, worker, account_id)
         workers.append(worker)
     return Distribution(tuple(due), tuple(workers))
@@ -79,10 +79,5 @@ def _is_delegated(plan: list[dict[str, Any]]) -> bool:
     return bool(root.get("Custom Plan Provider") == "Citus Adaptive" and not root.get("Plans"))
 
 
-def _flag(connection: psycopg.Connection, name: str) -> bool:
-    ((flag,),) = connection.execute(scripts.statement(name)).fetchall()
-    return bool(flag)
-
-
 def _names(connection: psycopg.Connection, name: str) -> list[str]:
-    return [name for (name,) in connection.execute(scripts.statement(name)).fetchall()]
+    return [found for (found,) in scripts.run(connection, name).fetchall()]

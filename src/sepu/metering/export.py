@@ -22,7 +22,7 @@ def count_exported(connection: psycopg.Connection, period: str) -> int:
     Raises:
         ExportError: the month has not begun, by the database's clock.
     """
-    ((count, current),) = connection.execute(scripts.statement("count_exported"), {"period": period}).fetchall()
+    ((count, current),) = scripts.run(connection, "count_exported", period=period).fetchall()
     if period > current:
         raise ExportError(f"the month {period} has not begun; it is {current}")
     return int(count)

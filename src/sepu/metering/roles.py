@@ -18,7 +18,7 @@ def grant(connection: psycopg.Connection, role: str) -> None:
         RoleError: there is no such role, or the connection is not the owner's.
     """
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))
+        scripts.run(connection, "lock_migrations")
         _grant(connection, role)
 
 
@@ -29,31 +29,26 @@ def make_service_role(connection: psycopg.Connection, role: str) -> None:
         RoleError: as for `grant`.
     """
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))  # so that only one of several servers makes it
-        if not _exists(connection, role):
+        scripts.run(connection, "lock_migrations")  # so that only one of several servers makes it
+        if not scripts.value(connection, "has_role", role=role):
             connection.execute(_naming("create_role", role))
         _grant(connection, role)
 
 
 def grant_anew(connection: psycopg.Connection) -> None:
     """Gives the roles that serve already what this release's service needs; in the transaction that migrates."""
-    for (role,) in connection.execute(scripts.statement("read_service_roles")).fetchall():
+    for (role,) in scripts.run(connection, "read_service_roles").fetchall():
         connection.execute(_naming("grant_service", role))
 
 
 def _grant(connection: psycopg.Connection, role: str) -> None:
     # To Postgres the name public is every role, and it only warns a user who may not grant.
-    if not _exists(connection, role):
+    if not scripts.value(connection, "has_role", role=role):
         raise RoleError(f"there is no database role {role!r}; make it with: create role {role} login")
-    ((owner, is_owner),) = connection.execute(scripts.statement("read_owner")).fetchall()
+    ((owner, is_owner),) = scripts.run(connection, "read_owner").fetchall()
     if not is_owner:
         raise RoleError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
     connection.execute(_naming("grant_service", role))
-
-
-def _exists(connection: psycopg.Connection, role: str) -> bool:
-    ((exists,),) = connection.execute(scripts.statement("has_role"), {"role": role}).fetchall()
-    return bool(exists)
 
 
 def _naming(statement: str, role: str) -> sql.Composed:
