@@ -23,45 +23,31 @@ Fields = Mapping[str, object]
 _LAST_YEAR = 9998  # in some time zones Python has no later one
 
 
-class Rfc3339(click.ParamType[datetime]):
-    """An instant with its offset, such as 2027-01-31T12:00:00Z."""
-
-    name = "RFC3339"
-
-    def convert(self, value: str | datetime, param: click.Parameter | None, ctx: click.Context | None) -> datetime:
-        """Parses; click's own type knows no offsets."""
-        if isinstance(value, datetime):
-            return value
-        try:
-            instant = datetime.fromisoformat(value)
-        except ValueError:
-            instant = None
-        if instant is None or instant.tzinfo is None:
-            self.fail(f"{value!r} is not like 2027-01-31T12:00:00Z", param, ctx)
-        if instant.year > _LAST_YEAR:
-            self.fail(f"{value!r} is too far off; what does not expire needs no instant", param, ctx)
-        if instant <= datetime.now(UTC):
-            self.fail(f"{value!r} is in the past: the key would never work", param, ctx)
-        return instant
+def rfc3339(value: str) -> datetime:
+    """Parses an instant with its offset, such as 2027-01-31T12:00:00Z; click's own type knows no offsets."""
+    try:
+        parsed = datetime.fromisoformat(value)
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise click.BadParameter(f"{value!r} is not like 2027-01-31T12:00:00Z")
+    if parsed.year > _LAST_YEAR:
+        raise click.BadParameter(f"{value!r} is too far off; what does not expire needs no instant")
+    if parsed <= datetime.now(UTC):
+        raise click.BadParameter(f"{value!r} is in the past: the key would never work")
+    return parsed
 
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-class Duration(click.ParamType[timedelta]):
-    """A length of time up to a year, such as 7d, 12h, 30m or 0s."""
-
-    name = "duration"
-
-    def convert(self, value: str | timedelta, param: click.Parameter | None, ctx: click.Context | None) -> timedelta:
-        """Parses a number and its unit."""
-        if isinstance(value, timedelta):
-            return value
-        form = re.fullmatch(r"([0-9]{1,8})([smhd])", value)
-        length = form and timedelta(**{_UNITS[form[2]]: int(form[1])})
-        if length is None or length > timedelta(days=366):
-            self.fail(f"{value!r} is not like 7d, 12h, 30m or 0s, and at most 366d", param, ctx)
-        return length
+def duration(value: str) -> timedelta:
+    """Parses a length of time up to a year, such as 7d, 12h, 30m or 0s."""
+    form = re.fullmatch(r"([0-9]{1,8})([smhd])", value)
+    length = form and timedelta(**{_UNITS[form[2]]: int(form[1])})
+    if length is None or length > timedelta(days=366):
+        raise click.BadParameter(f"{value!r} is not like 7d, 12h, 30m or 0s, and at most 366d")
+    return length
 
 
 @click.group()
@@ -177,7 +163,7 @@ def key() -> None:
 
 @key.command("issue")
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--expires-at", type=Rfc3339(), help="The key works before this instant only.")
+@click.option("--expires-at", type=rfc3339, help="The key works before this instant only.")
 @prints_fields
 def issue_key(connection: Connection, account_id: str, expires_at: datetime | None) -> Fields:
     """Make one more key. It is shown this once; the account's other keys stay as they are."""
@@ -193,9 +179,9 @@ def issue_key(connection: Connection, account_id: str, expires_at: datetime | No
 @key.command("rotate")
 @click.argument("account_id", metavar="ACCOUNT")
 @click.option("--public-key", type=FirstBytes(), required=True, help="The JWK that the customer sent; - reads it.")
-@click.option("--grace", type=Duration(), default="7d", show_default=True, help="How long older keys work on.")
+@click.option("--grace", type=duration, default="7d", show_default=True, help="How long older keys work on.")
 @click.option("--rotation-id", help="Names this rotation.  [default: the public key's thumbprint]")
-@click.option("--expires-at", type=Rfc3339(), help="The new key works before this instant only.")
+@click.option("--expires-at", type=rfc3339, help="The new key works before this instant only.")
 @json_option
 @database_options
 def rotate_key(

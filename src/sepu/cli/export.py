@@ -14,20 +14,15 @@ from sepu.metering import export
 _COLUMNS = ("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved")
 
 
-class Month(click.ParamType[str]):
-    """A UTC month, such as 2027-01."""
-
-    name = "YYYY-MM"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Checks its form."""
-        if not re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", value):
-            self.fail(f"{value!r} is not like 2027-01", param, ctx)
-        return value
+def month(value: str) -> str:
+    """Checks the form of a UTC month, such as 2027-01."""
+    if not re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", value):
+        raise click.BadParameter(f"{value!r} is not like 2027-01")
+    return value
 
 
 @click.command("export-usage")
-@click.argument("period", type=Month())
+@click.argument("period", type=month)
 @json_lines_option
 @with_connection
 def export_usage(connection: Connection, period: str, as_json: bool) -> None:

@@ -15,14 +15,8 @@ from sepu.errors import SepuError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def json_option(command: F) -> F:
-    """Adds `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
-
-
-def json_lines_option(command: F) -> F:
-    """Adds `--json` to a command that lists."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+json_lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")
 
 
 def env_option(names: str, text: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401

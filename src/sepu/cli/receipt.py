@@ -13,10 +13,6 @@ from sepu.errors import SepuError
 from sepu.metering import receipts
 
 
-class FileError(SepuError):
-    """Says why a file cannot be written."""
-
-
 class GivenReceipt(FirstBytes):
     """Accepts a receipt, or a file that has it."""
 
@@ -84,6 +80,6 @@ def _create(path: Path, jwk: object, mode: int, undone: ExitStack) -> None:
             undone.callback(path.unlink)
             file.write(msgspec.json.encode(jwk) + b"\n")
     except FileExistsError as error:
-        raise FileError(f"{path} exists already and is not overwritten; choose another file name") from error
+        raise SepuError(f"{path} exists already and is not overwritten; choose another file name") from error
     except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}") from error
+        raise SepuError(f"cannot write {path}: {error.strerror}") from error

@@ -33,21 +33,12 @@ from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.request_log import LogFormat, RequestLog
 
 
-class Networks(click.ParamType[tuple[Network, ...]]):
-    """Accepts addresses and networks, such as 10.0.0.7,10.1.0.0/16,fd00::/8."""
-
-    name = "networks"
-
-    def convert(
-        self, value: str | tuple[Network, ...], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Network, ...]:
-        """Parses the networks."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def networks(value: str) -> tuple[Network, ...]:
+    """Parses addresses and networks, such as 10.0.0.7,10.1.0.0/16,fd00::/8."""
+    try:
+        return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command()
@@ -65,7 +56,7 @@ class Networks(click.ParamType[tuple[Network, ...]]):
 @env_option(
     "--trusted-proxies",
     "Proxies on other machines; their X-Forwarded-For is trusted.",
-    type=Networks(),
+    type=networks,
     default="",
     metavar="NETWORK,...",
 )
