@@ -10,9 +10,10 @@ import psycopg
 import pytest
 
 from sepu.cli.database import connect
+from sepu.errors import SepuError
 from sepu.metering import prune as pruning
 from sepu.metering.audit import Audit, audit
-from sepu.metering.prune import Batch, PruneError, count_prunable, prune
+from sepu.metering.prune import Batch, count_prunable, prune
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -104,7 +105,7 @@ def test_a_batch_happens_as_a_whole_or_not_at_all(
     for customer in customers:
         customer.meter(connection, units=5, at=NOW - 100 * DAY)
     connection.execute("update sepu.usage set committed = 4 where account_id = %s", (customers[1].account_id,))
-    with pytest.raises(PruneError, match=f"{customers[1].account_id} .* sepu audit"):
+    with pytest.raises(SepuError, match=f"{customers[1].account_id} .* sepu audit"):
         total(prune(connection, 90))
     assert [keys(connection, customer) for customer in customers] == [["key-0001"]] * 3
     assert [found.account_id for found in audit(connection).differences] == [customers[1].account_id]

@@ -19,10 +19,6 @@ _RESULTS = 2000
 _COUNTERS = 500
 
 
-class PruneError(SepuError):
-    """The ledger does not add up, and deleting would hide that; the message says where."""
-
-
 @dataclass(frozen=True, slots=True)
 class Batch:
     """What one transaction did: the counters that it finished, and what it deleted."""
@@ -43,7 +39,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
     It takes the counters in order, so that two prunes at a time do not wait for each other in a circle.
 
     Raises:
-        PruneError: a counter has charged less than its results.
+        SepuError: a counter has charged less than its results.
     """
     after = {"account_id": "", "period": "", "meter": ""}
     while page := _next_prunable(connection, days, after):
@@ -72,7 +68,7 @@ def _prune_results(connection: psycopg.Connection, days: int, counter: dict[str,
     try:
         ((results, units),) = run(connection, "prune_results", days=days, limit=limit, **counter).fetchall()
     except psycopg.errors.CheckViolation as error:
-        raise PruneError(
+        raise SepuError(
             f"account {counter['account_id']} stored more of {counter['meter']} in {counter['period']} than it was "
             "charged; compare all with: sepu audit"
         ) from error

@@ -7,15 +7,11 @@ from sepu.errors import SepuError
 from sepu.metering import scripts
 
 
-class RoleError(SepuError):
-    """The role cannot be granted anything; the message says why."""
-
-
 def grant(connection: psycopg.Connection, role: str) -> None:
     """Lets a role serve; granting again changes nothing.
 
     Raises:
-        RoleError: there is no such role, or the connection is not the owner's.
+        SepuError: there is no such role, or the connection is not the owner's.
     """
     with connection.transaction():
         scripts.run(connection, "lock_migrations")
@@ -26,7 +22,7 @@ def make_service_role(connection: psycopg.Connection, role: str) -> None:
     """Makes a role that may log in and serve, unless it is there.
 
     Raises:
-        RoleError: as for `grant`.
+        SepuError: as for `grant`.
     """
     with connection.transaction():
         scripts.run(connection, "lock_migrations")  # so that only one of several servers makes it
@@ -44,10 +40,10 @@ def grant_anew(connection: psycopg.Connection) -> None:
 def _grant(connection: psycopg.Connection, role: str) -> None:
     # To Postgres the name public is every role, and it only warns a user who may not grant.
     if not scripts.value(connection, "has_role", role=role):
-        raise RoleError(f"there is no database role {role!r}; make it with: create role {role} login")
+        raise SepuError(f"there is no database role {role!r}; make it with: create role {role} login")
     ((owner, is_owner),) = scripts.run(connection, "read_owner").fetchall()
     if not is_owner:
-        raise RoleError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
+        raise SepuError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
     connection.execute(_naming("grant_service", role))
 
 
