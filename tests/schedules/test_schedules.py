@@ -85,7 +85,7 @@ def takes_busy_accounts(patch: pytest.MonkeyPatch) -> None:
 
 
 def sends_single_calls_side_by_side(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Batcher, "_take_single", lambda self: self._single.take_single())
+    patch.setattr(Batcher, "_take_single", lambda self: self._single.take(1))
 
 
 def forgets_overdue_single_calls(patch: pytest.MonkeyPatch) -> None:

@@ -146,7 +146,7 @@ class Batcher:
     def _take_probe(self) -> list[PendingCall]:
         """Takes a probe, or look-ups: together so many a second, and no more."""
         if self._probes or not self._look_ups:
-            return self._probes.take_single()
+            return self._probes.take(1)
         wait = self._next_look_up - self._loop.time()
         if wait > 0:
             if self._look_up_timer is None:
@@ -205,7 +205,7 @@ class Batcher:
         return self._single.waits_beside(self._busy_single)
 
     def _take_single(self) -> list[PendingCall]:
-        calls = self._single.take_single(self._busy_single)
+        calls = self._single.take(1, self._busy_single)
         self._busy_single.update(call.account for call in calls)
         return calls
 

@@ -50,14 +50,7 @@ class Usage(msgspec.Struct, frozen=True):
 
     def as_dict(self) -> dict[str, str | int]:
         """Gives the interface's UsageSnapshot."""
-        return {
-            "period": self.period,
-            "meter": self.meter,
-            "limit": self.limit,
-            "committed": self.committed,
-            "reserved": self.reserved,
-            "remaining": self.remaining,
-        }
+        return {**msgspec.structs.asdict(self), "remaining": self.remaining}
 
 
 def usages(period: str, rows: Iterable[tuple[Any, ...]]) -> tuple[Usage, ...]:
