@@ -118,8 +118,10 @@ class Counts(LedgerObserver):
         self._cells = cells
         self._lock = Lock()  # for gthread's threads
 
-    def replied(self, reply: Reply, route: str | None, seconds: float | None) -> None:
-        """A reply was made."""
+    def replied(
+        self, _request_id: str, reply: Reply, route: str | None, _account: str | None, seconds: float | None
+    ) -> None:
+        """Counts a reply."""
         cells = self._cells
         cell, durations = _LAYOUT.replies[route, reply.status]
         with self._lock:
