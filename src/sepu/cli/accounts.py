@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.table import Table
 
 from sepu.cli.database import database_connection, database_options, prints_fields, with_connection
-from sepu.cli.files import FirstBytes
+from sepu.cli.files import first_bytes
 from sepu.cli.output import echo_json, instant, json_lines_option, json_option
 from sepu.metering import accounts, receipts
 from sepu.metering.meters import METERS
@@ -178,7 +178,9 @@ def issue_key(connection: Connection, account_id: str, expires_at: datetime | No
 
 @key.command("rotate")
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--public-key", type=FirstBytes(), required=True, help="The JWK that the customer sent; - reads it.")
+@click.option(
+    "--public-key", metavar="FILE", type=first_bytes, required=True, help="The JWK that the customer sent; - reads it."
+)
 @click.option("--grace", type=duration, default="7d", show_default=True, help="How long older keys work on.")
 @click.option("--rotation-id", help="Names this rotation.  [default: the public key's thumbprint]")
 @click.option("--expires-at", type=rfc3339, help="The new key works before this instant only.")
