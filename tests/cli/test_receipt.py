@@ -104,7 +104,7 @@ def test_other_public_keys(run: Run, account_id: str, tmp_path: Path) -> None:
     file = tmp_path / "given"
     small = jwk.JWK.generate(kty="RSA", size=2048).export_public()
     curve = jwk.JWK.generate(kty="EC", crv="P-256").export_public()
-    for text, reason in ((small, "2048 bits"), (curve, "no RSA key"), ("hello", "no JWK"), ("", "no JWK")):
+    for text, reason in ((small, "2048 bits"), (curve, "not an RSA key"), ("hello", "not a JWK"), ("", "not a JWK")):
         file.write_text(text)
         failed(run("key", "rotate", account_id, "--public-key", str(file)), reason)
     failed(run("key", "rotate", account_id, "--public-key", "-", given="x" * 100_000), "more than 16384 bytes")
