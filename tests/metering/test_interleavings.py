@@ -339,14 +339,6 @@ def test_revocation_between_two_calls(session: Session, customer: "Customer") ->
     assert customer.meter(b, holder=second).outcome == "replayed", "the result belongs to the account"
 
 
-def test_expiry_between_two_calls(session: Session, customer: "Customer") -> None:
-    a, operator = session(), session()
-    short = credential(accounts.issue_key(operator, customer.account_id, NOON).api_key)
-    assert customer.meter(a, at=NOON - timedelta(microseconds=1), holder=short).outcome == "charged"
-    assert customer.meter(a, at=NOON, holder=short).outcome == "unauthorized"
-    assert customer.meter(a, at=NOON).outcome == "replayed"
-
-
 def test_other_accounts_are_not_kept_waiting(session: Session, make_customer: "MakeCustomer") -> None:
     first, second = make_customer(), make_customer()
     a, b = session(), session()
