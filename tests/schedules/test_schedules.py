@@ -163,7 +163,7 @@ def knows_a_limited_key_for_too_long(patch: pytest.MonkeyPatch) -> None:
 
 
 def passes_over_without_keeping_turns(patch: pytest.MonkeyPatch) -> None:
-    def planted(self: FairQueue, most: int, busy: Set[str]) -> list[PendingCall]:
+    def planted(self: FairQueue, most: int, busy: Set[str] = frozenset()) -> list[PendingCall]:
         taken: list[PendingCall] = []
         passed = 0
         while len(taken) < most and passed < len(self._waiting):

@@ -81,7 +81,7 @@ def public_key(text: bytes) -> RSAKey:
     members = _members(text)
     if members.keys() & _PRIVATE:
         raise ReceiptError(
-            "this JWK has a private key, which is no longer secret: "
+            "this JWK holds a private key, which is no longer secret: "
             "its owner must create a new pair and send only the public part"
         )
     numbers = _public_numbers(members)
