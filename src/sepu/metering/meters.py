@@ -50,7 +50,15 @@ class Usage(msgspec.Struct, frozen=True):
 
     def as_dict(self) -> dict[str, str | int]:
         """Gives the interface's UsageSnapshot."""
-        return {**msgspec.structs.asdict(self), "remaining": self.remaining}
+        # PERF: msgspec's `asdict` takes longer, and each charge comes here.
+        return {
+            "period": self.period,
+            "meter": self.meter,
+            "limit": self.limit,
+            "committed": self.committed,
+            "reserved": self.reserved,
+            "remaining": self.remaining,
+        }
 
 
 def usages(period: str, rows: Iterable[tuple[Any, ...]]) -> tuple[Usage, ...]:
