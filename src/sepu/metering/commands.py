@@ -5,7 +5,7 @@ from typing import Any, Generic, LiteralString, TypeVar
 
 import msgspec
 
-from sepu.metering import scripts
+from sepu.metering import migrate, scripts
 from sepu.metering.keys import Credential
 from sepu.metering.meters import Usage, usages
 
@@ -77,6 +77,7 @@ RATE_LIMITED = "rate_limited"
 _LIMITED = Metered(RATE_LIMITED)
 _IN_PROGRESS = Metered("request_in_progress")
 
+PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
 _ADMIT = scripts.statement("admit")
 _ADMIT_EACH = scripts.statement("admit_each")
 _FIND_KEY = scripts.statement("find_key")
