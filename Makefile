@@ -11,18 +11,18 @@
 # make generators          the OpenAPI document's validators, and generated clients in four languages
 # make bench               the benchmarks of every layer; saves a record
 # make bench-compare       the hot paths of two commits, in turns [A=where this left main B=the files as they are]
-# make bench-report        what became slower or faster by which commit, and all records, drawn: build/bench.html
-# make bench-gate          what has to be true of the hot paths before a change lands [BASE=a commit]
-# make bench-gate-renew    take what is counted now for what the gate expects
+# make bench-report        what became slower or faster by which commit, with plots of all records: build/bench.html
+# make bench-gate          what must hold for the hot paths before a change is merged [BASE=a commit]
+# make bench-gate-renew    make the present counts those that the gate expects
 # make bench-gate-proof    show that the gate sees each hot path made slower by 5 %
 # make load                a real server under load beside its floors, targets and plots [LOAD="--seconds 5 --rounds 5"]
-# make profile             where the microseconds of one metered POST go
+# make profile             the time of each part of one metered POST
 # make startup             import times, time to ready, memory of the workers
 # make docs                the documentation site: build/site/index.html
-# make pictures            draw the documentation's pictures anew from the library
-# make bench-peers         the compiled core beside what its users would take instead
+# make pictures            draw the documentation's pictures again from the library
+# make bench-peers         the compiled core beside the alternatives
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
-# make lock                resolve the pinned requirements anew
+# make lock                resolve the pinned requirements again
 # make sdist               the source distribution, alone in dist/
 # make wheel               sdist and wheel, checked, and tried with every CPython here: dist/
 # make try-aarch64         the wheel for 64-bit ARM, cross-compiled, and tried under emulation (Debian, qemu-user-static)
@@ -30,11 +30,11 @@
 # make check-dist          the checks of whatever is in dist/
 # make reproduce           whether building again gives what is in dist/, byte for byte
 # make client              sepu-client, as `make wheel` and `make reproduce` do it: client/dist/
-# make test-core           the tests that need no more than the library
+# make test-core           the tests that need only the library
 # make workflows           lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 # make release             build data/release from data/facts
 # make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
-# make prove-match         compare the text of matches with Python's, for each of them and each tie of rounding
+# make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test lint types advisories lock release prove-grid prove-match clean
 .PHONY: prove-batcher prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators sanitize bench-peers load profile startup docs pictures
@@ -45,11 +45,11 @@
 PYTHON ?= python3
 PORT ?= 8000
 BIN := .venv/bin
-# To bytecode pip compiles everything, for longer than it takes to install. Serving compiles only what it imports.
+# pip would compile all packages to bytecode, which takes longer than installing them. Serving compiles what it imports.
 PIP := $(BIN)/pip install --quiet --disable-pip-version-check --no-compile
 PROGRESS := $(shell test -t 2 && echo --verbose)
 
-# Each stage is a file in .venv, made when the stage is whole. One make at a time installs, where there is flock.
+# Each stage has a file in .venv, which is created when the stage is complete. With flock, one make installs at a time.
 INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-directory --silent -j2
 
 build:
@@ -64,7 +64,7 @@ serving:
 	$(PYTHON) -m venv --clear .venv
 	touch $@
 
-# pip writes INSTALLER last; what it left without, when it was interrupted, it would take for installed.
+# pip writes INSTALLER last. A package without it was interrupted, and pip would take it for installed.
 mended: .venv/python
 	for package in .venv/lib/*/site-packages/*.dist-info; do test -f $$package/INSTALLER || rm -rf $$package; done
 
@@ -90,10 +90,11 @@ mended: .venv/python
 
 meinheld: .venv/meinheld-ready
 
-# Two cures by compiler flags, or a slow reader of a large response stops the worker: meinheld bundles the header
-# of greenlet 0.4, whose layout greenlet 3 has not (its own header, read first, shuts the bundled one out); and
-# its deferred epoll deletes never begin to wait for a writable socket on a kept-alive connection.
-# Setting CFLAGS drops Python's, hence the others; pip's cache does not tell flags apart, so it is not used.
+# Two compiler flags correct meinheld; without them a slow reader of a large response stops the worker:
+# - meinheld has a copy of the header of greenlet 0.4, and greenlet 3 has another layout. `-include greenlet.h` reads the
+#   right header first, and then the copy has no effect.
+# - With deferred epoll deletes, meinheld never waits for a writable socket on a kept-alive connection.
+# CFLAGS replaces Python's own flags, so those are repeated. pip's cache ignores flags, so it is not used.
 MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isolation --use-pep517
 
 .venv/meinheld-ready: requirements/meinheld.txt | build
@@ -122,8 +123,8 @@ lint: build
 types: build
 	$(BIN)/mypy
 
-# A build of its own, so .venv keeps the normal one. Python itself leaks at exit and has an allocator that hides
-# overruns; neither is of interest.
+# Builds into another directory, so that .venv keeps the normal core. Python itself leaks at exit, so leaks are not
+# reported. Its own allocator would hide overruns, so malloc is used.
 SANITIZE := -fsanitize=address,undefined
 SANITIZED = LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 	UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/sanitize $(BIN)/python
@@ -187,7 +188,7 @@ bench-gate-renew: build
 bench-gate-proof: build
 	@$(BIN)/python -m bench.gate prove
 
-# Beside .venv, which stays as it was tested.
+# Installs into another directory, so that .venv stays as it was tested.
 build/peers/ready: requirements/bench.txt | build
 	rm -rf build/peers
 	$(PIP) --require-hashes --no-warn-script-location --target build/peers -r $<
@@ -234,7 +235,7 @@ build/docs/ready: requirements/docs.txt
 	build/docs/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# MkDocs prints an advertisement of its theme's successor.
+# Without this variable, MkDocs prints an advertisement for the successor of its theme.
 docs: build/docs/ready
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build
 	@echo build/site/index.html
@@ -248,7 +249,7 @@ build/wheel/ready: requirements/wheel.txt
 	build/wheel/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-# They need no .venv, and ask for no compiler: zig's comes with the requirements.
+# These targets need no .venv and no compiler: the requirements include zig's.
 WHEEL = build/wheel/bin/python -m tools.dist
 
 sdist wheel reproduce client: build/wheel/ready
@@ -264,7 +265,7 @@ answers: build
 check-dist: build/wheel/ready
 	$(WHEEL) check
 
-# As [tool.cibuildwheel] has it.
+# [tool.cibuildwheel] in pyproject.toml has the same.
 CORE_TESTS := tests/core tests/search tests/operations tests/library tests/test_library_use.py
 
 test-core: build
@@ -297,7 +298,7 @@ prove-grid: build
 prove-match: build
 	$(BIN)/python -m tests.operations.prove
 
-# Built on the oldest Python that we support; the server's lock holds what was tested there.
+# Resolves for the oldest Python that we support. The server's lock has the versions that were tested.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 lock: build

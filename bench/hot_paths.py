@@ -29,7 +29,6 @@ from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search
 from sepu.server.connection import App, Connection
 from sepu.server.metrics import Blocks
-from sepu.server.observer import Observer
 from sepu.server.request_log import RequestLog
 
 RELEASE = sepu.load()
@@ -186,7 +185,8 @@ def request_bytes(
 def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[int], None]:
     # Written at once, because a thread would make the count vary.
     nowhere = RequestLog("json", descriptor=os.open(os.devnull, os.O_WRONLY))
-    responder = CallbackResponder(InstantLedger(), Observer(Blocks().counts(0), nowhere))
+    observer = RequestObserver(Blocks().counts(0).replied, nowhere.request)
+    responder = CallbackResponder(InstantLedger(), observer)
     server = InProcess(responder, loop_for_its_clock())
     request = request_bytes(method, path, body, query)
 

@@ -12,10 +12,11 @@ from tests.citus.cluster import Citus
 from tests.processes import completed
 from tests.serving import SEPU
 
+from sepu.errors import SepuError
 from sepu.metering import accounts, scripts
 from sepu.metering.audit import audit
 from sepu.metering.commands import Charge, meter_request
-from sepu.metering.distribute import DistributionError, distribute
+from sepu.metering.distribute import distribute
 from sepu.metering.keys import credential
 from sepu.metering.ledger import Ledger
 from sepu.metering.migrate import migrate
@@ -123,7 +124,7 @@ def test_what_a_later_migration_brings_is_distributed(other: Citus, connection: 
 
 def test_a_table_of_which_nothing_says_where_it_belongs_is_refused(connection: psycopg.Connection) -> None:
     connection.execute("create table sepu.stray (name text primary key)")
-    with pytest.raises(DistributionError, match="stray"):
+    with pytest.raises(SepuError, match="stray"):
         distribute(connection)
     assert connection.execute("select count(*) from pg_dist_partition").fetchone() == (0,)
 
@@ -136,12 +137,12 @@ def test_a_call_that_is_not_delegated_is_told(connection: psycopg.Connection, sp
             "p_now timestamptz default now()", "p_now timestamptz default clock_timestamp()"
         )
         connection.execute(text)
-        with pytest.raises(DistributionError, match="coordinator"):
+        with pytest.raises(SepuError, match="coordinator"):
             distribute(connection)
         return
     connection.execute("select stop_metadata_sync_to_node('127.0.0.1', nodeport) from pg_dist_node where groupid <> 0")
     try:
-        with pytest.raises(DistributionError, match="coordinator"):
+        with pytest.raises(SepuError, match="coordinator"):
             distribute(connection)
     finally:
         connection.execute("select start_metadata_sync_to_all_nodes()")
@@ -163,7 +164,7 @@ def test_no_workers(connection: psycopg.Connection) -> None:
     )
     try:
         migrate(connection)
-        with pytest.raises(DistributionError, match="no workers"):
+        with pytest.raises(SepuError, match="no workers"):
             distribute(connection)
     finally:
         connection.execute(
@@ -174,6 +175,6 @@ def test_no_workers(connection: psycopg.Connection) -> None:
 
 def test_all_of_it_or_nothing(connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(scripts, "distribution", lambda: "create table sepu.half (account_id text primary key)")
-    with pytest.raises(DistributionError, match="did not distribute account"):
+    with pytest.raises(SepuError, match="did not distribute account"):
         distribute(connection)
     assert connection.execute("select to_regclass('sepu.half')").fetchone() == (None,)

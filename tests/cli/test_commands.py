@@ -284,4 +284,4 @@ def test_the_offline_commands_need_nothing_of_the_server() -> None:
 def test_receipts_need_nothing_of_the_server(tmp_path: Path) -> None:
     private = str(tmp_path / "private")
     assert printed(without(SERVER, "receipt", "keypair", private))["kty"] == "RSA"
-    failed(without(SERVER, "receipt", "open", private, "eyJ"), "this is no receipt")
+    failed(without(SERVER, "receipt", "open", private, "eyJ"), "this is not a receipt")

@@ -90,7 +90,7 @@ def test_the_operator_never_sees_a_key(run: Run, pair: Pair, account_id: str) ->
 
 def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) -> None:
     done = run("key", "rotate", account_id, "--public-key", pair.private)
-    failed(done, "holds a private key", "has to make a new pair")
+    failed(done, "holds a private key", "must create a new pair")
     secret = json.loads(Path(pair.private).read_text())
     assert [name for name in ("d", "p", "q", "dp", "dq", "qi") if secret[name][:12] in done.stderr] == []
     assert len(run("key", "list", account_id, "--json").stdout.splitlines()) == 1
@@ -104,7 +104,7 @@ def test_other_public_keys(run: Run, account_id: str, tmp_path: Path) -> None:
     file = tmp_path / "given"
     small = jwk.JWK.generate(kty="RSA", size=2048).export_public()
     curve = jwk.JWK.generate(kty="EC", crv="P-256").export_public()
-    for text, reason in ((small, "2048 bits"), (curve, "no RSA key"), ("hello", "no JWK"), ("", "no JWK")):
+    for text, reason in ((small, "2048 bits"), (curve, "not an RSA key"), ("hello", "not a JWK"), ("", "not a JWK")):
         file.write_text(text)
         failed(run("key", "rotate", account_id, "--public-key", str(file)), reason)
     failed(run("key", "rotate", account_id, "--public-key", "-", given="x" * 100_000), "more than 16384 bytes")
@@ -173,10 +173,10 @@ def test_receipts_that_do_not_open(run: Run, pair: Pair, account_id: str, tmp_pa
     failed(run("receipt", "open", str(tmp_path / "other"), receipt), "for another key pair")
     failed(run("receipt", "open", pair.public, receipt), "no private part")
     failed(run("receipt", "open", pair.private, receipt[:-9]), "damaged")
-    failed(run("receipt", "open", pair.private, receipt[:400]), "no receipt")
+    failed(run("receipt", "open", pair.private, receipt[:400]), "not a receipt")
     tampered = receipt[:800] + ("A" if receipt[800] != "A" else "B") + receipt[801:]
     failed(run("receipt", "open", pair.private, tampered), "damaged")
-    failed(run("receipt", "open", pair.private, given=""), "no receipt")
-    failed(run("receipt", "open", pair.private, "/dev/zero"), "no receipt")
+    failed(run("receipt", "open", pair.private, given=""), "not a receipt")
+    failed(run("receipt", "open", pair.private, "/dev/zero"), "not a receipt")
     done = run("receipt", "open", pair.private, str(tmp_path / "none"))
     assert (done.returncode, done.stdout) == (2, "")

@@ -152,11 +152,9 @@ def test_no_two_requests_have_one_id() -> None:
     assert {(uuid.UUID(one).version, str(uuid.UUID(one)) == one) for one in found} == {(4, True)}
 
 
-class BrokenObserver(RequestObserver):
-    """Fails for each reply, with the worst of messages."""
-
-    def replied(self, *_: object, **__: object) -> NoReturn:
-        raise KeyError(SECRET)
+def fail(*_: object) -> NoReturn:
+    """Raises the worst of messages."""
+    raise KeyError(SECRET)
 
 
 MATCH = b'{"colors":[{"r":1,"g":2,"b":3}]}'
@@ -166,9 +164,8 @@ def waiting(url: str, headers: dict[str, str]) -> int:
     ledger = Ledger(url, 1)
     ledger.open()
     try:
-        client = falcon.testing.TestClient(
-            create_app(Service.of(load_release()), WaitingResponder(ledger, BrokenObserver()))
-        )
+        responder = WaitingResponder(ledger, RequestObserver(fail))
+        client = falcon.testing.TestClient(create_app(Service.of(load_release()), responder))
         status: int = client.simulate_post("/v1/match", headers=headers, body=MATCH).status_code
     finally:
         ledger.close()
@@ -179,7 +176,7 @@ def by_callback(url: str, headers: dict[str, str]) -> int:
     async def run() -> int:
         replied: asyncio.Future[int] = asyncio.get_running_loop().create_future()
         batcher = Batcher(url)
-        app = create_app(Service.of(load_release()), CallbackResponder(batcher, BrokenObserver()))
+        app = create_app(Service.of(load_release()), CallbackResponder(batcher, RequestObserver(fail)))
         environ = falcon.testing.create_environ("/v1/match", method="POST", headers=headers, body=MATCH)
         environ[SEND] = lambda reply, _: replied.set_result(reply.status)
         app(environ, _ignore)

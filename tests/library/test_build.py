@@ -229,8 +229,8 @@ def test_traditional_forms(simplified: str, traditional: str) -> None:
         ("colors.csv", lambda path: change(path, "#FFB3A7", "#ffb3a7"), "colors.csv, line 2"),
         ("colors.csv", lambda path: change(path, "\n2,", "\n3,"), "ordinals"),
         ("colors.csv", lambda path: change(path, "fei-se", "fen-hong"), "colors.csv: a slug comes twice"),
-        ("readings.csv", lambda path: change(path, "sepu1957", "sepu1958"), "sepu1958 is no source"),
-        ("readings.csv", lambda path: change(path, "sepu1957", "classic"), "classic is no source"),
+        ("readings.csv", lambda path: change(path, "sepu1957", "sepu1958"), "has no source sepu1958"),
+        ("readings.csv", lambda path: change(path, "sepu1957", "classic"), "has no source classic"),
         ("readings.csv", lambda path: change(path, "粉红", "粉紅"), "粉紅 is not in colors.csv"),
         (
             "readings.csv",

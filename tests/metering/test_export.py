@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from sepu.errors import SepuError
 from sepu.metering import accounts, export
-from sepu.metering.export import ExportError, count_exported, export_usage
+from sepu.metering.export import count_exported, export_usage
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -90,7 +91,7 @@ def test_a_month_is_one_of_utc_wherever_the_session_is(
 
 def test_a_month_that_has_not_begun(connection: psycopg.Connection) -> None:
     for period in (f"{NOW + timedelta(days=32):%Y-%m}", "9999-12"):
-        with pytest.raises(ExportError, match=f"the month {period} has not begun"):
+        with pytest.raises(SepuError, match=f"the month {period} has not begun"):
             count_exported(connection, period)
 
 

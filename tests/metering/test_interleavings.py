@@ -136,7 +136,7 @@ def test_two_conflicting_probers(
     b.execute("begin")
     assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
     with ThreadPoolExecutor() as threads:
-        # Refused requests count in a lane of their own, so c waits for b here: never for the one that executes.
+        # Refused requests count in bucket 1, so c waits for b here, and never for the one that executes.
         waiting = threads.submit(customer.meter, c, what=second)
         until_blocked()
         b.execute("commit")
@@ -278,7 +278,7 @@ def test_near_the_limit_nobody_waits_for_a_running_request_either(
     assert customer.meter(b).outcome == "rate_limited"
 
 
-def test_one_window_for_both_lanes(session: Session, make_customer: "MakeCustomer") -> None:
+def test_one_window_for_both_buckets(session: Session, make_customer: "MakeCustomer") -> None:
     customer = make_customer(requests_per_minute=8)
     a, b = session(), session()
     for minute in range(3):
@@ -337,14 +337,6 @@ def test_revocation_between_two_calls(session: Session, customer: "Customer") ->
     a.execute("commit")
     assert customer.meter(b).outcome == "unauthorized"
     assert customer.meter(b, holder=second).outcome == "replayed", "the result belongs to the account"
-
-
-def test_expiry_between_two_calls(session: Session, customer: "Customer") -> None:
-    a, operator = session(), session()
-    short = credential(accounts.issue_key(operator, customer.account_id, NOON).api_key)
-    assert customer.meter(a, at=NOON - timedelta(microseconds=1), holder=short).outcome == "charged"
-    assert customer.meter(a, at=NOON, holder=short).outcome == "unauthorized"
-    assert customer.meter(a, at=NOON).outcome == "replayed"
 
 
 def test_other_accounts_are_not_kept_waiting(session: Session, make_customer: "MakeCustomer") -> None:

@@ -134,9 +134,9 @@ def test_forms_of_a_public_key(public: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("change", "reason"),
     [
-        ({"kty": "EC"}, "no RSA key"),
-        ({"kty": None}, "no RSA key"),
-        ({"kty": ["RSA"]}, "no RSA key"),
+        ({"kty": "EC"}, "not an RSA key"),
+        ({"kty": None}, "not an RSA key"),
+        ({"kty": ["RSA"]}, "not an RSA key"),
         ({"use": "sig"}, '"use" is not "enc"'),
         ({"use": None}, '"use" is not "enc"'),
         ({"alg": "RSA-OAEP"}, '"alg" is not "RSA-OAEP-256"'),
@@ -150,13 +150,13 @@ def test_forms_of_a_public_key(public: dict[str, Any]) -> None:
         ({"e": number(3, 1)}, "unusual exponent"),
         ({"e": number(1, 1)}, "unusual exponent"),
         ({"e": number(65537 * 2, 3)}, "unusual exponent"),
-        ({"e": ""}, '"e" is no number'),
-        ({"e": 65537}, '"e" is no number'),
-        ({"e": "AQAB="}, '"e" is no number'),
-        ({"n": "A"}, '"n" is no number'),
-        ({"n": "+/+/"}, '"n" is no number'),
-        ({"n": "é"}, '"n" is no number'),
-        ({"n": None}, '"n" is no number'),
+        ({"e": ""}, '"e" is not a number'),
+        ({"e": 65537}, '"e" is not a number'),
+        ({"e": "AQAB="}, '"e" is not a number'),
+        ({"n": "A"}, '"n" is not a number'),
+        ({"n": "+/+/"}, '"n" is not a number'),
+        ({"n": "é"}, '"n" is not a number'),
+        ({"n": None}, '"n" is not a number'),
         ({"n": "AQ"}, "has 1 bits"),
         ({"n": number(0, 384)}, "has 0 bits"),
         ({"n": number(2**2047 + 1, 256)}, "has 2048 bits; it must have 3072"),
@@ -207,12 +207,12 @@ def test_a_private_part_is_refused_before_all_else(pair: dict[str, Any], public:
     ids=range(13),
 )
 def test_what_is_no_jwk_is_refused(given: bytes) -> None:
-    assert "this is no JWK" in refusal(receipts.public_key, given)
-    assert "this is no JWK" in refusal(receipts.private_key, given)
+    assert "this is not a JWK" in refusal(receipts.public_key, given)
+    assert "this is not a JWK" in refusal(receipts.private_key, given)
 
 
 def test_a_jwk_set_is_refused(public: dict[str, Any]) -> None:
-    assert "no RSA key" in refusal(receipts.public_key, text({"keys": [public]}))
+    assert "not an RSA key" in refusal(receipts.public_key, text({"keys": [public]}))
 
 
 def test_a_private_key_may_lack_what_follows_from_the_rest(
@@ -226,7 +226,7 @@ def test_other_private_keys_are_refused(pair: dict[str, Any], public: dict[str, 
     assert "no private part" in refusal(receipts.private_key, text(public))
     small = jwk.JWK.generate(kty="RSA", size=2048).export(as_dict=True)
     assert "2048 bits" in refusal(receipts.private_key, text(small))
-    assert "no RSA key" in refusal(receipts.private_key, jwk.JWK.generate(kty="EC").export().encode())
+    assert "not an RSA key" in refusal(receipts.private_key, jwk.JWK.generate(kty="EC").export().encode())
     changes: list[dict[str, Any]] = [{"d": "AQ"}, {"d": pair["dp"]}, {"d": 5}, {"p": pair["q"]}, {"q": None}]
     changes += [{"qi": "?"}, {"oth": [{}]}]
     for change in changes:
@@ -318,5 +318,5 @@ def test_a_receipt_of_something_else(pair: dict[str, Any], contents: Contents) -
     ]
     for payload in payloads:
         message = refusal(receipts.unseal, by_the_other(payload, pair), mine)
-        assert "something else" in message
+        assert "no API key of sepu" in message
         assert "hunter2" not in message

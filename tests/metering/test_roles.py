@@ -9,11 +9,12 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sepu.cli.database import connect
+from sepu.errors import SepuError
 from sepu.metering import accounts, scripts
 from sepu.metering.keys import new_key_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.migrate import migrate, pending
-from sepu.metering.roles import RoleError, grant, make_service_role
+from sepu.metering.roles import grant, make_service_role
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
@@ -208,13 +209,13 @@ def test_granting(connection: psycopg.Connection, database_url: str, role: str, 
             grant(connection, role)
             assert callable_by(connection, role) == SERVES
         assert customer.meter(session).outcome == "charged"
-        with pytest.raises(RoleError, match="only sepu, who owns the schema"):
+        with pytest.raises(SepuError, match="only sepu, who owns the schema"):
             grant(session, role)
 
 
 @pytest.mark.parametrize("name", ["nobody-has-this", "public", "none", 'a"b'])
 def test_granting_to_no_role(connection: psycopg.Connection, name: str) -> None:
-    with pytest.raises(RoleError, match="there is no database role"):
+    with pytest.raises(SepuError, match="there is no database role"):
         grant(connection, name)
 
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sepu import NameIndex
 from sepu.operations.errors import InputError
 from sepu.operations.search import Searcher, SearchInput, parse_search
 
@@ -48,15 +49,9 @@ def test_the_fingerprint_does_not_change_between_releases() -> None:
     assert SearchInput("桃红", 10).fingerprint().hex() == expected
 
 
-class Everything:
-    """An index that finds all of its three colours."""
-
-    def search(self, q: str, limit: int) -> list[int]:
-        return [2, 0, 1][:limit] if q == "all" else []
-
-
 def test_the_answer_counts_and_keeps_the_order() -> None:
-    searcher = Searcher(Everything(), [b'{"slug":"a"}', b'{"slug":"b"}', b'{"slug":"c"}'], "1.2.3")
+    index = NameIndex([("all", 0, value) for value in range(3)], [], [[2, 0, 1]])
+    searcher = Searcher(index, [b'{"slug":"a"}', b'{"slug":"b"}', b'{"slug":"c"}'], "1.2.3")
     assert msgspec.json.decode(searcher.answer(SearchInput("all", 2))) == {
         "datasetVersion": "1.2.3",
         "count": 2,

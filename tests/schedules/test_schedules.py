@@ -85,7 +85,7 @@ def takes_busy_accounts(patch: pytest.MonkeyPatch) -> None:
 
 
 def sends_single_calls_side_by_side(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Batcher, "_take_single", lambda self: self._single.take_single())
+    patch.setattr(Batcher, "_take_single", lambda self: self._single.take(1))
 
 
 def forgets_overdue_single_calls(patch: pytest.MonkeyPatch) -> None:
@@ -163,7 +163,7 @@ def knows_a_limited_key_for_too_long(patch: pytest.MonkeyPatch) -> None:
 
 
 def passes_over_without_keeping_turns(patch: pytest.MonkeyPatch) -> None:
-    def planted(self: FairQueue, most: int, busy: Set[str]) -> list[PendingCall]:
+    def planted(self: FairQueue, most: int, busy: Set[str] = frozenset()) -> list[PendingCall]:
         taken: list[PendingCall] = []
         passed = 0
         while len(taken) < most and passed < len(self._waiting):

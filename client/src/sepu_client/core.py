@@ -147,7 +147,7 @@ class Call(Generic[T]):
 
     method: str
     target: str
-    read: Callable[[Answer], T]
+    form: type[T]
     idempotency_key: str | None = None
     content: bytes | None = None
 
@@ -198,31 +198,24 @@ def match(
     key = _checked(idempotency_key)
     rgb = [{"r": float(r), "g": float(g), "b": float(b)} for r, g, b in colors]
     content = json.dumps({"colors": rgb, "top": top}, allow_nan=False).encode()
-
-    def read(answer: Answer) -> results.MatchResponse:
-        return results.read_match(answer.body, _metered(answer, key))
-
-    return Call("POST", "/v1/match", read, key, content)
+    return Call("POST", "/v1/match", results.MatchResponse, key, content)
 
 
 def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.SearchResponse]:
     """Makes a search, with a new key unless one is given."""
     key = _checked(idempotency_key)
-
-    def read(answer: Answer) -> results.SearchResponse:
-        return results.read_search(answer.body, _metered(answer, key))
-
-    return Call("GET", "/v1/search?" + urlencode({"q": q, "limit": limit}, quote_via=quote), read, key)
+    query = urlencode({"q": q, "limit": limit}, quote_via=quote)
+    return Call("GET", f"/v1/search?{query}", results.SearchResponse, key)
 
 
 def library() -> Call[results.Library]:
     """Makes the request for the library's metadata."""
-    return Call("GET", "/v1/library", lambda answer: results.read_library(answer.body, _request_id(answer)))
+    return Call("GET", "/v1/library", results.Library)
 
 
 def usage() -> Call[results.UsageResponse]:
     """Makes the request for the account's meters."""
-    return Call("GET", "/v1/usage", lambda answer: results.read_usage(answer.body, _request_id(answer)))
+    return Call("GET", "/v1/usage", results.UsageResponse)
 
 
 def settle(
@@ -255,7 +248,7 @@ def settle(
 
 def _result(call: Call[T], answer: Answer) -> T:
     try:
-        return call.read(answer)
+        return results.read(call.form, answer.body, **_header_fields(call, answer))
     except Unreadable as unreadable:
         reason = str(unreadable)
     raise InvalidAnswerError(answer.status, reason, answer.request_id, call.idempotency_key)
@@ -268,7 +261,7 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
     if outcome.status < 400:
         return InvalidAnswerError(outcome.status, "the status is not of the interface", outcome.request_id, key)
     code = results.read_error_code(outcome.body)
-    code = code if code is not None and _CODE.fullmatch(code) else None
+    code = code if isinstance(code, str) and _CODE.fullmatch(code) else None
     after = outcome.headers.get("Retry-After", "")
     try:
         snapshot = results.read_usage_headers(outcome.headers)
@@ -287,12 +280,15 @@ def _checked(idempotency_key: str | None) -> str:
     return idempotency_key
 
 
-def _metered(answer: Answer, key: str) -> results.MeteredResponse:
-    replayed = answer.headers.get("Idempotency-Replayed") == "true"
-    return results.MeteredResponse(results.read_usage_headers(answer.headers), replayed, _request_id(answer), key)
-
-
-def _request_id(answer: Answer) -> str:
+def _header_fields(call: Call[Any], answer: Answer) -> dict[str, Any]:
+    """Returns the fields of the result that are not in the body."""
+    charge = {}
+    if call.idempotency_key is not None:
+        charge = {
+            "usage": results.read_usage_headers(answer.headers),
+            "replayed": answer.headers.get("Idempotency-Replayed") == "true",
+            "idempotency_key": call.idempotency_key,
+        }
     if answer.request_id is None:
         raise Unreadable("the header X-Request-Id is missing or no UUID")
-    return answer.request_id
+    return {**charge, "request_id": answer.request_id}

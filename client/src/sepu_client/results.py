@@ -1,12 +1,16 @@
 """The answers of the service, named as in its OpenAPI document, and functions that read them.
 
-Reading takes members and headers that are not known here, and refuses an answer that lacks what is.
+A class names and types the members of an object: `delta_e: float` is the number `deltaE`. Reading takes members and
+headers that are not known here, and refuses an answer that lacks what is.
 """
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import NamedTuple, TypeVar
+from functools import cache
+from types import NoneType
+from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
 T = TypeVar("T")
 
@@ -123,59 +127,18 @@ class Unreadable(ValueError):  # noqa: N818  (it never leaves this package)
     """Says that an answer lacks a required part."""
 
 
-def read_match(body: bytes, metered: MeteredResponse) -> MatchResponse:
-    """Reads the answer to a match."""
-    answer = _json(body)
-    return MatchResponse(
-        metered.usage,
-        metered.replayed,
-        metered.request_id,
-        metered.idempotency_key,
-        _text(answer, "datasetVersion"),
-        _each(answer, "results", _match_result),
-    )
+_SCALARS: dict[type, tuple[str, Callable[[Any], bool]]] = {
+    str: ("string", lambda value: isinstance(value, str)),
+    int: ("whole number", lambda value: type(value) is int),
+    # json accepts NaN and Infinity, and an integer may be too large for a float.
+    float: ("number", lambda value: type(value) in {int, float} and -1e308 < value < 1e308),
+}
 
 
-def read_search(body: bytes, metered: MeteredResponse) -> SearchResponse:
-    """Reads the answer to a search."""
-    answer = _json(body)
-    return SearchResponse(
-        metered.usage,
-        metered.replayed,
-        metered.request_id,
-        metered.idempotency_key,
-        _text(answer, "datasetVersion"),
-        _whole(answer, "count"),
-        _each(answer, "results", _color),
-    )
-
-
-def read_library(body: bytes, request_id: str) -> Library:
-    """Reads the metadata of the library."""
-    answer = _json(body)
-    return Library(
-        _text(answer, "version"),
-        _whole(answer, "recordCount"),
-        _whole(answer, "valueMismatchCount") if "valueMismatchCount" in answer else None,
-        _text(answer, "sourceProjectionVersion"),
-        _text(answer, "sourceProjectionSha256"),
-        _text(answer, "rightsManifestSha256"),
-        _text(answer, "librarySha256"),
-        _text(answer, "mode"),
-        request_id,
-    )
-
-
-def read_usage(body: bytes, request_id: str) -> UsageResponse:
-    """Reads the account's meters."""
-    answer = _json(body)
-    return UsageResponse(
-        _text(answer, "accountId"),
-        _text(answer, "planId"),
-        _text(answer, "status"),
-        _each(answer, "usage", _snapshot),
-        request_id,
-    )
+def read(form: type[T], body: bytes, **known: object) -> T:
+    """Reads an answer into its class; `known` has the fields that are not in the body."""
+    answer: T = _read(form, _json(body), known)
+    return answer
 
 
 def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
@@ -193,38 +156,12 @@ def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
     return UsageSnapshot(period, meter, units("Limit"), units("Committed"), units("Reserved"), units("Remaining"))
 
 
-def read_error_code(body: bytes) -> str | None:
-    """Reads the code of an error; None if it does not have the service's form."""
+def read_error_code(body: bytes) -> object:
+    """Reads the code of an error; None if the body is no object."""
     try:
-        return _text(_json(body), "error")
+        return _json(body).get("error")
     except Unreadable:
         return None
-
-
-def _match_result(item: dict[str, object]) -> MatchResult:
-    sent = _object(item, "input")
-    return MatchResult(RGB(*(_number(sent, channel) for channel in "rgb")), _each(item, "matches", _match))
-
-
-def _match(item: dict[str, object]) -> Match:
-    color = _color(item)
-    near = _number(item, "deltaE"), _number(item, "similarity")
-    return Match(color.slug, color.name, color.hex, color.reliability, *near)
-
-
-def _color(item: dict[str, object]) -> Color:
-    name = _object(item, "name")
-    return Color(
-        _text(item, "slug"),
-        ColorName(_text(name, "zh"), _text(name, "en"), _text(name, "pinyin")),
-        _text(item, "hex"),
-        _text(item, "reliability"),
-    )
-
-
-def _snapshot(item: dict[str, object]) -> UsageSnapshot:
-    numbers = (_whole(item, name) for name in ("limit", "committed", "reserved", "remaining"))
-    return UsageSnapshot(_text(item, "period"), _text(item, "meter"), *numbers)
 
 
 def _json(body: bytes) -> dict[str, object]:
@@ -237,37 +174,36 @@ def _json(body: bytes) -> dict[str, object]:
     return found
 
 
-def _text(of: dict[str, object], name: str) -> str:
-    value = of.get(name)
-    if not isinstance(value, str):
-        raise Unreadable(f"{name} is missing or no string")
-    return value
+@cache
+def _fields(form: Any) -> list[tuple[str, str, Any]]:  # noqa: ANN401
+    """Returns the name of each field, that of its member, and its type."""
+    hints = get_type_hints(form).items()
+    return [(name, re.sub("_(.)", lambda found: found[1].upper(), name), kind) for name, kind in hints]
 
 
-def _whole(of: dict[str, object], name: str) -> int:
-    value = of.get(name)
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise Unreadable(f"{name} is missing or no whole number")
-    return value
+def _read(form: Any, members: dict[str, object], known: dict[str, object]) -> Any:  # noqa: ANN401
+    fields = dict(known)
+    for name, member, kind in _fields(form):
+        if name in known:
+            continue
+        if NoneType not in get_args(kind):
+            fields[name] = _value(kind, member, members.get(member))
+        else:  # it may be missing
+            fields[name] = _value(get_args(kind)[0], member, members[member]) if member in members else None
+    return form(**fields)
 
 
-def _number(of: dict[str, object], name: str) -> float:
-    value = of.get(name)
-    # json accepts NaN and Infinity, and an integer may be too large for a float.
-    if isinstance(value, bool) or not isinstance(value, int | float) or not -1e308 < value < 1e308:
-        raise Unreadable(f"{name} is missing or no number")
-    return float(value)
-
-
-def _object(of: dict[str, object], name: str) -> dict[str, object]:
-    value = of.get(name)
-    if not isinstance(value, dict):
-        raise Unreadable(f"{name} is missing or no object")
-    return value
-
-
-def _each(of: dict[str, object], name: str, read: Callable[[dict[str, object]], T]) -> tuple[T, ...]:
-    value = of.get(name)
-    if not isinstance(value, list) or not all(isinstance(item, dict) for item in value):
-        raise Unreadable(f"{name} is missing or no list of objects")
-    return tuple(read(item) for item in value)
+def _value(kind: Any, name: str, value: object) -> Any:  # noqa: ANN401
+    if kind in _SCALARS:
+        wanted, is_valid = _SCALARS[kind]
+        if is_valid(value):
+            return kind(value)
+    elif get_origin(kind) is tuple:
+        wanted = "list of objects"
+        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
+            return tuple(_read(get_args(kind)[0], item, {}) for item in value)
+    else:
+        wanted = "object"
+        if isinstance(value, dict):
+            return _read(kind, value, {})
+    raise Unreadable(f"{name} is missing or no {wanted}")

@@ -35,29 +35,11 @@ def audit(as_json: bool, database_url: str | None, state_dir: Path) -> None:
     except SepuError as error:
         fail(error, _UNCHECKED)
     if as_json:
-        echo_json(_document(found))
+        echo_json(found)
     else:
         _show(found)
     if found.differences:
         sys.exit(_DIFFERENT)
-
-
-def _document(found: Audit) -> dict[str, object]:
-    return {
-        "counters": found.counters,
-        "results": found.results,
-        "differences": [
-            {
-                "accountId": wrong.account_id,
-                "period": wrong.period,
-                "meter": wrong.meter,
-                "committed": wrong.committed,
-                "pruned": wrong.pruned,
-                "stored": wrong.stored,
-            }
-            for wrong in found.differences
-        ],
-    }
 
 
 def _show(found: Audit) -> None:

@@ -16,17 +16,12 @@ from sepu.operations.color import color
 _HEX = re.compile(r"#?([0-9A-Fa-f]{6})", re.ASCII)
 
 
-class HexColor(click.ParamType[str]):
-    """Accepts a colour such as #C83C23; the number sign is optional."""
-
-    name = "#RRGGBB"
-
-    def convert(self, value: str, param: click.Parameter | None, ctx: click.Context | None) -> str:
-        """Normalises a colour to #RRGGBB."""
-        form = _HEX.fullmatch(value)
-        if form is None:
-            self.fail(f"{value!r} is not like '#C83C23'", param, ctx)
-        return f"#{form[1].upper()}"
+def hex_color(value: str) -> str:
+    """Normalises a colour such as #C83C23 to #RRGGBB; the number sign is optional."""
+    form = _HEX.fullmatch(value)
+    if form is None:
+        raise click.BadParameter(f"{value!r} is not like '#C83C23'")
+    return f"#{form[1].upper()}"
 
 
 def _swatch(hex_color: str) -> Text:
@@ -46,7 +41,7 @@ def _names(record: Record) -> tuple[str, str, str, str]:
 
 
 @click.command()
-@click.argument("colors", nargs=-1, required=True, type=HexColor(), metavar="'#RRGGBB' ...")
+@click.argument("colors", nargs=-1, required=True, type=hex_color, metavar="'#RRGGBB' ...")
 @click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
 @json_option
 def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:

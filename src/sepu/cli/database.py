@@ -1,7 +1,8 @@
 """Finds the database of a command: an external one, or the embedded one of a state directory."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from functools import wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -9,6 +10,7 @@ import click
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from sepu.cli.output import echo_fields, env_option, json_option
 from sepu.errors import SepuError
 from sepu.metering.migrate import MigrationError, migrate, pending
 from sepu.metering.roles import make_service_role
@@ -26,19 +28,38 @@ class DatabaseError(SepuError):
 
 def database_options(command: F) -> F:
     """Adds `--database-url` and `--state-dir`."""
-    command = click.option(
+    command = env_option(
         "--state-dir",
-        envvar="SEPU_STATE_DIR",
+        "Directory of the embedded Postgres.",
         default=".sepu",
         show_default=True,
         type=click.Path(file_okay=False, path_type=Path),
-        help="Directory of the embedded Postgres.  [env: SEPU_STATE_DIR]",
     )(command)
-    return click.option(
-        "--database-url",
-        envvar="SEPU_DATABASE_URL",
-        help="An external Postgres, instead of the embedded one.  [env: SEPU_DATABASE_URL]",
-    )(command)
+    return env_option("--database-url", "An external Postgres, instead of the embedded one.")(command)
+
+
+def with_connection(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds those options, and passes a connection to that database as the first argument."""
+
+    @database_options
+    @wraps(command)
+    def connected(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
+        with database_connection(database_url, state_dir) as connection:
+            command(connection, **arguments)
+
+    return connected
+
+
+def prints_fields(command: Callable[..., Mapping[str, object]]) -> Callable[..., None]:
+    """Adds `--json` to that, and prints the fields that the command returns."""
+
+    @json_option
+    @with_connection
+    @wraps(command)
+    def printing(connection: psycopg.Connection, *, as_json: bool, **arguments: Any) -> None:  # noqa: ANN401
+        echo_fields(command(connection, **arguments), as_json)
+
+    return printing
 
 
 @contextmanager

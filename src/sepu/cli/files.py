@@ -6,20 +6,13 @@ _MOST_BYTES = 65536
 _LONGEST_NAME = 255
 
 
-class FirstBytes(click.ParamType[bytes]):
-    """Accepts a file, or - for standard input, and reads no more than a command can use."""
-
-    name = "file"
-
-    def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Reads the file."""
-        if isinstance(value, bytes):
-            return value
-        try:
-            with click.open_file(value, "rb") as file:
-                content: bytes = file.read(_MOST_BYTES)
-        except OSError as error:
-            if len(value) > _LONGEST_NAME:
-                self.fail("this is not a file name", param, ctx)  # perhaps it is the content, and secret
-            self.fail(f"{value!r}: {error.strerror}", param, ctx)
-        return content
+def first_bytes(name: str) -> bytes:
+    """Reads a file, or standard input if the name is -, and no more of it than a command can use."""
+    try:
+        with click.open_file(name, "rb") as file:
+            content: bytes = file.read(_MOST_BYTES)
+    except OSError as error:
+        if len(name) > _LONGEST_NAME:  # perhaps it is the content, and secret
+            raise click.BadParameter("this is not a file name") from None
+        raise click.BadParameter(f"{name!r}: {error.strerror}") from error
+    return content

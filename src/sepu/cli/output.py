@@ -15,14 +15,14 @@ from sepu.errors import SepuError
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def json_option(command: F) -> F:
-    """Adds `--json`."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")(command)
+json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
+json_lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")
 
 
-def json_lines_option(command: F) -> F:
-    """Adds `--json` to a command that lists."""
-    return click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")(command)
+def env_option(names: str, text: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401
+    """Adds an option that an environment variable can set too: `--host` or SEPU_HOST."""
+    variable = "SEPU_" + names.partition("/")[0].removeprefix("--").replace("-", "_").upper()
+    return click.option(names, envvar=variable, help=f"{text}  [env: {variable}]".lstrip(), **settings)
 
 
 def echo_json(document: object) -> None:

@@ -7,26 +7,15 @@ from pathlib import Path
 import click
 import msgspec
 
-from sepu.cli.files import FirstBytes
+from sepu.cli.files import first_bytes
 from sepu.cli.output import echo_fields, echo_json, json_option
 from sepu.errors import SepuError
 from sepu.metering import receipts
 
 
-class FileError(SepuError):
-    """Says why a file cannot be written."""
-
-
-class GivenReceipt(FirstBytes):
-    """Accepts a receipt, or a file that has it."""
-
-    name = "receipt"
-
-    def convert(self, value: str | bytes, param: click.Parameter | None, ctx: click.Context | None) -> bytes:
-        """Recognises a receipt: it begins with {" of a JSON object in base 64."""
-        if isinstance(value, str) and value.startswith("eyJ"):
-            return value.encode()
-        return super().convert(value, param, ctx)
+def receipt_or_file(value: str) -> bytes:
+    """Takes a receipt, which begins with {" of a JSON object in base 64, or reads the file that has it."""
+    return value.encode() if value.startswith("eyJ") else first_bytes(value)
 
 
 @click.group()
@@ -61,8 +50,8 @@ def keypair(private_file: Path, public_file: Path | None, as_json: bool) -> None
 
 
 @receipt.command("open")
-@click.argument("private", metavar="PRIVATE", type=FirstBytes())
-@click.argument("sealed", metavar="[RECEIPT]", type=GivenReceipt(), default="-")
+@click.argument("private", metavar="PRIVATE", type=first_bytes)
+@click.argument("sealed", metavar="[RECEIPT]", type=receipt_or_file, default="-")
 @json_option
 def open_receipt(private: bytes, sealed: bytes, as_json: bool) -> None:
     """Open a receipt and print the API key in it.
@@ -84,6 +73,6 @@ def _create(path: Path, jwk: object, mode: int, undone: ExitStack) -> None:
             undone.callback(path.unlink)
             file.write(msgspec.json.encode(jwk) + b"\n")
     except FileExistsError as error:
-        raise FileError(f"{path} exists already and is not overwritten; choose another file name") from error
+        raise SepuError(f"{path} exists already and is not overwritten; choose another file name") from error
     except OSError as error:
-        raise FileError(f"cannot write {path}: {error.strerror}") from error
+        raise SepuError(f"cannot write {path}: {error.strerror}") from error

@@ -9,10 +9,19 @@ from pathlib import Path
 from typing import get_args
 
 import click
+from psycopg import Connection
 
-from sepu.cli.database import clear_errors, connect, database, database_connection, database_options, service_url
+from sepu.cli.database import (
+    clear_errors,
+    connect,
+    database,
+    database_options,
+    prints_fields,
+    service_url,
+    with_connection,
+)
 from sepu.cli.demo_account import greet
-from sepu.cli.output import echo_fields, json_option
+from sepu.cli.output import echo_fields, env_option, json_option
 from sepu.http.client_address import Network
 from sepu.library.release import load_release
 from sepu.metering.distribute import distribute
@@ -24,86 +33,47 @@ from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.request_log import LogFormat, RequestLog
 
 
-class Networks(click.ParamType[tuple[Network, ...]]):
-    """Accepts addresses and networks, such as 10.0.0.7,10.1.0.0/16,fd00::/8."""
-
-    name = "networks"
-
-    def convert(
-        self, value: str | tuple[Network, ...], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[Network, ...]:
-        """Parses the networks."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
+def networks(value: str) -> tuple[Network, ...]:
+    """Parses addresses and networks, such as 10.0.0.7,10.1.0.0/16,fd00::/8."""
+    try:
+        return tuple(ip_network(part.strip()) for part in value.split(",") if part.strip())
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from error
 
 
 @click.command()
-@click.option("--host", envvar="SEPU_HOST", default="127.0.0.1", show_default=True, help="[env: SEPU_HOST]")
-@click.option(
-    "--port",
-    envvar="SEPU_PORT",
-    type=click.IntRange(1, 65535),
-    default=8000,
-    show_default=True,
-    help="[env: SEPU_PORT]",
-)
-@click.option(
-    "--bind", envvar="SEPU_BIND", metavar="unix:PATH", help="A unix socket, instead of TCP.  [env: SEPU_BIND]"
-)
-@click.option(
-    "--workers",
-    envvar="SEPU_WORKERS",
-    type=click.IntRange(1, 256),
-    default=2,
-    show_default=True,
-    help="Processes.  [env: SEPU_WORKERS]",
-)
-@click.option(
+@env_option("--host", "", default="127.0.0.1", show_default=True)
+@env_option("--port", "", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@env_option("--bind", "A unix socket, instead of TCP.", metavar="unix:PATH")
+@env_option("--workers", "Processes.", type=click.IntRange(1, 256), default=2, show_default=True)
+@env_option(
     "--worker",
-    envvar="SEPU_WORKER",
+    "Kind of the workers; meinheld only behind a proxy.",
     type=click.Choice(get_args(Worker)),
     default="uvloop",
     show_default=True,
-    help="Kind of the workers; meinheld only behind a proxy.  [env: SEPU_WORKER]",
 )
-@click.option(
+@env_option(
     "--trusted-proxies",
-    envvar="SEPU_TRUSTED_PROXIES",
-    type=Networks(),
+    "Proxies on other machines; their X-Forwarded-For is trusted.",
+    type=networks,
     default="",
     metavar="NETWORK,...",
-    help="Proxies on other machines; their X-Forwarded-For is trusted.  [env: SEPU_TRUSTED_PROXIES]",
 )
-@click.option(
+@env_option(
     "--join/--no-join",
-    envvar="SEPU_JOIN",
+    "Let simultaneous requests of a uvloop worker share database calls; not on Citus.",
     default=True,
-    help="Let simultaneous requests of a uvloop worker share database calls; not on Citus.  [env: SEPU_JOIN]",
 )
-@click.option(
-    "--metrics-bind",
-    envvar="SEPU_METRICS_BIND",
-    metavar="HOST:PORT",
-    help="Address for Prometheus to read metrics, without a key.  [env: SEPU_METRICS_BIND]",
-)
-@click.option(
+@env_option("--metrics-bind", "Address for Prometheus to read metrics, without a key.", metavar="HOST:PORT")
+@env_option(
     "--log-format",
-    envvar="SEPU_LOG_FORMAT",
+    "Format of the log on standard error; auto: text on a terminal, else JSON.",
     type=click.Choice(get_args(LogFormat)),
     default="auto",
     show_default=True,
-    help="Format of the log on standard error; auto: text on a terminal, else JSON.  [env: SEPU_LOG_FORMAT]",
 )
-@click.option(
-    "--log-requests/--no-log-requests",
-    envvar="SEPU_LOG_REQUESTS",
-    default=True,
-    help="Log each request as a line.  [env: SEPU_LOG_REQUESTS]",
-)
+@env_option("--log-requests/--no-log-requests", "Log each request as a line.", default=True)
 @database_options
 def serve(
     host: str,
@@ -165,29 +135,26 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
 
 @db.command("grant")
 @click.argument("role")
-@json_option
-@database_options
-def grant_role(role: str, as_json: bool, database_url: str | None, state_dir: Path) -> None:
+@prints_fields
+def grant_role(connection: Connection, role: str) -> dict[str, str]:
     """Let a database role serve: call the functions that a request calls, and touch nothing else.
 
     Run by the owner of the schema. `sepu serve` then connects as that role.
     """
-    with database_connection(database_url, state_dir) as connection:
-        grant(connection, role)
-    echo_fields({"role": role}, as_json)
+    grant(connection, role)
+    return {"role": role}
 
 
 @db.command("distribute")
 @json_option
-@database_options
-def distribute_database(as_json: bool, database_url: str | None, state_dir: Path) -> None:
+@with_connection
+def distribute_database(connection: Connection, as_json: bool) -> None:
     """Spread the tables and functions over the workers of a Citus cluster, by account.
 
     Run on the coordinator by the owner of the schema, after each `sepu db migrate`; again, it changes nothing. Fails
     unless requests are really delegated to every worker.
     """
-    with database_connection(database_url, state_dir) as connection:
-        done = distribute(connection)
+    done = distribute(connection)
     if as_json:
         echo_fields({"distributed": done.distributed, "workers": done.workers}, as_json)
     else:

@@ -1,14 +1,24 @@
 """What the HTTP side tells the log and the metrics."""
 
 import logging
+import time
+from collections.abc import Callable
 
 from sepu.http.replies import Reply
 
 log = logging.getLogger("sepu.http")
 
+# Takes the request id, the reply, its route or None, the account or None, and the seconds that it took. The account is
+# the one that the key names, if it has a key's form; there may be no such account. What never became a request has
+# neither route nor seconds.
+Notified = Callable[[str, Reply, str | None, str | None, float | None], None]
+
 
 class RequestObserver:
-    """Observes each reply after it was given to the server. This one does nothing."""
+    """Notifies others of each reply after it was given to the server."""
+
+    def __init__(self, *notified: Notified) -> None:
+        self._notified = notified
 
     def observe(
         self,
@@ -18,17 +28,13 @@ class RequestObserver:
         account: str | None = None,
         started: float | None = None,
     ) -> None:
-        """Passes a reply to `replied`. What that raises is logged and goes no further: the request was answered."""
+        """Notifies of a reply to a request that began at `started`, by `time.perf_counter`.
+
+        An exception is logged and goes no further, because the request was answered.
+        """
         try:
-            self.replied(request_id, reply, route, account, started)
+            seconds = None if started is None else time.perf_counter() - started
+            for notify in self._notified:
+                notify(request_id, reply, route, account, seconds)
         except Exception as raised:  # no message: it could quote the input
             log.error("%s: not observed: %s", request_id, type(raised).__name__)  # noqa: TRY400
-
-    def replied(
-        self, request_id: str, reply: Reply, route: str | None, account: str | None, started: float | None
-    ) -> None:
-        """Observes a reply, on one of `routes` or on none, to a request that began at `started` (`time.perf_counter`).
-
-        The account is the one that the key names, if it has a key's form; there may be no such account. What never
-        became a request has neither route nor start.
-        """

@@ -11,7 +11,6 @@ from sepu.http.client_address import Network
 from sepu.http.endpoints import Callers, Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import Reply, error
-from sepu.library.records import Mode
 from sepu.library.release import Release
 from sepu.operations.color import color
 from sepu.operations.match import Matcher
@@ -31,19 +30,6 @@ READINESS: Final = Readiness.ASK
 Verdict = Judgement | Literal[Readiness.ASK]
 
 
-class Library(msgspec.Struct, frozen=True, rename="camel"):
-    """Holds what `GET /v1/library` answers: the manifest without the fields for this server only."""
-
-    version: str
-    record_count: int
-    value_mismatch_count: int
-    source_projection_version: str
-    source_projection_sha256: str
-    rights_manifest_sha256: str
-    library_sha256: str
-    mode: Mode
-
-
 @dataclass(frozen=True, slots=True)
 class Service:
     """Holds everything that a server needs except its ledger; all its requests share it."""
@@ -59,10 +45,10 @@ class Service:
         callers = Callers(KnownKeys(), tuple(trusted_proxies))
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]
+        metadata = msgspec.to_builtins(manifest)
+        del metadata["gridSha256"]  # is for this server only
         return cls(
-            library=LibraryEndpoint(
-                callers, msgspec.json.encode(msgspec.convert(manifest, Library, from_attributes=True))
-            ),
+            library=LibraryEndpoint(callers, msgspec.json.encode(metadata)),
             usage=UsageEndpoint(callers),
             match=MatchEndpoint(callers, Matcher(release.palette(), colors, manifest.version)),
             search=SearchEndpoint(callers, Searcher(release.names(), colors, manifest.version)),

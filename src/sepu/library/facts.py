@@ -147,6 +147,6 @@ def _check(facts: Facts) -> None:
         raise FactsError("colors.csv: the ordinals do not count from 1")
     for source, zh in readings:
         if source not in voiced:
-            raise FactsError(f"readings.csv: {source} is no source with a voice in sources.json")
+            raise FactsError(f"readings.csv: sources.json has no source {source} with a voice")
         if zh not in names:
             raise FactsError(f"readings.csv: {zh} is not in colors.csv")

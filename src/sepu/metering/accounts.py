@@ -8,8 +8,9 @@ from typing import Any
 import psycopg
 
 from sepu.errors import SepuError
-from sepu.metering import keys, scripts
+from sepu.metering import keys
 from sepu.metering.meters import METERS, Usage, usages
+from sepu.metering.scripts import run, value
 
 _PAGE = 5000
 _NO_PLAN = "there is no plan {!r}; make it with: sepu plan set"
@@ -75,13 +76,11 @@ def set_plan(connection: psycopg.Connection, plan_id: str, *, requests_per_minut
     """
     if limits.keys() != (names := {meter.limit for meter in METERS.values()}):
         raise TypeError(f"a plan has the limits {', '.join(sorted(names))}, not {', '.join(sorted(limits))}")
-    plan = {"plan_id": plan_id, "requests_per_minute": requests_per_minute}
     try:
         with connection.transaction():
-            connection.execute(scripts.statement("set_plan"), plan)
+            run(connection, "set_plan", plan_id=plan_id, requests_per_minute=requests_per_minute)
             for meter in METERS.values():
-                limit = {"plan_id": plan_id, "meter": meter.name, "units": limits[meter.limit]}
-                connection.execute(scripts.statement("set_plan_limit"), limit)
+                run(connection, "set_plan_limit", plan_id=plan_id, meter=meter.name, units=limits[meter.limit])
     except psycopg.errors.CheckViolation as error:
         raise AccountError(
             f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are 0 or more, "
@@ -100,7 +99,7 @@ def create_account(connection: psycopg.Connection, plan_id: str) -> IssuedKey:
     account_id = keys.new_account_id()
     try:
         with connection.transaction():
-            connection.execute(scripts.statement("create_account"), {"account_id": account_id, "plan_id": plan_id})
+            run(connection, "create_account", account_id=account_id, plan_id=plan_id)
             return issue_key(connection, account_id)
     except psycopg.errors.ForeignKeyViolation as error:
         raise AccountError(_NO_PLAN.format(plan_id)) from error
@@ -108,13 +107,12 @@ def create_account(connection: psycopg.Connection, plan_id: str) -> IssuedKey:
 
 def lock_first_account(connection: psycopg.Connection) -> bool:
     """Tells whether this transaction may make the first account; another one may be about to."""
-    ((locked,),) = connection.execute(scripts.statement("lock_first_account")).fetchall()
-    return bool(locked)
+    return bool(value(connection, "lock_first_account"))
 
 
 def oldest_account(connection: psycopg.Connection) -> str | None:
     """Gives the account that was made first, if there is any."""
-    row = connection.execute(scripts.statement("oldest_account")).fetchone()
+    row = run(connection, "oldest_account").fetchone()
     return None if row is None else row[0]
 
 
@@ -124,7 +122,7 @@ def show_account(connection: psycopg.Connection, account_id: str) -> Account:
     Raises:
         AccountError: no such account.
     """
-    row = connection.execute(scripts.statement("show_account"), {"account_id": account_id}).fetchone()
+    row = run(connection, "show_account", account_id=account_id).fetchone()
     if row is None:
         raise AccountError(f"there is no account {account_id!r}")
     return _account(row)
@@ -136,7 +134,7 @@ def list_accounts(connection: psycopg.Connection) -> Iterator[Account]:
     Each page is a statement, so an account that is made meanwhile may be among them.
     """
     after = ""
-    while page := connection.execute(scripts.statement("list_accounts"), {"after": after, "limit": _PAGE}).fetchall():
+    while page := run(connection, "list_accounts", after=after, limit=_PAGE).fetchall():
         yield from map(_account, page)
         after = page[-1][0]
 
@@ -147,8 +145,7 @@ def set_status(connection: psycopg.Connection, account_id: str, status: str) -> 
     Raises:
         AccountError: no such account.
     """
-    cursor = connection.execute(scripts.statement("set_account_status"), {"account_id": account_id, "status": status})
-    if cursor.rowcount == 0:
+    if run(connection, "set_account_status", account_id=account_id, status=status).rowcount == 0:
         raise AccountError(f"there is no account {account_id!r}")
 
 
@@ -159,10 +156,10 @@ def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) 
         AccountError: no such account, or no such plan.
     """
     try:
-        cursor = connection.execute(scripts.statement("move_account"), {"account_id": account_id, "plan_id": plan_id})
+        moved = run(connection, "move_account", account_id=account_id, plan_id=plan_id).rowcount
     except psycopg.errors.ForeignKeyViolation as error:
         raise AccountError(_NO_PLAN.format(plan_id)) from error
-    if cursor.rowcount == 0:
+    if not moved:
         raise AccountError(f"there is no account {account_id!r}")
 
 
@@ -178,15 +175,10 @@ def issue_key(connection: psycopg.Connection, account_id: str, expires_at: datet
         raise AccountError(f"there is no account {account_id!r}")
     key_id = keys.new_key_id(account_id)
     try:
-        ((issued_at,),) = connection.execute(
-            scripts.statement("issue_key"),
-            {
-                "account_id": account_id,
-                "key_hash": credential.key_hash,
-                "key_id": key_id,
-                "expires_at": expires_at,
-            },
-        ).fetchall()
+        key_hash = credential.key_hash
+        issued_at = value(
+            connection, "issue_key", account_id=account_id, key_hash=key_hash, key_id=key_id, expires_at=expires_at
+        )
     except psycopg.errors.ForeignKeyViolation as error:
         raise AccountError(f"there is no account {account_id!r}") from error
     return IssuedKey(account_id, key_id, issued_at, expires_at, key)
@@ -199,8 +191,7 @@ def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey
         AccountError: no such account.
     """
     show_account(connection, account_id)
-    rows = connection.execute(scripts.statement("list_keys"), {"account_id": account_id}).fetchall()
-    return [ListedKey(*row) for row in rows]
+    return [ListedKey(*row) for row in run(connection, "list_keys", account_id=account_id).fetchall()]
 
 
 def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
@@ -210,8 +201,7 @@ def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
         AccountError: no such key.
     """
     account_id = keys.account_of(key_id)
-    cursor = connection.execute(scripts.statement("revoke_key"), {"account_id": account_id, "key_id": key_id})
-    if cursor.rowcount == 0:
+    if run(connection, "revoke_key", account_id=account_id, key_id=key_id).rowcount == 0:
         raise AccountError(f"there is no key {key_id!r}")
 
 
@@ -221,7 +211,7 @@ def show_usage(connection: psycopg.Connection, account_id: str) -> AccountUsage:
     Raises:
         AccountError: no such account.
     """
-    rows = connection.execute(scripts.statement("show_usage"), {"account_id": account_id}).fetchall()
+    rows = run(connection, "show_usage", account_id=account_id).fetchall()
     if not rows:
         raise AccountError(f"there is no account {account_id!r}")
     status, plan_id, period, *_ = rows[0]

@@ -1,14 +1,12 @@
 """Checks the ledger: committed = pruned + Σ units of stored results, for every account, period and meter."""
 
-from dataclasses import dataclass
-
+import msgspec
 import psycopg
 
-from sepu.metering import scripts
+from sepu.metering.scripts import run
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(msgspec.Struct, frozen=True, rename="camel"):
     """A counter that differs from its stored results."""
 
     account_id: str
@@ -21,8 +19,7 @@ class Difference:
     """The units of the stored results; None if there are none."""
 
 
-@dataclass(frozen=True, slots=True)
-class Audit:
+class Audit(msgspec.Struct, frozen=True, rename="camel"):
     """What was compared, and what differs."""
 
     counters: int
@@ -32,6 +29,5 @@ class Audit:
 
 def audit(connection: psycopg.Connection) -> Audit:
     """Compares every counter with the stored results, in one snapshot, so traffic may go on."""
-    (row,) = connection.execute(scripts.statement("audit")).fetchall()
-    counters, results, differences = row
+    ((counters, results, differences),) = run(connection, "audit").fetchall()
     return Audit(counters, results, tuple(Difference(*difference) for difference in differences))

@@ -18,9 +18,8 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from sepu import limits
-from sepu.metering import migrate, scripts
 from sepu.metering.calls import Done, FairQueue, PendingCall
-from sepu.metering.commands import RATE_LIMITED, Command
+from sepu.metering.commands import PROBE, RATE_LIMITED, Command
 from sepu.metering.connection import with_timeouts
 from sepu.metering.failure import LedgerUnavailable, report_failure
 from sepu.metering.keys import Credential
@@ -38,8 +37,6 @@ _SWEEP_SECONDS = 0.1
 
 # Makes a session, whose statements may take so many seconds each.
 Connect = Callable[[str, float], Awaitable[Session]]
-
-_PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
 
 
 class Batcher:
@@ -131,7 +128,7 @@ class Batcher:
         if len(self._asking) == 1:
             latest = self._loop.time() + limits.QUEUE_SECONDS
             self._observer.command_began()
-            self._probes.add(PendingCall(_PROBE, self._probe_ended, latest))
+            self._probes.add(PendingCall(PROBE, self._probe_ended, latest))
             self._prober.go()
             self._sweep_later()
 
@@ -146,7 +143,7 @@ class Batcher:
     def _take_probe(self) -> list[PendingCall]:
         """Takes a probe, or look-ups: together so many a second, and no more."""
         if self._probes or not self._look_ups:
-            return self._probes.take_single()
+            return self._probes.take(1)
         wait = self._next_look_up - self._loop.time()
         if wait > 0:
             if self._look_up_timer is None:
@@ -205,7 +202,7 @@ class Batcher:
         return self._single.waits_beside(self._busy_single)
 
     def _take_single(self) -> list[PendingCall]:
-        calls = self._single.take_single(self._busy_single)
+        calls = self._single.take(1, self._busy_single)
         self._busy_single.update(call.account for call in calls)
         return calls
 

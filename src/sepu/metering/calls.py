@@ -76,18 +76,6 @@ class FairQueue:
         """Tells whether a call waits of an account that is not busy."""
         return bool(self._waiting) and (not busy or any(account not in busy for account in self._waiting))
 
-    def take_single(self, busy: Set[str] = frozenset()) -> list[PendingCall]:
-        """Takes the next call of an account that is not busy, if there is one."""
-        for account, calls in self._waiting.items():
-            if account not in busy:
-                call = calls.popleft()
-                if calls:
-                    self._waiting.move_to_end(account)
-                else:
-                    del self._waiting[account]
-                return [call]
-        return []
-
     def take_all(self, account: str) -> Iterable[PendingCall]:
         """Takes an account's calls."""
         return self._waiting.pop(account, ())

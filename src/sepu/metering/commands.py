@@ -5,7 +5,7 @@ from typing import Any, Generic, LiteralString, TypeVar
 
 import msgspec
 
-from sepu.metering import scripts
+from sepu.metering import migrate, scripts
 from sepu.metering.keys import Credential
 from sepu.metering.meters import Usage, usages
 
@@ -77,6 +77,7 @@ RATE_LIMITED = "rate_limited"
 _LIMITED = Metered(RATE_LIMITED)
 _IN_PROGRESS = Metered("request_in_progress")
 
+PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
 _ADMIT = scripts.statement("admit")
 _ADMIT_EACH = scripts.statement("admit_each")
 _FIND_KEY = scripts.statement("find_key")
@@ -90,13 +91,13 @@ _METER_REQUEST_EACH = scripts.statement("meter_request_each")
 def admit(credential: Credential) -> Command[str]:
     """Admits a request that charges nothing: `ok`, or the contract's code of the refusal."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_ADMIT, parameters, _read_outcome, _ADMIT_EACH, RATE_LIMITED)
+    return Command(_ADMIT, parameters, _read_value, _ADMIT_EACH, RATE_LIMITED)
 
 
 def find_key(credential: Credential, address: str | None) -> Command[bool]:
     """Looks a key up for a client: whether it is valid. Counts and charges nothing."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_FIND_KEY, parameters, _read_is_valid, _FIND_KEY_EACH, look_up_for=address or "")
+    return Command(_FIND_KEY, parameters, _read_value, _FIND_KEY_EACH, look_up_for=address or "")
 
 
 def read_usage(credential: Credential) -> Command[UsageReport]:
@@ -126,16 +127,9 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge) 
     return Command(_METER_REQUEST, parameters, read, _METER_REQUEST_EACH, _LIMITED, _IN_PROGRESS)
 
 
-def _read_outcome(rows: Sequence[Row]) -> str:
-    outcome: str
-    ((outcome,),) = rows
-    return outcome
-
-
-def _read_is_valid(rows: Sequence[Row]) -> bool:
-    is_valid: bool
-    ((is_valid,),) = rows
-    return is_valid
+def _read_value(rows: Sequence[Row]) -> Any:  # noqa: ANN401
+    ((value,),) = rows
+    return value
 
 
 def _read_usage_report(rows: Sequence[Row]) -> UsageReport:

@@ -20,10 +20,6 @@ _CALLS: dict[LiteralString, tuple[Any, ...]] = {
 }
 
 
-class DistributionError(SepuError):
-    """The ledger cannot be distributed, or requests are not delegated; the message says why."""
-
-
 @dataclass(frozen=True, slots=True)
 class Distribution:
     """What was not distributed before, and the workers to which requests are delegated."""
@@ -36,22 +32,22 @@ def distribute(connection: psycopg.Connection) -> Distribution:
     """Distributes what is not distributed yet, all or nothing, and checks that every worker is delegated to.
 
     Raises:
-        DistributionError: this is no Citus, it has no workers, a table has no account, or calls are not delegated.
+        SepuError: this is no Citus, it has no workers, a table has no account, or calls are not delegated.
     """
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))
-        if not _flag(connection, "has_citus"):
-            raise DistributionError("this database has no Citus; install it, and: create extension citus")
-        if not _flag(connection, "has_workers"):
-            raise DistributionError("this Citus has no workers for shards; add them with citus_add_node")
+        scripts.run(connection, "lock_migrations")
+        if not scripts.value(connection, "has_citus"):
+            raise SepuError("this database has no Citus; install it, and: create extension citus")
+        if not scripts.value(connection, "has_workers"):
+            raise SepuError("this Citus has no workers for shards; add them with citus_add_node")
         if strays := _names(connection, "read_strays"):
-            raise DistributionError(f"nothing says how to distribute {', '.join(strays)}: there is no account_id")
+            raise SepuError(f"nothing says how to distribute {', '.join(strays)}: there is no account_id")
         due = _names(connection, "read_undistributed")
         connection.execute(scripts.distribution())
         if left := _names(connection, "read_undistributed"):
-            raise DistributionError(f"Citus did not distribute {', '.join(left)} by account")
+            raise SepuError(f"Citus did not distribute {', '.join(left)} by account")
     workers = []
-    for worker, account_id in connection.execute(scripts.statement("read_probes"), ()).fetchall():
+    for worker, account_id in scripts.run(connection, "read_probes").fetchall():
         _check_delegation(connection, worker, account_id)
         workers.append(worker)
     return Distribution(tuple(due), tuple(workers))
@@ -63,14 +59,14 @@ def _check_delegation(connection: psycopg.Connection, worker: str, account_id: s
             call = scripts.statement(name)
             ((plan,),) = cursor.execute("explain (format json) " + call, (account_id, *arguments)).fetchall()
             if not _is_delegated(plan):
-                raise DistributionError(
+                raise SepuError(
                     f"sepu.{name} runs on the coordinator instead of {worker}; "
                     "to see why: set client_min_messages = debug4"
                 )
             # No account has this key, so nothing is written; but the function must find what it calls and reads.
             ((outcome, *_),) = cursor.execute(call, (account_id, *arguments)).fetchall()
             if outcome != "unauthorized":
-                raise DistributionError(f"sepu.{name} on {worker} answered a key that does not exist with {outcome}")
+                raise SepuError(f"sepu.{name} on {worker} answered a key that does not exist with {outcome}")
 
 
 def _is_delegated(plan: list[dict[str, Any]]) -> bool:
@@ -79,10 +75,5 @@ def _is_delegated(plan: list[dict[str, Any]]) -> bool:
     return bool(root.get("Custom Plan Provider") == "Citus Adaptive" and not root.get("Plans"))
 
 
-def _flag(connection: psycopg.Connection, name: str) -> bool:
-    ((flag,),) = connection.execute(scripts.statement(name)).fetchall()
-    return bool(flag)
-
-
 def _names(connection: psycopg.Connection, name: str) -> list[str]:
-    return [name for (name,) in connection.execute(scripts.statement(name)).fetchall()]
+    return [found for (found,) in scripts.run(connection, name).fetchall()]

@@ -12,19 +12,15 @@ from sepu.metering.accounts import AccountUsage, account_usage
 _PAGE = 5000
 
 
-class ExportError(SepuError):
-    """There is nothing to export yet."""
-
-
 def count_exported(connection: psycopg.Connection, period: str) -> int:
     """Counts the accounts that were made before the UTC month was over.
 
     Raises:
-        ExportError: the month has not begun, by the database's clock.
+        SepuError: the month has not begun, by the database's clock.
     """
-    ((count, current),) = connection.execute(scripts.statement("count_exported"), {"period": period}).fetchall()
+    ((count, current),) = scripts.run(connection, "count_exported", period=period).fetchall()
     if period > current:
-        raise ExportError(f"the month {period} has not begun; it is {current}")
+        raise SepuError(f"the month {period} has not begun; it is {current}")
     return int(count)
 
 

@@ -17,8 +17,7 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sepu import limits
-from sepu.metering import migrate, scripts
-from sepu.metering.commands import Command
+from sepu.metering.commands import PROBE, Command
 from sepu.metering.connection import hung_up, with_timeouts
 from sepu.metering.failure import LedgerUnavailable, report_failure
 from sepu.metering.observer import LedgerObserver
@@ -138,13 +137,9 @@ class Ledger:
 
     def _probe(self) -> bool:
         try:
-            with self._pool.connection() as connection:
-                rows = connection.execute(scripts.statement("probe")).fetchall()
-        except (psycopg.Error, PoolTimeout) as error:
-            report_failure(error, self._observer)
+            holds = self.run(PROBE)
+        except LedgerUnavailable:
             return False
-        self._observer.call_answered(1)
-        holds = migrate.holds_migrations(rows)
         if not holds:
             self._pool.drain()  # perhaps no longer the primary: look for it anew
         return holds

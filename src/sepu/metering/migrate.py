@@ -20,9 +20,8 @@ def pending(connection: psycopg.Connection) -> list[scripts.Script]:
         MigrationError: a migration was edited after it had been applied.
     """
     applied: dict[str, str] = {}
-    row = connection.execute(scripts.statement("has_migrations")).fetchone()
-    if row is not None and row[0]:
-        applied = dict(connection.execute(scripts.statement("read_migrations")).fetchall())
+    if scripts.value(connection, "has_migrations"):
+        applied = dict(scripts.run(connection, "read_migrations").fetchall())
     due = []
     migrations = scripts.migrations()
     functions = scripts.functions()
@@ -49,12 +48,12 @@ def migrate(connection: psycopg.Connection) -> list[str]:
             f"the database's encoding is {encoding}; make one with: encoding 'UTF8' template template0"
         )
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))
-        connection.execute(scripts.statement("create_migration_table"))
+        scripts.run(connection, "lock_migrations")
+        scripts.run(connection, "create_migration_table")
         due = pending(connection)
         for script in due:
             connection.execute(script.text)
-            connection.execute(scripts.statement("record_migration"), {"name": script.name, "sha256": script.sha256})
+            scripts.run(connection, "record_migration", name=script.name, sha256=script.sha256)
         if due:
             roles.grant_anew(connection)
     return [script.name for script in due]

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import psycopg
 
 from sepu.errors import SepuError
-from sepu.metering import scripts
+from sepu.metering.scripts import run, value
 
 RETENTION_DAYS = 90
 # So no retry within a month is charged twice, whatever the operator types. And no charge waits for a prune, which locks
@@ -17,10 +17,6 @@ LEAST_DAYS = 31
 # In one transaction, which takes some tens of milliseconds.
 _RESULTS = 2000
 _COUNTERS = 500
-
-
-class PruneError(SepuError):
-    """The ledger does not add up, and deleting would hide that; the message says where."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,9 +30,7 @@ class Batch:
 
 def count_prunable(connection: psycopg.Connection, days: int) -> int:
     """Counts the counters that may have results older than `days`."""
-    (row,) = connection.execute(scripts.statement("count_prunable"), {"days": days}).fetchall()
-    count: int = row[0]
-    return count
+    return int(value(connection, "count_prunable", days=days))
 
 
 def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
@@ -45,7 +39,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
     It takes the counters in order, so that two prunes at a time do not wait for each other in a circle.
 
     Raises:
-        PruneError: a counter has charged less than its results.
+        SepuError: a counter has charged less than its results.
     """
     after = {"account_id": "", "period": "", "meter": ""}
     while page := _next_prunable(connection, days, after):
@@ -66,21 +60,16 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
 
 
 def _next_prunable(connection: psycopg.Connection, days: int, after: dict[str, str]) -> list[dict[str, str]]:
-    rows = connection.execute(
-        scripts.statement("next_prunable"), {"days": days, "limit": _COUNTERS, **after}
-    ).fetchall()
+    rows = run(connection, "next_prunable", days=days, limit=_COUNTERS, **after).fetchall()
     return [dict(zip(after, row, strict=True)) for row in rows]
 
 
 def _prune_results(connection: psycopg.Connection, days: int, counter: dict[str, str], limit: int) -> tuple[int, int]:
     try:
-        (row,) = connection.execute(
-            scripts.statement("prune_results"), {"days": days, "limit": limit, **counter}
-        ).fetchall()
+        ((results, units),) = run(connection, "prune_results", days=days, limit=limit, **counter).fetchall()
     except psycopg.errors.CheckViolation as error:
-        raise PruneError(
+        raise SepuError(
             f"account {counter['account_id']} stored more of {counter['meter']} in {counter['period']} than it was "
             "charged; compare all with: sepu audit"
         ) from error
-    results, units = row
     return results, units

@@ -1,8 +1,7 @@
 """Receipts: new API keys, encrypted to a public key of their owner. Knows no database.
 
 A receipt is a compact JWE (RFC 7516) by RSA-OAEP-256 and A256GCM; keys are JWK (RFC 7517), RSA of exactly 3072 bits.
-Public keys and receipts come from others: whatever is in them, they are refused by a ReceiptError of one line that
-repeats nothing of them.
+Public keys and receipts come from others. A bad one raises a ReceiptError of one line that quotes nothing.
 """
 
 import math
@@ -82,13 +81,13 @@ def public_key(text: bytes) -> RSAKey:
     members = _members(text)
     if members.keys() & _PRIVATE:
         raise ReceiptError(
-            "this JWK holds a private key, which is no secret any more: "
-            "its owner has to make a new pair, and to send the public part only"
+            "this JWK holds a private key, which is no longer secret: "
+            "its owner must create a new pair and send only the public part"
         )
     numbers = _public_numbers(members)
     operations = members.get("key_ops", list(_OPERATIONS))
     if not (isinstance(operations, list) and operations and all(each in _OPERATIONS for each in operations)):
-        raise ReceiptError('this JWK is not for encryption: "key_ops" has something else than "encrypt" and "wrapKey"')
+        raise ReceiptError('this JWK is not for encryption: "key_ops" has something other than "encrypt" and "wrapKey"')
     return RSAKey.import_key(numbers)
 
 
@@ -102,11 +101,11 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
     """Opens a receipt; blanks and line breaks in it do not matter.
 
     Raises:
-        ReceiptError: it is damaged, was made for another key, or is none of ours.
+        ReceiptError: it is damaged, was made for another key, or has no API key.
     """
     text = b"".join(receipt.split())
     if len(receipt) > MOST_BYTES or text.count(b".") != 4:
-        raise ReceiptError("this is no receipt: one has five parts with dots between them, and begins with eyJ")
+        raise ReceiptError("this is not a receipt: a receipt has five parts, separated by dots, and begins with eyJ")
 
     try:
         plain = jwe.decrypt_compact(text, key, algorithms=[_ALGORITHM, _ENCRYPTION]).plaintext
@@ -117,26 +116,26 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
     try:
         contents = msgspec.json.decode(plain or b"", type=Contents)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReceiptError("this receipt holds something else than an API key of sepu") from error
+        raise ReceiptError("this receipt has no API key of sepu") from error
     credential = keys.credential(contents.api_key)
     if credential is None or credential.account_id != contents.account_id:
-        raise ReceiptError("this receipt holds something else than an API key of sepu")
+        raise ReceiptError("this receipt has no API key of sepu")
     return contents
 
 
 def _members(text: bytes) -> dict[str, object]:
     if len(text) > MOST_BYTES:
-        raise ReceiptError(f"this is no JWK: it has more than {MOST_BYTES} bytes")
+        raise ReceiptError(f"this is not a JWK: it has more than {MOST_BYTES} bytes")
     try:
         return msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise ReceiptError("this is no JWK: it is not a JSON object") from error
+        raise ReceiptError("this is not a JWK: it is not a JSON object") from error
 
 
 def _public_numbers(members: dict[str, object]) -> dict[str, str | list[str]]:
-    """Gives modulus and exponent in their canonical form: some write a zero before the modulus."""
+    """Returns modulus and exponent in their canonical form: some programs write a zero before the modulus."""
     if members.get("kty") != "RSA":
-        raise ReceiptError('this JWK is no RSA key: "kty" is not "RSA"')
+        raise ReceiptError('this JWK is not an RSA key: "kty" is not "RSA"')
     if members.get("use", "enc") != "enc":
         raise ReceiptError('this JWK is not for encryption: "use" is not "enc"')
     if members.get("alg", _ALGORITHM) != _ALGORITHM:
@@ -146,7 +145,7 @@ def _public_numbers(members: dict[str, object]) -> dict[str, str | list[str]]:
         raise ReceiptError(f"this RSA key has {modulus.bit_length()} bits; it must have {_BITS}")
     # For two large primes p and q the second is 1; a prime, or a power of one, divides both terms.
     if math.gcd(modulus, _SMALL_PRIMES) != 1 or math.gcd(pow(2, modulus, modulus) - 2, modulus) != 1:
-        raise ReceiptError("this RSA key is damaged: its modulus is no product of two large primes")
+        raise ReceiptError("this RSA key is damaged: its modulus is not the product of two large primes")
     if exponent != _EXPONENT:
         raise ReceiptError(f'this RSA key has an unusual exponent; "e" must be {_EXPONENT} (AQAB)')
     return {"kty": "RSA", "n": _base64(modulus), "e": _base64(exponent)}
@@ -159,7 +158,7 @@ def _integer(members: dict[str, object], name: str) -> int:
             return int.from_bytes(urlsafe_b64decode(value + "=" * (-len(value) % 4)))
     except ValueError:
         pass
-    raise ReceiptError(f'this JWK is damaged: "{name}" is no number in base64url')
+    raise ReceiptError(f'this JWK is damaged: "{name}" is not a number in base64url')
 
 
 def _base64(number: int) -> str:

@@ -7,18 +7,14 @@ from sepu.errors import SepuError
 from sepu.metering import scripts
 
 
-class RoleError(SepuError):
-    """The role cannot be granted anything; the message says why."""
-
-
 def grant(connection: psycopg.Connection, role: str) -> None:
     """Lets a role serve; granting again changes nothing.
 
     Raises:
-        RoleError: there is no such role, or the connection is not the owner's.
+        SepuError: there is no such role, or the connection is not the owner's.
     """
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))
+        scripts.run(connection, "lock_migrations")
         _grant(connection, role)
 
 
@@ -26,34 +22,29 @@ def make_service_role(connection: psycopg.Connection, role: str) -> None:
     """Makes a role that may log in and serve, unless it is there.
 
     Raises:
-        RoleError: as for `grant`.
+        SepuError: as for `grant`.
     """
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))  # so that only one of several servers makes it
-        if not _exists(connection, role):
+        scripts.run(connection, "lock_migrations")  # so that only one of several servers makes it
+        if not scripts.value(connection, "has_role", role=role):
             connection.execute(_naming("create_role", role))
         _grant(connection, role)
 
 
 def grant_anew(connection: psycopg.Connection) -> None:
     """Gives the roles that serve already what this release's service needs; in the transaction that migrates."""
-    for (role,) in connection.execute(scripts.statement("read_service_roles")).fetchall():
+    for (role,) in scripts.run(connection, "read_service_roles").fetchall():
         connection.execute(_naming("grant_service", role))
 
 
 def _grant(connection: psycopg.Connection, role: str) -> None:
     # To Postgres the name public is every role, and it only warns a user who may not grant.
-    if not _exists(connection, role):
-        raise RoleError(f"there is no database role {role!r}; make it with: create role {role} login")
-    ((owner, is_owner),) = connection.execute(scripts.statement("read_owner")).fetchall()
+    if not scripts.value(connection, "has_role", role=role):
+        raise SepuError(f"there is no database role {role!r}; make it with: create role {role} login")
+    ((owner, is_owner),) = scripts.run(connection, "read_owner").fetchall()
     if not is_owner:
-        raise RoleError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
+        raise SepuError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
     connection.execute(_naming("grant_service", role))
-
-
-def _exists(connection: psycopg.Connection, role: str) -> bool:
-    ((exists,),) = connection.execute(scripts.statement("has_role"), {"role": role}).fetchall()
-    return bool(exists)
 
 
 def _naming(statement: str, role: str) -> sql.Composed:

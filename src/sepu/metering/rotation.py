@@ -6,8 +6,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 from joserfc.jwk import RSAKey
 
-from sepu.metering import receipts, scripts
+from sepu.metering import receipts
 from sepu.metering.accounts import AccountError, issue_key
+from sepu.metering.scripts import run
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,11 +40,10 @@ def rotate_key(
             out of bounds.
     """
     thumbprint = public_key.thumbprint()
-    where = {"account_id": account_id, "rotation_id": rotation_id}
     with connection.transaction():
-        if connection.execute(scripts.statement("lock_account"), where).fetchone() is None:
+        if run(connection, "lock_account", account_id=account_id).fetchone() is None:
             raise AccountError(f"there is no account {account_id!r}")
-        made = connection.execute(scripts.statement("read_receipt"), where).fetchone()
+        made = run(connection, "read_receipt", account_id=account_id, rotation_id=rotation_id).fetchone()
         if made is not None:
             made_for, key_id, receipt, issued_at, older_keys_expire_at, is_valid = made
             if made_for != thumbprint:
@@ -61,35 +61,23 @@ def rotate_key(
         issued = issue_key(connection, account_id, expires_at)
         if issued.expires_at is not None and issued.expires_at <= issued.issued_at:
             raise AccountError("the new key would have expired already")
-        contents = receipts.Contents(
-            account_id,
-            issued.key_id,
-            issued.api_key,
-            issued.issued_at.astimezone(UTC),
-            issued.expires_at and issued.expires_at.astimezone(UTC),
-        )
-        rotation = Rotation(
-            issued.key_id,
-            issued.issued_at,
-            issued.issued_at + grace,
-            receipts.seal(contents, public_key),
-            repeated=False,
-        )
-        connection.execute(
-            scripts.statement("expire_other_keys"),
-            {"account_id": account_id, "key_id": rotation.key_id, "expires_at": rotation.older_keys_expire_at},
-        )
+        made_at, ends_at = issued.issued_at.astimezone(UTC), issued.expires_at and issued.expires_at.astimezone(UTC)
+        contents = receipts.Contents(account_id, issued.key_id, issued.api_key, made_at, ends_at)
+        receipt = receipts.seal(contents, public_key)
+        rotation = Rotation(issued.key_id, issued.issued_at, issued.issued_at + grace, receipt, repeated=False)
+        expire = rotation.older_keys_expire_at
+        run(connection, "expire_other_keys", account_id=account_id, key_id=rotation.key_id, expires_at=expire)
         try:
-            connection.execute(
-                scripts.statement("record_receipt"),
-                {
-                    **where,
-                    "thumbprint": thumbprint,
-                    "key_id": rotation.key_id,
-                    "receipt": rotation.receipt,
-                    "older_keys_expire_at": rotation.older_keys_expire_at,
-                    "issued_at": rotation.issued_at,
-                },
+            run(
+                connection,
+                "record_receipt",
+                account_id=account_id,
+                rotation_id=rotation_id,
+                thumbprint=thumbprint,
+                key_id=rotation.key_id,
+                receipt=rotation.receipt,
+                older_keys_expire_at=expire,
+                issued_at=rotation.issued_at,
             )
         except psycopg.errors.CheckViolation as error:
             raise AccountError("a rotation id has 1 to 128 of A-Z a-z 0-9 . _ : -") from error

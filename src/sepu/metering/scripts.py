@@ -3,7 +3,9 @@
 import hashlib
 from dataclasses import dataclass
 from importlib.resources import files
-from typing import LiteralString
+from typing import Any, LiteralString
+
+import psycopg
 
 _SQL = files("sepu.metering").joinpath("sql")
 
@@ -25,6 +27,17 @@ def statement(name: str) -> LiteralString:
     """Gives the text of `sql/statements/<name>.sql`, to be run with parameters."""
     # For psycopg's types only literal text is a statement, so that no input gets into SQL; a packaged file is as safe.
     return _SQL.joinpath("statements", f"{name}.sql").read_text("utf-8")
+
+
+def run(connection: psycopg.Connection, name: str, /, **parameters: object) -> psycopg.Cursor:
+    """Runs the statement of that name."""
+    return connection.execute(statement(name), parameters)
+
+
+def value(connection: psycopg.Connection, name: str, /, **parameters: object) -> Any:  # noqa: ANN401
+    """Runs a statement that gives one value."""
+    ((found,),) = run(connection, name, **parameters).fetchall()
+    return found
 
 
 def migrations() -> tuple[Script, ...]:

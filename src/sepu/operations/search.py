@@ -3,11 +3,11 @@
 import hashlib
 import re
 from collections.abc import Sequence
-from typing import Protocol
 from urllib.parse import parse_qsl
 
 import msgspec
 
+from sepu._names import NameIndex
 from sepu.operations.errors import InputError
 
 MIN_QUERY = 2
@@ -22,13 +22,6 @@ _WHITE_SPACE = (
 _PARAMETERS = frozenset({"q", "limit"})
 _BROKEN_ESCAPE = re.compile(r"%(?![0-9A-Fa-f]{2})")  # RFC 3986, 2.1
 _LIMIT = re.compile(r"[1-9]|10", re.ASCII)
-
-
-class NameSearch(Protocol):
-    """An index of names."""
-
-    def search(self, q: str, limit: int) -> list[int]:
-        """Returns the positions of at most `limit` matching colours, best first; the same for the same query."""
 
 
 class SearchInput(msgspec.Struct, frozen=True):
@@ -77,7 +70,7 @@ class Searcher:
     `colors` are the records as JSON objects, in the index's order.
     """
 
-    def __init__(self, index: NameSearch, colors: Sequence[bytes], dataset_version: str) -> None:
+    def __init__(self, index: NameIndex, colors: Sequence[bytes], dataset_version: str) -> None:
         self._index = index
         self._colors = colors
         self._head = b'{"datasetVersion":' + msgspec.json.encode(dataset_version)

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from importlib.metadata import version
 from pathlib import Path
@@ -314,41 +314,40 @@ def _spawn(
 @contextmanager
 def _ended_by_exceptions() -> Iterator[None]:
     """Lets a signal that would end the process raise once, so that clean-up runs."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread handles signals
-        return
 
     def end(number: int, _frame: FrameType | None) -> NoReturn:
-        for each in replaced:
+        for each in ending:
             signal.signal(each, signal.SIG_IGN)
         raise KeyboardInterrupt if number == signal.SIGINT else SystemExit(128 + number)
 
-    ends_us = (signal.SIG_DFL, signal.default_int_handler)
-    replaced = {each: handler for each in _ENDING if (handler := signal.getsignal(each)) in ends_us}
-    for each in replaced:
-        signal.signal(each, end)
-    try:
+    ending = [each for each in _ENDING if signal.getsignal(each) in (signal.SIG_DFL, signal.default_int_handler)]
+    with _handled_by(end, ending):
         yield
-    finally:
-        for each, handler in replaced.items():
-            signal.signal(each, handler)
 
 
 @contextmanager
 def _signals_held() -> Iterator[None]:
     """Delays those signals, so that a process that is being started is known when they arrive."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
     waiting: list[int] = []
-    replaced = {each: signal.signal(each, lambda number, _frame: waiting.append(number)) for each in _ENDING}
+    try:
+        with _handled_by(lambda number, _frame: waiting.append(number), _ENDING):
+            yield
+    finally:
+        for number in waiting:
+            signal.raise_signal(number)
+
+
+@contextmanager
+def _handled_by(handler: Callable[[int, FrameType | None], object], numbers: Sequence[int]) -> Iterator[None]:
+    if threading.current_thread() is not threading.main_thread():
+        yield  # only the main thread handles signals
+        return
+    replaced = {number: signal.signal(number, handler) for number in numbers}
     try:
         yield
     finally:
-        for each, handler in replaced.items():
-            signal.signal(each, handler)
-        for number in waiting:
-            signal.raise_signal(number)
+        for number, before in replaced.items():
+            signal.signal(number, before)
 
 
 # --- the state directory

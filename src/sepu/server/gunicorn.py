@@ -19,6 +19,7 @@ from gunicorn.workers.base import Worker as GunicornWorker
 from sepu import limits
 from sepu.http.app import create_app
 from sepu.http.client_address import Network
+from sepu.http.observer import RequestObserver
 from sepu.http.responder import CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import Release
@@ -26,7 +27,6 @@ from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
 from sepu.server.errors import StartError
 from sepu.server.metrics import Blocks, Counts, serve_metrics
-from sepu.server.observer import Observer
 from sepu.server.request_log import GunicornLogger, RequestLog
 
 Worker = Literal["uvloop", "gthread", "meinheld"]
@@ -56,7 +56,7 @@ class Settings:
 class Server(BaseApplication):
     """Runs gunicorn with one release, which is loaded before the workers are forked, so that they share its memory."""
 
-    observer: Observer  # in each worker
+    observer: RequestObserver  # in each worker
     batcher: Batcher | None = None  # in each uvloop worker
 
     def __init__(
@@ -146,7 +146,7 @@ class Server(BaseApplication):
 
     def _after_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._counts = self._blocks.counts(self._block_of[worker.age])
-        self.observer = Observer(self._counts, self._request_log)
+        self.observer = RequestObserver(self._counts.replied, self._request_log.request)
         self._request_log.start(self._counts.line_dropped)
 
     def _worker_exit(self, _arbiter: object, _worker: object) -> None:

@@ -11,12 +11,13 @@ import os
 import signal
 import socket
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
 from itertools import accumulate
 from socketserver import ThreadingTCPServer
 from threading import Lock
+from typing import Any
 
 from prometheus_client import CollectorRegistry, MetricsHandler
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
@@ -117,8 +118,10 @@ class Counts(LedgerObserver):
         self._cells = cells
         self._lock = Lock()  # for gthread's threads
 
-    def replied(self, reply: Reply, route: str | None, seconds: float | None) -> None:
-        """A reply was made."""
+    def replied(
+        self, _request_id: str, reply: Reply, route: str | None, _account: str | None, seconds: float | None
+    ) -> None:
+        """Counts a reply."""
         cells = self._cells
         cell, durations = _LAYOUT.replies[route, reply.status]
         with self._lock:
@@ -216,11 +219,8 @@ class WorkerCollector(Collector):
         info = GaugeMetricFamily("sepu_build_info", "The version that runs; always 1.", labels=list(self._info))
         info.add_metric(list(self._info.values()), 1)
         yield info
-        yield _by_label(
-            "sepu_http_requests",
-            "Replies, also to invalid requests.",
-            ("endpoint", "status"),
-            (((endpoint, str(status)), total[cell]) for (endpoint, status), cell in _LAYOUT.requests.items()),
+        yield _counters(
+            "sepu_http_requests", "Replies, also to invalid requests.", ("endpoint", "status"), _LAYOUT.requests, total
         )
         durations = HistogramMetricFamily(
             "sepu_http_request_duration_seconds",
@@ -230,17 +230,13 @@ class WorkerCollector(Collector):
         for labels, histogram in _LAYOUT.durations.items():
             durations.add_metric(labels, *histogram.cumulative(total))
         yield durations
-        yield _by_label(
-            "sepu_http_refusals",
-            "Error replies, by the contract's code.",
-            ("code",),
-            (((code,), total[cell]) for code, cell in _LAYOUT.refusals.items()),
+        yield _counters(
+            "sepu_http_refusals", "Error replies, by the contract's code.", ("code",), _LAYOUT.refusals, total
         )
-        for name, help_text, metered in (
-            ("sepu_units_charged", "Units charged.", _LAYOUT.units),
-            ("sepu_replays", "Stored results sent again, without a charge.", _LAYOUT.replays),
-        ):
-            yield _by_label(name, help_text, ("meter",), (((meter,), total[cell]) for meter, cell in metered.items()))
+        yield _counters("sepu_units_charged", "Units charged.", ("meter",), _LAYOUT.units, total)
+        yield _counters(
+            "sepu_replays", "Stored results sent again, without a charge.", ("meter",), _LAYOUT.replays, total
+        )
         yield GaugeMetricFamily(
             "sepu_ledger_commands_in_progress",
             "Requests that wait for the database or its answer.",
@@ -251,11 +247,12 @@ class WorkerCollector(Collector):
             "Requests that shared a call of the database.",
             *_LAYOUT.sizes.cumulative(total),
         )
-        yield _by_label(
+        yield _counters(
             "sepu_database_errors",
             "Failed calls and connection attempts, by SQLSTATE class; none: no answer.",
             ("sqlstate_class",),
-            (((name,), total[cell]) for name, cell in _LAYOUT.errors.items()),
+            _LAYOUT.errors,
+            total,
         )
         yield CounterMetricFamily(
             "sepu_database_connections_opened", "Connections made to the database.", total[_LAYOUT.connections]
@@ -270,12 +267,13 @@ class WorkerCollector(Collector):
         yield CounterMetricFamily("sepu_log_lines_dropped", "Lost lines of the log.", total[_LAYOUT.dropped])
 
 
-def _by_label(
-    name: str, help_text: str, labels: Sequence[str], values: Iterable[tuple[Sequence[str], float]]
+def _counters(
+    name: str, help_text: str, labels: Sequence[str], cells: Mapping[Any, int], total: Sequence[float]
 ) -> CounterMetricFamily:
+    """Returns a counter for each cell, whose key is the value of its label or of all its labels."""
     family = CounterMetricFamily(name, help_text, labels=labels)
-    for label_values, value in values:
-        family.add_metric(label_values, value)
+    for key, cell in cells.items():
+        family.add_metric([str(value) for value in key] if isinstance(key, tuple) else [key], total[cell])
     return family
 
 
