@@ -145,6 +145,8 @@ def test_each_gets_its_own_answer(
     ]  # fmt: skip
     assert answers[2].body == answers[1].body
     assert answers[11].usage.meter == "color_search"
+    told = [answer.usage and answer.usage.committed for answer in answers]
+    assert told == [1, 2, 2, None, 0, 3, 3, None, None, 1, None, 1]
 
 
 def test_other_kinds_too(database_url: str, calls: list[int], make_customer: "MakeCustomer") -> None:
