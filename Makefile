@@ -4,6 +4,7 @@
 # make test-pgbouncer      the contract and the fault harness through PgBouncer
 # make test-citus          the ledger on a Citus cluster [SEPU_CITUS_PG_CONFIG=the pg_config of a Postgres with Citus]
 # make prove-batcher       the batcher in a million simulated schedules with faults [SCHEDULES=1000000; SEED=one, with its trace]
+# make prove-ledger        faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names"]
 # make prove-search        the name index against the slow reference, for millions of queries
 # make fuzz                hostile clients against a real server, for minutes [WORKER=uvloop SECONDS=300 SEED=1]
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
@@ -37,7 +38,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test lint types advisories lock release prove-grid prove-match clean
-.PHONY: prove-batcher prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators sanitize bench-peers load profile startup docs pictures
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators sanitize bench-peers load profile startup docs pictures
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
@@ -153,6 +154,9 @@ SCHEDULES ?= 1000000
 
 prove-batcher: build
 	@$(BIN)/python -m tests.schedules.prove $(if $(filter file,$(origin SEED)),--schedules $(SCHEDULES),--seed $(SEED))
+
+prove-ledger: build
+	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
 
 prove-search: build
 	@$(BIN)/python -m tests.search.prove $(SEED)

@@ -56,6 +56,14 @@ def test_set_plan_refuses_a_limit(
     assert limits(connection, plan_id) == []
 
 
+def test_a_plan_is_changed_as_a_whole(connection: psycopg.Connection) -> None:
+    plan_id = keys.new_account_id()
+    accounts.set_plan(connection, plan_id, match_limit=1, search_limit=2, requests_per_minute=3)
+    with pytest.raises(accounts.AccountError, match="limit"):
+        accounts.set_plan(connection, plan_id, match_limit=4, search_limit=-1, requests_per_minute=6)
+    assert limits(connection, plan_id) == [(1, 2, 3)]
+
+
 def test_a_limit_for_each_meter(connection: psycopg.Connection) -> None:
     with pytest.raises(TypeError, match="match_limit, search_limit, not list_limit"):
         accounts.set_plan(connection, "one-limit", list_limit=1, requests_per_minute=1)

@@ -145,6 +145,8 @@ def test_each_gets_its_own_answer(
     ]  # fmt: skip
     assert answers[2].body == answers[1].body
     assert answers[11].usage.meter == "color_search"
+    told = [answer.usage and answer.usage.committed for answer in answers]
+    assert told == [1, 2, 2, None, 0, 3, 3, None, None, 1, None, 1]
 
 
 def test_other_kinds_too(database_url: str, calls: list[int], make_customer: "MakeCustomer") -> None:
@@ -195,6 +197,28 @@ def test_an_account_whose_row_is_locked_holds_nobody_up_for_long(
     answers = play(database_url, scene)
     assert monotonic() - started < 5
     assert Counter(outcomes(answers)) == {"charged": 19, "LedgerUnavailable": 1}
+
+
+def test_who_has_waited_for_long_is_told_though_one_account_after_the_other_is_refused(
+    database_url: str, calls: list[int], make_customer: "MakeCustomer", session: Callable[[], psycopg.Connection]
+) -> None:
+    good, *stuck = (make_customer() for _ in range(25))
+    other = session()
+    other.execute("begin")
+    for each in stuck:
+        each.meter(other, "elsewhere-0001")
+
+    async def scene(company: AwaitedBatcher) -> float:
+        alone = asyncio.create_task(company.run(good.request("key-0001")))
+        started = monotonic()
+        shared = [asyncio.create_task(company.run(each.request("key-0002"))) for each in (good, *stuck)]
+        await asyncio.wait(shared[:1])
+        late = monotonic() - started
+        await asyncio.gather(alone, *shared, return_exceptions=True)
+        return late
+
+    assert play(database_url, scene) < len(stuck) * limits.BATCH_LOCK_SECONDS / 2
+    assert calls[2] == 1 + len(stuck), "all in one"
 
 
 def test_who_waits_behind_the_own_account_needs_no_session(

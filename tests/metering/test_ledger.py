@@ -241,6 +241,15 @@ def test_a_changed_limit_holds_at_once(connection: psycopg.Connection, make_cust
     assert customer.admit(connection) == "rate_limited"
 
 
+def test_a_limit_lowered_to_what_has_passed_lets_nothing_more_pass(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customer = make_customer(requests_per_minute=4)
+    assert [customer.admit(connection) for _ in range(3)] == ["ok"] * 3
+    change_plan(connection, customer, 10, per_minute=3)
+    assert customer.admit(connection) == "rate_limited"
+
+
 def test_accounts_do_not_share_a_limit(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
     first, second = make_customer(requests_per_minute=1), make_customer(requests_per_minute=1)
     assert [first.admit(connection), first.admit(connection), second.admit(connection)] == ["ok", "rate_limited", "ok"]
@@ -268,6 +277,18 @@ def test_the_period_is_the_month_in_utc(connection: psycopg.Connection, customer
     assert customer.meter(connection, "key-0003", at=new_year - TICK).period == "2032-12"
     assert customer.meter(connection, "key-0004", at=new_year).period == "2033-01"
     assert set(customer.committed(connection).values()) == {1}
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Kiritimati", "Pacific/Pago_Pago"])
+def test_usage_is_read_of_the_month_in_utc(connection: psycopg.Connection, customer: "Customer", zone: str) -> None:
+    connection.execute("select set_config('timezone', %s, false)", (zone,))
+    midnight = datetime(2032, 3, 1, tzinfo=UTC)
+    for at, period in ((midnight - TICK, "2032-02"), (midnight, "2032-03")):
+        rows = connection.execute(
+            "select period from sepu.read_usage_v2(%s, %s, %s)",
+            (customer.account_id, customer.credential.key_hash, at),
+        ).fetchall()
+        assert set(rows) == {(period,)}
 
 
 def test_a_new_month_has_a_new_quota(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:

@@ -64,6 +64,22 @@ def test_only_what_is_past_retention_goes(connection: psycopg.Connection, custom
     assert audit(connection).differences == ()
 
 
+@pytest.mark.parametrize("zone", ["UTC", "Europe/Berlin", "America/New_York"])
+def test_a_day_has_24_hours_wherever_the_session_is(
+    connection: psycopg.Connection, customer: "Customer", zone: str
+) -> None:
+    """On the way from March to June a clock of Berlin or New York is put forward."""
+    connection.execute("select set_config('timezone', %s, false)", (zone,))
+    june = datetime(2031, 6, 1, 12, tzinfo=UTC)
+    customer.meter(connection, "old-match", at=june - 90 * DAY - HOUR / 2)
+    customer.meter(connection, "kept-match", at=june - 90 * DAY + HOUR / 2)
+    row = connection.execute(
+        "select results from sepu.prune_results(%s, '2031-03', 'color_match', 90, 9, %s)", (customer.account_id, june)
+    ).fetchone()
+    assert row == (1,)
+    assert keys(connection, customer) == ["kept-match"]
+
+
 def test_afterwards_the_key_is_new_again(connection: psycopg.Connection, customer: "Customer") -> None:
     customer.meter(connection, what="red", at=NOW - 91 * DAY)
     assert customer.meter(connection, what="red", at=NOW).outcome == "replayed"

@@ -222,12 +222,20 @@ def test_the_key_is_in_no_table_no_log_and_no_repr(
         assert form not in said
 
 
+def expire(connection: psycopg.Connection, key_id: str) -> None:
+    connection.execute("update sepu.api_key set expires_at = now() where key_id = %s", (key_id,))
+
+
+@pytest.mark.parametrize("dies", [accounts.revoke_key, expire])
 def test_a_rotation_whose_key_is_dead_is_not_repeated(
-    connection: psycopg.Connection, customer: "Customer", private: RSAKey
+    connection: psycopg.Connection,
+    customer: "Customer",
+    private: RSAKey,
+    dies: Callable[[psycopg.Connection, str], None],
 ) -> None:
     """Who rotates after a leak must not be told that all is well while the leaked key works on."""
     made = rotate_key(connection, customer.account_id, private, "2031-05", DAY)
-    accounts.revoke_key(connection, made.key_id)
+    dies(connection, made.key_id)
     before = state(connection, customer)
     with pytest.raises(AccountError, match=r"revoked or expired.*--rotation-id"):
         rotate_key(connection, customer.account_id, private, "2031-05", timedelta(0))

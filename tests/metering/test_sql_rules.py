@@ -34,6 +34,7 @@ FORBIDDEN = {
     "an instant in a coalesce or case is refused in an update": r"\bset\b[^;]*\b(coalesce|case)\b[^;]*\bnow\s*\(",
     "an instant in an upsert's update is refused": r"\bdo\s+update\s+set\b[^;]*\bnow\s*\(",
     "a simple case in an insert is not planned for one node": r"\binsert\b[^;]*\bcase\s+(?!when\b)",
+    "a month of the session's time zone": r"\bto_char\s*\(((?!at time zone 'utc').)*'yyyy-mm'",
 }  # fmt: skip
 
 
@@ -137,6 +138,7 @@ EXAMPLES = [
     ("an instant in a coalesce", "update t set at = coalesce(at, now())"),
     ("an instant in an upsert", "insert into t values (1) on conflict (a) do update set at = now()"),
     ("a simple case in an insert", "insert into t values (case a when 1 then 2 end)"),
+    ("a month of the session", "select to_char(now(), 'yyyy-mm')"),
 ]
 
 
@@ -152,7 +154,8 @@ def test_each_form_has_an_example() -> None:
 def test_lawful_forms_pass() -> None:
     lawful = (
         "select * from sepu.admit(%s, %s); select pg_try_advisory_xact_lock(1); update t set a = 1; "
-        "select set_config('a.b', 'c', true); insert into t values (case when a = 1 then 2 end)"
+        "select set_config('a.b', 'c', true); insert into t values (case when a = 1 then 2 end); "
+        "select to_char(now() at time zone 'utc', 'yyyy-mm')"
     )
     assert not [why for why, form in FORBIDDEN.items() if re.search(form, lawful)]
 

@@ -5,17 +5,19 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.nodes.traffic import crowded
+from tests.package import patched
 from tests.serving import serving
-from tests.upgrade.package import patched
 
 from sepu.cli.database import service_url as as_service
+
+PATCH = Path(__file__).with_name("changed_signature.patch")
 
 
 @pytest.mark.parametrize("worker", ["uvloop", "gthread"])
 def test_servers_of_both_releases_go_on(
     tmp_path: Path, own_url: str, connection: psycopg.Connection, worker: str
 ) -> None:
-    newer = patched(tmp_path, "changed_signature")
+    newer = patched(tmp_path, PATCH)
     url = as_service(own_url)
 
     def upgrade() -> None:

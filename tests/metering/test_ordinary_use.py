@@ -1,0 +1,71 @@
+"""What every mutant of the ledger still does (tests/mutants): it answers. Whether it is right, others test."""
+
+import asyncio
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+import psycopg
+import pytest
+from tests.awaited_batcher import AwaitedBatcher
+
+from sepu.metering import accounts, receipts
+from sepu.metering.audit import audit
+from sepu.metering.commands import Command, admit, find_key, read_usage
+from sepu.metering.export import export_usage
+from sepu.metering.ledger import Ledger
+from sepu.metering.prune import prune
+from sepu.metering.rotation import rotate_key
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer
+
+
+@pytest.fixture
+def ledger_url(own_url: str) -> str:
+    """An audit and a prune look at everybody's accounts."""
+    return own_url
+
+
+def questions(customer: "Customer", first: str) -> tuple[Command[Any], ...]:
+    match = customer.request(f"{first}-match")
+    search = customer.request(f"{first}-search", meter="color_search")
+    other = customer.request(f"{first}-match", what="blue")
+    holder = customer.credential
+    return match, match, search, other, read_usage(holder), admit(holder), find_key(holder, None)
+
+
+ANSWERS = ["charged", "replayed", "charged", "idempotency_conflict", "ok", "ok", True]
+
+
+def test_a_request_is_answered(own_url: str, customer: "Customer") -> None:
+    def outcome(answer: Any) -> Any:
+        return getattr(answer, "outcome", answer)
+
+    async def batched() -> list[Any]:
+        batcher = AwaitedBatcher(own_url)
+        try:
+            return [outcome(await batcher.run(command)) for command in questions(customer, "batched")]
+        finally:
+            await batcher.close()
+
+    ledger = Ledger(own_url, 1)
+    ledger.open()
+    try:
+        assert [outcome(ledger.run(command)) for command in questions(customer, "waiting")] == ANSWERS
+    finally:
+        ledger.close()
+    assert asyncio.run(batched()) == ANSWERS
+
+
+def test_an_operator_is_answered(connection: psycopg.Connection, customer: "Customer") -> None:
+    customer.meter(connection)
+    list(prune(connection, 90))
+    list(export_usage(connection, "2031-03"))
+    audit(connection)
+    accounts.show_usage(connection, customer.account_id)
+    private = receipts.new_private_key()
+    made = rotate_key(connection, customer.account_id, private, "ordinary", timedelta(days=1))
+    assert receipts.unseal(made.receipt.encode(), private).key_id == made.key_id
+    accounts.set_status(connection, customer.account_id, "suspended")
+    accounts.revoke_key(connection, made.key_id)
+    assert len(accounts.list_keys(connection, customer.account_id)) == 2

@@ -1,0 +1,79 @@
+"""Copies of the package, with a patch applied: releases that there are not, and faults."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sepu
+
+
+class StalePatchError(Exception):
+    """A patch does not apply to the package as it is; the message says what to do."""
+
+
+@dataclass(frozen=True)
+class Package:
+    """A copy of the package."""
+
+    directory: Path
+
+    @property
+    def environment(self) -> dict[str, str]:
+        """In which every Python, whatever it starts, takes the copy for `sepu`."""
+        return {**os.environ, "PYTHONPATH": str(self.directory)}
+
+    @property
+    def program(self) -> list[str]:
+        """What runs its `sepu`."""
+        start = "import sys; sys.path.insert(0, sys.argv.pop(1)); from sepu.cli.main import main; main()"
+        return [sys.executable, "-c", start, str(self.directory)]
+
+    def run(self, *arguments: str, url: str) -> str:
+        """Runs a command that must succeed, and gives what it printed."""
+        done = subprocess.run(
+            [*self.program, *arguments, "--database-url", url], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert done.returncode == 0, done.stderr
+        return done.stdout
+
+    def json(self, *arguments: str, url: str) -> Any:
+        return json.loads(self.run(*arguments, "--json", url=url))
+
+
+def copied(directory: Path) -> Package:
+    """Copies the package, as it is compiled, into a directory."""
+    shutil.copytree(Path(sepu.__file__).parent, directory / "sepu", ignore=shutil.ignore_patterns("__pycache__"))
+    return Package(directory)
+
+
+def patched(directory: Path, patch: Path) -> Package:
+    """Copies the package into a directory, and applies a patch."""
+    package = copied(directory)
+    apply(patch, package)
+    return package
+
+
+def changed_files(patch: Path, package: Package) -> list[str]:
+    """The files that a patch changes."""
+    return [line.split("\t")[2] for line in apply(patch, package, "--numstat").splitlines()]
+
+
+def apply(patch: Path, package: Package, *options: str) -> str:
+    """Applies a patch to a copy; returns what git printed.
+
+    Raises:
+        StalePatchError: it does not apply.
+    """
+    command = ["git", "apply", *options, str(patch)]
+    done = subprocess.run(command, cwd=package.directory, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise StalePatchError(
+            f"{patch.name} does not apply any more; make its change anew, "
+            f"beginning with: git apply --reject --directory=src {patch}\n{done.stderr}"
+        )
+    return done.stdout
