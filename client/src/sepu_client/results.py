@@ -175,35 +175,40 @@ def _json(body: bytes) -> dict[str, object]:
 
 
 @cache
-def _fields(form: Any) -> list[tuple[str, str, Any]]:  # noqa: ANN401
-    """Returns the name of each field, that of its member, and its type."""
-    hints = get_type_hints(form).items()
-    return [(name, re.sub("_(.)", lambda found: found[1].upper(), name), kind) for name, kind in hints]
+def _fields(form: Any) -> list[tuple[str, str, Any, bool, bool]]:  # noqa: ANN401
+    """Returns of each field: its name, its member, the type of its value or items, is it a list, may it be missing."""
+    fields = []
+    for name, kind in get_type_hints(form).items():
+        member = re.sub("_(.)", lambda found: found[1].upper(), name)
+        kinds = get_args(kind)
+        is_list, may_be_missing = get_origin(kind) is tuple, NoneType in kinds
+        fields.append((name, member, kinds[0] if kinds else kind, is_list, may_be_missing))
+    return fields
 
 
-def _read(form: Any, members: dict[str, object], known: dict[str, object]) -> Any:  # noqa: ANN401
+def _read(form: Any, members: dict[str, Any], known: dict[str, object]) -> Any:  # noqa: ANN401
     fields = dict(known)
-    for name, member, kind in _fields(form):
+    for name, member, kind, is_list, may_be_missing in _fields(form):
         if name in known:
             continue
-        if NoneType not in get_args(kind):
-            fields[name] = _value(kind, member, members.get(member))
-        else:  # it may be missing
-            fields[name] = _value(get_args(kind)[0], member, members[member]) if member in members else None
+        value = members.get(member)
+        if may_be_missing and member not in members:
+            fields[name] = None
+        elif is_list:
+            if not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
+                raise _unreadable(member, "list of objects")
+            fields[name] = tuple([_read(kind, item, {}) for item in value])
+        elif scalar := _SCALARS.get(kind):
+            wanted, is_valid = scalar
+            if not is_valid(value):
+                raise _unreadable(member, wanted)
+            fields[name] = kind(value)
+        else:
+            if not isinstance(value, dict):
+                raise _unreadable(member, "object")
+            fields[name] = _read(kind, value, {})
     return form(**fields)
 
 
-def _value(kind: Any, name: str, value: object) -> Any:  # noqa: ANN401
-    if kind in _SCALARS:
-        wanted, is_valid = _SCALARS[kind]
-        if is_valid(value):
-            return kind(value)
-    elif get_origin(kind) is tuple:
-        wanted = "list of objects"
-        if isinstance(value, list) and all(isinstance(item, dict) for item in value):
-            return tuple(_read(get_args(kind)[0], item, {}) for item in value)
-    else:
-        wanted = "object"
-        if isinstance(value, dict):
-            return _read(kind, value, {})
-    raise Unreadable(f"{name} is missing or no {wanted}")
+def _unreadable(member: str, wanted: str) -> Unreadable:
+    return Unreadable(f"{member} is missing or no {wanted}")
