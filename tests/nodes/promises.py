@@ -27,7 +27,8 @@ def together(
         asked = list(threads.map(ask, range(len(keys))))
     history = History()
     for key, (start, answer, end) in zip(keys, asked, strict=True):
-        history.add(Request(issued.account_id, key, "color_match", 1, digest(ONE_COLOUR)), start, end, told_by(answer))
+        request = Request(issued.account_id, key, "color_match", 1, digest(ONE_COLOUR))
+        history.add(request, start, end, *told_by(request, answer))
     assert contradictory(connection, history) == []
     return [answer for _, answer, _ in asked]
 
