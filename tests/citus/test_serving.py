@@ -1,12 +1,15 @@
 """The service on a Citus cluster: whole requests run on the workers, and what is promised holds."""
 
 from collections import Counter
+from functools import partial
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 from tests.citus.conftest import NO_JOIN
+from tests.faults.history import History
+from tests.faults.verdict import contradictory
 from tests.nodes.promises import TestAcrossNodes
 from tests.nodes.traffic import crowded, on_plan
 from tests.processes import until
@@ -96,16 +99,19 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.C
     assert its
     assert others
     with serving("uvloop", url, options=NO_JOIN) as server:
-        assert Counter(server.match(each, "lost-0001").status for each in issued) == {200: 12}
+        history = History()
+        match = partial(history.match, server)
+        assert Counter(match(each, "lost-0001").status for each in issued) == {200: 12}
         lost.stop("immediate")
         try:
-            assert {server.match(each, "lost-0002").status for each in others} == {200}
-            assert {server.match(each, "lost-0002").status for each in its} == {503}
+            assert {match(each, "lost-0002").status for each in others} == {200}
+            assert {match(each, "lost-0002").status for each in its} == {503}
         finally:
             lost.start("127.0.0.1")
-        until(lambda: server.match(its[0], "lost-0002").status == 200)
-        assert {server.match(each, "lost-0001").headers["idempotency-replayed"] for each in issued} == {"true"}
-        assert {server.match(each, "lost-0002").status for each in issued} == {200}
+        until(lambda: match(its[0], "lost-0002").status == 200)
+        assert {match(each, "lost-0001").headers["idempotency-replayed"] for each in issued} == {"true"}
+        assert {match(each, "lost-0002").status for each in issued} == {200}
+    assert contradictory(spoilt, history) == []
     found = audit(spoilt)
     assert (found.results, found.differences) == (24, ())
     assert accounts.show_usage(spoilt, its[0].account_id).usage[0].committed == 2

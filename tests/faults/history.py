@@ -1,14 +1,17 @@
 """What each attempt sent, when, and what it was told: kept compactly, for `tests.faults.consistency` to check."""
 
+import time
 from array import array
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from hashlib import blake2b
+from threading import Lock
 from typing import NamedTuple
 
-from tests.serving import Response
+from tests.serving import ONE_COLOUR, Response, Server
 
+from sepu.metering.accounts import IssuedKey
 from sepu.metering.meters import METERS
 
 
@@ -125,6 +128,7 @@ class History:
     """The attempts of one client process, by its monotonic clock: a column for each thing that is known of them."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         # Each distinct one, and its number.
         self.keys: dict[tuple[str, str], int] = {}
         self.requests: dict[Request, int] = {}
@@ -174,7 +178,25 @@ class History:
         self.remaining.append(told.remaining)
         self.body.append(told.body)
 
+    def keep(self, request: Request, ask: Callable[[], Response]) -> Response:
+        """Asks, and keeps what came of it; from any thread."""
+        start, told = time.monotonic(), [UNANSWERED]
+        try:
+            answer = ask()
+            told = told_by(request, answer)
+        finally:
+            end = time.monotonic()
+            with self._lock:
+                self.add(request, start, end, *told)
+        return answer
+
+    def match(self, server: Server, issued: IssuedKey, key: str) -> Response:
+        """Matches one colour, and keeps what came of it."""
+        request = Request(issued.account_id, key, "color_match", 1, digest(ONE_COLOUR))
+        return self.keep(request, lambda: server.match(issued, key))
+
     def accounts(self) -> list[str]:
+        """Those that asked."""
         return sorted({account_id for account_id, _ in self.keys})
 
     def table(self, attempts: Iterable[int]) -> str:
