@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.proxy import socket_directory
-from tests.nodes.traffic import crowded
+from tests.nodes.traffic import crowded, on_plan
 from tests.postgres import Cluster
 from tests.serving import serving
 
@@ -24,6 +24,7 @@ def test_requests_of_every_kind(programs: Path) -> None:
         with cluster.running() as url, connect(url) as connection:
             migrate(connection)
             with serving("uvloop", service_url(url)) as server:
+                assert server.match(on_plan(connection), "version-1").status == 200
                 verdict, memory = crowded(connection, [server.address], 400, operated=url)
     assert verdict.explain() == ""
     assert memory.tally["200"] > 200
