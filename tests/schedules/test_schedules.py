@@ -81,7 +81,9 @@ def keeps_an_account_busy(patch: pytest.MonkeyPatch) -> None:
 
 def takes_busy_accounts(patch: pytest.MonkeyPatch) -> None:
     take = FairQueue.take
-    patch.setattr(FairQueue, "take", lambda self, most, _busy=frozenset(): take(self, most))
+    patch.setattr(
+        FairQueue, "take", lambda self, most, busy=frozenset(): take(self, most, busy if most == 1 else frozenset())
+    )
 
 
 def sends_single_calls_side_by_side(patch: pytest.MonkeyPatch) -> None:
@@ -179,7 +181,7 @@ def looks_up_before_it_probes(patch: pytest.MonkeyPatch) -> None:
     def planted(self: Batcher) -> list[PendingCall]:
         probes, self._probes = self._probes, FairQueue()
         try:
-            return take(self) or probes.take_single()
+            return take(self) or probes.take(1)
         finally:
             self._probes = probes
 
@@ -191,7 +193,7 @@ def takes_no_turns_of_addresses(patch: pytest.MonkeyPatch) -> None:
         taken: list[PendingCall] = []
         if self._waiting and next(iter(self._waiting)).startswith("@"):
             while len(taken) < most and self._waiting:
-                taken += self.take_single()
+                taken += take(self, 1)
                 self._waiting.move_to_end(taken[-1].account, last=False) if taken[-1].account in self._waiting else None
             return taken
         return take(self, most, busy)
