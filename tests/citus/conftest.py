@@ -6,14 +6,14 @@ import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus, citus, why_not
-from tests.serving import SEPU, Server, serving
+from tests.serving import Server, serving
 
 from sepu.cli.database import connect
 from sepu.metering.distribute import distribute
 from sepu.metering.migrate import migrate
 from sepu.metering.roles import make_service_role
 
-SERVICE = ("env", "SEPU_JOIN=0", SEPU)
+NO_JOIN = ("--no-join",)
 
 
 @pytest.fixture(scope="session")
@@ -40,7 +40,7 @@ def service_url(cluster: Citus) -> str:
 
 @pytest.fixture(scope="session")
 def server(service_url: str) -> Iterator[Server]:
-    with serving("uvloop", service_url, program=SERVICE) as running:
+    with serving("uvloop", service_url, options=NO_JOIN) as running:
         yield running
 
 

@@ -1,16 +1,19 @@
 """The service on a Citus cluster: whole requests run on the workers, and what is promised holds."""
 
 from collections import Counter
+from functools import partial
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
-from tests.citus.conftest import SERVICE
+from tests.citus.conftest import NO_JOIN
+from tests.faults.history import History
+from tests.faults.verdict import contradictory
 from tests.nodes.promises import TestAcrossNodes
 from tests.nodes.traffic import crowded, on_plan
 from tests.processes import until
-from tests.serving import SEPU, Server, serving
+from tests.serving import Server, serving
 
 from sepu.cli.database import connect
 from sepu.metering import accounts
@@ -48,7 +51,7 @@ def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: psycopg.
     for cluster in (other.coordinator, *other.workers):
         with connect(cluster.url) as connection:
             connection.execute("select pg_stat_reset()")
-    with serving("uvloop", url, program=SERVICE) as server:
+    with serving("uvloop", url, options=NO_JOIN) as server:
         issued = [on_plan(spoilt) for _ in range(8)]
         for each in issued:
             assert server.match(each, "where-0001").status == 200
@@ -75,16 +78,16 @@ def test_shards_move_beneath_traffic(url: str, spoilt: psycopg.Connection, other
             )
             connection.execute("alter table sepu.request_rate set unlogged")
 
-    with serving("uvloop", url, program=SERVICE) as server:
-        verdict, _ = crowded(spoilt, [server.address], 1200, move)
+    with serving("uvloop", url, options=NO_JOIN) as server:
+        verdict, _ = crowded(spoilt, [server.address], 1200, move, operated=other.url)
     assert verdict.explain() == ""
     assert len(distribute(spoilt).workers) == 2
 
 
-def test_joined_calls_are_right_too(url: str, spoilt: psycopg.Connection) -> None:
+def test_joined_calls_are_right_too(url: str, spoilt: psycopg.Connection, other: Citus) -> None:
     """They run on the coordinator, so they scale to nothing; but whoever forgets --no-join loses no charge."""
-    with serving("uvloop", url, program=(SEPU,)) as server:
-        verdict, _ = crowded(spoilt, [server.address], 600)
+    with serving("uvloop", url) as server:
+        verdict, _ = crowded(spoilt, [server.address], 600, operated=other.url)
     assert verdict.explain() == ""
 
 
@@ -95,17 +98,20 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.C
     others = [each for each in issued if each not in its]
     assert its
     assert others
-    with serving("uvloop", url, program=SERVICE) as server:
-        assert Counter(server.match(each, "lost-0001").status for each in issued) == {200: 12}
+    with serving("uvloop", url, options=NO_JOIN) as server:
+        history = History()
+        match = partial(history.match, server)
+        assert Counter(match(each, "lost-0001").status for each in issued) == {200: 12}
         lost.stop("immediate")
         try:
-            assert {server.match(each, "lost-0002").status for each in others} == {200}
-            assert {server.match(each, "lost-0002").status for each in its} == {503}
+            assert {match(each, "lost-0002").status for each in others} == {200}
+            assert {match(each, "lost-0002").status for each in its} == {503}
         finally:
             lost.start("127.0.0.1")
-        until(lambda: server.match(its[0], "lost-0002").status == 200)
-        assert {server.match(each, "lost-0001").headers["idempotency-replayed"] for each in issued} == {"true"}
-        assert {server.match(each, "lost-0002").status for each in issued} == {200}
+        until(lambda: match(its[0], "lost-0002").status == 200)
+        assert {match(each, "lost-0001").headers["idempotency-replayed"] for each in issued} == {"true"}
+        assert {match(each, "lost-0002").status for each in issued} == {200}
+    assert contradictory(spoilt, history) == []
     found = audit(spoilt)
     assert (found.results, found.differences) == (24, ())
     assert accounts.show_usage(spoilt, its[0].account_id).usage[0].committed == 2

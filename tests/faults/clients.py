@@ -26,6 +26,7 @@ class Holder:
     weight: int
     raced: bool = False  # two clients ask each request of this account at the same time
     careless: bool = False  # it uses a key again for other requests
+    changes: str = ""  # the operator moves it to other plans, or varies its plan
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,12 +39,15 @@ class Ask:
 
 
 def asks(holders: Sequence[Holder], rng: random.Random) -> Iterator[Ask]:
-    """Logical requests without end: four matches of one to five colours to a search."""
+    """Logical requests without end: matches of one to five colours, some searches, and calls of usage and library."""
     weights = [holder.weight for holder in holders]
     for number in itertools.count():
         (holder,) = rng.choices(holders, weights)
         key = f"soak-{number // 100 if holder.careless else number:08}"
-        if rng.random() < 0.2:
+        if rng.random() < 0.1:
+            name = rng.choice(("usage", "library"))
+            yield _ask(holder, f"unmetered-{number:08}", name, 0, "GET", f"/v1/{name}", b"")
+        elif rng.random() < 0.2:
             target = f"/v1/search?q={quote(rng.choice(QUERIES))}&limit={rng.randint(1, 10)}"
             yield _ask(holder, key, "color_search", 1, "GET", target, b"")
         else:
@@ -53,12 +57,9 @@ def asks(holders: Sequence[Holder], rng: random.Random) -> Iterator[Ask]:
 
 
 def _ask(holder: Holder, key: str, meter: str, units: int, method: str, target: str, body: bytes) -> Ask:
-    lines = [
-        f"{method} {target} HTTP/1.1",
-        "Host: localhost",
-        f"Authorization: Bearer {holder.api_key}",
-        f"Idempotency-Key: {key}",
-    ]
+    lines = [f"{method} {target} HTTP/1.1", "Host: localhost", f"Authorization: Bearer {holder.api_key}"]
+    if units:
+        lines.append(f"Idempotency-Key: {key}")
     if body:
         lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
     request = Request(holder.account_id, key, meter, units, digest(target.encode() + body))
@@ -110,11 +111,11 @@ class Client:
         for attempt in itertools.count():
             self._memory.tally["attempts"] += 1
             pause = min(2.0, 0.05 * 2**attempt)
-            start, told = time.monotonic(), UNANSWERED
+            start, told = time.monotonic(), [UNANSWERED]
             try:
                 async with asyncio.timeout(TIMEOUT_SECONDS):
                     answer = await self._ask(ask.message)
-                told = told_by(answer)
+                told = told_by(ask.request, answer)
             except TimeoutError:
                 self._memory.tally["time-outs"] += 1
                 self.close()
@@ -126,7 +127,7 @@ class Client:
                     return
                 pause = max(pause, float(answer.headers.get("retry-after", 0)))
             finally:
-                self._memory.history.add(ask.request, start, time.monotonic(), told)
+                self._memory.history.add(ask.request, start, time.monotonic(), *told)
             await asyncio.sleep(pause * self._random.uniform(1, 1.5))
 
     def close(self) -> None:

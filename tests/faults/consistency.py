@@ -6,14 +6,13 @@ ended; a replay or a refusal for the quota, which tells a state and charges noth
 nothing stands before what had ended before it began. A charge that nobody was told of has no place of its own: its
 result is stored, and its units fill a gap, at a time when it may have happened.
 
-What is not looked at: calls of usage and library, which count against the abuse limit too, and accounts whose plan
-changes meanwhile.
+An account's plan may change meanwhile: what is told of it has to have been in force at some instant of the call.
 """
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import Counter as Tally
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby, pairwise
@@ -22,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import psycopg
-from tests.faults.history import Counter, History, Outcome, digest
+from tests.faults.history import Change, Counter, History, Outcome, Terms, digest
 
 from sepu import limits
 from sepu.metering.meters import METERS
@@ -33,14 +32,17 @@ Kind = Literal["lost", "doubled", "wrong"]
 MOST = 5  # contradictions of a kind that are told of one counter: one leads to the next
 MOST_STATES = 10_000  # ways to fill gaps that are followed at a time
 WINDOW_SECONDS = 60  # of the abuse limit
+# What is told only by a commit, and so has counted against the abuse limit. (A constraint may say "in progress", too.)
+COUNTED = (Outcome.CHARGED, Outcome.REPLAYED, Outcome.QUOTA_EXCEEDED, Outcome.CONFLICT, Outcome.ADMITTED)
 
 STORED = """
     select account_id, idempotency_key, meter, period, units, body from sepu.stored_result where account_id = any(%s)
 """
 COMMITTED = "select account_id, meter, period, committed from sepu.usage where account_id = any(%s)"
 PLANS = """
-    select account_id, meter, units, requests_per_minute
-      from sepu.account join sepu.plan using (plan_id) join sepu.plan_limit using (plan_id) where account_id = any(%s)
+    select account_id, json_object_agg(meter, units), requests_per_minute
+      from sepu.account join sepu.plan using (plan_id) join sepu.plan_limit using (plan_id)
+     where account_id = any(%s) group by account_id, requests_per_minute
 """
 
 
@@ -59,8 +61,7 @@ class Ledger:
 
     stored: Mapping[tuple[str, str], Stored]
     committed: Mapping[Counter, int]
-    limits: Mapping[tuple[str, str], int]  # by account and meter
-    per_minute: Mapping[str, int]
+    terms: Mapping[str, Terms]  # of each account
 
 
 def read_ledger(connection: psycopg.Connection, accounts: list[str]) -> Ledger:
@@ -70,10 +71,8 @@ def read_ledger(connection: psycopg.Connection, accounts: list[str]) -> Ledger:
         for account, key, meter, period, units, body in connection.execute(STORED, [accounts])
     }
     committed = {Counter(*counter): units for *counter, units in connection.execute(COMMITTED, [accounts])}
-    allowed, per_minute = dict[tuple[str, str], int](), dict[str, int]()
-    for account, meter, units, requests in connection.execute(PLANS, [accounts]):
-        allowed[account, meter], per_minute[account] = units, requests
-    return Ledger(stored, committed, allowed, per_minute)
+    terms = {account: Terms(units, requests) for account, units, requests in connection.execute(PLANS, [accounts])}
+    return Ledger(stored, committed, terms)
 
 
 class Contradiction(NamedTuple):
@@ -102,6 +101,29 @@ def contradictions(history: History, ledger: Ledger) -> list[Contradiction]:
     return sorted((one for rule in rules for one in rule()), key=place)
 
 
+class InForce:
+    """What an account was allowed, and when: what it is allowed in the end, and before each change."""
+
+    def __init__(self, changes: Sequence[Change], final: Terms) -> None:
+        self._terms = [*(change.before for change in changes), final]
+        self._begins = [-np.inf, *(change.start for change in changes)]
+        self._ends = [*(change.end for change in changes), np.inf]
+
+    def within(self, start: float, end: float) -> list[Terms]:
+        """All that may have been in force at an instant between these."""
+        return self._terms[bisect_left(self._ends, start) : bisect_right(self._begins, end)]
+
+    def includes(self, meter: str, limit: Numbers, start: Numbers, end: Numbers) -> Numbers:
+        """Whether each of these limits was in force at an instant of its span."""
+        limits = np.array([terms.units[meter] for terms in self._terms])
+        at, last = np.searchsorted(self._ends, start), np.searchsorted(self._begins, end, "right") - 1
+        found = limits[at] == limit
+        while (at < last).any():
+            at = np.minimum(at + 1, last)
+            found |= limits[at] == limit
+        return np.asarray(found)
+
+
 class _Silent(NamedTuple):
     """A charge that nobody was told of, and when it may have happened."""
 
@@ -116,7 +138,9 @@ class _Check:
 
     def __init__(self, history: History, ledger: Ledger) -> None:
         self.ledger = ledger
+        self.forgotten = _merged(history.forgotten)
         self.names = list(history.keys)
+        self.in_force = {name: InForce(history.changes[name], ledger.terms[name]) for name in history.accounts()}
         counters = history.counters | {
             counter: len(history.counters) + more
             for more, counter in enumerate(ledger.committed.keys() - history.counters.keys())
@@ -154,19 +178,19 @@ class _Check:
     def answers(self) -> Iterator[Contradiction]:
         """What an answer says agrees with itself, the plan and the ledger."""
         told, known = self.told, self.counter
-        limit = np.array([self.ledger.limits.get(counter[:2], -1) for counter in self.counters] or [0])[known]
         used, stored = self.committed + self.reserved, self.stored_units[self.key]
         quota = self.outcome == Outcome.QUOTA_EXCEEDED
         yield from self._each("wrong", "it lacks the usage headers", (self.is_200 | quota) & ~told)
-        yield from self._each("wrong", "it tells another meter", told & (self.meter_of_counter[known] != self.meter))
-        yield from self._each("wrong", "its limit is not the plan's", told & (self.limit != limit))
+        other_meter = told & (self.units > 0) & (self.meter_of_counter[known] != self.meter)
+        yield from self._each("wrong", "it tells another meter", other_meter)
+        yield from self._each("wrong", "its limit is of no plan that was in force", told & ~self._limit_in_force())
         yield from self._each(
             "wrong",
             "remaining is not what limit, committed and reserved leave",
             told & ((self.remaining != np.maximum(0, self.limit - used)) | (self.reserved != 0)),
         )
-        yield from self._each("wrong", "it was answered beyond the quota", told & ~quota & (used > limit))
-        yield from self._each("wrong", "its units would have fitted", told & quota & (used + self.units <= limit))
+        yield from self._each("wrong", "it was charged beyond the quota", told & self.charged & (used > self.limit))
+        yield from self._each("wrong", "its units would have fitted", told & quota & (used + self.units <= self.limit))
         yield from self._each("lost", "it was answered, and nothing is stored", self.is_200 & (stored == 0))
         yield from self._each(
             "lost",
@@ -179,6 +203,18 @@ class _Check:
             told & self.is_200 & (stored > 0) & ((stored != self.units) | (self.stored_counter[self.key] != known)),
         )
 
+    def _limit_in_force(self) -> Numbers:
+        """Whether each limit that was told was in force at an instant of its call."""
+        found = np.zeros(len(self.limit), bool)
+        order = np.argsort(self.counter, kind="stable")
+        edges = np.searchsorted(self.counter[order], np.arange(len(self.counters) + 1))
+        for counter, (first, last) in zip(self.counters, pairwise(edges), strict=True):
+            of = order[first:last]
+            if counter.meter in METERS:
+                limits = self.in_force[counter.account_id]
+                found[of] = limits.includes(counter.meter, self.limit[of], self.start[of], self.end[of])
+        return found
+
     def charges(self) -> Iterator[Contradiction]:
         """A key is charged once; and what it was charged for, somebody asked."""
         for key in map(int, np.flatnonzero(np.bincount(self.key[self.charged], minlength=len(self.names)) > 1)):
@@ -190,9 +226,6 @@ class _Check:
             if not self._of_key(key, self._may_be_silent) or self.stored_counter[key] < 0:
                 what = "its result is stored, and no attempt can have been charged"
                 yield Contradiction("doubled", what, tuple(self._of_key(key)[:MOST]))
-        for counter, units in self.ledger.committed.items():
-            if units > self.ledger.limits[counter[:2]]:
-                yield Contradiction("wrong", f"{counter}: {units} units are committed, beyond the quota", ())
 
     def results(self) -> Iterator[Contradiction]:
         """What is stored stays so: once an answer has told it, its key is replayed."""
@@ -241,25 +274,49 @@ class _Check:
                         yield Contradiction("wrong", what, (int(at),))
 
     def rates(self) -> Iterator[Contradiction]:
-        """Who is told that he asks too often has asked so often within a window, but for what others count."""
-        passed = self.outcome != Outcome.RATE_LIMITED
-        limited = np.flatnonzero(~passed)
-        if not len(limited):
-            return
+        """The abuse limit lets no more pass in a minute than it says, and refuses nobody who asks less often.
+
+        All attempts of an account count, of usage and library too.
+        """
+        limited = self.outcome == Outcome.RATE_LIMITED
         account = np.unique([account for account, _ in self.names], return_inverse=True)[1][self.key]
-        for number in np.unique(account[limited]):
-            counted = passed & (account == number)
-            spans = _Spans(self.start[counted], self.until[counted])
-            for at in limited[account[limited] == number]:
-                allowed = self.ledger.per_minute[self.names[self.key[at]][0]]
-                others = self._of_key(self.key[at], passed)
-                if any(self.start[other] < self.end[at] and self.until[other] > self.start[at] for other in others):
-                    allowed = (allowed + 2) // 4  # a key in use may be refused so early: sepu.count_request
-                # A worker may have been told so by a call that began in the window, and knows it for a while.
-                since = self.start[at] - WINDOW_SECONDS - limits.STATEMENT_SECONDS - limits.LIMITED_SECONDS
-                if spans.meeting(since, self.end[at]) < allowed:
-                    what = f"fewer than {allowed} requests can have counted against the limit in its minute"
-                    yield Contradiction("wrong", what, (int(at),))
+        order = np.lexsort((self.start, account))
+        order = order[self.outcome[order] != Outcome.READ]
+        for first, last in pairwise(np.searchsorted(account[order], np.arange(account.max() + 2))):
+            of = order[first:last]
+            in_force = self.in_force[self.names[self.key[of[0]]][0]]
+            yield from self._too_many(of[~limited[of]], in_force)
+            yield from self._too_few(of[limited[of]], of[~limited[of]], in_force)
+
+    def _too_many(self, counted: Numbers, in_force: InForce) -> Iterator[Contradiction]:
+        """Of those that may have counted, in the order in which they began."""
+        start, end, until = self.start[counted], self.end[counted], self.until[counted]
+        surely = np.isin(self.outcome[counted], COUNTED)
+        for begin, inside in windows(start, end, until, surely, self.forgotten):
+            # The limit may have been read while one waited for the window before.
+            in_window = in_force.within(begin - limits.STATEMENT_SECONDS, end[inside].max())
+            allowed = max(terms.per_minute for terms in in_window)
+            if len(inside) > allowed:
+                what = f"more than {allowed} requests were let through in a minute"
+                yield Contradiction("wrong", what, tuple(map(int, counted[inside[: allowed + 1]])))
+
+    def _too_few(self, limited: Numbers, counted: Numbers, in_force: InForce) -> Iterator[Contradiction]:
+        """Who is told that he asks too often has asked so often within a window, but for what others count."""
+        spans = _Spans(self.start[counted], self.until[counted])
+        for at in limited:
+            # A worker may have been told so by a call that began in the window, and knows it for a while.
+            since = self.start[at] - limits.STATEMENT_SECONDS - limits.LIMITED_SECONDS
+            allowed = min(terms.per_minute for terms in in_force.within(since, self.end[at]))
+            if self.units[at] and self._is_in_use(at):
+                allowed = (allowed + 2) // 4  # a key in use may be refused so early: sepu.count_request
+            if spans.meeting(since - WINDOW_SECONDS, self.end[at]) < allowed:
+                what = f"fewer than {allowed} requests can have counted against the limit in its minute"
+                yield Contradiction("wrong", what, (int(at),))
+
+    def _is_in_use(self, at: int) -> bool:
+        """Whether the key of this attempt may have been in use by another one."""
+        others = (other for other in self._of_key(self.key[at]) if self.outcome[other] != Outcome.RATE_LIMITED)
+        return any(self.start[other] < self.end[at] and self.until[other] > self.start[at] for other in others)
 
     def chains(self) -> Iterator[Contradiction]:
         """What was told of a counter and what is stored make one chain from 0 to what the database holds."""
@@ -282,14 +339,25 @@ class _Check:
         for number, (first, last) in enumerate(pairwise(edges)):
             part = slice(first, last)
             gap = np.diff(committed[part], prepend=0) - units[part]  # to the one before
+            top = committed[part] - units[part]
             yield from self._chain(
-                self.counters[number], attempt[part], gap, start[part], end[part], silent.get(number, [])
+                self.counters[number], attempt[part], gap, top, start[part], end[part], silent.get(number, [])
             )
 
     def _chain(
-        self, counter: Counter, attempt: Numbers, gap: Numbers, start: Numbers, end: Numbers, silent: list[_Silent]
+        self,
+        counter: Counter,
+        attempt: Numbers,
+        gap: Numbers,
+        top: Numbers,
+        start: Numbers,
+        end: Numbers,
+        silent: list[_Silent],
     ) -> Iterator[Contradiction]:
-        """One counter: its first and its last state are the ledger's, and no attempt's."""
+        """One counter: its first and its last state are the ledger's, and no attempt's.
+
+        Before each of them a gap of so many units, which silent charges fill, up to its top.
+        """
 
         def these(*places: int) -> tuple[int, ...]:
             return tuple(int(attempt[place]) for place in places if attempt[place] >= 0)
@@ -320,6 +388,15 @@ class _Check:
         ]
         unfilled = first_unfilled([int(units) for units in gap[gaps]], spans)
         if unfilled is None:
+            for number, last in enumerate(map(int, gaps)):
+                if top[last] <= self._quota(counter, began[last], ends[last]):
+                    continue
+                filling = [silent[one] for one, span in enumerate(spans) if span[0] <= number <= span[1]]
+                # A charge reads the limit before it waits for its turn.
+                if top[last] > self._quota(counter, min(one.start for one in filling), ends[last]):
+                    what = f"{name}: before the last of these {top[last]} units were charged, beyond the quota"
+                    fillers = {attempt for one in filling for attempt in one.attempts}
+                    yield Contradiction("wrong", what, (*sorted(fillers), *these(last)))
             return
         at, ones = unfilled
         near = sorted({attempt for one in ones for attempt in silent[one].attempts})
@@ -330,6 +407,10 @@ class _Check:
             place = int(gaps[at])
             what = f"{name}: before the last of these {gap[place]} units were charged that none of them asked"
             yield Contradiction("doubled", what, (*near, *these(place - 1, place)))
+
+    def _quota(self, counter: Counter, start: float, end: float) -> int:
+        """The highest in force at an instant between these."""
+        return max(terms.units[counter.meter] for terms in self.in_force[counter.account_id].within(start, end))
 
     @staticmethod
     def _pair(name: str, what: str, attempts: tuple[int, ...]) -> Contradiction:
@@ -387,6 +468,45 @@ class _Spans:
     def meeting(self, start: float, end: float) -> int:
         """How many have an instant in common with this one."""
         return bisect_left(self._starts, end) - bisect_left(self._ends, start)
+
+
+def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
+    """Without those that overlap."""
+    merged: list[tuple[float, float]] = []
+    for span in sorted(spans):
+        if merged and span[0] <= merged[-1][1]:
+            start, end = merged.pop()
+            span = start, max(end, span[1])
+        merged.append(span)
+    return merged
+
+
+def windows(
+    start: Numbers, end: Numbers, until: Numbers, surely: Numbers, forgotten: Sequence[tuple[float, float]]
+) -> Iterator[tuple[float, Numbers]]:
+    """Gives the windows of the abuse limit: no earlier than when each begins, and who counts in no other.
+
+    The attempts are in the order in which they began; some count `surely`, between start and end, the others perhaps,
+    until later. A window begins with its first request, a minute after the window before or later, or when Postgres
+    has `forgotten` that one. So the first window is known well, and each after it a little less.
+    """
+    sure = np.flatnonzero(surely)
+    if not len(sure):
+        return
+    soonest = np.minimum.accumulate(end[sure][::-1])[::-1]  # of those that began then or later the first end
+    longest = np.maximum.accumulate(until)  # of those that began then or before the last
+    never = (-np.inf, -np.inf)
+    for (begin, since), (crash, _) in pairwise([never, *forgotten, (np.inf, np.inf)]):
+        # `begin`: of the window, at the earliest. `since`: who begins then is in no window before.
+        while begin < crash and (first := np.searchsorted(start[sure], since)) < len(sure):
+            begun = np.searchsorted(start, begin, "right")
+            if not begun or longest[begun - 1] < begin:
+                begin = start[begun]
+            inside = sure[first : np.searchsorted(start[sure], begin + WINDOW_SECONDS)]
+            inside = inside[end[inside] < min(begin + WINDOW_SECONDS, crash)]
+            if len(inside):
+                yield float(begin), inside
+            begin, since = begin + WINDOW_SECONDS, soonest[first] + WINDOW_SECONDS
 
 
 def first_unfilled(gaps: Sequence[int], silent: Sequence[tuple[int, int, int]]) -> tuple[int | None, list[int]] | None:

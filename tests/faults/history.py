@@ -1,13 +1,17 @@
 """What each attempt sent, when, and what it was told: kept compactly, for `tests.faults.consistency` to check."""
 
+import time
 from array import array
-from collections.abc import Iterable
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Mapping
 from enum import IntEnum
 from hashlib import blake2b
+from threading import Lock
 from typing import NamedTuple
 
-from tests.serving import Response
+from tests.serving import ONE_COLOUR, Response, Server
 
+from sepu.metering.accounts import IssuedKey
 from sepu.metering.meters import METERS
 
 
@@ -20,8 +24,10 @@ class Outcome(IntEnum):
     IN_PROGRESS = 3
     CONFLICT = 4
     RATE_LIMITED = 5
-    REFUSED = 6  # otherwise: it charged nothing
-    UNKNOWN = 7  # no answer, or one that does not tell what happened: it may yet charge, even after the client gave up
+    ADMITTED = 6  # a call of usage or library, answered
+    READ = 7  # what such an answer says of a meter: kept beside the attempt, and none itself
+    REFUSED = 8  # otherwise: it charged nothing
+    UNKNOWN = 9  # no answer, or one that does not tell what happened: it may yet charge, even after the client gave up
 
 
 CODES = {
@@ -41,7 +47,10 @@ class Counter(NamedTuple):
 
 
 class Request(NamedTuple):
-    """A logical request; `content` stands for the input, so that two with one key can be told apart."""
+    """A logical request; `content` stands for the input, so that two with one key can be told apart.
+
+    A call of usage or library has no unit, its own name for a meter, and a key that is not sent.
+    """
 
     account_id: str
     key: str
@@ -63,6 +72,21 @@ class Told(NamedTuple):
     body: int = 0
 
 
+class Terms(NamedTuple):
+    """What a plan allows."""
+
+    units: Mapping[str, int]  # a month, by meter
+    per_minute: int
+
+
+class Change(NamedTuple):
+    """What an account was allowed until an instant between these two, when the operator changed it."""
+
+    start: float
+    end: float
+    before: Terms
+
+
 UNANSWERED = Told(Outcome.UNKNOWN)
 
 
@@ -71,34 +95,48 @@ def digest(data: bytes) -> int:
     return int.from_bytes(blake2b(data, digest_size=8).digest(), signed=True)
 
 
-def told_by(answer: Response) -> Told:
-    """Reads an answer. A usage header that is missing is -1, which no ledger says."""
-    headers = answer.headers
-    if answer.status == 200:
-        outcome = Outcome.REPLAYED if headers.get("idempotency-replayed") == "true" else Outcome.CHARGED
-    elif answer.status >= 500:
-        return UNANSWERED
-    else:
+def told_by(request: Request, answer: Response) -> list[Told]:
+    """Reads an answer: what it comes to, and of usage what it says of each meter.
+
+    What is missing of a meter's usage is -1, which no ledger says.
+    """
+    if answer.status >= 500:
+        return [UNANSWERED]
+    if answer.status != 200:
         outcome = CODES.get(answer.error or "", Outcome.REFUSED)
-        if outcome != Outcome.QUOTA_EXCEEDED:
-            return Told(outcome)
+    elif request.units == 0:
+        read = answer.json.get("usage", ())
+        return [Told(Outcome.ADMITTED), *(_usage(Outcome.READ, usage) for usage in read)]
+    else:
+        is_replay = answer.headers.get("idempotency-replayed") == "true"
+        outcome = Outcome.REPLAYED if is_replay else Outcome.CHARGED
+    if outcome not in {Outcome.CHARGED, Outcome.REPLAYED, Outcome.QUOTA_EXCEEDED}:
+        return [Told(outcome)]
+    headers = {name.removeprefix("x-usage-"): value for name, value in answer.headers.items()}
+    return [_usage(outcome, headers)._replace(body=digest(answer.body))]
+
+
+def _usage(outcome: Outcome, usage: Mapping[str, str | int]) -> Told:
     limit, committed, reserved, remaining = (
-        int(headers.get(f"x-usage-{name}", -1)) for name in ("limit", "committed", "reserved", "remaining")
+        int(usage.get(name, -1)) for name in ("limit", "committed", "reserved", "remaining")
     )
-    meter, period = headers.get("x-usage-meter", ""), headers.get("x-usage-period", "")
-    return Told(outcome, meter, period, limit, committed, reserved, remaining, digest(answer.body))
+    meter, period = str(usage.get("meter", "")), str(usage.get("period", ""))
+    return Told(outcome, meter, period, limit, committed, reserved, remaining)
 
 
 class History:
     """The attempts of one client process, by its monotonic clock: a column for each thing that is known of them."""
 
     def __init__(self) -> None:
+        self._lock = Lock()
         # Each distinct one, and its number.
         self.keys: dict[tuple[str, str], int] = {}
         self.requests: dict[Request, int] = {}
         self.counters: dict[Counter, int] = {}
+        self.changes: defaultdict[str, list[Change]] = defaultdict(list)  # of each account, in order
+        self.forgotten: list[tuple[float, float]] = []  # Postgres crashed, and forgot the requests of the minute
         self.key_of_request = array("i")
-        self.meter_of_request = array("b")
+        self.meter_of_request = array("b")  # -1: usage or library
         self.units_of_request = array("i")
         # Of each attempt.
         self.request = array("i")
@@ -115,13 +153,17 @@ class History:
     def __len__(self) -> int:
         return len(self.request)
 
-    def add(self, request: Request, start: float, end: float, told: Told) -> None:
+    def add(self, request: Request, start: float, end: float, *all_told: Told) -> None:
         """Keeps an attempt that began before it was sent, and ended when its answer was read or given up."""
         known = self.requests.setdefault(request, len(self.requests))
         if known == len(self.key_of_request):
             self.key_of_request.append(self.keys.setdefault(request[:2], len(self.keys)))
-            self.meter_of_request.append(list(METERS).index(request.meter))
+            self.meter_of_request.append(list(METERS).index(request.meter) if request.units else -1)
             self.units_of_request.append(request.units)
+        for told in all_told:
+            self._add(known, request, start, end, told)
+
+    def _add(self, known: int, request: Request, start: float, end: float, told: Told) -> None:
         counter = -1
         if told.period:
             counter = self.counters.setdefault(Counter(request.account_id, told.meter, told.period), len(self.counters))
@@ -136,7 +178,25 @@ class History:
         self.remaining.append(told.remaining)
         self.body.append(told.body)
 
+    def keep(self, request: Request, ask: Callable[[], Response]) -> Response:
+        """Asks, and keeps what came of it; from any thread."""
+        start, told = time.monotonic(), [UNANSWERED]
+        try:
+            answer = ask()
+            told = told_by(request, answer)
+        finally:
+            end = time.monotonic()
+            with self._lock:
+                self.add(request, start, end, *told)
+        return answer
+
+    def match(self, server: Server, issued: IssuedKey, key: str) -> Response:
+        """Matches one colour, and keeps what came of it."""
+        request = Request(issued.account_id, key, "color_match", 1, digest(ONE_COLOUR))
+        return self.keep(request, lambda: server.match(issued, key))
+
     def accounts(self) -> list[str]:
+        """Those that asked."""
         return sorted({account_id for account_id, _ in self.keys})
 
     def table(self, attempts: Iterable[int]) -> str:
@@ -152,6 +212,8 @@ class History:
                 period = counters[self.counter[at]].period
                 usage = (period, str(self.committed[at]), str(self.remaining[at]), str(self.limit[at]))
             asked = f"{request.units} {request.meter} {request.content & 0xFFFF:04x}"
+            if not request.units:
+                asked = f"{request.meter} of {counters[self.counter[at]].meter}" if usage[0] else request.meter
             times = (f"{self.start[at] - zero:.6f}", f"{self.end[at] - zero:.6f}")
             rows.append((str(at), request.account_id, request.key, asked, *times, outcome.name.lower(), *usage))
         widths = [max(map(len, column)) for column in zip(*rows, strict=True)]

@@ -4,6 +4,7 @@ import asyncio
 import os
 import random
 import signal
+import time
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from tests.processes import children, command_line
 from tests.serving import Server
 
 from sepu.server.embedded import embedded_postgres
+
+MOST_CRASH_SECONDS = 5  # for Postgres to notice that a back end was killed
 
 
 def postmaster(state_dir: Path) -> int | None:
@@ -26,8 +29,17 @@ def postmaster(state_dir: Path) -> int | None:
 
 def back_ends(state_dir: Path) -> list[int]:
     """The process ids that serve clients."""
+    return _children(state_dir, "[local]")
+
+
+def checkpointers(state_dir: Path) -> list[int]:
+    """The process id of one that ends only with all others; none while there is no such process."""
+    return _children(state_dir, "checkpointer")
+
+
+def _children(state_dir: Path, title: str) -> list[int]:
     main = postmaster(state_dir)
-    return [one.pid for one in children(main) if "[local]" in command_line(one)] if main else []
+    return [one.pid for one in children(main) if title in command_line(one)] if main else []
 
 
 async def stop_at_once(state_dir: Path) -> None:
@@ -65,6 +77,7 @@ class FaultInjector:
         self._pace = pace
         self._random = random.Random(seed)
         self.done: Counter[str] = Counter()
+        self.crashes: list[tuple[float, float]] = []  # of Postgres, which then forgets its unlogged tables
 
     async def inject(self) -> None:
         """Goes on until cancelled; Postgres then runs again."""
@@ -91,26 +104,41 @@ class FaultInjector:
         self._kill(self._server.workers(), signal.SIGKILL, "workers killed")
 
     async def _kill_back_end(self) -> None:
-        # The postmaster then restarts all of them, after a crash recovery.
-        self._kill(back_ends(self._state_dir), signal.SIGKILL, "back ends killed")
+        # The postmaster then restarts all of its processes, after a crash recovery; unless this one was just ending.
+        began, others = time.monotonic(), checkpointers(self._state_dir)
+        if self._kill(back_ends(self._state_dir), signal.SIGKILL, "back ends killed"):
+            await asyncio.to_thread(self._note_crash, began, others)
+
+    def _note_crash(self, began: float, others: list[int]) -> None:
+        while time.monotonic() < began + MOST_CRASH_SECONDS:
+            if others != checkpointers(self._state_dir):
+                self.crashes.append((began, time.monotonic()))
+                return
+            time.sleep(0.02)
 
     async def _terminate_back_end(self) -> None:
         # This is what pg_terminate_backend() sends.
         self._kill(back_ends(self._state_dir), signal.SIGTERM, "back ends terminated")
 
     async def _restart(self) -> None:
-        await stop_at_once(self._state_dir)
-        await asyncio.sleep(self._random.uniform(0, 2))
-        await asyncio.to_thread(start, self._state_dir)
+        began = time.monotonic()
+        try:
+            await stop_at_once(self._state_dir)
+            await asyncio.sleep(self._random.uniform(0, 2))
+            await asyncio.to_thread(start, self._state_dir)
+        finally:  # whoever is cancelled may still be stopping it
+            self.crashes.append((began, time.monotonic() + 1))
         self.done["restarts of Postgres"] += 1
 
     async def _cut(self) -> None:
         self._proxy.cut_one()
 
-    def _kill(self, victims: list[int], number: signal.Signals, kind: str) -> None:
-        if victims:
-            try:
-                os.kill(self._random.choice(victims), number)
-            except ProcessLookupError:
-                return
-            self.done[kind] += 1
+    def _kill(self, victims: list[int], number: signal.Signals, kind: str) -> bool:
+        if not victims:
+            return False
+        try:
+            os.kill(self._random.choice(victims), number)
+        except ProcessLookupError:
+            return False
+        self.done[kind] += 1
+        return True

@@ -15,16 +15,14 @@ import psycopg
 import uvloop
 from tests.faults.clients import Ask, Client, Holder, Memory, asks
 from tests.faults.injection import FaultInjector, Pace
+from tests.faults.plans import change_plans, open_accounts
 from tests.faults.proxy import Cut, Odds, Proxy, proxied, socket_directory
 from tests.faults.verdict import Verdict, judge
 from tests.serving import WORKERS, Server, serving
 
 from sepu.cli.database import connect, database
-from sepu.metering import accounts
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
-SCARCE = 30  # colours that the account whose quota is fought for may match
-SLOW = 10  # requests in a minute of the account that asks too often
 CUTS: dict[Cut, str] = {
     "before": "cuts before the statement",
     "during": "cuts during the statement",
@@ -60,6 +58,7 @@ class Report:
     requests: int
     tally: Counter[str]
     faults: dict[str, int]
+    changes: int
     seconds: float
     verdict: Verdict
 
@@ -69,6 +68,7 @@ class Report:
             "seed": self.plan.seed,
             "requests": self.requests,
             **{name: self.tally[name] for name in ("attempts", "200", "replays", "replays under faults")},
+            "changes of plans": self.changes,
             **{name: count for name, count in sorted(self.tally.items()) if name[0] in "45"},
             **{name: self.tally[name] for name in ("time-outs", "broken connections")},
             **self.faults,
@@ -93,35 +93,16 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
             serving(plan.worker, served, workers=plan.workers) as server,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            asked, memory, faults = runner.run(_run(plan, state_dir, proxy, server, holders))
+            asked, memory, faults = runner.run(_run(plan, state_dir, url, proxy, server, holders))
         seconds = time.monotonic() - started
         with connect(url) as connection:
-            return Report(plan, len(asked), memory.tally, faults, seconds, judge(connection, memory))
-
-
-def open_accounts(connection: psycopg.Connection) -> list[Holder]:
-    """Several accounts: a hot one, one whose requests are raced, one with a small quota, a careless and a hasty one."""
-
-    def holder(plan: str, weight: int, *, raced: bool = False, careless: bool = False) -> Holder:
-        issued = accounts.create_account(connection, plan)
-        return Holder(issued.account_id, issued.api_key, weight, raced, careless)
-
-    much = 10**9
-    accounts.set_plan(connection, "ample", match_limit=much, search_limit=much, requests_per_minute=much)
-    accounts.set_plan(connection, "scarce", match_limit=SCARCE, search_limit=SCARCE // 10, requests_per_minute=much)
-    accounts.set_plan(connection, "slow", match_limit=much, search_limit=much, requests_per_minute=SLOW)
-    return [
-        holder("ample", 50),
-        holder("ample", 5, raced=True),
-        holder("ample", 5, raced=True, careless=True),
-        holder("slow", 5),
-        holder("scarce", 10),
-        *(holder("ample", 7) for _ in range(5)),
-    ]
+            verdict = judge(connection, memory)
+        changes = sum(map(len, memory.history.changes.values()))
+        return Report(plan, len(asked), memory.tally, faults, changes, seconds, verdict)
 
 
 async def _run(
-    plan: Plan, state_dir: Path, proxy: Proxy, server: Server, holders: list[Holder]
+    plan: Plan, state_dir: Path, url: str, proxy: Proxy, server: Server, holders: list[Holder]
 ) -> tuple[list[Ask], Memory, dict[str, int]]:
     rng = random.Random(plan.seed)
     clients = Clients([server.address], plan.clients, rng)
@@ -140,16 +121,20 @@ async def _run(
             yield ask
 
     asked: list[Ask] = []
+    memory, ended = clients.memory, asyncio.Event()
+    changing = asyncio.create_task(change_plans(url, holders, memory.history, plan.seed, ended))
     proxy.odds = plan.odds
     injecting = asyncio.create_task(injector.inject())
     answering = asyncio.create_task(clients.settle(asking(), then=injecting.cancel))
     # Stuck clients never take the last request.
     await asyncio.wait([injecting, answering], timeout=plan.most_seconds, return_when=asyncio.FIRST_COMPLETED)
     await _ended(injecting)
+    memory.history.forgotten = injector.crashes
+    ended.set()
+    await changing
     proxy.odds = Odds()
     await asyncio.wait([answering], timeout=SETTLING_SECONDS)
     await _ended(answering)
-    memory = clients.memory
     memory.stuck = {ask.request for ask in asked} - memory.settled
     memory.tally["replays under faults"] = memory.tally["replays"]
     # The dust has settled: each request, asked again, gets the answer that it got.

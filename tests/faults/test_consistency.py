@@ -2,15 +2,17 @@
 
 import random
 from collections.abc import Callable
+from dataclasses import replace
 from functools import cache
 from itertools import pairwise, product
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.faults.consistency import contradictions, first_unfilled
+from tests.faults.consistency import Stored, _merged, contradictions, first_unfilled, windows
 from tests.faults.history import Counter, Outcome, Request, Told
-from tests.faults.simulated import Row, Scene, simulate
+from tests.faults.simulated import PLANS, Row, Scene, simulate
 
 SEEDS = range(20)
 LIES: list[Callable[["Lie"], set[int] | None]] = []
@@ -26,7 +28,13 @@ class Lie:
 
     def __init__(self, seed: int) -> None:
         scene = true_scene(seed)
-        self.scene = Scene([Row(**vars(row)) for row in scene.rows], dict(scene.stored), dict(scene.committed))
+        self.scene = replace(
+            scene,
+            rows=[replace(row) for row in scene.rows],
+            stored=dict(scene.stored),
+            committed=dict(scene.committed),
+            terms=dict(scene.terms),
+        )
         self.rows = self.scene.rows
         self.random = random.Random(seed)
         self.order = self.random.sample(range(len(self.rows)), len(self.rows))
@@ -41,6 +49,23 @@ class Lie:
     def tell_committed(self, at: int, committed: int) -> None:
         told = self.rows[at].told
         self.tell(at, committed=committed, remaining=max(0, told.limit - committed))
+
+    def tell_limit(self, at: int, limit: int) -> set[int]:
+        self.tell(at, limit=limit, remaining=max(0, limit - self.rows[at].told.committed))
+        return {at}
+
+    def limits(self, at: int) -> tuple[set[int], set[int], set[int]] | None:
+        """Of an account whose plan varied, those in force surely before an attempt, perhaps during it, and after it."""
+        row, changes = self.rows[at], self.scene.changes
+        if row.request.account_id != "varied":
+            return None
+        spans = [(-1.0, 0.0), *((change.start, change.end) for change in changes), (99.0, 99.0)]
+        in_force = [*(change.before for change in changes), self.scene.terms["varied"]]
+        found: tuple[set[int], set[int], set[int]] = (set(), set(), set())
+        for terms, (begin, end) in zip(in_force, pairwise(spans), strict=True):
+            when = 0 if end[1] < row.start else 2 if begin[0] > row.end else 1
+            found[when].add(terms.units[row.told.meter])
+        return found
 
     def counter(self, at: int) -> Counter:
         row = self.rows[at]
@@ -114,7 +139,16 @@ def two_charges_in_the_wrong_order(scene: Lie) -> set[int] | None:
 
 @lie
 def a_replay_tells_a_future_state(scene: Lie) -> set[int] | None:
-    for at in scene.those(Outcome.REPLAYED):
+    return future_state(scene, Outcome.REPLAYED)
+
+
+@lie
+def usage_tells_a_future_state(scene: Lie) -> set[int] | None:
+    return future_state(scene, Outcome.READ)
+
+
+def future_state(scene: Lie, outcome: Outcome) -> set[int] | None:
+    for at in scene.those(outcome):
         for later in scene.charges(scene.counter(at)):
             if scene.rows[later].start > scene.rows[at].end:
                 scene.tell_committed(at, scene.rows[later].told.committed)
@@ -124,7 +158,16 @@ def a_replay_tells_a_future_state(scene: Lie) -> set[int] | None:
 
 @lie
 def a_replay_tells_an_old_state(scene: Lie) -> set[int] | None:
-    for at in scene.those(Outcome.REPLAYED):
+    return old_state(scene, Outcome.REPLAYED)
+
+
+@lie
+def usage_tells_an_old_state(scene: Lie) -> set[int] | None:
+    return old_state(scene, Outcome.READ)
+
+
+def old_state(scene: Lie, outcome: Outcome) -> set[int] | None:
+    for at in scene.those(outcome):
         for old, following in scene.chained():
             if scene.counter(old) == scene.counter(at) and scene.rows[following].end < scene.rows[at].start:
                 scene.tell_committed(at, scene.rows[old].told.committed)
@@ -134,7 +177,16 @@ def a_replay_tells_an_old_state(scene: Lie) -> set[int] | None:
 
 @lie
 def a_replay_tells_a_state_that_never_was(scene: Lie) -> set[int] | None:
-    for at in scene.those(Outcome.REPLAYED):
+    return no_state(scene, Outcome.REPLAYED)
+
+
+@lie
+def usage_tells_a_state_that_never_was(scene: Lie) -> set[int] | None:
+    return no_state(scene, Outcome.READ)
+
+
+def no_state(scene: Lie, outcome: Outcome) -> set[int] | None:
+    for at in scene.those(outcome):
         for charge in scene.charges(scene.counter(at)):
             if scene.rows[charge].request.units > 1:
                 scene.tell_committed(at, scene.rows[charge].told.committed - 1)
@@ -157,9 +209,9 @@ def a_retry_is_charged_again(scene: Lie) -> set[int] | None:
 def a_unit_is_charged_that_nobody_asked(scene: Lie) -> set[int] | None:
     for before, at in scene.chained():
         counter, state = scene.counter(at), scene.rows[at].told.committed
-        if counter.account_id == "scarce":
+        if counter.account_id in {"scarce", "varied"}:
             continue  # it would overshoot
-        for other in scene.those(Outcome.CHARGED, Outcome.REPLAYED):
+        for other in scene.those(Outcome.CHARGED, Outcome.REPLAYED, Outcome.READ):
             if scene.counter(other) == counter and scene.rows[other].told.committed >= state:
                 scene.tell_committed(other, scene.rows[other].told.committed + 1)
         scene.scene.committed[counter] += 1
@@ -172,7 +224,7 @@ def a_unit_is_charged_that_nobody_asked(scene: Lie) -> set[int] | None:
 def the_ledger_ends_a_unit_too_high(scene: Lie) -> set[int] | None:
     at = scene.those(Outcome.CHARGED)[0]
     counter = scene.counter(at)
-    if counter.account_id == "scarce":
+    if counter.account_id in {"scarce", "varied"}:
         return None
     scene.scene.committed[counter] += 1
     return {other for other in scene.order if scene.counter(other) == counter}
@@ -231,6 +283,49 @@ def the_limit_is_of_another_plan(scene: Lie) -> set[int] | None:
     limit = scene.rows[at].told.limit + 100
     scene.tell(at, limit=limit, remaining=limit - scene.rows[at].told.committed)
     return {at}
+
+
+@lie
+def the_limit_is_no_longer_in_force(scene: Lie) -> set[int] | None:
+    for at in scene.those(Outcome.CHARGED, Outcome.REPLAYED, Outcome.QUOTA_EXCEEDED, Outcome.READ):
+        if found := scene.limits(at):
+            earlier, during, _ = found
+            if outdated := earlier - during:
+                return scene.tell_limit(at, max(outdated))
+    return None
+
+
+@lie
+def the_limit_is_not_yet_in_force(scene: Lie) -> set[int] | None:
+    for at in scene.those(Outcome.CHARGED, Outcome.REPLAYED, Outcome.QUOTA_EXCEEDED, Outcome.READ):
+        if found := scene.limits(at):
+            _, during, later = found
+            if early := later - during:
+                return scene.tell_limit(at, max(early))
+    return None
+
+
+@lie
+def a_silent_charge_goes_beyond_the_quota(scene: Lie) -> set[int] | None:
+    at = scene.fresh(Outcome.UNKNOWN, "scarce")
+    period = next(counter.period for counter in scene.scene.committed if counter[:2] == ("scarce", "color_match"))
+    counter = Counter("scarce", "color_match", period)
+    units = PLANS["scarce"][0].units["color_match"] - scene.scene.committed[counter] + 1
+    request = scene.rows[at].request = scene.rows[at].request._replace(units=units)
+    scene.scene.committed[counter] += units
+    scene.scene.stored[request[:2]] = Stored("color_match", period, units, 1)
+    return {at}
+
+
+@lie
+def more_are_let_through_than_the_abuse_limit_allows(scene: Lie) -> set[int] | None:
+    crashed = max((end for _, end in scene.scene.forgotten), default=0)
+    late = [at for at, row in enumerate(scene.rows) if row.start > crashed and row.request.account_id == "slow"]
+    for at in set(late) & set(scene.those(Outcome.RATE_LIMITED)):
+        scene.rows[at].request = Request("slow", "key-fresh", "library", 0, 0)
+        scene.rows[at].told = Told(Outcome.ADMITTED)
+    surely = [at for at in late if scene.rows[at].told.outcome not in {Outcome.UNKNOWN, Outcome.IN_PROGRESS}]
+    return set(late) if len(surely) > 2 * PLANS["slow"][0].per_minute else None
 
 
 @lie
@@ -315,7 +410,9 @@ def a_silent_charge_that_was_refused(scene: Lie) -> set[int] | None:
             same = {other for other in scene.order if scene.rows[other].request[:2] == name}
             for other in same & set(scene.those(Outcome.UNKNOWN)):
                 scene.rows[other].told = Told(Outcome.REFUSED)
-            return same
+            stored = scene.scene.stored[name]
+            counter = Counter(name[0], stored.meter, stored.period)
+            return same | {other for other in scene.order if scene.counter(other) == counter}
     return None
 
 
@@ -385,3 +482,40 @@ def test_gaps_are_filled_if_they_can_be(drawn: list[tuple[int, int, int, int]], 
 
 def _filled(silent: list[tuple[int, int, int]], ways: tuple[int, ...], gap: int) -> int:
     return sum(units for (_, _, units), way in zip(silent, ways, strict=True) if way == gap)
+
+
+@given(st.data(), st.booleans())
+@settings(deadline=None, derandomize=True, max_examples=300)
+def test_windows_hold_who_counts_in_no_other(data: st.DataObject, exact: bool) -> None:
+    """Against requests whose instants are known, which are told exactly, or only when they began and ended."""
+    width = st.just(0.0) if exact else st.floats(0, 20)
+    instants = sorted(data.draw(st.lists(st.floats(0, 300), max_size=40, unique=True)))
+    crashes = sorted(data.draw(st.lists(st.floats(0, 300), max_size=2, unique=True).filter(instants_apart(instants))))
+    start, end = (np.array([at + sign * data.draw(width) for at in instants]) for sign in (-1, 1))
+    surely = np.array([exact or data.draw(st.booleans()) for _ in instants], bool)
+    until = np.where(surely, end, np.inf)
+    order = np.argsort(start, kind="stable")
+    forgotten = _merged([(crash - data.draw(width), crash + data.draw(width)) for crash in crashes])
+    found = windows(start[order], end[order], until[order], surely[order], forgotten)
+    held = [{instants[at] for at in order[inside]} for _, inside in found]
+    true = _true_windows(instants, crashes)
+    if exact:
+        assert held == true
+    assert all(any(inside <= window for window in true) for inside in held)
+
+
+def instants_apart(instants: list[float]) -> Callable[[list[float]], bool]:
+    return lambda crashes: not set(crashes) & set(instants)
+
+
+def _true_windows(instants: list[float], crashes: list[float]) -> list[set[float]]:
+    found: list[set[float]] = []
+    begin, left = float("-inf"), list(crashes)
+    for at in instants:
+        crashed = bool(left) and left[0] < at
+        left = [crash for crash in left if crash > at]
+        if crashed or at >= begin + 60:
+            begin = at
+            found.append(set())
+        found[-1].add(at)
+    return found

@@ -12,8 +12,10 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from tests.faults.history import History
 from tests.faults.injection import stop_at_once
 from tests.faults.proxy import socket_directory
+from tests.faults.verdict import contradictory
 from tests.processes import until
 from tests.serving import serving
 
@@ -70,10 +72,12 @@ def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
         replicated() as (_, (_, second_url), _, standby, issued),
         serving("uvloop", second_url, workers=1, ready="/healthz") as server,
     ):
-        assert server.match(issued, "standby-1").status == 503
+        history = History()
+        assert history.match(server, issued, "standby-1").status == 503
         assert server.request("GET", "/readyz").status == 503
         standby.execute("select pg_promote()")
-        until(lambda: server.match(issued, "standby-1").status == 200, seconds=BACK_SECONDS)
+        until(lambda: history.match(server, issued, "standby-1").status == 200, seconds=BACK_SECONDS)
+        assert contradictory(standby, history) == []
         time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
         assert server.request("GET", "/readyz").status == 200
 
@@ -85,7 +89,8 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
         # Without target_session_attrs, which the service sets by itself.
         hosts = ",".join(quote(str(state_dir / "socket"), safe="") for state_dir in (first, second))
         with serving(worker, f"postgresql://sepu@/postgres?host={hosts}", workers=1) as server:
-            answers = {key: server.match(issued, key) for key in ("failover-1", "failover-2")}
+            history = History()
+            answers = {key: history.match(server, issued, key) for key in ("failover-1", "failover-2")}
             assert {answer.status for answer in answers.values()} == {200}
             await_replay(primary, standby)
 
@@ -95,9 +100,10 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
                 primary.execute("alter system set default_transaction_read_only = on")
                 primary.execute("select pg_reload_conf()")
             standby.execute("select pg_promote()")
-            until(lambda: server.match(issued, "failover-3").status == 200, seconds=BACK_SECONDS)
+            until(lambda: history.match(server, issued, "failover-3").status == 200, seconds=BACK_SECONDS)
 
-            assert all(server.match(issued, key).body == answer.body for key, answer in answers.items())
+            assert all(history.match(server, issued, key).body == answer.body for key, answer in answers.items())
+            assert contradictory(standby, history) == []
             assert audit(standby).differences == ()
             assert accounts.show_usage(standby, issued.account_id).usage[0].committed == 3
             if old_primary != "dead":

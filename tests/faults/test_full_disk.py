@@ -3,14 +3,18 @@
 import contextlib
 import os
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests.faults.history import History
 from tests.faults.proxy import socket_directory
+from tests.faults.verdict import contradictory
 from tests.processes import completed
 from tests.programs import installed
-from tests.serving import SEPU, Server, serving
+from tests.serving import SEPU, Response, serving
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
@@ -39,9 +43,9 @@ def why_no_disk() -> str | None:
     return f"mounting is not allowed here: {tried.stderr.strip()}" if tried.returncode else None
 
 
-def await_status(server: Server, issued: accounts.IssuedKey, status: int, key: str) -> None:
+def await_status(match: Callable[[str], Response], status: int, key: str) -> None:
     deadline = time.monotonic() + 60
-    while (response := server.match(issued, key)).status != status:
+    while (response := match(key)).status != status:
         assert response.status in {200, 503}
         assert time.monotonic() < deadline
         time.sleep(0.1)
@@ -57,7 +61,9 @@ def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
         program = [UNSHARE, "--mount", "--propagation", "private"]
         program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, str(SEPU)]
         with serving("uvloop", None, program=program) as server:
-            told = server.match(issued, "full-disk-0")
+            history = History()
+            match = partial(history.match, server, issued)
+            told = match("full-disk-0")
             assert told.status == 200
 
             filler = Path(f"/proc/{server.process.pid}/root{disk}") / "filler"
@@ -65,15 +71,16 @@ def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
             # The next segment is what there is no space for; the server may say so by going down.
             with connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
                 connection.execute("select pg_switch_wal()")
-            await_status(server, issued, 503, "full-disk-1")
+            await_status(match, 503, "full-disk-1")
             time.sleep(3)  # Postgres is started again and again meanwhile
-            response = server.match(issued, "full-disk-1")
+            response = match("full-disk-1")
             assert (response.status, response.error) == (503, "usage_commit_failed")
 
             filler.unlink()
-            await_status(server, issued, 200, "full-disk-1")
-            assert server.match(issued, "full-disk-0").body == told.body
+            await_status(match, 200, "full-disk-1")
+            assert match("full-disk-0").body == told.body
             with connect(url) as connection:
+                assert contradictory(connection, history) == []
                 assert audit(connection).differences == ()
                 assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 2
 

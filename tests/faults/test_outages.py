@@ -14,8 +14,10 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.faults.history import History, Request, digest
 from tests.faults.injection import postmaster, start, stop_at_once
 from tests.faults.proxy import Proxy, proxied, socket_directory
+from tests.faults.verdict import contradictory
 from tests.processes import children, until
 from tests.serving import WORKERS, Server, serving, why_not
 
@@ -60,6 +62,7 @@ class Stage:
     url: str  # past the proxy
     proxy: Proxy
     issued: accounts.IssuedKey
+    history: History = field(default_factory=History)
     keys: Iterator[str] = field(default_factory=lambda: (f"outage-{number:04}" for number in itertools.count()))
 
     def match(self, key: str) -> tuple[int, str | None]:
@@ -81,8 +84,15 @@ class Stage:
 
     def _ask(self, method: str, target: str, body: bytes | None = None, key: str = "") -> tuple[int, str | None]:
         headers = {"Authorization": f"Bearer {self.issued.api_key}", "Content-Type": "application/json"}
+        meter = {"/v1/match": "color_match", "/v1/search?q=hong": "color_search"}.get(target, target)
+        request = Request(self.issued.account_id, key, meter, int(bool(key)), digest(body or b""))
+        if key:
+            headers["Idempotency-Key"] = key
         started = time.monotonic()
-        response = self.server.request(method, target, {**headers, **({"Idempotency-Key": key} if key else {})}, body)
+        if target.startswith("/v1/"):
+            response = self.history.keep(request, lambda: self.server.request(method, target, headers, body))
+        else:
+            response = self.server.request(method, target, headers, body)
         assert time.monotonic() - started < AWAY_SECONDS, target
         assert ("retry-after" in response.headers) == (response.status == 503)
         assert "x-request-id" in response.headers
@@ -101,8 +111,11 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
             issued = accounts.create_account(connection, "much")
         proxy = stack.enter_context(proxied(state_dir / "socket"))
         server = stack.enter_context(serving(request.param, proxy.url, workers=1))
-        yield Stage(request.param, server, state_dir, url, proxy, issued)
+        played = Stage(request.param, server, state_dir, url, proxy, issued)
+        yield played
         assert "sepu_" not in server.log.read_text()
+        with connect(url) as connection:
+            assert contradictory(connection, played.history) == []
 
 
 @contextmanager

@@ -12,8 +12,9 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.faults.clients import Ask, Holder, asks
+from tests.faults.plans import open_accounts
 from tests.faults.proxy import socket_directory
-from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during, open_accounts
+from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during
 from tests.faults.verdict import judge, until_stored
 from tests.processes import until
 from tests.serving import WORKERS, Server, free_port, serving, why_not

@@ -1,14 +1,13 @@
 """What is promised across the nodes of a fixture `nodes`: they share a database here, a cluster in tests/citus."""
 
-import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 
 import psycopg
-from tests.faults.history import History, Request, digest, told_by
+from tests.faults.history import History
 from tests.faults.verdict import contradictory
 from tests.nodes.traffic import on_plan
-from tests.serving import ONE_COLOUR, Response, Server
+from tests.serving import Response, Server
 
 from sepu.metering import accounts
 
@@ -20,16 +19,11 @@ def together(
 ) -> list[Response]:
     """One request a key, in turns at the nodes, many at a time; what they are told contradicts nothing."""
 
-    def ask(at: int) -> tuple[float, Response, float]:
-        return time.monotonic(), nodes[at % 2].match(issued, keys[at]), time.monotonic()
-
-    with ThreadPoolExecutor(CLIENTS) as threads:
-        asked = list(threads.map(ask, range(len(keys))))
     history = History()
-    for key, (start, answer, end) in zip(keys, asked, strict=True):
-        history.add(Request(issued.account_id, key, "color_match", 1, digest(ONE_COLOUR)), start, end, told_by(answer))
+    with ThreadPoolExecutor(CLIENTS) as threads:
+        answers = list(threads.map(lambda at: history.match(nodes[at % 2], issued, keys[at]), range(len(keys))))
     assert contradictory(connection, history) == []
-    return [answer for _, answer, _ in asked]
+    return answers
 
 
 class TestAcrossNodes:

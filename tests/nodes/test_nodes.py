@@ -35,7 +35,8 @@ def test_a_node_dies_and_the_other_goes_on(own_url: str, connection: psycopg.Con
             until_stored(own_url, 300)
             kill(one)
 
-        verdict, memory = crowded(connection, [one.address, other.address], 3000, meanwhile=power_cut)
+        addresses = [one.address, other.address]
+        verdict, memory = crowded(connection, addresses, 3000, meanwhile=power_cut, operated=own_url)
         assert verdict.explain() == ""
         assert memory.tally["broken connections"] > 0, "it died under load"
         assert one.process.poll() is not None

@@ -4,12 +4,14 @@ import asyncio
 import os
 import random
 import signal
+import time
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 
 import psycopg
 from tests.faults.clients import Ask, Memory, asks
-from tests.faults.soak import Clients, asked_during, open_accounts
+from tests.faults.plans import change_plans, open_accounts
+from tests.faults.soak import Clients, asked_during
 from tests.faults.verdict import Verdict, judge
 from tests.serving import Server
 
@@ -34,23 +36,34 @@ def crowded(
     requests: int,
     meanwhile: Callable[[], None] = lambda: None,
     *,
+    operated: str | None = None,
     judged: psycopg.Connection | None = None,
 ) -> tuple[Verdict, Memory]:
     """Sixteen clients have so many requests answered at the nodes, and more while `meanwhile` runs in a thread.
 
-    The verdict is right if nobody else charges. Another database may be judged than the one where their accounts are
-    made, for that may have died.
+    In an `operated` database plans change as well. The verdict is right if nobody else charges. Another database may
+    be `judged` than the one where the accounts are made, for that may have died meanwhile, with its unlogged tables.
     """
     rng = random.Random(1)
     holders = open_accounts(connection)
     asked: list[Ask] = []
     clients = Clients(addresses, 16, rng)
 
+    history, ended = clients.memory.history, asyncio.Event()
+
+    async def disturb() -> None:
+        began = time.monotonic()
+        await asyncio.to_thread(meanwhile)
+        if judged is not None:
+            history.forgotten.append((began, time.monotonic()))
+
     async def run() -> None:
-        disturbing = asyncio.create_task(asyncio.to_thread(meanwhile))
+        disturbing = asyncio.create_task(disturb())
+        changing = [asyncio.create_task(change_plans(operated, holders, history, 1, ended))] if operated else []
         async with asyncio.timeout(100):
             await clients.settle(asked_during(disturbing, asks(holders, rng), asked, requests))
-        await disturbing
+        ended.set()
+        await asyncio.gather(disturbing, *changing)
 
     asyncio.run(run())
     return judge(judged or connection, clients.memory), clients.memory

@@ -44,7 +44,7 @@ class State(Enum):
 
 
 class Call:
-    """A command that a client asks, and what became of it."""
+    """A command that a client asks, and what became of it. A look-up of a key has the client's address for account."""
 
     __slots__ = (
         "account",
@@ -429,12 +429,15 @@ class Database:
                 return False
             transaction.rows.append(rows)
         for call in transaction.calls:
-            self.accounts[call.account].requests -= 1
+            if call.command.look_up_for is None:
+                self.accounts[call.account].requests -= 1
         return True
 
     def _decide(self, transaction: Transaction, call: Call, charged: dict[str, int]) -> Rows | None:
-        account = self.accounts[call.account]
         parameters = call.command.parameters
+        if call.command.look_up_for is not None:
+            return [(parameters[0] in self.accounts,)]
+        account = self.accounts[call.account]
         metered = len(parameters) > 2
         reads_usage = call.command.statement == _READ_USAGE
         if metered:

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 import warnings
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 from functools import partial
 from random import Random
@@ -17,7 +17,8 @@ from tests.schedules.database import FAULTS, REFUSALS, Account, Call, Database, 
 from sepu import limits
 from sepu.metering import failure
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Batcher
-from sepu.metering.commands import RATE_LIMITED, Metered, admit, read_usage
+from sepu.metering.calls import FairQueue
+from sepu.metering.commands import RATE_LIMITED, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential
 from sepu.metering.session import Rows, SessionLost
@@ -28,8 +29,10 @@ _LOOK_SECONDS = 0.1
 MAX_WAIT = limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
 # While nothing but one account's rows is in the way, others wait for the lock of its batch.
 MAX_NEIGHBOUR_WAIT = limits.BATCH_LOCK_SECONDS + 0.1
-# What clients ask: metered requests, the library or the usage.
-_KINDS = ("m", "m", "mmmmau", "a", "u")
+# What clients ask: metered requests, the library, the usage, or with a key that the worker does not know.
+_KINDS = ("m", "m", "mmmmauk", "a", "u", "k")
+# Look-ups a second and in one statement: as they are, or so few that they wait for each other.
+_LOOK_UPS = ((limits.LOOK_UPS_PER_SECOND, limits.LOOK_UP_CALLS), (30, 3))
 REPEATED = ("22", "23", "40", "55")  # classes of errors after which a batch is sent again
 
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -55,12 +58,14 @@ class Schedule:
         self._latency = random.choice((0.0005, 0.002) if small else (0.0005, 0.005, 0.03))
         self._relief_seconds = limits.RELIEF_SECONDS if random.random() < 0.7 else 0.04
         self._batch_calls = limits.BATCH_CALLS if small else random.choice((1, 2, 3, limits.BATCH_CALLS))
+        self._look_ups = random.choice(_LOOK_UPS)
+        self._look_up_from = 0.0  # when the next may be sent
         self._accounts = {
             name: Account(random.choice((3, 10, 1000)), random.choice((4, 1000, 1000, 1000)))
             for name in "abcdef"[: random.choice((1, 2, 2, 3, 3, 4, 6))]
         }
         self._names = list(self._accounts)
-        self._waiting: dict[str, dict[int, Call]] = {name: {} for name in self._names}  # unanswered, in order
+        self._waiting: defaultdict[str, dict[int, Call]] = defaultdict(dict)  # of each account, unanswered, in order
         self._locked: str | None = None
         self._isolated: dict[str, float] = {}
         self._limited: dict[tuple[str, bytes], float] = {}  # when the database last said so of a key
@@ -83,6 +88,8 @@ class Schedule:
                 warnings.catch_warnings(action="ignore", category=ResolutionWarning),  # instants as good as equal
                 patch.object(limits, "BATCH_CALLS", self._batch_calls),
                 patch.object(limits, "RELIEF_SECONDS", self._relief_seconds),
+                patch.object(limits, "LOOK_UPS_PER_SECOND", self._look_ups[0]),
+                patch.object(limits, "LOOK_UP_CALLS", self._look_ups[1]),
                 patch.object(failure.log, "disabled", new=True),
             ):
                 loop.run_until_complete(self._play())
@@ -218,9 +225,15 @@ class Schedule:
         else:
             make = admit if kind == "a" else read_usage
         key_hash = KeyHash(b"%s-%d" % (account.encode(), random.random() < 0.4))
-        call = Call(number, account, make(Credential(account, key_hash)), self._loop.time())
+        holder = Credential(account, key_hash)
+        if kind == "k":
+            account = f"@{account}"
+            asked = Credential(holder.account_id if random.random() < 0.5 else "nobody", key_hash)
+            call = Call(number, account, find_key(asked, account), self._loop.time())
+        else:
+            call = Call(number, account, make(holder), self._loop.time())
         key_hash.call = call
-        if random.random() < 0.5 and batcher.is_limited(Credential(account, key_hash)):
+        if kind != "k" and random.random() < 0.5 and batcher.is_limited(holder):
             self._check(self._is_limited(call), call, "is limited, and the database did not say so")
             return
         self._waiting[account][number] = call
@@ -260,6 +273,8 @@ class Schedule:
                 now - call.submitted <= MAX_WAIT - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
             )
             self.reached["sent again"] += call.state is State.REFUSED
+            alone = session in batches or session in singles
+            self._check((call.command.look_up_for is None) == alone, call, "goes over another's session")
         accounts = Counter(call.account for call in calls)
         if session in batches:
             self.reached["batch beside another"] += session is batches[1]
@@ -271,9 +286,8 @@ class Schedule:
             for account in accounts:
                 self._check(self._isolated.get(account, 0.0) <= now, account, "is in a batch, and goes alone")
             self._check_order(calls, lambda call: call not in self._in_single(call.account))
-            self._check_turns(
-                calls, accounts, {c.account for o in batches if isinstance(o, SimulatedSession) for c in o.calls}
-            )
+            busy = {c.account for o in batches if isinstance(o, SimulatedSession) for c in o.calls}
+            self._check_turns(calls, accounts, busy, batcher._queue)
         elif session in singles:
             self.reached["call that goes alone"] += 1
             self._check(len(calls) == 1, len(calls), "together, and should go alone")
@@ -282,8 +296,8 @@ class Schedule:
                     both = accounts.keys() & {call.account for call in other.calls}
                     self._check(not both, "calls of", both, "go side by side")
             self._check_order(calls, lambda call: call in self._in_single(call.account))
-        else:
-            self._check(not calls, "calls go over the session for probes")
+        elif calls:
+            self._check_look_ups(calls, accounts)
 
     def _in_single(self, account: str) -> list[Call]:
         return [waiting.command.parameters[1].call for waiting in self._batcher._single._waiting.get(account, ())]
@@ -302,10 +316,22 @@ class Schedule:
                 overdue = earlier.submitted + limits.QUEUE_SECONDS <= now
                 self._check(overdue or not waits_here(earlier), call, "goes before", earlier)
 
-    def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str]) -> None:
+    def _check_look_ups(self, calls: list[Call], addresses: Counter[str]) -> None:
+        """So many a second and no more, each address in its turn, and a probe first."""
+        now, (rate, most) = self._loop.time(), self._look_ups
+        self.reached["look-ups together"] += len(calls) > 1
+        self.reached["look-up that waited"] += calls[0].submitted < self._look_up_from
+        self._check(len(calls) <= (most if self._join else 1), len(calls), "look-ups together")
+        self._check(now >= self._look_up_from - 2e-5, calls, "are looked up sooner than so many a second")
+        self._check(not self._batcher._probes, calls, "are looked up before a probe")
+        self._look_up_from = now + len(calls) / rate
+        self._check_order(calls, lambda _: True)
+        self._check_turns(calls, addresses, set(), self._batcher._look_ups)
+
+    def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str], queue: FairQueue) -> None:
         repeated = any(call.state is State.REFUSED for call in calls)
         statement = calls[0].command.joined_statement
-        waiting = self._batcher._queue._waiting
+        waiting = queue._waiting
         for account in waiting.keys() - accounts.keys() - busy:
             next_command = waiting[account][0].command
             if next_command.joined_statement is statement:
@@ -343,7 +369,9 @@ class Schedule:
         self._check(call.answers == 1, call, "is answered again")
         self._waiting[call.account].pop(call.number, None)
         self._check(waited <= MAX_WAIT, call, "waits for", waited, "seconds")
+        is_look_up = call.command.look_up_for is not None
         small = self._mode == "calm" or (self._mode == "locked" and call.account != self._locked)
+        small = small and not (is_look_up and self._look_ups != _LOOK_UPS[0])
         if small and self._join:
             self._check(waited <= MAX_NEIGHBOUR_WAIT, call, "waits for", waited, "seconds for the sake of others")
         self.reached[getattr(answer, "outcome", answer if isinstance(answer, str) else type(answer).__name__)] += 1
@@ -354,7 +382,7 @@ class Schedule:
             self._check(
                 waited >= limits.QUEUE_SECONDS - 0.001
                 or isinstance(call.error, SessionLost)
-                or (call.state is State.REFUSED and (call.single or not _repeated(call.error))),
+                or (call.state is State.REFUSED and (call.single or is_look_up or not _repeated(call.error))),
                 call,
                 "is given up without need",
             )

@@ -34,6 +34,8 @@ PROBE_SESSIONS = 1
 # Classes of errors that one call of a batch causes: its data, a constraint, a deadlock, a lock that it does not get.
 _ONE_IS_TO_BLAME = ("22", "23", "40", "55")
 _SWEEP_SECONDS = 0.1
+# An event loop may be so early with a timer. Who takes that for too early asks for the next at once, without end.
+_EARLY_SECONDS = 1e-5
 
 # Makes a session, whose statements may take so many seconds each.
 Connect = Callable[[str, float], Awaitable[Session]]
@@ -145,7 +147,7 @@ class Batcher:
         if self._probes or not self._look_ups:
             return self._probes.take(1)
         wait = self._next_look_up - self._loop.time()
-        if wait > 0:
+        if wait > _EARLY_SECONDS:
             if self._look_up_timer is None:
                 self._look_up_timer = self._loop.call_later(wait, self._look_up)
             return []

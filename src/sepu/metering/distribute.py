@@ -12,11 +12,13 @@ import psycopg
 from sepu.errors import SepuError
 from sepu.metering import scripts
 
-# What the service sends for one account, and arguments that follow the account's id. No key has such a hash.
-_CALLS: dict[LiteralString, tuple[Any, ...]] = {
-    "admit": (b"",),
-    "read_usage": (b"",),
-    "meter_request": (b"", "probe-key", b"", "color_match", 1, b"{}"),
+# What the service sends for one account, the arguments that follow the account's id, and the answer to a key that does
+# not exist. No key has such a hash.
+_CALLS: dict[LiteralString, tuple[tuple[Any, ...], str | bool]] = {
+    "admit": ((b"",), "unauthorized"),
+    "find_key": ((b"",), False),
+    "read_usage": ((b"",), "unauthorized"),
+    "meter_request": ((b"", "probe-key", b"", "color_match", 1, b"{}"), "unauthorized"),
 }
 
 
@@ -55,7 +57,7 @@ def distribute(connection: psycopg.Connection) -> Distribution:
 
 def _check_delegation(connection: psycopg.Connection, worker: str, account_id: str) -> None:
     with psycopg.ClientCursor(connection) as cursor:  # constants in the text, as Citus wants them in the end
-        for name, arguments in _CALLS.items():
+        for name, (arguments, expected) in _CALLS.items():
             call = scripts.statement(name)
             ((plan,),) = cursor.execute("explain (format json) " + call, (account_id, *arguments)).fetchall()
             if not _is_delegated(plan):
@@ -65,7 +67,7 @@ def _check_delegation(connection: psycopg.Connection, worker: str, account_id: s
                 )
             # No account has this key, so nothing is written; but the function must find what it calls and reads.
             ((outcome, *_),) = cursor.execute(call, (account_id, *arguments)).fetchall()
-            if outcome != "unauthorized":
+            if outcome != expected:
                 raise SepuError(f"sepu.{name} on {worker} answered a key that does not exist with {outcome}")
 
 

@@ -214,7 +214,7 @@ begin
     end if;
 
     -- The seeds keep the two kinds of lock apart.
-    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key, hashbyteaextended(p_fingerprint, 1)));
+    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key || encode(p_fingerprint, 'hex'), 1));
     if v_input_free then
         v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
     end if;

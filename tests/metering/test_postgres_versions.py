@@ -1,0 +1,31 @@
+"""The ledger on whatever other versions of Postgres are installed: its SQL uses nothing that one of them lacks."""
+
+from pathlib import Path
+
+import pytest
+from tests.faults.proxy import socket_directory
+from tests.nodes.traffic import crowded, on_plan
+from tests.postgres import Cluster
+from tests.serving import serving
+
+from sepu.cli.database import connect, service_url
+from sepu.metering.migrate import migrate
+
+OLDEST = 15  # docs/deploy.md
+INSTALLED = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if int(path.parent.name) >= OLDEST]
+
+
+@pytest.mark.skipif(not INSTALLED, reason="no other Postgres is installed (Debian: apt install postgresql)")
+@pytest.mark.parametrize("programs", INSTALLED, ids=lambda path: path.parent.name)
+def test_requests_of_every_kind(programs: Path) -> None:
+    with socket_directory() as directory:
+        cluster = Cluster(directory, programs=programs)
+        cluster.initialise()
+        with cluster.running() as url, connect(url) as connection:
+            migrate(connection)
+            with serving("uvloop", service_url(url)) as server:
+                assert server.match(on_plan(connection), "version-1").status == 200
+                verdict, memory = crowded(connection, [server.address], 400, operated=url)
+    assert verdict.explain() == ""
+    assert memory.tally["200"] > 200
+    assert {what for what in memory.tally if what[0] == "5"} == set()
