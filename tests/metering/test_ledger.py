@@ -165,6 +165,14 @@ def test_unknown_account(connection: psycopg.Connection, customer: "Customer") -
     assert nothing_happened(customer, connection)
 
 
+def test_a_key_expires_at_the_instant(connection: psycopg.Connection, customer: "Customer") -> None:
+    short = credential(accounts.issue_key(connection, customer.account_id, NOON).api_key)
+    assert short is not None
+    assert outcomes(customer, connection, NOON - TICK, short) == {"charged", "ok"}
+    assert outcomes(customer, connection, NOON, short) == {"unauthorized"}
+    assert outcomes(customer, connection, NOON + SECOND, short) == {"unauthorized"}
+
+
 def test_the_key_is_judged_before_the_account_and_the_rate(
     connection: psycopg.Connection, make_customer: "MakeCustomer"
 ) -> None:
