@@ -221,8 +221,8 @@ advisories: build/advisories/ready
 	build/advisories/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
 		-r requirements/server.txt -r requirements/meinheld.txt -r requirements/dev.txt
 
-# Node's packages that tests need: validators of the OpenAPI document, and a generator of TypeScript.
 build/npm/ready: requirements/npm/package.json requirements/npm/package-lock.json
+	@command -v npm > /dev/null || { echo "sepu: npm is missing (Debian: apt install npm)" >&2; exit 1; }
 	rm -rf build/npm
 	mkdir -p build/npm
 	cp $^ build/npm
