@@ -5,6 +5,8 @@ import os
 import shutil
 from typing import Any
 
+import pytest
+
 # Of README's packages, and of those that every Debian has.
 ALWAYS = {"bash", "cc", "gcc", "git", "make", "sh", "sleep", "tar"}
 
@@ -12,6 +14,17 @@ ALWAYS = {"bash", "cc", "gcc", "git", "make", "sh", "sleep", "tar"}
 def installed(name: str) -> str | None:
     """The path of a program that may be missing; the test of a missing one is skipped."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+
+
+def needed(name: str, package: str) -> str:
+    """The path of a program of a Debian package. Without it the test is skipped; it fails with SEPU_TEST_ALL set."""
+    return found_or_skipped(installed(name), f"{name} is not installed (Debian: apt install {package})")
+
+
+def found_or_skipped(found: str | None, remedy: str) -> str:
+    if found is None:
+        (pytest.fail if os.environ.get("SEPU_TEST_ALL") else pytest.skip)(remedy)
+    return found
 
 
 def refuse_others(event: str, arguments: tuple[Any, ...]) -> None:
