@@ -152,15 +152,19 @@ public final class Sepu {
         return headers.firstValue(name).filter(value -> value.matches("\\d{1,9}")).map(Integer::parseInt).orElse(0);
     }
 
-    // An example, to be left out of a copy: java Sepu.java match R G B [KEY] | search Q [KEY]
+    /** An example, to be left out of a copy. */
     public static void main(String[] given) throws InterruptedException {
         Map<String, String> settings = System.getenv();
+        boolean match = given.length > 0 && given[0].equals("match");
+        int inputs = match ? 4 : 2;
+        if (given.length < inputs || !settings.containsKey("SEPU_URL")) {
+            System.err.println("SEPU_URL=... SEPU_API_KEY=... java Sepu.java match R G B [KEY] | search Q [KEY]");
+            System.exit(2);
+        }
         Sepu sepu = new Sepu(
                 settings.get("SEPU_URL"), settings.get("SEPU_API_KEY"),
                 Duration.ofMillis((long) (1000 * Double.parseDouble(settings.getOrDefault("SEPU_TIMEOUT", "10")))),
                 Duration.ofMillis((long) (1000 * Double.parseDouble(settings.getOrDefault("SEPU_DEADLINE", "60")))));
-        boolean match = given[0].equals("match");
-        int inputs = match ? 4 : 2;
         String key = given.length > inputs ? given[inputs] : newKey();
         try {
             System.err.println(sepu.usage().body());
@@ -171,7 +175,7 @@ public final class Sepu {
             System.err.printf("%s %s: %d of %d %s remain%n", answer.replayed() ? "replayed" : "charged", key,
                     usage.remaining(), usage.limit(), usage.meter());
         } catch (Failure failure) {
-            System.err.println(failure.getMessage() + (failure.key == null ? "" : "; to repeat, use the key " + failure.key));
+            System.err.println(failure.getMessage() + (failure.key == null ? "" : "; its key was " + failure.key));
             System.exit(1);
         }
     }

@@ -184,8 +184,13 @@ func min(a, b time.Duration) time.Duration {
 	return b
 }
 
-// An example, to be left out of a copy: go run sepu.go match R G B [KEY] | search Q [KEY]
+// An example, to be left out of a copy.
 func main() {
+	least := map[string]int{"match": 5, "search": 3}
+	if len(os.Args) < 3 || len(os.Args) < least[os.Args[1]] || os.Getenv("SEPU_URL") == "" {
+		fmt.Fprintln(os.Stderr, "SEPU_URL=… SEPU_API_KEY=… go run sepu.go match R G B [KEY] | search Q [KEY]")
+		os.Exit(2)
+	}
 	sepu := NewClient(os.Getenv("SEPU_URL"), os.Getenv("SEPU_API_KEY"))
 	if seconds, err := strconv.ParseFloat(os.Getenv("SEPU_TIMEOUT"), 64); err == nil {
 		sepu.Timeout = time.Duration(seconds * float64(time.Second))
@@ -196,7 +201,7 @@ func main() {
 	if err := run(context.Background(), sepu, os.Args[1], os.Args[2:]); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		if failure, ok := err.(*Error); ok && failure.Key != "" {
-			fmt.Fprintln(os.Stderr, "to repeat, use the key", failure.Key)
+			fmt.Fprintln(os.Stderr, "its key was", failure.Key)
 		}
 		os.Exit(1)
 	}

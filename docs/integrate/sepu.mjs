@@ -92,8 +92,12 @@ function parsed(text) {
   }
 }
 
-// An example, to be left out of a copy: node sepu.mjs match R G B [KEY] | search Q [KEY]
+// An example, to be left out of a copy.
 const { SEPU_URL, SEPU_API_KEY, SEPU_TIMEOUT, SEPU_DEADLINE } = process.env;
+if (!SEPU_URL || process.argv.length < (process.argv[2] === "match" ? 6 : 4)) {
+  console.error("SEPU_URL=… SEPU_API_KEY=… node sepu.mjs match R G B [KEY] | search Q [KEY]");
+  process.exit(2);
+}
 const sepu = new Sepu(SEPU_URL, SEPU_API_KEY, { timeout: +(SEPU_TIMEOUT ?? 10), deadline: +(SEPU_DEADLINE ?? 60) });
 const [operation, ...given] = process.argv.slice(2);
 try {
@@ -105,6 +109,6 @@ try {
   console.error(`${replayed ? "replayed" : "charged"} ${key}: ${usage.remaining} of ${usage.limit} ${usage.meter} remain`);
 } catch (error) {
   if (!(error instanceof SepuError)) throw error;
-  console.error(`${error.message}${error.key ? `; to repeat, use the key ${error.key}` : ""}`);
+  console.error(`${error.message}${error.key ? `; its key was ${error.key}` : ""}`);
   process.exitCode = 1;
 }

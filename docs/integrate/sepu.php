@@ -129,7 +129,11 @@ final class Sepu
     }
 }
 
-// An example, to be left out of a copy: php sepu.php match R G B [KEY] | search Q [KEY]
+// An example, to be left out of a copy.
+if (!getenv('SEPU_URL') || $argc < (($argv[1] ?? '') === 'match' ? 5 : 3)) {
+    fwrite(STDERR, "SEPU_URL=… SEPU_API_KEY=… php sepu.php match R G B [KEY] | search Q [KEY]\n");
+    exit(2);
+}
 $timeout = (float) (getenv('SEPU_TIMEOUT') ?: 10);
 $deadline = (float) (getenv('SEPU_DEADLINE') ?: 60);
 $sepu = new Sepu(getenv('SEPU_URL'), getenv('SEPU_API_KEY'), $timeout, $deadline);
@@ -145,6 +149,6 @@ try {
     $done = $answer['replayed'] ? 'replayed' : 'charged';
     fwrite(STDERR, "$done $key: {$usage['remaining']} of {$usage['limit']} {$usage['meter']} remain\n");
 } catch (SepuError $error) {
-    fwrite(STDERR, $error->getMessage() . ($error->key === null ? '' : "; to repeat, use the key $error->key") . "\n");
+    fwrite(STDERR, $error->getMessage() . ($error->key === null ? '' : "; its key was $error->key") . "\n");
     exit(1);
 }

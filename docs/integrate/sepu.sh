@@ -36,7 +36,7 @@ sepu_call() (
         [ "$most" -ge 8000 ] || most=$((2 * most))
     done
     if [ "$status" != 200 ]; then
-        echo "$failure${2:+; to repeat, use the key $2}" >&2
+        echo "$failure${2:+; its key was $2}" >&2
         exit 1
     fi
     cat "$files/body"
@@ -80,5 +80,9 @@ sepu_search() {
     sepu_call "/v1/search?q=$encoded" "${2:-$(sepu_key)}"
 }
 
-# An example, to be left out of a copy: sh sepu.sh match R G B [KEY] | search Q [KEY]
+# An example, to be left out of a copy.
+if [ -z "$SEPU_URL" ] || [ $# -lt 2 ] || { [ "$1" = match ] && [ $# -lt 4 ]; }; then
+    echo 'SEPU_URL=… SEPU_API_KEY=… sh sepu.sh match R G B [KEY] | search Q [KEY]' >&2
+    exit 2
+fi
 sepu_call /v1/usage >&2 && operation=$1 && shift && "sepu_$operation" "$@"

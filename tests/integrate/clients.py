@@ -78,7 +78,7 @@ class Said:
 
     @property
     def key(self) -> str:
-        found = re.search(r"(?:charged|replayed|use the key) ([\w.:-]+)", self.told)
+        found = re.search(r"(?:charged|replayed|its key was) ([\w.:-]+)", self.told)
         assert found, self.err
         return found[1].rstrip(":")
 

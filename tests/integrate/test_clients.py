@@ -279,3 +279,11 @@ def test_at_the_deadline_the_key_is_told_and_goes_on(command: list[str], place: 
     with between(place.server.address, []) as found:
         again = run(command, found.url, world.issued.api_key, *MATCH, said.key)
     check_one_charge(place, world, again, found, replayed=True)
+
+
+@pytest.mark.parametrize("given", [(), ("match", "200", "60"), ("search",)])
+def test_it_says_how_it_is_called(command: list[str], given: tuple[str, ...], place: Place) -> None:
+    said = run(command, f"http://{place.server.address}", "key", *given)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("SEPU_URL=")
+    assert said.err.count("\n") == 1
