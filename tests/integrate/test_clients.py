@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
 from tests.http.contract import IDEMPOTENCY_KEY, World, running_match
-from tests.integrate.clients import CLIENTS, DEADLINE, TIMEOUT, Said, run
+from tests.integrate.clients import CLIENTS, CODE, DEADLINE, TIMEOUT, Said, run
 from tests.integrate.faulty import Between, Exchange, Fault, between
 from tests.processes import until
 from tests.serving import Response, Server, serving
@@ -287,3 +287,11 @@ def test_it_says_how_it_is_called(command: list[str], given: tuple[str, ...], pl
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("SEPU_URL=")
     assert said.err.count("\n") == 1
+
+
+def test_the_page_has_each_client() -> None:
+    page = (CODE / "clients.md").read_text("utf-8")
+    files = {path.name for path in CODE.iterdir() if path.suffix != ".md"}
+    assert set(re.findall(r"^\[([\w.]+)\]\(\1\)$", page, re.MULTILINE)) == files
+    assert set(re.findall(r": `[\w ]+ (\w+\.\w+) match 200 60 35`$", page, re.MULTILINE)) == files
+    assert len(files) == len(CLIENTS)

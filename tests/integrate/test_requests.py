@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docs.site.requests import COLLECTION, HTTP_FILE, collection, http_file
+from docs.site.samples import COLLECTION, HTTP_FILE, collection, http_file
 from tests.openapi.document import DOCUMENT, answer, operations
 from tests.processes import completed
 from tests.programs import found_or_skipped, needed
