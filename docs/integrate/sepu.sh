@@ -42,9 +42,9 @@ sepu_call() (
     cat "$files/body"
     echo
     if [ -n "${2-}" ]; then
-        done=charged
-        [ -z "$(sepu_header Idempotency-Replayed)" ] || done=replayed
-        echo "$done $2: $(sepu_header X-Usage-Remaining) of $(sepu_header X-Usage-Limit)" \
+        became=charged
+        [ -z "$(sepu_header Idempotency-Replayed)" ] || became=replayed
+        echo "$became $2: $(sepu_header X-Usage-Remaining) of $(sepu_header X-Usage-Limit)" \
             "$(sepu_header X-Usage-Meter) remain" >&2
     fi
 )
