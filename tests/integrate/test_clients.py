@@ -100,6 +100,12 @@ def limited(exchange: Exchange) -> None:
     exchange.answer(Response(429, {"Content-Length": str(len(body)), "Retry-After": "1"}, body))
 
 
+def hints_at_a_second(exchange: Exchange) -> None:
+    """A `Retry-After` that the deadline allows."""
+    answer = exchange.ask()
+    exchange.answer(Response(answer.status, {**answer.headers, "Retry-After": "1"}, answer.body))
+
+
 def postgres_cut(odds: Odds, proxy: Proxy, exchange: Exchange) -> None:
     """The service loses its connection to Postgres and answers 503."""
     proxy.odds = odds
@@ -246,7 +252,8 @@ def test_a_refusal_is_not_repeated(
         world.plan(minute=1)
     if code == "idempotency_conflict":
         world.charge("color_match", b"-" * 32)
-    with between(place.server.address, []) as found:
+    hinted = [] if code != "quota_exceeded" else [hints_at_a_second]
+    with between(place.server.address, hinted) as found:
         said = run(command, found.url, world.issued.api_key, *given)
     assert said.code == 1
     told = re.search(rf"^{status} {code} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE)

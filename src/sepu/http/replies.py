@@ -35,12 +35,12 @@ class Reply(msgspec.Struct, frozen=True):
 
 def error(code: str, *headers: tuple[str, str]) -> Reply:
     """Returns the reply for a code of the contract."""
-    status, retry_after, *_ = ERRORS[code]
-    if retry_after is not None:
-        headers = (*headers, ("Retry-After", retry_after))
-    if status == 401:
+    found = ERRORS[code]
+    if found.retry_after is not None:
+        headers = (*headers, ("Retry-After", found.retry_after))
+    if found.status == 401:
         headers = (*headers, ("WWW-Authenticate", "Bearer"))
-    return Reply(status, headers, error=code)
+    return Reply(found.status, headers, error=code)
 
 
 def usage_headers(usage: Usage) -> tuple[tuple[str, str], ...]:
