@@ -3,10 +3,12 @@
 import errno
 import os
 import shutil
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
 import pytest
 
+NODE_MODULES = Path(__file__).parents[1] / "build" / "npm" / "node_modules"
 # Of README's packages, and of those that every Debian has.
 ALWAYS = {"bash", "cc", "gcc", "git", "make", "sh", "sleep", "tar"}
 
@@ -16,15 +18,21 @@ def installed(name: str) -> str | None:
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
 
 
-def needed(name: str, package: str) -> str:
-    """The path of a program of a Debian package. Without it the test is skipped; it fails with SEPU_TEST_ALL set."""
-    return found_or_skipped(installed(name), f"{name} is not installed (Debian: apt install {package})")
+def missing(reason: str) -> NoReturn:
+    """Skips the test; with SEPU_TEST_ALL it fails."""
+    (pytest.fail if os.environ.get("SEPU_TEST_ALL") else pytest.skip)(reason)
 
 
-def found_or_skipped(found: str | None, remedy: str) -> str:
-    if found is None:
-        (pytest.fail if os.environ.get("SEPU_TEST_ALL") else pytest.skip)(remedy)
-    return found
+def program(name: str, packages: str) -> str:
+    """The path of a program of some Debian packages, which may be missing."""
+    return installed(name) or missing(f"{name} is not installed (Debian: apt install {packages})")
+
+
+def node_program(name: str) -> str:
+    """The path of a program of requirements/npm, which may be missing. Node runs it."""
+    program("node", "nodejs npm")
+    path = NODE_MODULES / ".bin" / name
+    return str(path) if path.exists() else missing(f"{name} is not installed: make build/npm/ready")
 
 
 def refuse_others(event: str, arguments: tuple[Any, ...]) -> None:

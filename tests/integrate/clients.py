@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.processes import completed
-from tests.programs import found_or_skipped, needed
+from tests.programs import missing, program
 
 CODE = Path(__file__).parents[2] / "docs" / "integrate"
 TIMEOUT, DEADLINE = 2, 20  # seconds, of a client
@@ -22,32 +22,33 @@ def _built(command: list[str | Path], directory: Path) -> None:
 
 
 def _node(directory: Path) -> list[str]:  # noqa: ARG001
-    node = needed("node", "nodejs")
+    node = program("node", "nodejs")
     version = completed([node, "--version"]).stdout
-    found_or_skipped(version if int(version[1:].split(".")[0]) >= 18 else None, f"node {version} is older than 18")
+    if int(version[1:].split(".")[0]) < 18:
+        missing(f"node {version} is older than 18")
     return [node, str(CODE / "sepu.mjs")]
 
 
 def _go(directory: Path) -> list[str]:
-    _built([needed("go", "golang-go"), "build", "-o", directory / "sepu", CODE / "sepu.go"], directory)
+    _built([program("go", "golang-go"), "build", "-o", directory / "sepu", CODE / "sepu.go"], directory)
     return [str(directory / "sepu")]
 
 
 def _java(directory: Path) -> list[str]:
-    _built([needed("javac", "default-jdk-headless"), "-d", directory, CODE / "Sepu.java"], directory)
-    return [needed("java", "default-jdk-headless"), "-cp", str(directory), "Sepu"]
+    _built([program("javac", "default-jdk-headless"), "-d", directory, CODE / "Sepu.java"], directory)
+    return [program("java", "default-jdk-headless"), "-cp", str(directory), "Sepu"]
 
 
 def _php(directory: Path) -> list[str]:  # noqa: ARG001
-    php = needed("php", "php-cli php-curl")
-    has_curl = completed([php, "-r", "exit(extension_loaded('curl') ? 0 : 1);"]).returncode == 0
-    found_or_skipped(php if has_curl else None, "php has no curl (Debian: apt install php-curl)")
+    php = program("php", "php-cli php-curl")
+    if completed([php, "-r", "exit(extension_loaded('curl') ? 0 : 1);"]).returncode:
+        missing("php has no curl (Debian: apt install php-curl)")
     return [php, str(CODE / "sepu.php")]
 
 
 def _shell(directory: Path) -> list[str]:  # noqa: ARG001
-    needed("curl", "curl")
-    return [needed("sh", "dash"), str(CODE / "sepu.sh")]
+    program("curl", "curl")
+    return [program("sh", "dash"), str(CODE / "sepu.sh")]
 
 
 # Each makes ready what a directory of its own is for, and returns the command.

@@ -9,12 +9,11 @@ import pytest
 from docs.site.samples import COLLECTION, HTTP_FILE, collection, http_file
 from tests.openapi.document import DOCUMENT, answer, operations
 from tests.processes import completed
-from tests.programs import found_or_skipped, needed
+from tests.programs import node_program
 from tests.serving import Server, serving
 
 from sepu.metering import accounts
 
-MODULES = Path(__file__).parents[2] / "build" / "npm" / "node_modules"
 SUMMARIES = [operation["summary"] for _, _, operation in operations()]
 
 
@@ -22,12 +21,6 @@ SUMMARIES = [operation["summary"] for _, _, operation in operations()]
 def server(service_url: str) -> Iterator[Server]:
     with serving("uvloop", service_url, workers=1) as found:
         yield found
-
-
-def program(name: str) -> list[str]:
-    path = MODULES / ".bin" / name
-    found_or_skipped(str(path) if path.exists() else None, f"{name} is not installed: make build/npm/ready")
-    return [needed("node", "nodejs"), str(path)]
 
 
 def committed(server: Server, issued: accounts.IssuedKey) -> list[int]:
@@ -42,7 +35,7 @@ def sent_by_newman(server: Server, issued: accounts.IssuedKey, tmp_path: Path) -
     given = [text for name, value in variables.items() for text in ("--env-var", f"{name}={value}")]
     report = tmp_path / "report.json"
     done = completed(
-        [*program("newman"), "run", tmp_path / COLLECTION, *given, "-r", "json", "--reporter-json-export", report]
+        [node_program("newman"), "run", tmp_path / COLLECTION, *given, "-r", "json", "--reporter-json-export", report]
     )
     assert done.returncode == 0, done.stdout + done.stderr + report.read_text("utf-8")
     found: dict[str, Any] = json.loads(report.read_text("utf-8"))["run"]
@@ -75,7 +68,8 @@ def test_the_http_file_charges_once_however_often_it_is_sent(
     file.write_text(text, "utf-8")
     for _ in range(2):
         done = completed(
-            [*program("httpyac"), "send", file, "--all", "--json", "--var", f"apiKey={issued.api_key}"], cwd=tmp_path
+            [node_program("httpyac"), "send", file, "--all", "--json", "--var", f"apiKey={issued.api_key}"],
+            cwd=tmp_path,
         )
         assert done.returncode == 0, done.stdout + done.stderr
         sent = json.loads(done.stdout)["requests"]
