@@ -3,6 +3,9 @@
 from enum import StrEnum
 from typing import NamedTuple
 
+from sepu import limits
+
+_KIB = 1024
 # Retry-After in seconds: after a short failure, after abuse, after the quota is used up.
 _SOON, _MINUTE, _DAY = "1", "60", "86400"
 
@@ -103,11 +106,16 @@ ERRORS: dict[str, Error] = {
         413,
         None,
         Again.CORRECTED,
-        "The body has more than 16 KiB, or its chunks have more than 112 KiB around it.",
+        f"The body has more than {limits.BODY_BYTES // _KIB} KiB, or its chunks have more than "
+        f"{limits.FRAMING_BYTES // _KIB} KiB around it.",
         "Send at most five colours in each request.",
     ),
     "uri_too_long": Error(
-        414, None, Again.CORRECTED, "The request line has more than 8190 bytes.", "`q` has at most 64 characters."
+        414,
+        None,
+        Again.CORRECTED,
+        f"The request line has more than {limits.LINE_BYTES} bytes.",
+        "Look for a mistake in the address: `q` has at most 64 characters.",
     ),
     "unsupported_media_type": Error(
         415,
@@ -179,7 +187,8 @@ ERRORS: dict[str, Error] = {
         431,
         None,
         Again.CORRECTED,
-        "There are over 100 headers, one of over 8190 bytes, or over 32 KiB in all.",
+        f"There are over {limits.HEADERS} headers, one of over {limits.LINE_BYTES} bytes, or over "
+        f"{limits.HEAD_BYTES // _KIB} KiB in all.",
         "Send only the headers of the interface, and no cookies.",
     ),
     "internal_error": Error(
