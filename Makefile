@@ -8,6 +8,7 @@
 # make prove-search        the name index against the slow reference, for millions of queries
 # make fuzz                hostile clients against a real server, for minutes [WORKER=uvloop SECONDS=300 SEED=1]
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
+# make integrate           the clients of docs/integrate, the Postman collection and the .http file; none may be skipped
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
 # make generators          the OpenAPI document's validators, and generated clients in four languages
 # make bench               the benchmarks of every layer; saves a record
@@ -38,7 +39,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test lint types advisories lock release prove-grid prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators sanitize bench-peers load profile startup docs pictures
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load profile startup docs pictures
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
 .DELETE_ON_ERROR:
@@ -221,17 +222,20 @@ advisories: build/advisories/ready
 	build/advisories/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
 		-r requirements/server.txt -r requirements/meinheld.txt -r requirements/dev.txt
 
-# Node's packages that tests need: validators of the OpenAPI document, and a generator of TypeScript.
 build/npm/ready: requirements/npm/package.json requirements/npm/package-lock.json
+	@command -v npm > /dev/null || { echo "sepu: npm is missing (Debian: apt install npm)" >&2; exit 1; }
 	rm -rf build/npm
 	mkdir -p build/npm
 	cp $^ build/npm
 	cd build/npm && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# As in `make test`, but a test whose tools are missing fails.
+# As in `make test`, but a test whose programs are missing fails.
 generators: build build/npm/ready
-	SEPU_EVERY_GENERATOR=yes $(BIN)/pytest tests/generators
+	SEPU_TEST_ALL=yes $(BIN)/pytest tests/generators
+
+integrate: build build/npm/ready
+	SEPU_TEST_ALL=yes $(BIN)/pytest -n 2 --dist loadfile tests/integrate
 
 build/docs/ready: requirements/docs.txt
 	rm -rf build/docs

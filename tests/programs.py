@@ -3,8 +3,12 @@
 import errno
 import os
 import shutil
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
 
+import pytest
+
+NODE_MODULES = Path(__file__).parents[1] / "build" / "npm" / "node_modules"
 # Of README's packages, and of those that every Debian has.
 ALWAYS = {"bash", "cc", "gcc", "git", "make", "sh", "sleep", "tar"}
 
@@ -12,6 +16,23 @@ ALWAYS = {"bash", "cc", "gcc", "git", "make", "sh", "sleep", "tar"}
 def installed(name: str) -> str | None:
     """The path of a program that may be missing; the test of a missing one is skipped."""
     return shutil.which(name, path=f"{os.environ.get('PATH', os.defpath)}:/usr/sbin")
+
+
+def missing(reason: str) -> NoReturn:
+    """Skips the test; with SEPU_TEST_ALL it fails."""
+    (pytest.fail if os.environ.get("SEPU_TEST_ALL") else pytest.skip)(reason)
+
+
+def program(name: str, packages: str) -> str:
+    """The path of a program of some Debian packages, which may be missing."""
+    return installed(name) or missing(f"{name} is not installed (Debian: apt install {packages})")
+
+
+def node_program(name: str) -> str:
+    """The path of a program of requirements/npm, which may be missing. Node runs it."""
+    program("node", "nodejs npm")
+    path = NODE_MODULES / ".bin" / name
+    return str(path) if path.exists() else missing(f"{name} is not installed: make build/npm/ready")
 
 
 def refuse_others(event: str, arguments: tuple[Any, ...]) -> None:

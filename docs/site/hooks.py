@@ -12,6 +12,7 @@ from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
 from mkdocs.structure.pages import Page
 from reference import reference
+from samples import COLLECTION, HTTP_FILE, collection, http_file
 
 ROOT = Path(__file__).parents[2]
 ELSEWHERE = {
@@ -24,16 +25,25 @@ ELSEWHERE = {
     "data/README.md": "data.md",
 }
 _LOG = get_plugin_logger("hooks")
+# A link to a file of code that stands alone: the site shows the code below it.
+_CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
 _LINK = re.compile(r"\]\((?:\.\./)?((?:\.\./)*)([\w/]+\.md)(#[\w-]*)?\)")
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    """Adds those pages, and the OpenAPI document as JSON."""
+    """Adds those pages, and what is made from the OpenAPI document."""
     for source, page in ELSEWHERE.items():
         if (ROOT / source).is_file() and files.get_file_from_path(page) is None:
             text = re.sub(r"\]\(docs/", "](", (ROOT / source).read_text("utf-8"))
             files.append(File.generated(config, page, content=_linked(text)))
-    files.append(File.generated(config, "openapi.json", content=json.dumps(_document(), ensure_ascii=False, indent=2)))
+    document = _document()
+    made = {
+        "openapi.json": json.dumps(document, ensure_ascii=False, indent=2),
+        f"integrate/{COLLECTION}": json.dumps(collection(document), ensure_ascii=False),
+        f"integrate/{HTTP_FILE}": http_file(document),
+    }
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
     return files
 
 
@@ -41,7 +51,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lets links from `docs` to those pages find them, and appends the OpenAPI document to its page."""
     if page.file.src_uri == "reference.md":
         markdown = f"{markdown}\n{reference(_document())}"
-    return _linked(markdown)
+    directory = Path(page.file.abs_src_path or ROOT).parent
+    return _CODE.sub(lambda found: _with_code(found, directory), _linked(markdown))
 
 
 def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> None:  # noqa: ARG001
@@ -52,6 +63,10 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
 
 def _document() -> dict[str, Any]:
     return yaml.safe_load((ROOT / "docs" / "openapi.yaml").read_text("utf-8"))
+
+
+def _with_code(link: re.Match[str], directory: Path) -> str:
+    return f"{link[0]}\n\n```{link[2] or link[3]}\n{(directory / link[1]).read_text('utf-8')}```"
 
 
 def _linked(markdown: str) -> str:

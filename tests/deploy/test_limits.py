@@ -8,7 +8,8 @@ import pytest
 
 from sepu import limits
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN
-from sepu.http.replies import COMMON_HEADERS, ERRORS
+from sepu.http.errors import ERRORS
+from sepu.http.replies import COMMON_HEADERS
 from sepu.metering import scripts
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
@@ -105,9 +106,9 @@ def test_nginx_adds_the_headers_of_every_response() -> None:
 def test_nginx_refuses_with_the_contracts_codes_and_retry_after() -> None:
     codes = nginx_map("own_error")
     assert codes.pop(503) == "$away"
-    assert {code: status for status, code in codes.items()} == {code: ERRORS[code][0] for code in codes.values()}
+    assert {code: status for status, code in codes.items()} == {code: ERRORS[code].status for code in codes.values()}
     codes[503] = "usage_commit_failed"
-    expected = {status: ERRORS[code][1] for status, code in codes.items()}
+    expected = {status: ERRORS[code].retry_after for status, code in codes.items()}
     assert nginx_map("retry_after") == {status: seconds for status, seconds in expected.items() if seconds}
 
 

@@ -23,7 +23,7 @@ import psycopg
 from tests.fuzz.seeds import Seed, mutate, seed
 from tests.serving import Server
 
-from sepu.http.replies import ERRORS
+from sepu.http.errors import ERRORS
 from sepu.metering import accounts
 
 CLIENTS = 8
@@ -255,7 +255,7 @@ class Campaign:
             body = json.loads(answer.body)
             if body != {"error": body["error"], "requestId": request_id}:
                 problems.append("error body")
-            if ERRORS[body["error"]][0] != answer.status:
+            if ERRORS[body["error"]].status != answer.status:
                 problems.append("code")
             if body["error"] == "internal_error" and "ledger unavailable" not in self._server.log.read_text():
                 problems.append("a 500")

@@ -5,9 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from tests.generators.toolchains import NODE, NODE_MODULES, Command, node_program, program
+from tests.generators.toolchains import Command
 from tests.openapi.document import PATH
 from tests.processes import completed
+from tests.programs import NODE_MODULES, node_program, program
 
 # Nothing is asked of the network, nor told to it.
 ENVIRONMENT = {**os.environ, "REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
@@ -20,7 +21,7 @@ def swagger_cli(_: Path) -> Command:
 
 def swagger_parser(_: Path) -> Command:
     node_program("swagger-cli")  # of the same package.json
-    return [program("node", NODE), "--input-type=module", f"--eval={PARSE}", "--"]
+    return [program("node", "nodejs npm"), "--input-type=module", f"--eval={PARSE}", "--"]
 
 
 def redocly(_: Path) -> Command:

@@ -8,19 +8,16 @@ import sysconfig
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-import pytest
 from tests.openapi.document import PATH
 from tests.processes import completed
-from tests.programs import installed
+from tests.programs import NODE_MODULES, missing, node_program, program
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
 SCRIPTS = Path(sysconfig.get_path("scripts"))
-NODE_MODULES = ROOT / "build" / "npm" / "node_modules"
 # It has what clients in Java need, too: Jackson.
 GENERATOR = importlib.resources.files("openapi_generator_cli") / "openapi-generator.jar"
 ANNOTATIONS = Path("/usr/share/java/jakarta-annotation-api.jar")
-NODE = "apt install nodejs npm, then make build/npm/ready"
 
 Command = Sequence[str | Path]
 
@@ -36,28 +33,6 @@ OPTIONS = {
 }
 
 
-def missing(reason: str) -> None:
-    """Skips the test; or fails it, where none may be missing."""
-    (pytest.fail if os.environ.get("SEPU_EVERY_GENERATOR") else pytest.skip)(reason)
-
-
-def program(name: str, package: str) -> str:
-    """The path of a program that may be missing."""
-    path = installed(name)
-    if path is None:
-        missing(f"{name} is not installed (Debian: {package})")
-    return str(path)
-
-
-def node_program(name: str) -> str:
-    """The path of a program from requirements/npm."""
-    program("node", NODE)
-    path = NODE_MODULES / ".bin" / name
-    if not path.exists():
-        missing(f"{name} is not installed: {NODE}")
-    return str(path)
-
-
 def make(command: Command, directory: Path, **variables: str) -> str:
     """Runs a generator or compiler, which has to succeed; returns what it printed."""
     done = completed(command, cwd=directory, env={**os.environ, **variables}, timeout=300)
@@ -66,13 +41,13 @@ def make(command: Command, directory: Path, **variables: str) -> str:
 
 
 def _openapi_generator(language: str, directory: Path) -> None:
-    java = program("java", "apt install default-jdk-headless")
+    java = program("java", "default-jdk-headless")
     make([java, "-jar", str(GENERATOR), "generate", "-i", PATH, "-o", directory, *OPTIONS[language]], HERE)
 
 
 def go(directory: Path) -> Command:
     """openapi-generator's, of the standard library alone."""
-    compiler = program("go", "apt install golang-go")
+    compiler = program("go", "golang-go")
     _openapi_generator("go", directory / "colors")
     shutil.rmtree(directory / "colors" / "test")  # needs a package
     shutil.copy(HERE / "go" / "main.go", directory)
@@ -84,7 +59,7 @@ def go(directory: Path) -> Command:
 
 def java(directory: Path) -> Command:
     """openapi-generator's, with Java's own HTTP client."""
-    compiler = program("javac", "apt install default-jdk-headless libjakarta-annotation-api-java")
+    compiler = program("javac", "default-jdk-headless libjakarta-annotation-api-java")
     if not ANNOTATIONS.exists():
         missing(f"there is no {ANNOTATIONS} (Debian: apt install libjakarta-annotation-api-java)")
     _openapi_generator("java", directory)
@@ -102,7 +77,7 @@ def typescript(directory: Path) -> Command:
     (directory / "package.json").write_text('{"type": "module"}')
     (directory / "node_modules").symlink_to(NODE_MODULES)
     make([node_program("tsc")], directory)
-    return [program("node", NODE), directory / "main.js"]
+    return [program("node", "nodejs npm"), directory / "main.js"]
 
 
 def python(directory: Path) -> Command:

@@ -7,7 +7,7 @@ import uuid
 
 from tests.serving import Server, until_closed
 
-from sepu.http.replies import ERRORS
+from sepu.http.errors import ERRORS
 from sepu.metering import accounts
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -100,10 +100,10 @@ def check_error(status: int, headers: dict[str, str], body: bytes, code: str) ->
     request_id = headers["x-request-id"]
     assert str(uuid.UUID(request_id)) == request_id
     assert uuid.UUID(request_id).version == 4
-    assert (status, json.loads(body)) == (ERRORS[code][0], {"error": code, "requestId": request_id})
+    assert (status, json.loads(body)) == (ERRORS[code].status, {"error": code, "requestId": request_id})
     assert headers["content-type"] == "application/json"
     assert headers["cache-control"] == "no-store"
-    assert headers.get("retry-after") == ERRORS[code][1]
+    assert headers.get("retry-after") == ERRORS[code].retry_after
     return request_id
 
 

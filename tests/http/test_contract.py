@@ -4,7 +4,7 @@ import psycopg
 from tests.http.contract import CASES, Case, World, check_case, every_case
 from tests.serving import Server
 
-from sepu.http import replies
+from sepu.http.errors import ERRORS
 from sepu.metering import accounts
 
 
@@ -19,4 +19,4 @@ def test_every_error_code_is_reached() -> None:
     elsewhere = {"internal_error", "usage_commit_failed", "not_ready"}  # tests/faults
     elsewhere |= {"bad_request", "uri_too_long", "headers_too_large", "expectation_failed"}  # test_raw.py
     elsewhere |= {"request_timeout", "overloaded"}  # test_deadlines.py
-    assert {case.error for case in CASES} - {None} | elsewhere == set(replies.ERRORS)
+    assert {case.error for case in CASES} - {None} | elsewhere == set(ERRORS)

@@ -32,6 +32,7 @@ from tests.serving import Server
 
 from sepu import limits
 from sepu.http import endpoints, replies, routes, wire
+from sepu.http.errors import ERRORS
 from sepu.library.records import Mode, Reliability
 from sepu.metering import accounts
 from sepu.metering.meters import METERS, Usage
@@ -118,8 +119,8 @@ def test_what_every_operation_requires() -> None:
 
 def test_errors_and_their_statuses_are_the_codes() -> None:
     documented = {(status, code) for _, status, code in documented_errors()} | unlisted_errors()
-    assert documented == {(status, code) for code, (status, _) in replies.ERRORS.items() if code not in ELSEWHERE}
-    assert set(replies.ERRORS) >= ELSEWHERE
+    assert documented == {(status, code) for code, (status, *_) in ERRORS.items() if code not in ELSEWHERE}
+    assert set(ERRORS) >= ELSEWHERE
 
 
 def test_each_operation_lists_the_errors_that_it_makes() -> None:
@@ -129,7 +130,7 @@ def test_each_operation_lists_the_errors_that_it_makes() -> None:
         if case.error not in {None} | ELSEWHERE
     }
     in_outage = {
-        (path, replies.ERRORS[code][0], code)
+        (path, ERRORS[code][0], code)
         for path, _, _ in operations()
         for code in OUTAGE
         if code == "internal_error" or path in METERED
@@ -279,7 +280,7 @@ def test_what_it_says_in_words() -> None:
     ):
         assert rule in said
     hints = {code: seconds for seconds, code in re.findall(r"(\d+) after `(\w+)`", said)}
-    assert hints == {code: replies.ERRORS[code][1] for code in ("rate_limited", "quota_exceeded")}
+    assert hints == {code: ERRORS[code][1] for code in ("rate_limited", "quota_exceeded")}
 
 
 def accepts(parse: Callable[[Any], object], value: Any) -> bool:

@@ -28,6 +28,11 @@ NOT_HERE = {
         "sudo apt-get update\nsudo apt-get install --yes --no-install-recommends "
         "default-jdk-headless golang-go libjakarta-annotation-api-java\n",
     ): "it changes the machine; what is missing fails a test, which says how to install it",
+    Step(
+        "tests/integrate",
+        "sudo apt-get update\n"
+        "sudo apt-get install --yes --no-install-recommends golang-go default-jdk-headless php-cli php-curl\n",
+    ): "it changes the machine; without these programs `make integrate` fails, and names them",
     Step("tests/answers", 'set -- answers/*\ntest $# -eq 2\ndiff --from-file "$@"\n'): (
         "the answers of another processor come from its runner"
     ),

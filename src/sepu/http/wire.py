@@ -6,8 +6,9 @@ from email.utils import formatdate
 
 import falcon
 
+from sepu.http.errors import ERRORS
 from sepu.http.observer import RequestObserver
-from sepu.http.replies import COMMON_HEADERS, ERRORS, Reply, error
+from sepu.http.replies import COMMON_HEADERS, Reply, error
 from sepu.http.responder import new_request_id
 
 # The codes of input that never becomes a request.
@@ -21,7 +22,7 @@ _CODES = {
     500: "internal_error",
     503: "overloaded",
 }
-_STATUSES = {200, *(status for status, _ in ERRORS.values())}
+_STATUSES = {200, *(error.status for error in ERRORS.values())}
 _COMMON = "".join(f"{name}: {value}\r\n" for name, value in COMMON_HEADERS) + "Date: "
 _HEADS = {status: f"HTTP/1.1 {falcon.code_to_http_status(status)}\r\n{_COMMON}" for status in _STATUSES}
 _date = (0, "")

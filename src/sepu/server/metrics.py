@@ -24,7 +24,8 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from sepu import limits
-from sepu.http.replies import ERRORS, Reply
+from sepu.http.errors import ERRORS
+from sepu.http.replies import Reply
 from sepu.http.routes import ALLOW
 from sepu.metering.meters import METERS
 from sepu.metering.observer import LedgerObserver
@@ -32,7 +33,7 @@ from sepu.server.errors import StartError
 
 OTHER = "other"  # no endpoint: an unknown path or an invalid request
 _ENDPOINTS = (*ALLOW, OTHER)
-_STATUSES = (200, *sorted({status for status, _ in ERRORS.values()}))
+_STATUSES = (200, *sorted({error.status for error in ERRORS.values()}))
 _CLASSES = tuple(dict.fromkeys(f"{status // 100}xx" for status in _STATUSES))
 _SECONDS = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
 _SIZES = tuple(2.0**power for power in range(limits.BATCH_CALLS.bit_length()))

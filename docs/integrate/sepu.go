@@ -1,0 +1,241 @@
+// Calls sepu from Go 1.18 or later, with the standard library only. Keep one Client for all calls.
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"io"
+	"math/big"
+	"net/http"
+	"net/url"
+	"os"
+	"strconv"
+	"time"
+)
+
+// Client makes calls. Timeout is for one attempt, Deadline for all attempts of a call and their pauses.
+type Client struct {
+	URL, APIKey       string
+	Timeout, Deadline time.Duration
+	HTTP              http.Client
+}
+
+// NewClient returns a Client that does not follow redirects.
+func NewClient(url, apiKey string) *Client {
+	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{url, apiKey, 10 * time.Second, time.Minute, http.Client{CheckRedirect: stay}}
+}
+
+// RGB is a colour. Its channels are from 0 to 255.
+type RGB struct {
+	R float64 `json:"r"`
+	G float64 `json:"g"`
+	B float64 `json:"b"`
+}
+
+// Usage is the state of the meter after a call, from the X-Usage headers.
+type Usage struct {
+	Period, Meter               string
+	Limit, Committed, Remaining int
+}
+
+// Answer holds the JSON of an answer. Replayed says that an earlier attempt or call was charged.
+type Answer struct {
+	Body     json.RawMessage
+	Key      string
+	Replayed bool
+	Usage    *Usage
+}
+
+// Error says why there is no answer. Without any response, Status is 0. Repeat a call with its Key.
+type Error struct {
+	Status               int
+	Code, RequestID, Key string
+	RetryAfter           time.Duration
+	Usage                *Usage // with quota_exceeded
+	Cause                error
+}
+
+func (e *Error) Error() string {
+	if e.Cause != nil {
+		return fmt.Sprintf("no answer (%v)", e.Cause)
+	}
+	return fmt.Sprintf("%d %s (request id %s)", e.Status, e.Code, e.RequestID)
+}
+
+func (e *Error) Unwrap() error { return e.Cause }
+
+func (e *Error) retryable() bool {
+	return e.Cause != nil || e.Status == 408 || e.Status >= 500 || e.Code == "request_in_progress" ||
+		e.Status == 429 && e.Code != "quota_exceeded"
+}
+
+// NewKey returns an idempotency key. Store it with the intent if that outlives this process.
+func NewKey() string {
+	random := make([]byte, 16)
+	if _, err := rand.Read(random); err != nil {
+		panic(err)
+	}
+	return hex.EncodeToString(random)
+}
+
+// Match finds the nearest colours to each of one to five.
+func (c *Client) Match(ctx context.Context, key string, top int, colors ...RGB) (*Answer, error) {
+	body, err := json.Marshal(map[string]any{"colors": colors, "top": top})
+	if err != nil {
+		return nil, err
+	}
+	return c.call(ctx, http.MethodPost, "/v1/match", key, body)
+}
+
+// Search finds colours by name.
+func (c *Client) Search(ctx context.Context, key, q string, limit int) (*Answer, error) {
+	query := url.Values{"q": {q}, "limit": {strconv.Itoa(limit)}}
+	return c.call(ctx, http.MethodGet, "/v1/search?"+query.Encode(), key, nil)
+}
+
+// Usage reads all meters. It is free.
+func (c *Client) Usage(ctx context.Context) (*Answer, error) {
+	return c.call(ctx, http.MethodGet, "/v1/usage", "", nil)
+}
+
+// call sends the same request with the same key until there is an answer or the deadline is near.
+func (c *Client) call(ctx context.Context, method, path, key string, body []byte) (*Answer, error) {
+	end := time.Now().Add(c.Deadline)
+	for most := 250 * time.Millisecond; ; most = min(2*most, 8*time.Second) {
+		attempt, cancel := context.WithTimeout(ctx, min(c.Timeout, time.Until(end)))
+		answer, failure := c.attempt(attempt, method, path, key, body)
+		cancel()
+		if failure == nil {
+			return answer, nil
+		}
+		pause := failure.RetryAfter + random(most)
+		if !failure.retryable() || time.Now().Add(pause).After(end) {
+			return nil, failure
+		}
+		select {
+		case <-time.After(pause):
+		case <-ctx.Done():
+			return nil, failure
+		}
+	}
+}
+
+func (c *Client) attempt(ctx context.Context, method, path, key string, body []byte) (*Answer, *Error) {
+	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, &Error{Key: key, Cause: err}
+	}
+	request.Header.Set("Authorization", "Bearer "+c.APIKey)
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
+	}
+	response, err := c.HTTP.Do(request)
+	if err != nil {
+		return nil, &Error{Key: key, Cause: err}
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	if err != nil {
+		return nil, &Error{Key: key, Cause: err}
+	}
+	header := response.Header
+	if response.StatusCode == http.StatusOK && json.Valid(content) {
+		return &Answer{content, key, header.Get("Idempotency-Replayed") == "true", usage(header)}, nil
+	}
+	var told struct{ Error string }
+	_ = json.Unmarshal(content, &told) // no code if a proxy answered
+	seconds, _ := strconv.Atoi(header.Get("Retry-After"))
+	return nil, &Error{
+		Status: response.StatusCode, Code: told.Error, RequestID: header.Get("X-Request-Id"), Key: key,
+		RetryAfter: time.Duration(seconds) * time.Second, Usage: usage(header),
+	}
+}
+
+func usage(header http.Header) *Usage {
+	if header.Get("X-Usage-Meter") == "" {
+		return nil
+	}
+	limit, _ := strconv.Atoi(header.Get("X-Usage-Limit"))
+	committed, _ := strconv.Atoi(header.Get("X-Usage-Committed"))
+	remaining, _ := strconv.Atoi(header.Get("X-Usage-Remaining"))
+	return &Usage{header.Get("X-Usage-Period"), header.Get("X-Usage-Meter"), limit, committed, remaining}
+}
+
+func random(most time.Duration) time.Duration {
+	found, err := rand.Int(rand.Reader, big.NewInt(int64(most)))
+	if err != nil {
+		panic(err)
+	}
+	return time.Duration(found.Int64())
+}
+
+func min(a, b time.Duration) time.Duration {
+	if a < b {
+		return a
+	}
+	return b
+}
+
+// An example, to be left out of a copy.
+func main() {
+	least := map[string]int{"match": 5, "search": 3}
+	if len(os.Args) < 3 || len(os.Args) < least[os.Args[1]] || os.Getenv("SEPU_URL") == "" {
+		fmt.Fprintln(os.Stderr, "SEPU_URL=… SEPU_API_KEY=… go run sepu.go match R G B [KEY] | search Q [KEY]")
+		os.Exit(2)
+	}
+	sepu := NewClient(os.Getenv("SEPU_URL"), os.Getenv("SEPU_API_KEY"))
+	if seconds, err := strconv.ParseFloat(os.Getenv("SEPU_TIMEOUT"), 64); err == nil {
+		sepu.Timeout = time.Duration(seconds * float64(time.Second))
+	}
+	if seconds, err := strconv.ParseFloat(os.Getenv("SEPU_DEADLINE"), 64); err == nil {
+		sepu.Deadline = time.Duration(seconds * float64(time.Second))
+	}
+	if err := run(context.Background(), sepu, os.Args[1], os.Args[2:]); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		if failure, ok := err.(*Error); ok && failure.Key != "" {
+			fmt.Fprintln(os.Stderr, "its key was", failure.Key)
+		}
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context, sepu *Client, operation string, given []string) error {
+	usage, err := sepu.Usage(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(os.Stderr, "%s\n", usage.Body)
+	inputs := map[string]int{"match": 3, "search": 1}[operation]
+	key := NewKey()
+	if len(given) > inputs {
+		key = given[inputs]
+	}
+	var answer *Answer
+	if operation == "match" {
+		var color [3]float64
+		for channel := range color {
+			if color[channel], err = strconv.ParseFloat(given[channel], 64); err != nil {
+				return err
+			}
+		}
+		answer, err = sepu.Match(ctx, key, 1, RGB{color[0], color[1], color[2]})
+	} else {
+		answer, err = sepu.Search(ctx, key, given[0], 10)
+	}
+	if err != nil {
+		return err
+	}
+	fmt.Printf("%s\n", answer.Body)
+	done := map[bool]string{false: "charged", true: "replayed"}[answer.Replayed]
+	left := answer.Usage
+	fmt.Fprintf(os.Stderr, "%s %s: %d of %d %s remain\n", done, answer.Key, left.Remaining, left.Limit, left.Meter)
+	return nil
+}

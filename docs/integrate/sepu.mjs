@@ -1,0 +1,114 @@
+// Calls sepu from Node 18 or later, with nothing to install. Keep one Sepu for all calls.
+
+import { randomUUID } from "node:crypto";
+import { setTimeout as sleep } from "node:timers/promises";
+
+export class SepuError extends Error {
+  // status, code and requestId are undefined without an answer; usage comes with quota_exceeded.
+  constructor(message, details) {
+    super(message);
+    Object.assign(this, { name: "SepuError" }, details);
+  }
+}
+
+export class Sepu {
+  #apiKey;
+
+  // timeout is for one attempt, deadline for all attempts of a call and their pauses, in seconds.
+  constructor(url, apiKey, { timeout = 10, deadline = 60 } = {}) {
+    Object.assign(this, { url, timeout, deadline });
+    this.#apiKey = apiKey;
+  }
+
+  // colors: one to five [r, g, b], each from 0 to 255. Store your key with the intent if it outlives this process.
+  match(colors, { top = 1, key = randomUUID() } = {}) {
+    const body = JSON.stringify({ colors: colors.map(([r, g, b]) => ({ r, g, b })), top });
+    return this.#call("POST", "/v1/match", key, body);
+  }
+
+  search(q, { limit = 10, key = randomUUID() } = {}) {
+    return this.#call("GET", `/v1/search?${new URLSearchParams({ q, limit })}`, key);
+  }
+
+  usage() {
+    return this.#call("GET", "/v1/usage");
+  }
+
+  // Sends the same request with the same key until there is an answer or the deadline is near.
+  async #call(method, path, key, body) {
+    const end = performance.now() + this.deadline * 1000;
+    for (let pause = 0.25; ; pause = Math.min(2 * pause, 8)) {
+      try {
+        return await this.#attempt(method, path, key, body, end - performance.now());
+      } catch (error) {
+        const wait = 1000 * ((error.retryAfter || 0) + Math.random() * pause);
+        if (!error.retryable || performance.now() + wait >= end) throw error;
+        await sleep(wait);
+      }
+    }
+  }
+
+  async #attempt(method, path, key, body, left) {
+    let response, answer;
+    try {
+      const headers = { Authorization: `Bearer ${this.#apiKey}` };
+      if (key) headers["Idempotency-Key"] = key;
+      if (body) headers["Content-Type"] = "application/json";
+      const signal = AbortSignal.timeout(Math.ceil(Math.min(this.timeout * 1000, left)));
+      response = await fetch(this.url + path, { method, headers, body, signal, redirect: "manual" });
+      answer = await response.text();
+    } catch (error) {
+      const reason = error.cause?.code ?? error.name;
+      throw new SepuError(`no answer (${reason})`, { key, retryable: true });
+    }
+    const { status, headers } = response;
+    const usage = headers.has("x-usage-meter") ? usageOf(headers) : undefined;
+    const json = parsed(answer);
+    if (status === 200 && json) {
+      return { ...json, key, replayed: headers.get("idempotency-replayed") === "true", usage: usage ?? json.usage };
+    }
+    const code = json?.error; // undefined if a proxy answered
+    const requestId = headers.get("x-request-id");
+    throw new SepuError(`${status} ${code} (request id ${requestId})`, {
+      status, code, requestId, usage, key,
+      retryAfter: Number(headers.get("retry-after")),
+      retryable: status === 408 || status >= 500 || code === "request_in_progress"
+        || (status === 429 && code !== "quota_exceeded"),
+    });
+  }
+}
+
+function usageOf(headers) {
+  const [period, meter] = ["period", "meter"].map((name) => headers.get(`x-usage-${name}`));
+  const [limit, committed, remaining] = ["limit", "committed", "remaining"].map((name) => +headers.get(`x-usage-${name}`));
+  return { period, meter, limit, committed, remaining };
+}
+
+function parsed(text) {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+// An example, to be left out of a copy.
+const { SEPU_URL, SEPU_API_KEY, SEPU_TIMEOUT, SEPU_DEADLINE } = process.env;
+if (!SEPU_URL || process.argv.length < (process.argv[2] === "match" ? 6 : 4)) {
+  console.error("SEPU_URL=… SEPU_API_KEY=… node sepu.mjs match R G B [KEY] | search Q [KEY]");
+  process.exit(2);
+}
+const sepu = new Sepu(SEPU_URL, SEPU_API_KEY, { timeout: +(SEPU_TIMEOUT ?? 10), deadline: +(SEPU_DEADLINE ?? 60) });
+const [operation, ...given] = process.argv.slice(2);
+try {
+  console.error(JSON.stringify((await sepu.usage()).usage));
+  const { key, replayed, usage, ...answer } = operation === "match"
+    ? await sepu.match([given.slice(0, 3).map(Number)], { key: given[3] })
+    : await sepu.search(given[0], { key: given[1] });
+  console.log(JSON.stringify(answer));
+  console.error(`${replayed ? "replayed" : "charged"} ${key}: ${usage.remaining} of ${usage.limit} ${usage.meter} remain`);
+} catch (error) {
+  if (!(error instanceof SepuError)) throw error;
+  console.error(`${error.message}${error.key ? `; its key was ${error.key}` : ""}`);
+  process.exitCode = 1;
+}

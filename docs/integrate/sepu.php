@@ -1,0 +1,154 @@
+<?php
+// Calls sepu from PHP 8.1 or later with its curl extension. Keep one Sepu for all calls.
+
+declare(strict_types=1);
+
+final class SepuError extends RuntimeException
+{
+    /** status is 0 without any response; error is null if a proxy answered; usage comes with quota_exceeded. */
+    public function __construct(
+        string $message,
+        public readonly ?string $key,
+        public readonly int $status = 0,
+        public readonly ?string $error = null,
+        public readonly ?string $requestId = null,
+        public readonly int $retryAfter = 0,
+        public readonly ?array $usage = null,
+    ) {
+        parent::__construct($message);
+    }
+
+    public function retryable(): bool
+    {
+        return $this->status === 0 || $this->status === 408 || $this->status >= 500
+            || $this->error === 'request_in_progress' || ($this->status === 429 && $this->error !== 'quota_exceeded');
+    }
+}
+
+final class Sepu
+{
+    private CurlHandle $curl;
+
+    /** $timeout is for one attempt, $deadline for all attempts of a call and their pauses, in seconds. */
+    public function __construct(
+        private string $url,
+        #[SensitiveParameter] private string $apiKey,
+        private float $timeout = 10,
+        private float $deadline = 60,
+    ) {
+        $this->curl = curl_init();
+    }
+
+    /** Makes an idempotency key. Store it with the intent if that outlives this process. */
+    public static function newKey(): string
+    {
+        return bin2hex(random_bytes(16));
+    }
+
+    /** $colors: one to five [r, g, b], each from 0 to 255. */
+    public function match(array $colors, int $top = 1, ?string $key = null): array
+    {
+        $named = array_map(fn (array $rgb): array => array_combine(['r', 'g', 'b'], $rgb), $colors);
+        $body = json_encode(['colors' => $named, 'top' => $top], JSON_THROW_ON_ERROR);
+        return $this->call('/v1/match', $key ?? self::newKey(), $body);
+    }
+
+    public function search(string $q, int $limit = 10, ?string $key = null): array
+    {
+        return $this->call('/v1/search?' . http_build_query(['q' => $q, 'limit' => $limit]), $key ?? self::newKey());
+    }
+
+    public function usage(): array
+    {
+        return $this->call('/v1/usage');
+    }
+
+    /** Sends the same request with the same key until there is an answer or the deadline is near. */
+    private function call(string $path, ?string $key = null, ?string $body = null): array
+    {
+        $end = microtime(true) + $this->deadline;
+        for ($most = 0.25;; $most = min(2 * $most, 8)) {
+            try {
+                return $this->attempt($path, $key, $body, min($this->timeout, $end - microtime(true)));
+            } catch (SepuError $error) {
+                $pause = $error->retryAfter + $most * random_int(0, 1000) / 1000;
+                if (!$error->retryable() || microtime(true) + $pause >= $end) {
+                    throw $error;
+                }
+                usleep((int) (1e6 * $pause));
+            }
+        }
+    }
+
+    private function attempt(string $path, ?string $key, ?string $body, float $seconds): array
+    {
+        $headers = [];
+        curl_reset($this->curl); // keeps its connection
+        curl_setopt_array($this->curl, [
+            CURLOPT_URL => $this->url . $path,
+            CURLOPT_HTTPHEADER => array_merge(
+                ["Authorization: Bearer $this->apiKey"],
+                $key === null ? [] : ["Idempotency-Key: $key"],
+                $body === null ? [] : ['Content-Type: application/json'],
+            ),
+            CURLOPT_HEADERFUNCTION => function (CurlHandle $curl, string $line) use (&$headers): int {
+                [$name, $value] = explode(':', $line, 2) + [1 => ''];
+                $headers[strtolower($name)] = trim($value);
+                return strlen($line);
+            },
+            CURLOPT_RETURNTRANSFER => true,
+            CURLOPT_TIMEOUT_MS => max(1, (int) (1000 * $seconds)),
+        ]);
+        if ($body !== null) {
+            curl_setopt($this->curl, CURLOPT_POSTFIELDS, $body);
+        }
+        $text = curl_exec($this->curl);
+        if ($text === false) {
+            throw new SepuError('no answer (' . curl_error($this->curl) . ')', $key);
+        }
+        $status = curl_getinfo($this->curl, CURLINFO_RESPONSE_CODE);
+        $json = json_decode($text, true);
+        $usage = isset($headers['x-usage-meter']) ? self::usageOf($headers) : null;
+        if ($status === 200 && is_array($json)) {
+            $replayed = ($headers['idempotency-replayed'] ?? '') === 'true';
+            return ['body' => $json, 'key' => $key, 'replayed' => $replayed, 'usage' => $usage];
+        }
+        $error = $json['error'] ?? null;
+        $requestId = $headers['x-request-id'] ?? null;
+        $message = "$status $error (request id $requestId)";
+        throw new SepuError($message, $key, $status, $error, $requestId, (int) ($headers['retry-after'] ?? 0), $usage);
+    }
+
+    private static function usageOf(array $headers): array
+    {
+        $usage = ['period' => $headers['x-usage-period'], 'meter' => $headers['x-usage-meter']];
+        foreach (['limit', 'committed', 'remaining'] as $name) {
+            $usage[$name] = (int) $headers["x-usage-$name"];
+        }
+        return $usage;
+    }
+}
+
+// An example, to be left out of a copy.
+if (!getenv('SEPU_URL') || $argc < (($argv[1] ?? '') === 'match' ? 5 : 3)) {
+    fwrite(STDERR, "SEPU_URL=… SEPU_API_KEY=… php sepu.php match R G B [KEY] | search Q [KEY]\n");
+    exit(2);
+}
+$timeout = (float) (getenv('SEPU_TIMEOUT') ?: 10);
+$deadline = (float) (getenv('SEPU_DEADLINE') ?: 60);
+$sepu = new Sepu(getenv('SEPU_URL'), getenv('SEPU_API_KEY'), $timeout, $deadline);
+[, $operation] = $argv;
+$given = array_slice($argv, 2);
+try {
+    fwrite(STDERR, json_encode($sepu->usage()['body']['usage']) . "\n");
+    $answer = $operation === 'match'
+        ? $sepu->match([array_map(floatval(...), array_slice($given, 0, 3))], key: $given[3] ?? null)
+        : $sepu->search($given[0], key: $given[1] ?? null);
+    echo json_encode($answer['body'], JSON_UNESCAPED_UNICODE), "\n";
+    ['key' => $key, 'usage' => $usage] = $answer;
+    $done = $answer['replayed'] ? 'replayed' : 'charged';
+    fwrite(STDERR, "$done $key: {$usage['remaining']} of {$usage['limit']} {$usage['meter']} remain\n");
+} catch (SepuError $error) {
+    fwrite(STDERR, $error->getMessage() . ($error->key === null ? '' : "; its key was $error->key") . "\n");
+    exit(1);
+}

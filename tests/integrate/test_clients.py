@@ -1,0 +1,304 @@
+"""The clients of docs/integrate against a real service with faults on both sides: one charge for each intent."""
+
+import json
+import re
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+import pytest
+from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
+from tests.http.contract import IDEMPOTENCY_KEY, World, running_match
+from tests.integrate.clients import CLIENTS, CODE, DEADLINE, TIMEOUT, Said, run
+from tests.integrate.faulty import Between, Exchange, Fault, between
+from tests.processes import until
+from tests.serving import Response, Server, serving
+
+from sepu.cli.database import connect, database
+from sepu.http.replies import error
+from sepu.metering import accounts
+from sepu.metering.audit import audit
+
+MATCH = ("match", "200", "60", "35")
+
+
+@dataclass
+class Place:
+    """A service, and the proxy between it and its Postgres."""
+
+    url: str
+    proxy: Proxy
+    server: Server
+
+
+@pytest.fixture(scope="module")
+def place() -> Iterator[Place]:
+    with ExitStack() as stack:
+        directory = stack.enter_context(socket_directory())
+        url = stack.enter_context(database(None, directory, create=True))
+        proxy = stack.enter_context(proxied(directory / "socket"))
+        yield Place(url, proxy, stack.enter_context(serving("uvloop", proxy.url, workers=1)))
+        with connect(url) as connection:
+            assert audit(connection).differences == ()
+
+
+@pytest.fixture
+def world(place: Place) -> Iterator[World]:
+    with connect(place.url) as connection:
+        world = World(place.url, connection, accounts.create_account(connection, "standard"))
+        yield world
+        for session in world.held:
+            session.close()
+
+
+@pytest.fixture(scope="module", params=CLIENTS)
+def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> list[str]:
+    directory: Path = tmp_path_factory.mktemp(request.param)
+    return CLIENTS[request.param](directory)
+
+
+def cut_before(exchange: Exchange) -> None:
+    """The service never hears of the request."""
+    exchange.cut()
+
+
+def cut_after(exchange: Exchange) -> None:
+    """The request was charged, and its answer is lost."""
+    exchange.ask()
+    exchange.cut()
+
+
+def cut_within(exchange: Exchange) -> None:
+    """The answer ends early."""
+    exchange.cut()
+    exchange.answer(exchange.ask(), most=50)
+
+
+def too_slow(exchange: Exchange) -> None:
+    """The request was charged, and its answer comes too late."""
+    exchange.ask()
+    exchange.until_given_up()
+
+
+def slow_body(exchange: Exchange) -> None:
+    """The head of the answer comes in time, its body too late."""
+    exchange.answer(exchange.ask(), most=50)
+    exchange.until_given_up()
+
+
+def proxy_refuses(exchange: Exchange) -> None:
+    """A proxy that knows nothing of the interface is between."""
+    exchange.answer(Response(502, {"Content-Length": "19"}, b"<html>sorry</html>\n"))
+
+
+def limited(exchange: Exchange) -> None:
+    """The service's own answer to too many requests, with a shorter time to wait."""
+    body = error("rate_limited").render("6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35")
+    exchange.answer(Response(429, {"Content-Length": str(len(body)), "Retry-After": "1"}, body))
+
+
+def hints_at_a_second(exchange: Exchange) -> None:
+    """A `Retry-After` that the deadline allows."""
+    answer = exchange.ask()
+    exchange.answer(Response(answer.status, {**answer.headers, "Retry-After": "1"}, answer.body))
+
+
+def postgres_cut(odds: Odds, proxy: Proxy, exchange: Exchange) -> None:
+    """The service loses its connection to Postgres and answers 503."""
+    proxy.odds = odds
+    answer = exchange.ask()
+    proxy.odds = Odds()
+    exchange.answer(answer)
+
+
+@dataclass(frozen=True)
+class Trouble:
+    """What happens to the first attempt, and what the service answers to attempts, until the one that passes."""
+
+    fault: Fault | Odds
+    statuses: tuple[int, ...]
+    replayed: bool
+    waits: float = 0  # seconds before the second attempt, at least
+
+
+TROUBLES = {
+    "cut before the commit": Trouble(cut_before, (200,), False),
+    "cut after the commit": Trouble(cut_after, (200, 200), True),
+    "cut in the answer": Trouble(cut_within, (200, 200), True),
+    "answer too slow": Trouble(too_slow, (200, 200), True),
+    "body too slow": Trouble(slow_body, (200, 200), True),
+    "502 of a proxy": Trouble(proxy_refuses, (200,), False),
+    "429": Trouble(limited, (200,), False, 1),
+    "503, not committed": Trouble(Odds(before=1), (503, 200), False, 1),
+    "503, committed": Trouble(Odds(after=1), (503, 200), True, 1),
+}
+
+
+def asked_directly(place: Place, world: World, key: str) -> Response:
+    """What the service stored for a key. It is free."""
+    answer = place.server.match(world.issued, key)
+    assert answer.headers.get("idempotency-replayed") == "true"
+    return answer
+
+
+def check_one_charge(place: Place, world: World, said: Said, found: Between, *, replayed: bool = False) -> None:
+    assert said.code == 0, said.err
+    assert {attempt.key for attempt in found.attempts} == {said.key}
+    assert len({(attempt.line, attempt.body) for attempt in found.attempts}) == 1
+    assert said.body == asked_directly(place, world, said.key).json
+    done = "replayed" if replayed else "charged"
+    assert said.told == f"{done} {said.key}: 1999 of 2000 color_match remain"
+    [(committed, keys)] = world.connection.execute(
+        "select (select sum(committed) from sepu.usage where account_id = %(account)s),"
+        " (select count(*) from sepu.stored_result where account_id = %(account)s)",
+        {"account": world.account_id},
+    ).fetchall()
+    assert (committed, keys) == (1, 1)
+
+
+@pytest.mark.parametrize("name", TROUBLES)
+def test_a_spoiled_attempt_is_repeated_and_charged_once(
+    command: list[str], name: str, place: Place, world: World
+) -> None:
+    trouble = TROUBLES[name]
+    is_odds = isinstance(trouble.fault, Odds)
+    fault: Fault = partial(postgres_cut, trouble.fault, place.proxy) if is_odds else trouble.fault  # type: ignore[arg-type,assignment]
+    with between(place.server.address, [fault]) as found:
+        said = run(command, found.url, world.issued.api_key, *MATCH)
+        if trouble.fault in (too_slow, slow_body):
+            until(lambda: found.given_up == 1)
+    check_one_charge(place, world, said, found, replayed=trouble.replayed)
+    assert tuple(found.statuses) == trouble.statuses
+    first, second = found.attempts
+    assert second.begun - first.begun >= trouble.waits
+
+
+def test_all_of_it_in_one_call(command: list[str], place: Place, world: World) -> None:
+    faults = [cut_before, proxy_refuses, cut_after, limited, cut_within]
+    with between(place.server.address, faults) as found:
+        said = run(command, found.url, world.issued.api_key, *MATCH)
+    check_one_charge(place, world, said, found, replayed=True)
+    assert len(found.attempts) == 6
+
+
+def test_a_connection_that_the_service_has_just_closed(command: list[str], place: Place, world: World) -> None:
+    # Twice: Node's first attempt may come before it takes back the connection of the request for usage.
+    with between(place.server.address, [cut_before] * 2, keeps=True) as found:
+        said = run(command, found.url, world.issued.api_key, *MATCH)
+    check_one_charge(place, world, said, found)
+    *spoiled, last = [attempt.port in found.unmetered_ports for attempt in found.attempts]
+    assert any(spoiled) is ("sepu.sh" not in command[-1])  # a curl for each request keeps no connection
+    assert not last
+
+
+def test_the_original_request_is_still_running(command: list[str], place: Place, world: World) -> None:
+    def the_original_fails(exchange: Exchange) -> None:
+        running_match(world)
+        exchange.answer(exchange.ask())
+        world.held[0].close()
+
+    with between(place.server.address, [the_original_fails]) as found:
+        said = run(command, found.url, world.issued.api_key, *MATCH, IDEMPOTENCY_KEY)
+    check_one_charge(place, world, said, found)
+    assert found.statuses == [409, 200]
+    assert found.attempts[1].begun - found.attempts[0].begun >= 1
+
+
+def test_each_intent_has_a_key_of_its_own(command: list[str], place: Place, world: World) -> None:
+    url = f"http://{place.server.address}"
+    first, other = (run(command, url, world.issued.api_key, *MATCH) for _ in range(2))
+    again = run(command, url, world.issued.api_key, *MATCH, first.key)
+    assert first.key != other.key
+    assert [said.told.partition(" ")[0] for said in (first, other, again)] == ["charged", "charged", "replayed"]
+    assert again.out == first.out
+    usage = json.loads(again.err.splitlines()[0])
+    match, search = usage["usage"] if isinstance(usage, dict) else usage
+    assert (match["meter"], match["committed"], match["remaining"]) == ("color_match", 2, 1998)
+    assert (search["meter"], search["committed"], search["remaining"]) == ("color_search", 0, 1000)
+
+
+def test_a_search_and_fractions(command: list[str], place: Place, world: World) -> None:
+    url = f"http://{place.server.address}"
+    found = run(command, url, world.issued.api_key, "search", "桃红 t&h=1")
+    assert (found.code, found.body["count"]) == (0, 0)
+    found = run(command, url, world.issued.api_key, "search", "桃红")
+    assert [color["name"]["zh"] for color in found.body["results"]] == ["桃红"]
+    assert found.told == f"charged {found.key}: 998 of 1000 color_search remain"
+    matched = run(command, url, world.issued.api_key, "match", "200", "60.25", "36.5")
+    [result] = matched.body["results"]
+    assert result["input"] == {"r": 200, "g": 60.25, "b": 36.5}
+
+
+@pytest.mark.parametrize(
+    ("code", "status", "given"),
+    [
+        ("invalid_rgb", 422, ("match", "256", "60", "35")),
+        ("invalid_q", 422, ("search", "a")),
+        ("idempotency_key_invalid", 400, (*MATCH, "short")),
+        ("idempotency_conflict", 409, (*MATCH, IDEMPOTENCY_KEY)),
+        ("quota_exceeded", 429, MATCH),
+        ("rate_limited", 429, MATCH),
+    ],
+)
+def test_a_refusal_is_not_repeated(
+    command: list[str], code: str, status: int, given: tuple[str, ...], place: Place, world: World
+) -> None:
+    if code == "quota_exceeded":
+        world.plan(match=0)
+    if code == "rate_limited":  # after a minute, and the deadline is sooner; the first request asks for usage
+        world.plan(minute=1)
+    if code == "idempotency_conflict":
+        world.charge("color_match", b"-" * 32)
+    hinted = [] if code != "quota_exceeded" else [hints_at_a_second]
+    with between(place.server.address, hinted) as found:
+        said = run(command, found.url, world.issued.api_key, *given)
+    assert said.code == 1
+    told = re.search(rf"^{status} {code} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE)
+    assert told, said.err
+    assert said.key == found.attempts[0].key
+    assert found.statuses == [status]
+
+
+@pytest.mark.parametrize(("code", "status"), [("unauthorized", 401), ("account_unavailable", 403)])
+def test_a_key_that_is_of_no_use(command: list[str], code: str, status: int, place: Place, world: World) -> None:
+    accounts.revoke_key(world.connection, world.issued.key_id)
+    if status == 403:
+        world.issued = accounts.issue_key(world.connection, world.account_id)
+        accounts.set_status(world.connection, world.account_id, "suspended")
+    began = time.monotonic()
+    said = run(command, f"http://{place.server.address}", world.issued.api_key, *MATCH)
+    assert said.code == 1
+    assert f"{status} {code} (request id " in said.err
+    assert time.monotonic() - began < DEADLINE
+
+
+def test_at_the_deadline_the_key_is_told_and_goes_on(command: list[str], place: Place, world: World) -> None:
+    with between(place.server.address, [cut_after] * 100) as found:
+        began = time.monotonic()
+        said = run(command, found.url, world.issued.api_key, *MATCH, deadline=3)
+        assert time.monotonic() - began < 3 + TIMEOUT + 5
+    assert said.code == 1
+    assert "no answer (" in said.err
+    assert len(found.attempts) > 2
+    with between(place.server.address, []) as found:
+        again = run(command, found.url, world.issued.api_key, *MATCH, said.key)
+    check_one_charge(place, world, again, found, replayed=True)
+
+
+@pytest.mark.parametrize("given", [(), ("match", "200", "60"), ("search",)])
+def test_it_says_how_it_is_called(command: list[str], given: tuple[str, ...], place: Place) -> None:
+    said = run(command, f"http://{place.server.address}", "key", *given)
+    assert (said.code, said.out) == (2, "")
+    assert said.err.startswith("SEPU_URL=")
+    assert said.err.count("\n") == 1
+
+
+def test_the_page_has_each_client() -> None:
+    page = (CODE / "clients.md").read_text("utf-8")
+    files = {path.name for path in CODE.iterdir() if path.suffix != ".md"}
+    assert set(re.findall(r"^\[([\w.]+)\]\(\1\)$", page, re.MULTILINE)) == files
+    assert set(re.findall(r": `[\w ]+ (\w+\.\w+) match 200 60 35`$", page, re.MULTILINE)) == files
+    assert len(files) == len(CLIENTS)
