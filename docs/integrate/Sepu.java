@@ -61,7 +61,7 @@ public final class Sepu {
 
     /** The timeout is for one attempt, the deadline for all attempts of a call and their pauses. */
     public Sepu(String url, String apiKey, Duration timeout, Duration deadline) {
-        this.url = url;
+        this.url = url.replaceAll("/+$", "");
         this.apiKey = apiKey;
         this.timeout = timeout;
         this.deadline = deadline;
@@ -156,16 +156,17 @@ public final class Sepu {
     public static void main(String[] given) throws InterruptedException {
         Map<String, String> settings = System.getenv();
         boolean match = given.length > 0 && given[0].equals("match");
-        int inputs = match ? 4 : 2;
-        if (given.length < inputs || !settings.containsKey("SEPU_URL")) {
-            System.err.println("SEPU_URL=... SEPU_API_KEY=... java Sepu.java match R G B [KEY] | search Q [KEY]");
+        boolean search = given.length > 0 && given[0].equals("search");
+        if (!(match && given.length == 4 || search && given.length == 2) || !settings.containsKey("SEPU_URL")) {
+            System.err.println(
+                    "SEPU_URL=... SEPU_API_KEY=... [SEPU_IDEMPOTENCY_KEY=...] java Sepu.java match R G B | search Q");
             System.exit(2);
         }
         Sepu sepu = new Sepu(
                 settings.get("SEPU_URL"), settings.get("SEPU_API_KEY"),
                 Duration.ofMillis((long) (1000 * Double.parseDouble(settings.getOrDefault("SEPU_TIMEOUT", "10")))),
                 Duration.ofMillis((long) (1000 * Double.parseDouble(settings.getOrDefault("SEPU_DEADLINE", "60")))));
-        String key = given.length > inputs ? given[inputs] : newKey();
+        String key = settings.getOrDefault("SEPU_IDEMPOTENCY_KEY", newKey());
         try {
             System.err.println(sepu.usage().body());
             double[] color = match ? Arrays.stream(given, 1, 4).mapToDouble(Double::parseDouble).toArray() : null;

@@ -14,6 +14,7 @@ import (
 	"net/url"
 	"os"
 	"strconv"
+	"strings"
 	"time"
 )
 
@@ -24,9 +25,10 @@ type Client struct {
 	HTTP              http.Client
 }
 
-// NewClient returns a Client that does not follow redirects.
+// NewClient returns a Client that does not follow redirects. The URL begins with http:// or https://.
 func NewClient(url, apiKey string) *Client {
 	stay := func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	url, apiKey = strings.TrimRight(url, "/"), strings.TrimSpace(apiKey)
 	return &Client{url, apiKey, 10 * time.Second, time.Minute, http.Client{CheckRedirect: stay}}
 }
 
@@ -105,6 +107,9 @@ func (c *Client) Usage(ctx context.Context) (*Answer, error) {
 
 // call sends the same request with the same key until there is an answer or the deadline is near.
 func (c *Client) call(ctx context.Context, method, path, key string, body []byte) (*Answer, error) {
+	if !strings.HasPrefix(c.URL, "http://") && !strings.HasPrefix(c.URL, "https://") {
+		return nil, fmt.Errorf("the URL begins with http:// or https://, not like %s", c.URL)
+	}
 	end := time.Now().Add(c.Deadline)
 	for most := 250 * time.Millisecond; ; most = min(2*most, 8*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, min(c.Timeout, time.Until(end)))
@@ -186,9 +191,9 @@ func min(a, b time.Duration) time.Duration {
 
 // An example, to be left out of a copy.
 func main() {
-	least := map[string]int{"match": 5, "search": 3}
-	if len(os.Args) < 3 || len(os.Args) < least[os.Args[1]] || os.Getenv("SEPU_URL") == "" {
-		fmt.Fprintln(os.Stderr, "SEPU_URL=… SEPU_API_KEY=… go run sepu.go match R G B [KEY] | search Q [KEY]")
+	count := map[string]int{"match": 5, "search": 3}
+	if len(os.Args) < 2 || len(os.Args) != count[os.Args[1]] || os.Getenv("SEPU_URL") == "" {
+		fmt.Fprintln(os.Stderr, "SEPU_URL=… SEPU_API_KEY=… [SEPU_IDEMPOTENCY_KEY=…] go run sepu.go match R G B | search Q")
 		os.Exit(2)
 	}
 	sepu := NewClient(os.Getenv("SEPU_URL"), os.Getenv("SEPU_API_KEY"))
@@ -213,10 +218,9 @@ func run(ctx context.Context, sepu *Client, operation string, given []string) er
 		return err
 	}
 	fmt.Fprintf(os.Stderr, "%s\n", usage.Body)
-	inputs := map[string]int{"match": 3, "search": 1}[operation]
-	key := NewKey()
-	if len(given) > inputs {
-		key = given[inputs]
+	key := os.Getenv("SEPU_IDEMPOTENCY_KEY")
+	if key == "" {
+		key = NewKey()
 	}
 	var answer *Answer
 	if operation == "match" {

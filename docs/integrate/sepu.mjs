@@ -15,18 +15,22 @@ export class Sepu {
   #apiKey;
 
   // timeout is for one attempt, deadline for all attempts of a call and their pauses, in seconds.
-  constructor(url, apiKey, { timeout = 10, deadline = 60 } = {}) {
-    Object.assign(this, { url, timeout, deadline });
+  constructor(url, apiKey, { timeout = 10, deadline = 60, ...unknown } = {}) {
+    refuse(unknown);
+    if (!/^https?:\/\//.test(url)) throw new TypeError(`the URL begins with http:// or https://, not like ${url}`);
+    Object.assign(this, { url: url.replace(/\/+$/, ""), timeout, deadline });
     this.#apiKey = apiKey;
   }
 
   // colors: one to five [r, g, b], each from 0 to 255. Store your key with the intent if it outlives this process.
-  match(colors, { top = 1, key = randomUUID() } = {}) {
+  match(colors, { top = 1, key = randomUUID(), ...unknown } = {}) {
+    refuse(unknown);
     const body = JSON.stringify({ colors: colors.map(([r, g, b]) => ({ r, g, b })), top });
     return this.#call("POST", "/v1/match", key, body);
   }
 
-  search(q, { limit = 10, key = randomUUID() } = {}) {
+  search(q, { limit = 10, key = randomUUID(), ...unknown } = {}) {
+    refuse(unknown);
     return this.#call("GET", `/v1/search?${new URLSearchParams({ q, limit })}`, key);
   }
 
@@ -36,10 +40,13 @@ export class Sepu {
 
   // Sends the same request with the same key until there is an answer or the deadline is near.
   async #call(method, path, key, body) {
+    const headers = new Headers({ Authorization: `Bearer ${this.#apiKey}` });
+    if (key) headers.set("Idempotency-Key", key);
+    if (body) headers.set("Content-Type", "application/json");
     const end = performance.now() + this.deadline * 1000;
     for (let pause = 0.25; ; pause = Math.min(2 * pause, 8)) {
       try {
-        return await this.#attempt(method, path, key, body, end - performance.now());
+        return await this.#attempt(method, path, headers, key, body, end - performance.now());
       } catch (error) {
         const wait = 1000 * ((error.retryAfter || 0) + Math.random() * pause);
         if (!error.retryable || performance.now() + wait >= end) throw error;
@@ -48,14 +55,11 @@ export class Sepu {
     }
   }
 
-  async #attempt(method, path, key, body, left) {
+  async #attempt(method, path, sent, key, body, left) {
     let response, answer;
     try {
-      const headers = { Authorization: `Bearer ${this.#apiKey}` };
-      if (key) headers["Idempotency-Key"] = key;
-      if (body) headers["Content-Type"] = "application/json";
       const signal = AbortSignal.timeout(Math.ceil(Math.min(this.timeout * 1000, left)));
-      response = await fetch(this.url + path, { method, headers, body, signal, redirect: "manual" });
+      response = await fetch(this.url + path, { method, headers: sent, body, signal, redirect: "manual" });
       answer = await response.text();
     } catch (error) {
       const reason = error.cause?.code ?? error.name;
@@ -78,6 +82,10 @@ export class Sepu {
   }
 }
 
+function refuse(unknown) {
+  for (const name in unknown) throw new TypeError(`there is no option ${name}`);
+}
+
 function usageOf(headers) {
   const [period, meter] = ["period", "meter"].map((name) => headers.get(`x-usage-${name}`));
   const [limit, committed, remaining] = ["limit", "committed", "remaining"].map((name) => +headers.get(`x-usage-${name}`));
@@ -93,18 +101,18 @@ function parsed(text) {
 }
 
 // An example, to be left out of a copy.
-const { SEPU_URL, SEPU_API_KEY, SEPU_TIMEOUT, SEPU_DEADLINE } = process.env;
-if (!SEPU_URL || process.argv.length < (process.argv[2] === "match" ? 6 : 4)) {
-  console.error("SEPU_URL=… SEPU_API_KEY=… node sepu.mjs match R G B [KEY] | search Q [KEY]");
+const { SEPU_URL, SEPU_API_KEY, SEPU_TIMEOUT, SEPU_DEADLINE, SEPU_IDEMPOTENCY_KEY: own } = process.env;
+const [operation, ...given] = process.argv.slice(2);
+if (!SEPU_URL || given.length !== { match: 3, search: 1 }[operation]) {
+  console.error("SEPU_URL=… SEPU_API_KEY=… [SEPU_IDEMPOTENCY_KEY=…] node sepu.mjs match R G B | search Q");
   process.exit(2);
 }
 const sepu = new Sepu(SEPU_URL, SEPU_API_KEY, { timeout: +(SEPU_TIMEOUT ?? 10), deadline: +(SEPU_DEADLINE ?? 60) });
-const [operation, ...given] = process.argv.slice(2);
 try {
   console.error(JSON.stringify((await sepu.usage()).usage));
   const { key, replayed, usage, ...answer } = operation === "match"
-    ? await sepu.match([given.slice(0, 3).map(Number)], { key: given[3] })
-    : await sepu.search(given[0], { key: given[1] });
+    ? await sepu.match([given.map(Number)], { key: own })
+    : await sepu.search(given[0], { key: own });
   console.log(JSON.stringify(answer));
   console.error(`${replayed ? "replayed" : "charged"} ${key}: ${usage.remaining} of ${usage.limit} ${usage.meter} remain`);
 } catch (error) {

@@ -36,6 +36,11 @@ final class Sepu
         private float $timeout = 10,
         private float $deadline = 60,
     ) {
+        if (!preg_match('#^https?://#', $url)) {
+            throw new InvalidArgumentException("the URL begins with http:// or https://, not like $url");
+        }
+        $this->url = rtrim($url, '/');
+        $this->apiKey = trim($apiKey);
         $this->curl = curl_init();
     }
 
@@ -130,8 +135,8 @@ final class Sepu
 }
 
 // An example, to be left out of a copy.
-if (!getenv('SEPU_URL') || $argc < (($argv[1] ?? '') === 'match' ? 5 : 3)) {
-    fwrite(STDERR, "SEPU_URL=… SEPU_API_KEY=… php sepu.php match R G B [KEY] | search Q [KEY]\n");
+if (!getenv('SEPU_URL') || $argc !== (['match' => 5, 'search' => 3][$argv[1] ?? ''] ?? 0)) {
+    fwrite(STDERR, "SEPU_URL=… SEPU_API_KEY=… [SEPU_IDEMPOTENCY_KEY=…] php sepu.php match R G B | search Q\n");
     exit(2);
 }
 $timeout = (float) (getenv('SEPU_TIMEOUT') ?: 10);
@@ -141,9 +146,10 @@ $sepu = new Sepu(getenv('SEPU_URL'), getenv('SEPU_API_KEY'), $timeout, $deadline
 $given = array_slice($argv, 2);
 try {
     fwrite(STDERR, json_encode($sepu->usage()['body']['usage']) . "\n");
+    $own = getenv('SEPU_IDEMPOTENCY_KEY') ?: null;
     $answer = $operation === 'match'
-        ? $sepu->match([array_map(floatval(...), array_slice($given, 0, 3))], key: $given[3] ?? null)
-        : $sepu->search($given[0], key: $given[1] ?? null);
+        ? $sepu->match([array_map(floatval(...), $given)], key: $own)
+        : $sepu->search($given[0], key: $own);
     echo json_encode($answer['body'], JSON_UNESCAPED_UNICODE), "\n";
     ['key' => $key, 'usage' => $usage] = $answer;
     $done = $answer['replayed'] ? 'replayed' : 'charged';

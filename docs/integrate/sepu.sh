@@ -4,6 +4,10 @@
 # sepu_call PATH [KEY [BODY]] sends the same request with the same key until there is an answer or the deadline is near.
 # It prints the answer. The usage, and an error with its key, go to standard error.
 sepu_call() (
+    case $SEPU_URL in
+    http://* | https://*) ;;
+    *) echo "SEPU_URL begins with http:// or https://, not like $SEPU_URL" >&2 && exit 2 ;;
+    esac
     files=$(mktemp -d) || exit
     trap 'rm -rf "$files"' EXIT
     end=$(($(date +%s) + ${SEPU_DEADLINE:-60}))
@@ -57,7 +61,7 @@ sepu_attempt() {
         [ -z "${3-}" ] || echo "Idempotency-Key: $3"
         [ -z "${4-}" ] || echo 'Content-Type: application/json'
     } | curl --silent --max-time "$1" --header @- ${4:+--data-raw "$4"} --dump-header "$files/head" \
-        --output "$files/body" --write-out '%{http_code}' "$SEPU_URL$2"
+        --output "$files/body" --write-out '%{http_code}' "${SEPU_URL%/}$2"
 }
 
 sepu_header() {
@@ -81,8 +85,11 @@ sepu_search() {
 }
 
 # An example, to be left out of a copy.
-if [ -z "$SEPU_URL" ] || [ $# -lt 2 ] || { [ "$1" = match ] && [ $# -lt 4 ]; }; then
-    echo 'SEPU_URL=… SEPU_API_KEY=… sh sepu.sh match R G B [KEY] | search Q [KEY]' >&2
+case "${SEPU_URL:+$1 $#}" in
+'match 4' | 'search 2') ;;
+*)
+    echo 'SEPU_URL=… SEPU_API_KEY=… [SEPU_IDEMPOTENCY_KEY=…] sh sepu.sh match R G B | search Q' >&2
     exit 2
-fi
-sepu_call /v1/usage >&2 && operation=$1 && shift && "sepu_$operation" "$@"
+    ;;
+esac
+sepu_call /v1/usage >&2 && operation=$1 && shift && "sepu_$operation" "$@" "${SEPU_IDEMPOTENCY_KEY:-$(sepu_key)}"

@@ -84,9 +84,13 @@ class Said:
         return found[1].rstrip(":")
 
 
-def run(command: list[str], url: str, api_key: str, *given: str, deadline: int = DEADLINE) -> Said:
-    """Runs a client to its end."""
+def run(
+    command: list[str], url: str, api_key: str, *given: str, key: str | None = None, deadline: int = DEADLINE
+) -> Said:
+    """Runs a client to its end; `key` is an idempotency key."""
     settings = {"SEPU_URL": url, "SEPU_API_KEY": api_key, "SEPU_TIMEOUT": str(TIMEOUT), "SEPU_DEADLINE": str(deadline)}
+    if key is not None:
+        settings["SEPU_IDEMPOTENCY_KEY"] = key
     done: subprocess.CompletedProcess[str] = completed(
         [*command, *given], env={"PATH": os.environ["PATH"], "LC_ALL": "C.UTF-8", **settings}
     )

@@ -14,7 +14,7 @@ from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
 from tests.http.contract import IDEMPOTENCY_KEY, World, running_match
 from tests.integrate.clients import CLIENTS, CODE, DEADLINE, TIMEOUT, Said, run
 from tests.integrate.faulty import Between, Exchange, Fault, between
-from tests.processes import until
+from tests.processes import completed, until
 from tests.serving import Response, Server, serving
 
 from sepu.cli.database import connect, database
@@ -201,7 +201,7 @@ def test_the_original_request_is_still_running(command: list[str], place: Place,
         world.held[0].close()
 
     with between(place.server.address, [the_original_fails]) as found:
-        said = run(command, found.url, world.issued.api_key, *MATCH, IDEMPOTENCY_KEY)
+        said = run(command, found.url, world.issued.api_key, *MATCH, key=IDEMPOTENCY_KEY)
     check_one_charge(place, world, said, found)
     assert found.statuses == [409, 200]
     assert found.attempts[1].begun - found.attempts[0].begun >= 1
@@ -210,7 +210,7 @@ def test_the_original_request_is_still_running(command: list[str], place: Place,
 def test_each_intent_has_a_key_of_its_own(command: list[str], place: Place, world: World) -> None:
     url = f"http://{place.server.address}"
     first, other = (run(command, url, world.issued.api_key, *MATCH) for _ in range(2))
-    again = run(command, url, world.issued.api_key, *MATCH, first.key)
+    again = run(command, url, world.issued.api_key, *MATCH, key=first.key)
     assert first.key != other.key
     assert [said.told.partition(" ")[0] for said in (first, other, again)] == ["charged", "charged", "replayed"]
     assert again.out == first.out
@@ -237,8 +237,8 @@ def test_a_search_and_fractions(command: list[str], place: Place, world: World) 
     [
         ("invalid_rgb", 422, ("match", "256", "60", "35")),
         ("invalid_q", 422, ("search", "a")),
-        ("idempotency_key_invalid", 400, (*MATCH, "short")),
-        ("idempotency_conflict", 409, (*MATCH, IDEMPOTENCY_KEY)),
+        ("idempotency_key_invalid", 400, MATCH),
+        ("idempotency_conflict", 409, MATCH),
         ("quota_exceeded", 429, MATCH),
         ("rate_limited", 429, MATCH),
     ],
@@ -254,7 +254,8 @@ def test_a_refusal_is_not_repeated(
         world.charge("color_match", b"-" * 32)
     hinted = [] if code != "quota_exceeded" else [hints_at_a_second]
     with between(place.server.address, hinted) as found:
-        said = run(command, found.url, world.issued.api_key, *given)
+        key = {"idempotency_key_invalid": "short", "idempotency_conflict": IDEMPOTENCY_KEY}.get(code)
+        said = run(command, found.url, world.issued.api_key, *given, key=key)
     assert said.code == 1
     told = re.search(rf"^{status} {code} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE)
     assert told, said.err
@@ -284,16 +285,43 @@ def test_at_the_deadline_the_key_is_told_and_goes_on(command: list[str], place: 
     assert "no answer (" in said.err
     assert len(found.attempts) > 2
     with between(place.server.address, []) as found:
-        again = run(command, found.url, world.issued.api_key, *MATCH, said.key)
+        again = run(command, found.url, world.issued.api_key, *MATCH, key=said.key)
     check_one_charge(place, world, again, found, replayed=True)
 
 
-@pytest.mark.parametrize("given", [(), ("match", "200", "60"), ("search",)])
+@pytest.mark.parametrize("given", [(), ("match", "200", "60"), ("search",), ("search", "tao", "hong"), ("-",)])
 def test_it_says_how_it_is_called(command: list[str], given: tuple[str, ...], place: Place) -> None:
     said = run(command, f"http://{place.server.address}", "key", *given)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("SEPU_URL=")
     assert said.err.count("\n") == 1
+
+
+def test_an_address_with_a_slash_at_its_end(command: list[str], place: Place, world: World) -> None:
+    assert run(command, f"http://{place.server.address}/", world.issued.api_key, *MATCH).code == 0
+
+
+def test_an_address_that_is_none_is_said_at_once(command: list[str], place: Place, world: World) -> None:
+    began = time.monotonic()
+    said = run(command, f"file://{place.server.address}", world.issued.api_key, *MATCH, deadline=60)
+    assert said.code != 0
+    assert time.monotonic() - began < 30
+
+
+def test_node_refuses_options_that_there_are_not(place: Place, world: World, tmp_path: Path) -> None:
+    node, file = CLIENTS["node"](tmp_path)
+    copy = Path(file).read_text("utf-8").partition("// An example")[0]
+    wrong = f"""
+        const sepu = new Sepu("http://{place.server.address}", "{world.issued.api_key}");
+        for (const call of [
+          () => sepu.match([[200, 60, 35]], {{ idempotencyKey: "order-8812" }}),
+          () => sepu.search("tao hong", {{ limt: 1 }}),
+          () => new Sepu("http://localhost", "", {{ timout: 1 }}),
+        ]) try {{ call(); console.log("went through"); }} catch (error) {{ console.log(error.message); }}
+    """
+    (tmp_path / "copy.mjs").write_text(copy + wrong, "utf-8")
+    said = completed([node, tmp_path / "copy.mjs"]).stdout
+    assert said.splitlines() == [f"there is no option {name}" for name in ("idempotencyKey", "limt", "timout")]
 
 
 def test_the_page_has_each_client() -> None:
