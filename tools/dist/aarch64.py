@@ -25,9 +25,9 @@ PACKAGES = ["python3-venv", "libstdc++6"]  # numpy's wheels need the latter
 OPTIONS = [
     "--hypothesis-profile=ci",
     "--timeout=1800",
-    "--ignore=tests/core/test_grid.py",
+    "--ignore=tests/core/test_index.py",
     "--deselect=tests/library/test_build.py::test_the_committed_release_is_what_the_facts_give",
-    "--deselect=tests/library/test_release.py::test_the_palette_has_the_grid",
+    "--deselect=tests/library/test_release.py::test_the_palette_has_the_index",
 ]
 
 
