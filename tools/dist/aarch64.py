@@ -20,7 +20,7 @@ from tools.dist.tryout import perform, trials
 
 EMULATOR = "qemu-aarch64-static"
 PACKAGES = ["python3-venv", "libstdc++6"]  # numpy's wheels need the latter
-# Emulated, no example keeps hypothesis's deadline, and making a candidate grid takes minutes: the native runner of
+# Emulated, no example keeps hypothesis's deadline, and making an index takes minutes: the native runner of
 # .github/workflows/tests.yml does that.
 OPTIONS = [
     "--hypothesis-profile=ci",
