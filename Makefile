@@ -35,10 +35,10 @@
 # make test-core           the tests that need only the library
 # make workflows           lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 # make release             build data/release from data/facts
-# make prove-grid          compare the release's grid with a full search, for each of the 2^24 8-bit colours
+# make prove-index         compare answers by an index with a full search, for each of the 2^24 8-bit colours
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
-.PHONY: build serving mended meinheld serve test lint types advisories lock release prove-grid prove-match clean
+.PHONY: build serving mended meinheld serve test lint types advisories lock release prove-index prove-match clean
 .PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load profile startup docs pictures
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-renew bench-gate-proof
@@ -134,8 +134,8 @@ SANITIZED = LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_l
 sanitize: build
 	CC=gcc CFLAGS="-g -fno-omit-frame-pointer -fno-sanitize-recover $(SANITIZE)" LDFLAGS="$(SANITIZE)" \
 		$(BIN)/python -W ignore setup.py --quiet build --build-lib build/sanitize --build-temp build/sanitize-objects
-	$(SANITIZED) -c 'from sepu import _grid_builder, _names, _palette; \
-		assert all("sanitize" in core.__file__ for core in (_grid_builder, _names, _palette))'
+	$(SANITIZED) -c 'from sepu import _index_builder, _names, _palette; \
+		assert all("sanitize" in core.__file__ for core in (_index_builder, _names, _palette))'
 	$(SANITIZED) -m pytest --capture=sys -o timeout=600 tests/core tests/search
 
 SEED ?= 1
@@ -300,8 +300,8 @@ workflows: lint-workflows build
 release: serving
 	$(BIN)/python -m sepu.library.build data/facts data/release
 
-prove-grid: build
-	$(BIN)/python -m tests.core.prove_grid
+prove-index: build
+	@$(BIN)/python -m tests.core.prove_index
 
 prove-match: build
 	$(BIN)/python -m tests.operations.prove

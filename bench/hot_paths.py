@@ -34,7 +34,7 @@ from sepu.server.request_log import RequestLog
 RELEASE = sepu.load()
 PALETTE = RELEASE.palette()
 _COLORS = [msgspec.json.encode(color(record)) for record in RELEASE.records]
-SCANNED = sepu.Palette([rgb_of(record.hex) for record in RELEASE.records])  # without a grid
+SCANNED = sepu.Palette([rgb_of(record.hex) for record in RELEASE.records])  # without an index
 NAMES = RELEASE.names()
 COLOURS: list[list[int]] = np.random.default_rng(161).integers(0, 256, (100, 3)).tolist()
 

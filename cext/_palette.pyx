@@ -1,5 +1,5 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
-"""Matching: sRGB to CIE L*a*b*, the CIEDE2000 difference, and the nearest colours of a palette.
+"""Matching: sRGB to CIE L*a*b*, colour differences, and the nearest colours of a palette.
 
 Source of the formula: Sharma, Wu and Dalal, "The CIEDE2000 color-difference formula: implementation notes,
 supplementary test data, and mathematical observations", Color Research and Application 30 (2005), 21-30. Equation
@@ -10,17 +10,21 @@ cimport cython
 from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, fabs, fma, pow, sqrt
 from libc.stdint cimport uint64_t
-from libc.stdlib cimport free, malloc
-from libc.string cimport memcpy
+from libc.stdlib cimport calloc, free, malloc
+from libc.string cimport memcmp, memcpy
 
+import os
 import struct
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 
 import numpy as np
 
 include "srgb_to_lab.pxi"
+include "srgb_to_oklab.pxi"
+include "rgb_arrays.pxi"
 include "nearest.pxi"
-include "grid_format.pxi"
+include "index_format.pxi"
 include "similarity.pxi"
 
 
@@ -36,22 +40,29 @@ def instruction_sets():
     return tuple([INSTRUCTION_SETS[i].name.decode("ascii") for i in range(instruction_set_count)])
 
 
-cdef DeltaEFunction find_delta_e_function(instruction_set) except NULL:
+cdef const DeltaE* find_differences(instruction_set) except NULL:
     if instruction_set is None:
-        return INSTRUCTION_SETS[0].compute_delta_e
+        return INSTRUCTION_SETS[0].differences
     names = instruction_sets()
     if instruction_set not in names:
         raise ValueError(f"instruction_set must be one of {', '.join(names)}, not {instruction_set}")
-    return INSTRUCTION_SETS[<int> names.index(instruction_set)].compute_delta_e
+    return INSTRUCTION_SETS[<int> names.index(instruction_set)].differences
+
+
+cdef int find_difference(name) except -1:
+    if name not in DIFFERENCE_NAMES:
+        raise ValueError(f"difference must be one of {', '.join(DIFFERENCE_NAMES)}, not {name}")
+    return DIFFERENCE_NAMES.index(name)
 
 
 # The nearest colours of a palette; docs/matching.md proves that the search finds what a full scan finds.
 
-cdef double SQUARE_ERROR = 1e-9  # twice the most that rounding can change the square of a difference
+cdef double SQUARE_ERROR = 1e-8  # twice the most that rounding can change the square of a difference
 
 
 cdef struct SortedColours:
     Py_ssize_t size
+    bint weighted  # the difference weighs lightness, as CIEDE2000 does
     LabBlock* blocks  # in order of lightness; copies of the lightest colour fill up the last block
     Py_ssize_t* indices  # for each lane of each block, the index in the palette
 
@@ -68,19 +79,28 @@ cdef inline Py_ssize_t find_first_block_not_darker(const SortedColours* colours,
     return low
 
 
+cdef inline double compute_lightness_term(const SortedColours* colours, double one, double two) noexcept nogil:
+    """Returns the least difference of colours with these lightnesses: |dL'| / SL for CIEDE2000, else their distance."""
+    if not colours.weighted:
+        return fabs(two - one)
+    cdef double centred = (one + two) / 2.0 - 50.0  # (12)
+    cdef double squared = centred * centred
+    return fabs(two - one) / (1.0 + 0.015 * squared / sqrt(20.0 + squared))  # (8) (18)
+
+
 cdef inline double bound_lighter_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:
     """Returns the least difference of a query of this lightness to `block` and all lighter ones; INFINITY if none."""
     if block == count_blocks(colours.size):
         return INFINITY
     cdef double darkest = colours.blocks[block].lightness[0]
-    return compute_lightness_term(lightness, darkest) if darkest > lightness else 0.0
+    return compute_lightness_term(colours, lightness, darkest) if darkest > lightness else 0.0
 
 
 cdef inline double bound_darker_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:
     """Returns the least difference of a query of this lightness to `block` and all darker ones; INFINITY if none."""
     if block < 0:
         return INFINITY
-    return compute_lightness_term(lightness, colours.blocks[block].lightness[LANES - 1])
+    return compute_lightness_term(colours, lightness, colours.blocks[block].lightness[LANES - 1])
 
 
 cdef void find_nearest(
@@ -115,38 +135,141 @@ cdef void find_nearest(
             count = insert_match(best, count, k, delta_e[lane], colours.indices[block * LANES + lane])
 
 
-cdef inline Py_ssize_t locate_cell(double r, double g, double b) noexcept nogil:
-    """Returns the number of the grid's cell that holds the colour; an integer division by GRID_CELL_WIDTH."""
-    return ((<int> r >> 3) * GRID_SIDE + (<int> g >> 3)) * GRID_SIDE + (<int> b >> 3)
+# The nearest colours by an index
+
+cdef struct Index:
+    Py_ssize_t k  # 0 without an index
+    bint wide  # the numbers of `lists` are uint32
+    double unit
+    const unsigned int* cells
+    const void* lists
 
 
-def read_grid(bytes grid not None, const double[:, ::1] rows):
-    """Returns where the list of each cell begins, and the lists, each after its length.
+ctypedef fused Number:
+    unsigned short
+    unsigned int
 
-    Raises ValueError for other bytes than a grid of the palette `rows`.
+
+cdef inline Py_ssize_t find_list(const Index* index, double r, double g, double b) noexcept nogil:
+    """Returns the place of the list of the cell that holds the colour."""
+    cdef unsigned int red = <unsigned int> r, green = <unsigned int> g, blue = <unsigned int> b
+    cdef unsigned int cell = index.cells[((red >> 4) * ROOT_SIDE + (green >> 4)) * ROOT_SIDE + (blue >> 4)]
+    cdef int shift = 3
+    while cell & DIVIDED:
+        cell = index.cells[
+            (cell ^ DIVIDED) + ((red >> shift & 1) << 2 | (green >> shift & 1) << 1 | (blue >> shift & 1))
+        ]
+        shift -= 1
+    return cell
+
+
+cdef void find_nearest_in_list(
+    const Lab* labs, DeltaEFunction compute_delta_e, const Lab* query, const Number* list, double unit, Py_ssize_t k,
+    Match* best
+) noexcept nogil:
+    """Fills `best` with the k nearest of the colours in `list`, nearest first, equal ones in palette order."""
+    cdef Py_ssize_t count = 0, remaining = list[0], lanes, lane
+    cdef double[LANES] delta_e
+    cdef LabBlock queries, candidates
+    fill_block(&queries, query)
+    if remaining < LANES:
+        fill_block(&candidates, query)
+    list += 1
+    while True:
+        lanes = min(LANES, remaining)
+        for lane in range(lanes):
+            set_lane(&candidates, lane, &labs[list[lane]])
+        compute_delta_e(&queries, &candidates, delta_e)
+        for lane in range(lanes):
+            count = insert_match(best, count, k, delta_e[lane], list[lane])
+        remaining -= lanes
+        if remaining == 0 or (count == k and list[lanes] * unit > best[k - 1].delta_e):
+            return
+        list += lanes + 1
+
+
+cdef struct Claims:  # of the bytes of an index, which may be false
+    const unsigned int* cells
+    Py_ssize_t cell_count, list_count, size, k
+    Py_ssize_t visited  # numbers of lists
+
+
+cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
+    """Tells whether a cell leads to lists of colours of the palette only, no more of them than there are."""
+    cdef Py_ssize_t place = claims.cells[slot], length, i
+    if place & DIVIDED:
+        place ^= DIVIDED
+        if divisions == MAX_DIVISIONS or place > claims.cell_count - 8:
+            return False
+        for i in range(8):
+            if not is_sound(claims, lists, place + i, divisions + 1):
+                return False
+        return True
+    if place >= claims.list_count:
+        return False
+    length = lists[place]
+    claims.visited += 1 + length + (length - 1) // LANES
+    if length < min(claims.k, claims.size) or claims.visited > claims.list_count:
+        return False
+    if place + 1 + length + (length - 1) // LANES > claims.list_count:
+        return False
+    for i in range(length):
+        if lists[place + 1 + i + i // LANES] >= claims.size:
+            return False
+    return True
+
+
+cdef bint are_sound(Claims* claims, const Number* lists) noexcept nogil:
+    cdef Py_ssize_t slot
+    for slot in range(ROOT_CELLS):
+        if not is_sound(claims, lists, slot, 0):
+            return False
+    return claims.visited == claims.list_count
+
+
+def read_index(index, bytes digest not None, Py_ssize_t size, str difference not None):
+    """Returns k, the cells and the lists of an index.
+
+    Raises ValueError for other bytes than an intact index of the palette with this hash, size and difference.
     """
-    if len(grid) < GRID_HEADER.size or (len(grid) - GRID_HEADER.size) % 2:
-        raise ValueError("grid is truncated")
-    magic, version, k, side, size, count, digest = GRID_HEADER.unpack_from(grid)
-    if magic != GRID_MAGIC or (version, k, side) != (GRID_VERSION, GRID_K, GRID_SIDE):
-        raise ValueError(f"grid is no candidate grid of version {GRID_VERSION}")
-    if size != rows.shape[0] or digest != hash_palette(rows):
-        raise ValueError("grid belongs to another palette")
-    numbers = np.frombuffer(grid, "<u2", offset=GRID_HEADER.size)
-    if len(numbers) < GRID_CELLS + count:
-        raise ValueError("grid is truncated")
-    cells, lengths, members = np.split(numbers, [GRID_CELLS, GRID_CELLS + count])
-    ends = np.cumsum(lengths, dtype=np.int64)
-    if len(members) != lengths.sum(dtype=np.int64):
-        raise ValueError("grid is truncated, or longer than its lists")
-    begins = ends - lengths
-    ascends = np.diff(members.astype(np.int64), prepend=-1) > 0
-    ascends[begins[lengths > 0]] = True
-    in_range = (cells < count).all() and (lengths >= min(GRID_K, size)).all() and (members < size).all()
-    if not (in_range and ascends.all()):
-        raise ValueError("grid is malformed")
-    lists = np.insert(members, begins, lengths).astype(np.uint16)
-    return (begins + np.arange(count))[cells].astype(np.uint32), lists
+    content = memoryview(index).cast("B")
+    header, checksum, numbers = (
+        content[:INDEX_HEADER.size], content[INDEX_HEADER.size:INDEX_HEADER.size + 32], content[INDEX_HEADER.size + 32:]
+    )
+    if len(checksum) < 32:
+        raise ValueError("index is truncated")
+    magic, version, k, name, colours, cell_count, list_count, of_palette = INDEX_HEADER.unpack(header)
+    if magic != INDEX_MAGIC or version != INDEX_VERSION:
+        raise ValueError(f"index is no index of version {INDEX_VERSION}")
+    if name.rstrip(b"\0") != difference.encode():
+        raise ValueError("index belongs to another difference")
+    if colours != size or of_palette != digest:
+        raise ValueError("index belongs to another palette")
+    number_type = np.dtype(list_type(size))
+    if len(numbers) != 4 * cell_count + number_type.itemsize * list_count:
+        raise ValueError("index is truncated, or longer than its lists")
+    if hash_parts(header, numbers) != checksum:
+        raise ValueError("index is not intact: its SHA-256 differs")
+    cells = np.frombuffer(numbers, "<u4", cell_count).astype(np.uint32, copy=False)
+    lists = np.frombuffer(numbers, number_type, offset=4 * cell_count).astype(number_type.newbyteorder("="), copy=False)
+    cdef Claims claims
+    cdef const unsigned int[::1] cell_view = cells
+    cdef const unsigned short[::1] narrow
+    cdef const unsigned int[::1] wide
+    cdef bint sound = cell_count >= ROOT_CELLS and list_count > 0 and k >= 1
+    if sound:
+        claims = Claims(&cell_view[0], cell_count, list_count, size, k, 0)
+        if number_type.itemsize == 2:
+            narrow = lists
+            with nogil:
+                sound = are_sound(&claims, &narrow[0])
+        else:
+            wide = lists
+            with nogil:
+                sound = are_sound(&claims, &wide[0])
+    if not sound:
+        raise ValueError("index is malformed")
+    return k, cells, lists
 
 
 cdef inline int check_channels(double r, double g, double b) except -1:
@@ -155,14 +278,15 @@ cdef inline int check_channels(double r, double g, double b) except -1:
     return 0
 
 
-def srgb_to_lab(rgb):
+def srgb_to_lab(rgb, *, scale=None):
     """Converts sRGB colours to CIE L*a*b* (D65, 2 degree observer).
 
-    `rgb`: shape (n, 3), real numbers from 0 to 255, any real dtype and strides. Returns float64 (n, 3): L* from 0 to
-    100, a* and b*. Raises ValueError for another shape and for a channel that is NaN, infinite or out of range,
+    `rgb`, `scale`: as `Palette.nearest_batch` takes them, without alpha. Returns float64 of the same shape: L* from 0
+    to 100, a* and b*. Raises ValueError for another shape and for a channel that is NaN, infinite or out of range,
     TypeError for other values than real numbers. Source: IEC 61966-2-1 and CIE 15, with the white of sRGB.
     """
-    cdef const double[:, ::1] rows = read_rgb_rows(rgb)
+    array = read_rgb(rgb, scale)
+    cdef const double[:, ::1] rows = as_rows(array)
     result = np.empty((rows.shape[0], 3))
     cdef double[:, ::1] out = result
     cdef Py_ssize_t i
@@ -173,7 +297,7 @@ def srgb_to_lab(rgb):
             out[i, 0] = lab.lightness
             out[i, 1] = lab.a
             out[i, 2] = lab.b
-    return result
+    return result.reshape(array.shape)
 
 
 def ciede2000(lab1, lab2, *, instruction_set=None):
@@ -183,9 +307,9 @@ def ciede2000(lab1, lab2, *, instruction_set=None):
     lengths and for values that are not finite. Source: Sharma, Wu and Dalal 2005. `instruction_set`: see
     `instruction_sets`.
     """
-    cdef DeltaEFunction compute_delta_e = find_delta_e_function(instruction_set)
-    cdef const double[:, ::1] ones = read_rows(lab1, "lab1", -DBL_MAX, DBL_MAX, "is not finite")
-    cdef const double[:, ::1] twos = read_rows(lab2, "lab2", -DBL_MAX, DBL_MAX, "is not finite")
+    cdef DeltaEFunction compute_delta_e = find_differences(instruction_set)[<int> CIEDE2000].compute
+    cdef const double[:, ::1] ones = read_rows(lab1, "lab1", [DBL_MAX] * 3, "is not finite")
+    cdef const double[:, ::1] twos = read_rows(lab2, "lab2", [DBL_MAX] * 3, "is not finite")
     if ones.shape[0] != twos.shape[0]:
         raise ValueError(f"lab1 and lab2 differ in length: {ones.shape[0]} and {twos.shape[0]}")
     result = np.empty(ones.shape[0])
@@ -210,72 +334,223 @@ def ciede2000(lab1, lab2, *, instruction_set=None):
     return result
 
 
+ctypedef fused Channel:
+    unsigned char
+    double
+
+
+cdef enum:
+    REMEMBERED = 8192  # places for colours met before, for each chunk of a batch
+    CHUNK = 65536  # rows that a thread takes at a time
+
+
+cdef void find_rows(
+    Palette palette, const Channel* rgb, Py_ssize_t count, Py_ssize_t k, Py_ssize_t* indices, double* delta_e,
+    Match* best, Py_ssize_t* met
+) noexcept nogil:
+    """Finds the nearest colours of each row.
+
+    PERF: 8-bit colours repeat in images. `met`, unless it is NULL, has for a hash of a colour the number of a row, plus
+    1, and if that row has the same colour its answer is copied.
+    """
+    cdef Py_ssize_t row, j, same
+    cdef unsigned int place
+    cdef const Channel* one
+    for row in range(count):
+        one = rgb + 3 * row
+        if Channel is uchar:
+            if met != NULL:
+                place = ((<unsigned int> one[0] << 16 | <unsigned int> one[1] << 8 | one[2]) * 2654435761U) >> 19
+                same = met[place] - 1
+                if same >= 0 and memcmp(one, rgb + 3 * same, 3) == 0:
+                    memcpy(indices + row * k, indices + same * k, k * sizeof(Py_ssize_t))
+                    memcpy(delta_e + row * k, delta_e + same * k, k * sizeof(double))
+                    continue
+                met[place] = row + 1
+        palette.find(one[0], one[1], one[2], k, best)
+        for j in range(k):
+            indices[row * k + j] = best[j].index
+            delta_e[row * k + j] = best[j].delta_e
+
+
+def find_chunk(Palette palette not None, rows, Py_ssize_t[:, ::1] indices, double[:, ::1] delta_e):
+    """Fills `indices` and `delta_e` with the nearest colours of each row, uint8 or float64 (n, 3), n at least 1."""
+    cdef const unsigned char[:, ::1] whole
+    cdef const double[:, ::1] real
+    cdef Py_ssize_t count = indices.shape[0], k = indices.shape[1]
+    cdef Match* best = <Match*> malloc(k * sizeof(Match))
+    cdef Py_ssize_t* met = NULL
+    try:
+        if best == NULL:
+            raise MemoryError
+        if rows.dtype == np.uint8:
+            whole = rows
+            if count >= REMEMBERED:
+                met = <Py_ssize_t*> calloc(REMEMBERED, sizeof(Py_ssize_t))
+            with nogil:
+                find_rows(palette, &whole[0, 0], count, k, &indices[0, 0], &delta_e[0, 0], best, met)
+        else:
+            real = rows
+            with nogil:
+                find_rows(palette, &real[0, 0], count, k, &indices[0, 0], &delta_e[0, 0], best, NULL)
+    finally:
+        free(best)
+        free(met)
+
+
+cdef count_threads(threads):
+    if threads is None:
+        return os.cpu_count() or 1
+    if not isinstance(threads, int) or threads < 1:
+        raise ValueError(f"threads must be at least 1, or None, not {threads}")
+    return threads
+
+
 @cython.final
 cdef class Palette:
-    """Finds the nearest of a fixed set of sRGB colours to any sRGB colour, exactly, by CIEDE2000.
+    """Finds the nearest of a fixed set of colours to any sRGB colour, exactly: always what a full scan finds.
 
-    `rgb`: shape (n, 3), n at least 1, real numbers from 0 to 255; raises ValueError otherwise. A palette never changes,
-    so threads may share one. `size` is the number of its colours.
+    `rgb`: the sRGB colours, shape (n, 3), n at least 1, as `nearest_batch` takes them; or `lab`: their L*a*b* values
+    (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
 
-    `grid`: None, or the bytes that `sepu._grid_builder.build_grid` made of the same palette; raises ValueError for
-    anything else. A grid makes answers for k up to 3 faster, and changes none. `instruction_set`: see
+    `difference`: "ciede2000"; "cie76"; "cie94", for graphic arts, with the palette's colour as the standard; "hyab", in
+    L*a*b*; or "oklab", Euclid's in OKLab, for `rgb` only.
+
+    `index`: True builds an index, which makes answers for k up to 10 faster and changes none; the bytes that
+    `build_index` returned for the same colours and difference save that. Raises ValueError for any other bytes.
+    `index` of the palette has these bytes, or None.
+
+    A palette never changes, so threads may share one. `size` is the number of its colours. `instruction_set`: see
     `instruction_sets`.
     """
 
     cdef SortedColours by_lightness
-    cdef Lab* labs  # in palette order
-    cdef DeltaEFunction compute_delta_e
     cdef readonly Py_ssize_t size
-    cdef readonly bint has_grid
-    cdef const unsigned int[::1] list_starts  # for each cell of the grid
-    cdef const unsigned short[::1] lists
+    cdef readonly str difference
+    cdef readonly object index
+    cdef Index cell_lists
+    cdef DeltaEFunction compute_delta_e
+    cdef const Lab* labs  # in palette order
+    cdef bint in_oklab
+    cdef bytes digest
+    cdef object lab_rows, cells, lists  # own the memory that the pointers are of
 
-    def __cinit__(self, rgb, grid=None, *, instruction_set=None):
-        cdef const double[:, ::1] rows = read_rgb_rows(rgb)
-        cdef Py_ssize_t place, index, lanes = count_blocks(rows.shape[0]) * LANES
-        cdef Lab lab
-        if rows.shape[0] == 0:
-            raise ValueError("a palette needs at least one colour")
-        self.compute_delta_e = find_delta_e_function(instruction_set)
-        cdef const double[:, ::1] labs = srgb_to_lab(rows)
-        cdef const Py_ssize_t[::1] order = np.argsort(labs[:, 0], kind="stable").astype(np.intp)
+    def __cinit__(
+        self, rgb=None, index=None, *, lab=None, str difference not None="ciede2000", scale=None, instruction_set=None
+    ):
+        cdef int number = find_difference(difference)
+        cdef const double[:, ::1] rows
+        cdef Py_ssize_t place, at, lanes
+        cdef Lab converted
+        self.compute_delta_e = find_differences(instruction_set)[number].compute
+        self.difference = difference
+        self.in_oklab = number == OKLAB
+        if (rgb is None) == (lab is None):
+            raise ValueError("a palette needs rgb or lab, one of them")
+        if lab is None:
+            array = read_rgb(rgb, scale)
+            if array.ndim != 2:
+                raise ValueError(f"rgb must have the shape (n, 3), not {array.shape}")
+            rows = as_rows(array)
+        else:
+            if self.in_oklab:
+                raise ValueError('difference="oklab" needs rgb, not lab')
+            rows = read_rows(lab, "lab", [100.0, 256.0, 256.0], "is not L* from 0 to 100, a* and b* from -256 to 256")
+            if rows.shape[0] and np.asarray(rows)[:, 0].min() < 0.0:
+                raise ValueError("lab has an L* below 0")
         self.size = self.by_lightness.size = rows.shape[0]
+        if self.size == 0:
+            raise ValueError("a palette needs at least one colour")
+        self.lab_rows = np.empty((self.size, sizeof(Lab) // sizeof(double)))
+        cdef double[:, ::1] labs = self.lab_rows
+        self.labs = <const Lab*> &labs[0, 0]
+        for at in range(self.size):
+            if lab is not None:
+                converted = make_lab(rows[at, 0], rows[at, 1], rows[at, 2])
+            else:
+                converted = self.convert(rows[at, 0], rows[at, 1], rows[at, 2])
+            (<Lab*> &labs[at, 0])[0] = converted
+        self.by_lightness.weighted = number == CIEDE2000
+        lanes = count_blocks(self.size) * LANES
         if posix_memalign(<void**> &self.by_lightness.blocks, 64, lanes // LANES * sizeof(LabBlock)) != 0:
             self.by_lightness.blocks = NULL
             raise MemoryError
         self.by_lightness.indices = <Py_ssize_t*> malloc(lanes * sizeof(Py_ssize_t))
-        self.labs = <Lab*> malloc(self.size * sizeof(Lab))
-        if self.by_lightness.indices == NULL or self.labs == NULL:
+        if self.by_lightness.indices == NULL:
             raise MemoryError
+        cdef const Py_ssize_t[::1] order = np.argsort(self.lab_rows[:, 0], kind="stable").astype(np.intp)
         for place in range(lanes):
-            index = order[min(place, self.size - 1)]
-            lab = make_lab(labs[index, 0], labs[index, 1], labs[index, 2])
-            set_lane(&self.by_lightness.blocks[place // LANES], place % LANES, &lab)
-            self.by_lightness.indices[place] = index
-            self.labs[index] = lab
-        if grid is not None:
-            self.list_starts, self.lists = read_grid(grid, rows)
-            self.has_grid = True
+            at = order[min(place, self.size - 1)]
+            set_lane(&self.by_lightness.blocks[place // LANES], place % LANES, &self.labs[at])
+            self.by_lightness.indices[place] = at
+        self.digest = hash_parts(b"rgb" if lab is None else b"lab", np.asarray(rows).astype("<f8").tobytes())
+        if index is True:
+            index = self.build_index()
+        if index is not None and index is not False:
+            self.use_index(index)
 
     def __dealloc__(self):
         free(self.by_lightness.blocks)
         free(self.by_lightness.indices)
-        free(self.labs)
+
+    cdef int use_index(self, index) except -1:
+        cdef const unsigned int[::1] cells, wide
+        cdef const unsigned short[::1] narrow
+        k, self.cells, self.lists = read_index(index, self.digest, self.size, self.difference)
+        cells = self.cells
+        self.cell_lists.cells = &cells[0]
+        self.cell_lists.wide = self.lists.itemsize == 4
+        if self.cell_lists.wide:
+            wide = self.lists
+            self.cell_lists.lists = &wide[0]
+        else:
+            narrow = self.lists
+            self.cell_lists.lists = &narrow[0]
+        self.cell_lists.unit = list_unit(find_difference(self.difference))
+        self.cell_lists.k = k
+        self.index = index
+        return 0
+
+    def build_index(self, *, int k=10, threads=None, progress=None):
+        """Builds an index of the palette for up to `k` nearest colours, k from 1 to 10, and returns it as bytes.
+
+        The same palette gives the same bytes. They may be stored: `Palette(rgb, index=bytes)` needs no time to build
+        them. Works without the GIL on so many `threads`, as many as there are processors without it. `progress` is
+        called with what is done, above 0 and up to 1.
+        """
+        from sepu import _index_builder
+
+        if not 1 <= k <= 10:
+            raise ValueError(f"k must be from 1 to 10, not {k}")
+        return _index_builder.build_index(
+            self.lab_rows, find_difference(self.difference), k, self.digest, count_threads(threads), progress
+        )
+
+    cdef inline Lab convert(self, double r, double g, double b) noexcept nogil:
+        return convert_srgb_to_oklab(r, g, b) if self.in_oklab else convert_srgb_to_lab(r, g, b)
 
     cdef void find(self, double r, double g, double b, Py_ssize_t k, Match* best) noexcept nogil:
-        cdef Lab query = convert_srgb_to_lab(r, g, b)
-        cdef const unsigned short* candidates
-        if self.has_grid and k <= GRID_K:
-            candidates = &self.lists[self.list_starts[locate_cell(r, g, b)]]
-            find_nearest_candidates(self.labs, self.compute_delta_e, &query, candidates + 1, candidates[0], k, best)
-        else:
+        cdef Lab query = self.convert(r, g, b)
+        cdef const Index* index = &self.cell_lists
+        cdef Py_ssize_t place
+        if k > index.k:
             find_nearest(&self.by_lightness, self.compute_delta_e, &query, k, best)
+            return
+        place = find_list(index, r, g, b)
+        if index.wide:
+            find_nearest_in_list(
+                self.labs, self.compute_delta_e, &query, <const unsigned int*> index.lists + place, index.unit, k, best
+            )
+        else:
+            find_nearest_in_list(
+                self.labs, self.compute_delta_e, &query, <const unsigned short*> index.lists + place, index.unit, k, best
+            )
 
     def nearest(self, double r, double g, double b, Py_ssize_t k):
         """Returns the `k` colours nearest to one sRGB colour, as a list of (index, delta_e), nearest first.
 
-        Colours at the same difference come in palette order. Raises ValueError for a channel that is not a number
-        from 0 to 255, and unless 1 <= k <= size.
+        The channels are from 0 to 255. Colours at the same difference come in palette order. Raises ValueError for a
+        channel that is not a number from 0 to 255, and unless 1 <= k <= size.
         """
         self.check_k(k)
         check_channels(r, g, b)
@@ -289,37 +564,43 @@ cdef class Palette:
         finally:
             free(best)
 
-    def nearest_batch(self, rgb, Py_ssize_t k):
-        """Finds the `k` colours nearest to each row of `rgb`, shape (n, 3), in the order of `nearest`.
+    def nearest_batch(self, rgb, Py_ssize_t k, *, scale=None, background=None, threads=1):
+        """Finds the `k` colours nearest to each colour of an array, in the order of `nearest`.
 
-        Returns indices, intp (n, k), and their CIEDE2000 differences, float64 (n, k). Raises ValueError for another
-        shape or channel, and unless 1 <= k <= size. Works without the GIL.
+        `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3); fastest as uint8. `scale`: the greatest
+        value of a channel, 255 (also without `scale`) or 1. With a fourth channel, alpha, `background` shows through:
+        three numbers from 0 to 255. `threads`: how many to use; None: as many as there are processors.
+
+        Returns indices, intp (..., k), and their differences, float64 (..., k). Raises ValueError for another shape or
+        channel, unless 1 <= k <= size, and without `scale` for floats of which none exceeds 1, unless all are 0. Works
+        without the GIL.
         """
         self.check_k(k)
-        cdef const double[:, ::1] rows = read_rgb_rows(rgb)
-        indices = np.empty((rows.shape[0], k), dtype=np.intp)
-        delta_e = np.empty((rows.shape[0], k))
-        cdef Py_ssize_t[:, ::1] out_index = indices
-        cdef double[:, ::1] out_delta_e = delta_e
-        cdef Match* best = <Match*> malloc(k * sizeof(Match))
-        if best == NULL:
-            raise MemoryError
-        cdef Py_ssize_t i, j
-        with nogil:
-            for i in range(rows.shape[0]):
-                self.find(rows[i, 0], rows[i, 1], rows[i, 2], k, best)
-                for j in range(k):
-                    out_index[i, j] = best[j].index
-                    out_delta_e[i, j] = best[j].delta_e
-            free(best)
+        threads = count_threads(threads)
+        array = read_rgb(rgb, scale, background, 4)
+        if array.dtype != np.uint8:
+            as_rows(array)
+        leading = array.shape[:array.ndim - 1]
+        indices = np.empty((*leading, k), dtype=np.intp)
+        delta_e = np.empty((*leading, k))
+        rows, out = array.reshape(-1, 3), (indices.reshape(-1, k), delta_e.reshape(-1, k))
+        chunks = [slice(first, first + CHUNK) for first in range(0, len(rows), CHUNK)]
+        if threads == 1 or len(chunks) < 2:
+            if len(rows):
+                find_chunk(self, rows, *out)
+        else:
+            with ThreadPoolExecutor(threads) as pool:
+                for _ in pool.map(lambda chunk: find_chunk(self, rows[chunk], *[into[chunk] for into in out]), chunks):
+                    pass
         return indices, delta_e
 
-    def delta_e(self, rgb):
-        """Computes the CIEDE2000 difference of each row of `rgb`, shape (n, 3), to every colour: float64 (n, size).
+    def delta_e(self, rgb, *, scale=None, background=None):
+        """Computes the difference of each colour of an array to every colour of the palette: float64 (..., size).
 
-        Raises ValueError for another shape or channel. Works without the GIL.
+        Takes and raises what `nearest_batch` does. Works without the GIL.
         """
-        cdef const double[:, ::1] rows = read_rgb_rows(rgb)
+        array = read_rgb(rgb, scale, background, 4)
+        cdef const double[:, ::1] rows = as_rows(array)
         result = np.empty((rows.shape[0], self.size))
         cdef double[:, ::1] out = result
         cdef Py_ssize_t i, block, lane
@@ -328,13 +609,13 @@ cdef class Palette:
         cdef double[LANES] delta_e
         with nogil:
             for i in range(rows.shape[0]):
-                query = convert_srgb_to_lab(rows[i, 0], rows[i, 1], rows[i, 2])
+                query = self.convert(rows[i, 0], rows[i, 1], rows[i, 2])
                 fill_block(&queries, &query)
                 for block in range(count_blocks(self.size)):
                     self.compute_delta_e(&queries, &self.by_lightness.blocks[block], delta_e)
                     for lane in range(min(LANES, self.size - block * LANES)):
                         out[i, self.by_lightness.indices[block * LANES + lane]] = delta_e[lane]
-        return result
+        return result.reshape(*array.shape[:array.ndim - 1], self.size)
 
     cdef int check_k(self, Py_ssize_t k) except -1:
         if k < 1 or k > self.size:

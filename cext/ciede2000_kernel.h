@@ -1,14 +1,11 @@
-/* The CIEDE2000 formula in double precision, for a block of pairs. ciede2000.h includes this file once for each
- * instruction set; the macros COMPUTE_DELTA_E and TARGET name the function and its instructions.
+/* The CIEDE2000 formula in double precision, for a block of pairs. kernels.h includes this file.
  *
  * The loops are short, so that the compiler turns each into vector instructions, and so that the divisions of one
  * overlap with the arithmetic of the next. Equation numbers are those of Sharma, Wu and Dalal 2005; docs/matching.md
  * derives the steps marked "algebra".
  */
 
-#define EACH_LANE for (int i = 0; i < LANES; i++)
-
-TARGET static void COMPUTE_DELTA_E(const LabBlock *one, const LabBlock *two, double *restrict delta_e)
+TARGET static void NAME(compute_delta_e_ciede2000)(const LabBlock *one, const LabBlock *two, double *restrict delta_e)
 {
     double a1[LANES], a2[LANES], c1[LANES], c2[LANES];
     double dl[LANES], sl[LANES];
@@ -109,7 +106,3 @@ TARGET static void COMPUTE_DELTA_E(const LabBlock *one, const LabBlock *two, dou
         delta_e[i] = sqrt(form > 0.0 ? form : 0.0) / weights;
     }
 }
-
-#undef EACH_LANE
-#undef COMPUTE_DELTA_E
-#undef TARGET

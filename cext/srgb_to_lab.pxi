@@ -1,4 +1,4 @@
-# sRGB to CIE L*a*b*, and the checks of its input. _palette.pyx and _grid_builder.pyx include this file.
+# sRGB to CIE L*a*b*. _palette.pyx and _index_builder.pyx include this file.
 #
 # Sources: IEC 61966-2-1:1999, the sRGB transfer function and primaries; CIE 15:2004, L*a*b* with the constants as exact
 # rationals. The white point is D65 for the 2 degree observer.
@@ -84,32 +84,8 @@ cdef inline LabF convert_linear_rgb_to_lab_f(double r, double g, double b) noexc
     )
 
 
-cdef Lab convert_srgb_to_lab(double red, double green, double blue) noexcept nogil:
+cdef inline Lab convert_srgb_to_lab(double red, double green, double blue) noexcept nogil:
     cdef LabF f = convert_linear_rgb_to_lab_f(
         linearize_channel(red), linearize_channel(green), linearize_channel(blue)
     )
     return make_lab(116.0 * f.y - 16.0, 500.0 * (f.x - f.y), 200.0 * (f.y - f.z))
-
-
-cdef const double[:, ::1] read_rows(values, str name, double low, double high, str problem) except *:
-    """Returns `values`, shape (n, 3), as C-contiguous float64.
-
-    Raises TypeError for other values than real numbers, ValueError for another shape and for a number that is not from
-    `low` to `high`; the message has `name` and `problem`.
-    """
-    array = np.asarray(values)
-    if array.ndim != 2 or array.shape[1] != 3:
-        raise ValueError(f"{name} must have the shape (n, 3), not {array.shape}")
-    if array.dtype.kind not in "uif":
-        raise TypeError(f"{name} must be real numbers, not {array.dtype}")
-    cdef const double[:, ::1] rows = np.ascontiguousarray(array, dtype=np.float64)
-    cdef Py_ssize_t i, j
-    for i in range(rows.shape[0]):
-        for j in range(3):
-            if not low <= rows[i, j] <= high:  # nor NaN
-                raise ValueError(f"{name} row {i} {problem}")
-    return rows
-
-
-cdef const double[:, ::1] read_rgb_rows(values) except *:
-    return read_rows(values, "rgb", 0.0, 255.0, "has a channel that is not a number from 0 to 255")

@@ -18,7 +18,7 @@ from sepu.metering import accounts
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.migrate import migrate
 
-_ASSERTING = ("core.grid_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
+_ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
 
 

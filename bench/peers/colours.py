@@ -50,8 +50,8 @@ class Sepu:
         return self.palette.nearest_batch(rgb, TOP)[0]
 
 
-class SepuWithoutGrid(Sepu):
-    name = "without its grid"
+class SepuWithoutIndex(Sepu):
+    name = "without its index"
 
     def __init__(self, palette: Floats) -> None:
         self.palette = sepu.Palette(palette)
@@ -63,14 +63,14 @@ class SepuOnAvx2(Sepu):
     def __init__(self, palette: Floats) -> None:
         if "avx2" not in instruction_sets():
             raise ImportError("not an x86-64 with AVX2")
-        self.palette = sepu.Palette(palette, sepu.load().grid, instruction_set="avx2")
+        self.palette = sepu.Palette(palette, sepu.load().index, instruction_set="avx2")
 
     def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
         return sepu.ciede2000(lab1, lab2, instruction_set="avx2")
 
 
-class SepuOnAvx2WithoutGrid(SepuOnAvx2):
-    name = "the same, without grid"
+class SepuOnAvx2WithoutIndex(SepuOnAvx2):
+    name = "the same, without index"
 
     def __init__(self, palette: Floats) -> None:
         super().__init__(palette)
@@ -213,9 +213,9 @@ class Colormath(Coloraide):
 
 PEERS: list[type[Colours]] = [
     Sepu,
-    SepuWithoutGrid,
+    SepuWithoutIndex,
     SepuOnAvx2,
-    SepuOnAvx2WithoutGrid,
+    SepuOnAvx2WithoutIndex,
     C,
     ScikitImage,
     ColourScience,

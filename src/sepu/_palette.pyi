@@ -1,26 +1,53 @@
 """The docstrings of the compiled module, cext/_palette.pyx, give shapes, units and errors."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from typing_extensions import Buffer
 
-def srgb_to_lab(rgb: ArrayLike) -> NDArray[np.float64]: ...
+def srgb_to_lab(rgb: ArrayLike, *, scale: float | None = None) -> NDArray[np.float64]: ...
 def ciede2000(lab1: ArrayLike, lab2: ArrayLike, *, instruction_set: str | None = None) -> NDArray[np.float64]: ...
 def instruction_sets() -> tuple[str, ...]: ...
 def format_decimal(value: float) -> bytes: ...
 
+DIFFERENCE_NAMES: tuple[str, ...]
+
 @final
 class Palette:
-    def __init__(self, rgb: ArrayLike, grid: bytes | None = None, *, instruction_set: str | None = None) -> None: ...
+    def __init__(
+        self,
+        rgb: ArrayLike | None = None,
+        index: bool | Buffer | None = None,
+        *,
+        lab: ArrayLike | None = None,
+        difference: str = "ciede2000",
+        scale: float | None = None,
+        instruction_set: str | None = None,
+    ) -> None: ...
     @property
     def size(self) -> int: ...
     @property
-    def has_grid(self) -> bool: ...
+    def difference(self) -> str: ...
+    @property
+    def index(self) -> Buffer | None: ...
+    def build_index(
+        self, *, k: int = 10, threads: int | None = None, progress: Callable[[float], object] | None = None
+    ) -> bytes: ...
     def nearest(self, r: float, g: float, b: float, k: int) -> list[tuple[int, float]]: ...
-    def nearest_batch(self, rgb: ArrayLike, k: int) -> tuple[NDArray[np.intp], NDArray[np.float64]]: ...
-    def delta_e(self, rgb: ArrayLike) -> NDArray[np.float64]: ...
+    def nearest_batch(
+        self,
+        rgb: ArrayLike,
+        k: int,
+        *,
+        scale: float | None = None,
+        background: ArrayLike | None = None,
+        threads: int | None = 1,
+    ) -> tuple[NDArray[np.intp], NDArray[np.float64]]: ...
+    def delta_e(
+        self, rgb: ArrayLike, *, scale: float | None = None, background: ArrayLike | None = None
+    ) -> NDArray[np.float64]: ...
 
 @final
 class MatchWriter:

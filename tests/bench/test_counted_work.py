@@ -1,15 +1,12 @@
-"""What a request costs that can be counted: one statement and one round trip, and as many colour differences."""
+"""What a request costs that can be counted: one statement and one round trip."""
 
 import json
-import struct
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 import psycopg
 import pytest
-from bench.gate.instructions import EXPECTED
-from bench.hot_paths import COLOURS, RELEASE
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.bench.wire import Wire, counted
 from tests.serving import WORKERS, Server, serving, why_not
@@ -70,15 +67,3 @@ def test_a_request_is_one_statement_and_one_round_trip(
     for number in range(REQUESTS):
         ask(f"counted-{number}" if fresh else "counted")
     assert served.wire.done == (statements + REQUESTS, round_trips + REQUESTS)
-
-
-def test_the_formula_is_called_as_often_as_the_grid_demands() -> None:
-    """What the gate expects of the core is what the grid's lists say, read plainly: eight of a list at a time."""
-    grid = RELEASE.grid
-    assert grid is not None
-    header = struct.Struct("<8sIIIII32s")
-    cells = struct.unpack_from("<32768H", grid, header.size)
-    lengths = struct.unpack_from(f"<{header.unpack_from(grid)[5]}H", grid, header.size + 2 * len(cells))
-    calls = sum(-(-lengths[cells[r // 8 * 32 * 32 + g // 8 * 32 + b // 8]] // 8) for r, g, b in COLOURS)
-    every = json.loads(EXPECTED.read_text("utf-8"))
-    assert {counts["core: nearest 3 of 100 colours, by the grid"][1] for counts in every.values()} == {calls}

@@ -30,7 +30,7 @@ labs = st.tuples(st.floats(0, 100), st.floats(-128, 128), st.floats(-128, 128))
 
 def full_scan(palette: Palette, rgb: NDArray[np.float64], k: int) -> list[list[tuple[int, float]]]:
     """Sorts every difference; Python's sort is stable, so equal ones stay in palette order."""
-    return [sorted(enumerate(row), key=lambda match: match[1])[:k] for row in palette.delta_e(rgb).tolist()]
+    return [sorted(enumerate(row), key=lambda match: match[1])[:k] for row in palette.delta_e(rgb, scale=255).tolist()]
 
 
 def takers(palette: Palette) -> list[Callable[[NDArray[np.float64]], object]]:
@@ -220,7 +220,7 @@ def test_the_table_of_whole_channels_equals_the_formula() -> None:
 
 @given(channels)
 def test_greys_are_exactly_neutral(channel: float) -> None:
-    lightness, a, b = srgb_to_lab([(channel,) * 3])[0]
+    lightness, a, b = srgb_to_lab([(channel,) * 3], scale=255)[0]
     assert 0 <= lightness <= 100
     assert a == b == 0
 
@@ -230,7 +230,7 @@ def test_greys_are_exactly_neutral(channel: float) -> None:
 
 @given(palettes, st.lists(colours, min_size=1, max_size=5), st.data())
 def test_nearest_equals_a_full_scan(members: list[Rgb], queries: list[Rgb], data: st.DataObject) -> None:
-    palette = Palette(members)
+    palette = Palette(members, scale=255)
     k = data.draw(st.integers(1, palette.size))
     queries.append(data.draw(st.sampled_from(members)))
     assert [palette.nearest(*query, k) for query in queries] == full_scan(palette, np.array(queries), k)
@@ -259,9 +259,9 @@ def test_equal_colours_come_in_palette_order() -> None:
 
 @given(palettes, st.lists(colours, max_size=5), st.data())
 def test_batch_equals_single(members: list[Rgb], queries: list[Rgb], data: st.DataObject) -> None:
-    palette = Palette(members)
+    palette = Palette(members, scale=255)
     k = data.draw(st.integers(1, palette.size))
-    indices, delta_e = palette.nearest_batch(np.array(queries).reshape(-1, 3), k)
+    indices, delta_e = palette.nearest_batch(np.array(queries).reshape(-1, 3), k, scale=255)
     for query, row, delta_e_row in zip(queries, indices.tolist(), delta_e.tolist(), strict=True):
         assert palette.nearest(*query, k) == list(zip(row, delta_e_row, strict=True))
 
@@ -290,13 +290,24 @@ def test_an_empty_palette_is_refused() -> None:
         Palette(np.empty((0, 3)))
 
 
-@pytest.mark.parametrize("shape", [(3,), (2, 4), (1, 2, 3), (), (0,)])
+@pytest.mark.parametrize("shape", [(2, 5), (1, 2), (), (0,), (4, 3, 1)])
 def test_wrong_shapes(shape: tuple[int, ...]) -> None:
     wrong = np.zeros(shape)
     palette = Palette(random_rgb(3))
     for call in takers(palette):
         with pytest.raises(ValueError, match="must have the shape"):
             call(wrong)
+
+
+@pytest.mark.parametrize("shape", [(3,), (2, 4), (1, 2, 3)])
+def test_shapes_of_images_are_no_palettes(shape: tuple[int, ...]) -> None:
+    wrong = np.zeros(shape)
+    with pytest.raises(ValueError, match="must have the shape"):
+        Palette(wrong)
+    with pytest.raises(ValueError, match="lab must have the shape"):
+        Palette(lab=wrong)
+    with pytest.raises(ValueError, match="lab1 must have the shape"):
+        ciede2000(wrong, wrong)
     with pytest.raises(ValueError, match="lab2 must have the shape"):
         ciede2000(np.zeros((1, 3)), wrong)
 
@@ -331,7 +342,7 @@ def test_what_is_no_number(values: list[list[object]]) -> None:
 def test_dtypes_and_strides(values: NDArray[np.uint8]) -> None:
     palette = Palette(random_rgb(20))
     contiguous = np.ascontiguousarray(values[::2, ::2], dtype=np.float64)
-    expected = palette.delta_e(contiguous)
+    expected = palette.delta_e(contiguous, scale=255)
     read_only = contiguous.copy()
     read_only.setflags(write=False)
     for same in (
@@ -343,7 +354,7 @@ def test_dtypes_and_strides(values: NDArray[np.uint8]) -> None:
         contiguous.tolist(),
         read_only,
     ):
-        np.testing.assert_array_equal(palette.delta_e(same), expected)
+        np.testing.assert_array_equal(palette.delta_e(same, scale=255), expected)
 
 
 def test_a_palette_does_not_follow_its_source() -> None:

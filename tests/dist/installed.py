@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import sepu
-from sepu import _grid_builder, _names, _palette
+from sepu import _index_builder, _names, _palette
 
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
 
@@ -21,7 +21,7 @@ def run(*arguments: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run([SEPU, *arguments], capture_output=True, check=False, text=True, encoding="utf-8")
 
 
-@pytest.mark.parametrize("module", [sepu, _grid_builder, _names, _palette])
+@pytest.mark.parametrize("module", [sepu, _index_builder, _names, _palette])
 def test_it_is_the_installed_one(module: object) -> None:
     file = getattr(module, "__file__", None)
     assert isinstance(file, str)

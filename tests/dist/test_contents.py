@@ -111,7 +111,7 @@ def test_what_is_built_has_the_date_that_is_given(monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_is_missing_or_must_not_be_there_is_named(sdist: Path, tmp_path: Path) -> None:
-    assert held(sdist) > {"setup.py", "cext/_palette.pyx", "src/sepu/library/release/grid.bin"}
+    assert held(sdist) > {"setup.py", "cext/_palette.pyx", "src/sepu/library/release/index.bin"}
     with ZipFile(tmp_path / f"sepu-{SEPU.version}-py3-none-any.whl", "w") as wheel:
         for name in {*SEPU.package(), "sepu/notes.txt"} - {"sepu/py.typed", "sepu/_names.abi3.so"}:
             wheel.writestr(name, "")
@@ -134,14 +134,14 @@ def test_what_is_missing_or_must_not_be_there_is_named(sdist: Path, tmp_path: Pa
 def test_only_what_git_tracks_is_published(tmp_path: Path) -> None:
     """A new file needs no line anywhere; one that is not tracked, or deleted, is left out."""
     git = ["git", "-C", str(tmp_path), "-c", "core.excludesFile="]
-    for name in ("src/new/module.py", "src/deleted.py", "data/grid.bin", "src/stray.py"):
+    for name in ("src/new/module.py", "src/deleted.py", "data/index.bin", "src/stray.py"):
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).touch()
     (tmp_path / "src" / "release").symlink_to(tmp_path / "data")
     subprocess.run([*git, "init", "--quiet"], check=True)
     subprocess.run([*git, "add", "src/new", "src/deleted.py", "src/release", "data"], check=True)
     (tmp_path / "src" / "deleted.py").unlink()
-    assert {*tracked(tmp_path)} == {"src/new/module.py", "src/release/grid.bin", "data/grid.bin"}
+    assert {*tracked(tmp_path)} == {"src/new/module.py", "src/release/index.bin", "data/index.bin"}
 
 
 @pytest.mark.parametrize("distribution", DISTRIBUTIONS.values(), ids=DISTRIBUTIONS)

@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.core.grid_queries import queries, same_answers
+from tests.core.index_queries import queries, same_answers
 
-from sepu._grid_builder import build_grid
+from sepu._palette import Palette
 from sepu.library.records import rgb_of
 from sepu.library.release import ReleaseError, load_release
 
@@ -20,7 +20,7 @@ HASHES = {
     "library.json": "librarySha256",
     "source-projection.json": "sourceProjectionSha256",
     "rights.json": "rightsManifestSha256",
-    "grid.bin": "gridSha256",
+    "index.bin": "indexSha256",
 }
 FILES = ["library.json", "source-projection.json", "rights.json", "manifest.json"]
 
@@ -65,29 +65,22 @@ def test_the_palette_finds_each_record() -> None:
         assert palette.nearest(r, g, b, 1) == [(place, 0.0)]
 
 
-def test_the_palette_has_the_grid() -> None:
+def test_the_palette_has_the_index() -> None:
     release = load_release()
-    assert release.palette().has_grid
     members = np.array([rgb_of(record.hex) for record in release.records], dtype=float)
-    assert release.grid is not None
-    same_answers(members, release.grid, queries(members, 200_000))
+    same_answers(release.palette(), Palette(members), queries(members, 100_000), 4)
 
 
-def test_without_the_grid_the_answers_are_the_same(directory: Path) -> None:
-    (directory / "grid.bin").unlink()
-    without, palette = load_release(directory).palette(), load_release(RELEASE).palette()
-    assert not without.has_grid
-    rgb = np.random.default_rng(3).uniform(0, 255, (500, 3))
-    for k in (1, 2, 3, 4):
-        for found, expected in zip(without.nearest_batch(rgb, k), palette.nearest_batch(rgb, k), strict=True):
-            np.testing.assert_array_equal(found, expected)
+def test_without_the_index_the_answers_are_the_same(directory: Path) -> None:
+    (directory / "index.bin").unlink()
+    same_answers(load_release(RELEASE).palette(), load_release(directory).palette(), queries(np.empty((0, 3)), 100), 4)
 
 
-def test_a_grid_of_another_palette(directory: Path) -> None:
-    grid = build_grid([(1, 2, 3)])
-    (directory / "grid.bin").write_bytes(grid)
-    rewrite(directory, "manifest.json", lambda manifest: manifest.update(gridSha256=sha256(grid).hexdigest()))
-    with pytest.raises(ReleaseError, match="grid.bin: grid belongs to another palette"):
+def test_an_index_of_another_palette(directory: Path) -> None:
+    index = Palette([(1, 2, 3)]).build_index()
+    (directory / "index.bin").write_bytes(index)
+    rewrite(directory, "manifest.json", lambda manifest: manifest.update(indexSha256=sha256(index).hexdigest()))
+    with pytest.raises(ReleaseError, match="index.bin: index belongs to another palette"):
         load_release(directory).palette()
 
 

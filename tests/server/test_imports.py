@@ -5,7 +5,7 @@ import re
 import pytest
 from tests.serving import WORKERS, serving, why_not
 
-BUILDERS = {"sepu._grid_builder", "sepu.library.build", "sepu.library.facts", "sepu.library.reliability"}
+BUILDERS = {"sepu._index_builder", "sepu.library.build", "sepu.library.facts", "sepu.library.reliability"}
 
 
 @pytest.mark.parametrize("worker", WORKERS)

@@ -20,14 +20,14 @@ from tools.dist.tryout import perform, trials
 
 EMULATOR = "qemu-aarch64-static"
 PACKAGES = ["python3-venv", "libstdc++6"]  # numpy's wheels need the latter
-# Emulated, no example keeps hypothesis's deadline, and making a candidate grid takes minutes: the native runner of
+# Emulated, no example keeps hypothesis's deadline, and making an index takes minutes: the native runner of
 # .github/workflows/tests.yml does that.
 OPTIONS = [
     "--hypothesis-profile=ci",
     "--timeout=1800",
-    "--ignore=tests/core/test_grid.py",
+    "--ignore=tests/core/test_index.py",
     "--deselect=tests/library/test_build.py::test_the_committed_release_is_what_the_facts_give",
-    "--deselect=tests/library/test_release.py::test_the_palette_has_the_grid",
+    "--deselect=tests/library/test_release.py::test_the_palette_has_the_index",
 ]
 
 

@@ -46,7 +46,7 @@ class Service:
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]
         metadata = msgspec.to_builtins(manifest)
-        del metadata["gridSha256"]  # is for this server only
+        del metadata["indexSha256"]  # is for this server only
         return cls(
             library=LibraryEndpoint(callers, msgspec.json.encode(metadata)),
             usage=UsageEndpoint(callers),

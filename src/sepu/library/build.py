@@ -5,18 +5,17 @@
 
 import json
 from collections import Counter
-from collections.abc import Callable, Sequence
 from hashlib import sha256
 from pathlib import Path
 
 import click
 import msgspec
 
-from sepu._grid_builder import build_grid
+from sepu._palette import Palette
 from sepu.library.facts import Color, Facts, Reading, load_facts
 from sepu.library.records import Name, Record, rgb_of
 from sepu.library.release import (
-    GRID,
+    INDEX,
     LIBRARY,
     MANIFEST,
     RIGHTS,
@@ -27,22 +26,22 @@ from sepu.library.release import (
 )
 from sepu.library.reliability import Comparison, Verdict, judge
 
-GridBuilder = Callable[[Sequence[tuple[int, int, int]]], bytes]
+MOST_MATCHES = 3  # that the interface gives
 
 
-def build_release(facts: Path, out: Path, build_grid: GridBuilder = build_grid) -> Release:
+def build_release(facts: Path, out: Path) -> Release:
     """Writes the release of the directory `facts` into the directory `out`, and loads it from there.
 
-    Takes some ten seconds, nearly all of them for the grid. Raises FactsError for facts that contradict each other.
+    Raises FactsError for facts that contradict each other.
     """
-    files = build_files(load_facts(facts), build_grid)
+    files = build_files(load_facts(facts))
     out.mkdir(parents=True, exist_ok=True)
     for name, content in files.items():
         (out / name).write_bytes(content)
     return load_release(out)
 
 
-def build_files(facts: Facts, build_grid: GridBuilder) -> dict[str, bytes]:
+def build_files(facts: Facts) -> dict[str, bytes]:
     """Returns the files of the release by name."""
     voices = {source.id: source.voice for source in facts.sources if source.voice is not None}
     readings: dict[str, list[Reading]] = {color.zh: [] for color in facts.colors}
@@ -69,7 +68,7 @@ def build_files(facts: Facts, build_grid: GridBuilder) -> dict[str, bytes]:
             for source in facts.sources
         ]
     )
-    grid = build_grid([rgb_of(color.hex) for color in facts.colors])
+    index = Palette([rgb_of(color.hex) for color in facts.colors]).build_index(k=MOST_MATCHES)
     manifest = msgspec.convert(
         {
             "version": facts.versions.version,
@@ -80,7 +79,7 @@ def build_files(facts: Facts, build_grid: GridBuilder) -> dict[str, bytes]:
             "librarySha256": sha256(library).hexdigest(),
             "sourceProjectionSha256": sha256(projection).hexdigest(),
             "rightsManifestSha256": sha256(rights).hexdigest(),
-            "gridSha256": sha256(grid).hexdigest(),
+            "indexSha256": sha256(index).hexdigest(),
         },
         Manifest,
     )
@@ -89,7 +88,7 @@ def build_files(facts: Facts, build_grid: GridBuilder) -> dict[str, bytes]:
         SOURCE_PROJECTION: projection,
         RIGHTS: rights,
         MANIFEST: encode_canonical(manifest),
-        GRID: grid,
+        INDEX: index,
     }
 
 
@@ -112,7 +111,7 @@ def summarize(release: Release) -> str:
             f"{manifest.library_sha256}  {LIBRARY}",
             f"{manifest.source_projection_sha256}  {SOURCE_PROJECTION}",
             f"{manifest.rights_manifest_sha256}  {RIGHTS}",
-            f"{manifest.grid_sha256}  {GRID}",
+            f"{manifest.index_sha256}  {INDEX}",
         ]
     )
 

@@ -18,7 +18,7 @@ LIBRARY = "library.json"
 SOURCE_PROJECTION = "source-projection.json"
 RIGHTS = "rights.json"
 MANIFEST = "manifest.json"
-GRID = "grid.bin"
+INDEX = "index.bin"
 
 Sha256 = Annotated[str, Meta(pattern=r"\A[a-f0-9]{64}\Z")]
 Form = TypeVar("Form")
@@ -42,33 +42,33 @@ class Manifest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     source_projection_sha256: Sha256
     rights_manifest_sha256: Sha256
     library_sha256: Sha256
-    grid_sha256: Sha256
+    index_sha256: Sha256
     mode: Mode
 
 
 class Release(Struct, frozen=True):
     """A verified release: its manifest, and its records in library order.
 
-    `grid` makes matching faster. If it is None, the answers are the same.
+    `index` makes matching faster. If it is None, the answers are the same.
     """
 
     manifest: Manifest
     records: tuple[Record, ...]
-    grid: bytes | None
+    index: bytes | None
 
     def __repr__(self) -> str:
-        """Names the version only: the grid alone has some hundred thousand bytes."""
+        """Names the version only: the index alone has some hundred thousand bytes."""
         return f"<Release {self.manifest.version}>"
 
     def palette(self) -> Palette:
         """Makes the palette of the records' colours; an index of the palette is the index of its record.
 
-        Raises ReleaseError if the grid is not one of these colours.
+        Raises ReleaseError if the index is not one of these colours.
         """
         try:
-            return Palette([rgb_of(record.hex) for record in self.records], self.grid)
+            return Palette([rgb_of(record.hex) for record in self.records], self.index)
         except ValueError as error:
-            raise ReleaseError(f"{GRID}: {error}") from error
+            raise ReleaseError(f"{INDEX}: {error}") from error
 
     def names(self) -> NameIndex:
         """Makes the index of the records' names; a search returns the indices of records."""
@@ -81,18 +81,18 @@ def load_release(directory: Traversable | None = None) -> Release:
         directory = files("sepu.library") / "release"
     manifest = _decode(MANIFEST, _read(directory, MANIFEST), Manifest)
     library = _read(directory, LIBRARY)
-    grid = _read(directory, GRID) if (directory / GRID).is_file() else None
+    index = _read(directory, INDEX) if (directory / INDEX).is_file() else None
     for name, content, digest in (
         (LIBRARY, library, manifest.library_sha256),
         (SOURCE_PROJECTION, _read(directory, SOURCE_PROJECTION), manifest.source_projection_sha256),
         (RIGHTS, _read(directory, RIGHTS), manifest.rights_manifest_sha256),
-        (GRID, grid, manifest.grid_sha256),
+        (INDEX, index, manifest.index_sha256),
     ):
         if content is not None and sha256(content).hexdigest() != digest:
             raise ReleaseError(f"{name} is not the file that {MANIFEST} names: its SHA-256 differs")
     records = _decode(LIBRARY, library, tuple[Record, ...])
     _check(manifest, records)
-    return Release(manifest, records, grid)
+    return Release(manifest, records, index)
 
 
 def _read(directory: Traversable, name: str) -> bytes:

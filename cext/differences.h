@@ -1,11 +1,12 @@
-/* The CIEDE2000 functions, one for each instruction set, and the choice between them at run time.
+/* The colour-difference formulas with their bounds, compiled for each instruction set, and the choice between them at run
+ * time.
  *
- * All compile the same kernel, ciede2000_kernel.h. Each lane takes the same operations in the same order, and IEEE 754
- * defines how to round each, so all instruction sets give the same bits. That holds as long as the compiler fuses no
- * multiply-add: -ffp-contract=off.
+ * All compile the same kernels. Each lane takes the same operations in the same order, and IEEE 754 defines how to round
+ * each, so all instruction sets give the same bits. That holds as long as the compiler fuses no multiply-add:
+ * -ffp-contract=off.
  */
-#ifndef SEPU_CIEDE2000_H
-#define SEPU_CIEDE2000_H
+#ifndef SEPU_DIFFERENCES_H
+#define SEPU_DIFFERENCES_H
 
 #include <math.h>
 #if defined(__x86_64__)
@@ -24,9 +25,29 @@ typedef struct {
     double chroma[LANES]; /* C*ab (2) */
 } LabBlock;
 
+/* A box in L*a*b*, or in another space with a lightness. */
+typedef struct {
+    double lightness_low, lightness_high;
+    double a_low, a_high;
+    double b_low, b_high;
+    double chroma_low, chroma_high;
+} LabBox;
+
 /* Computes the differences of `one` and `two`, lane by lane. */
 typedef void (*DeltaEFunction)(const LabBlock *one, const LabBlock *two, double *restrict delta_e);
 
+/* Bounds the difference of each colour and any point of the box, lane by lane. */
+typedef void (*BoundsFunction)(
+    const LabBlock *colours, const LabBox *box, double *restrict least, double *restrict most);
+
+typedef enum { CIEDE2000, CIE76, CIE94, HYAB, OKLAB, DIFFERENCES } Difference;
+
+typedef struct {
+    DeltaEFunction compute;
+    BoundsFunction bound;
+} DeltaE;
+
+/* The constants of CIEDE2000. */
 static const double COS_30 = 0.8660254037844386, SIN_30 = 0.5;
 static const double COS_6 = 0.9945218953682733, SIN_6 = 0.10452846326765347;
 static const double COS_63 = 0.4539904997395468, SIN_63 = 0.8910065241883678;
@@ -42,27 +63,71 @@ static const double SINE_1 = 1.0471975511956877, SINE_3 = -0.19139676960597068,
                     SINE_5 = 0.01049450201743228, SINE_7 = -0.00027401142913625887,
                     SINE_9 = 4.172272213401329e-06, SINE_11 = -4.066585866657757e-08;
 
+static inline double smaller(double x, double y) { return x < y ? x : y; }
+
+static inline double greater(double x, double y) { return x > y ? x : y; }
+
+static inline double clamp(double value, double low, double high) { return smaller(greater(value, low), high); }
+
+static inline double norm(double x, double y) { return sqrt(x * x + y * y); }
+
+/* How far a value is from the nearest and from the farthest point of an interval. */
+static inline double nearest_of(double value, double low, double high)
+{
+    return greater(greater(low - value, value - high), 0.0);
+}
+
+static inline double farthest_of(double value, double low, double high) { return greater(value - low, high - value); }
+
+/* sqrt(C^7 / (C^7 + 25^7)) of (4) and (17). */
+static inline double chroma_ratio(double chroma)
+{
+    double cubed = chroma * chroma * chroma, seventh = cubed * cubed * chroma;
+    return sqrt(seventh / (seventh + 6103515625.0));
+}
+
+static inline double lightness_term(double lightness1, double lightness2) /* (8) (12) (18) */
+{
+    double centred = (lightness1 + lightness2) * 0.5 - 50.0, squared = centred * centred;
+    double root = sqrt(20.0 + squared);
+    return fabs(lightness2 - lightness1) * root / (root + 0.015 * squared);
+}
+
+/* sin(pi/3 x) */
+static inline double sin_60_degrees_times(double x)
+{
+    double g = x * x;
+    return x * (SINE_1 + g * (SINE_3 + g * (SINE_5 + g * (SINE_7 + g * (SINE_9 + g * SINE_11)))));
+}
+
+/* The terms of (22) without lightness: x = dC'/SC, y = dH'/SH, r = -RT. Convex, because |r| < 2. */
+static inline double form(double x, double y, double r) { return x * x + y * y - r * x * y; }
+
+#define EACH_LANE for (int i = 0; i < LANES; i++)
+
 #define TARGET
-#define COMPUTE_DELTA_E compute_delta_e_baseline
-#include "ciede2000_kernel.h"
+#define NAME(function) function##_baseline
+#include "kernels.h"
 
 #if defined(__x86_64__)
 #define TARGET __attribute__((target("avx2")))
-#define COMPUTE_DELTA_E compute_delta_e_avx2
-#include "ciede2000_kernel.h"
+#define NAME(function) function##_avx2
+#include "kernels.h"
 
 #if defined(__clang__)
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
 #else
 #define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")))
 #endif
-#define COMPUTE_DELTA_E compute_delta_e_avx512
-#include "ciede2000_kernel.h"
+#define NAME(function) function##_avx512
+#include "kernels.h"
 #endif
+
+#undef EACH_LANE
 
 typedef struct {
     const char *name;
-    DeltaEFunction compute_delta_e;
+    const DeltaE *differences; /* one for each Difference */
 } InstructionSet;
 
 /* Sets whether the processor has the instructions and the system saves their registers. It asks the processor, because
@@ -94,11 +159,11 @@ static int list_instruction_sets(InstructionSet *sets)
     int avx2, avx512;
     detect_vector_instructions(&avx2, &avx512);
     if (avx512)
-        sets[count++] = (InstructionSet){"avx512", compute_delta_e_avx512};
+        sets[count++] = (InstructionSet){"avx512", differences_avx512};
     if (avx2)
-        sets[count++] = (InstructionSet){"avx2", compute_delta_e_avx2};
+        sets[count++] = (InstructionSet){"avx2", differences_avx2};
 #endif
-    sets[count++] = (InstructionSet){"baseline", compute_delta_e_baseline};
+    sets[count++] = (InstructionSet){"baseline", differences_baseline};
     return count;
 }
 

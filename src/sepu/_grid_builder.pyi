@@ -1,6 +1,0 @@
-"""The docstrings of the compiled module, cext/_grid_builder.pyx, give shapes, units and errors."""
-
-from numpy.typing import ArrayLike
-
-def build_grid(rgb: ArrayLike) -> bytes: ...
-def delta_e_bounds(colour: ArrayLike, low: ArrayLike, width: float) -> tuple[float, float]: ...

@@ -1,0 +1,119 @@
+"""Arrays as images have them: any leading shape, 8 bits or floats, from 0 to 1, with alpha, on several threads."""
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from tests.core.colours import random_rgb
+
+from sepu._palette import Palette, srgb_to_lab
+
+PALETTE = Palette(random_rgb(50), index=True)
+
+
+@pytest.fixture(scope="module")
+def image() -> NDArray[np.uint8]:
+    """More than a thread takes at once, with colours that repeat, next to each other and far away."""
+    rng = np.random.default_rng(8)
+    few = rng.integers(0, 256, (300, 3), dtype=np.uint8)
+    pixels = rng.integers(0, 256, (400, 500, 3), dtype=np.uint8)
+    pixels[:200] = few[rng.integers(0, 300, (200, 500))]
+    pixels[::7] = few[0]
+    return pixels
+
+
+@pytest.mark.parametrize("threads", [1, 2, None])
+@pytest.mark.parametrize("k", [1, 3])
+def test_an_image_is_its_pixels(image: NDArray[np.uint8], k: int, threads: int | None) -> None:
+    places, delta_e = PALETTE.nearest_batch(image, k, threads=threads)
+    assert places.shape == delta_e.shape == (400, 500, k)
+    expected = PALETTE.nearest_batch(image.reshape(-1, 3).astype(float), k)
+    np.testing.assert_array_equal(places.reshape(-1, k), expected[0])
+    np.testing.assert_array_equal(delta_e.reshape(-1, k), expected[1])
+    reals = PALETTE.nearest_batch(image.astype(float), k, threads=threads)
+    np.testing.assert_array_equal(reals, (places, delta_e))
+
+
+@pytest.mark.parametrize("shape", [(3,), (1, 3), (2, 3, 4, 3), (0, 5, 3), (5, 0, 3)])
+def test_any_leading_shape(shape: tuple[int, ...]) -> None:
+    rgb = np.random.default_rng(1).uniform(2, 255, shape)
+    rows = rgb.reshape(-1, 3)
+    np.testing.assert_array_equal(srgb_to_lab(rgb), srgb_to_lab(rows).reshape(shape))
+    np.testing.assert_array_equal(PALETTE.delta_e(rgb), PALETTE.delta_e(rows).reshape(*shape[:-1], 50))
+    for found, expected in zip(PALETTE.nearest_batch(rgb, 2), PALETTE.nearest_batch(rows, 2), strict=True):
+        np.testing.assert_array_equal(found, expected.reshape(*shape[:-1], 2))
+
+
+def test_strides_and_views(image: NDArray[np.uint8]) -> None:
+    for view in (image[::2, ::3], image[:, ::-1], image.transpose(1, 0, 2), np.flip(image, axis=2)):
+        expected = PALETTE.nearest_batch(view.copy(), 1)
+        np.testing.assert_array_equal(PALETTE.nearest_batch(view, 1), expected)
+
+
+def test_from_0_to_1_when_said(image: NDArray[np.uint8]) -> None:
+    small = image[:50, :50]
+    expected = PALETTE.nearest_batch(small, 2)
+    for dtype, error in ((np.float64, 1e-9), (np.float32, 1e-3)):
+        places, delta_e = PALETTE.nearest_batch((small / 255).astype(dtype), 2, scale=1)
+        np.testing.assert_array_equal(places, expected[0])
+        np.testing.assert_allclose(delta_e, expected[1], rtol=0, atol=error)
+    np.testing.assert_allclose(srgb_to_lab(small / 255, scale=1), srgb_to_lab(small), rtol=0, atol=1e-9)
+    own = Palette([(0.5, 0.5, 0.5), (1.0, 0.0, 0.0)], scale=1)
+    assert own.nearest(255, 0, 0, 1) == [(1, 0.0)]
+
+
+@pytest.mark.parametrize("rgb", [[[0.2, 0.5, 1.0]], np.full((4, 4, 3), 0.7, np.float32), [[1.0, 0.0, 0.0]]])
+def test_what_looks_as_if_from_0_to_1_is_refused_until_said(rgb: Any) -> None:
+    takers: list[Any] = [PALETTE.delta_e, partial(PALETTE.nearest_batch, k=1)]
+    for call in takers:
+        with pytest.raises(ValueError, match="pass scale=1 .*scale=255"):
+            call(rgb)
+        for scale in (1, 255):
+            call(rgb, scale=scale)
+        with pytest.raises(ValueError, match="scale must be 1 or 255, not 100"):
+            call(rgb, scale=100)
+    takers = [srgb_to_lab, Palette]
+    for call in takers:
+        with pytest.raises(ValueError, match="pass scale=1"):
+            call(np.asarray(rgb).reshape(-1, 3))
+
+
+def test_what_is_black_or_of_whole_numbers_is_not_refused() -> None:
+    for rgb in (np.zeros((2, 3)), np.ones((2, 3), np.uint8), [[0, 1, 1]], np.empty((0, 3))):
+        assert PALETTE.nearest_batch(rgb, 1)[0].shape == (len(rgb), 1)
+
+
+@pytest.mark.parametrize("channel", [1.01, -0.01, float("nan"), float("inf")])
+def test_channels_beyond_the_scale(channel: float) -> None:
+    with pytest.raises(ValueError, match="row 1 has a channel that is not a number from 0 to 255"):
+        PALETTE.nearest_batch([[0.5, 0.5, 0.5], [0.5, channel, 0.5]], 1, scale=1)
+
+
+def test_alpha_needs_a_background(image: NDArray[np.uint8]) -> None:
+    small = image[:20, :20]
+    opaque = np.concatenate([small, np.full((20, 20, 1), 255, np.uint8)], axis=2)
+    with pytest.raises(ValueError, match=r"four channels: pass background=\(r, g, b\) .* or only rgb"):
+        PALETTE.nearest_batch(opaque, 1)
+    np.testing.assert_array_equal(
+        PALETTE.nearest_batch(opaque, 1, background=(9, 9, 9)), PALETTE.nearest_batch(small, 1)
+    )
+    half = opaque.copy()
+    half[..., 3] = 51  # a fifth
+    seen = small / 5 + np.array([255, 0, 128]) * 0.8
+    for given, scale in ((half, None), (half / 255, 1)):
+        found = PALETTE.nearest_batch(given, 1, background=(255, 0, 128), scale=scale)
+        expected = PALETTE.nearest_batch(seen, 1)
+        np.testing.assert_array_equal(found[0], expected[0])
+        np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=1e-9)
+    clear = opaque.copy()
+    clear[..., 3] = 0
+    np.testing.assert_allclose(
+        PALETTE.delta_e(clear, background=(255, 0, 128))[3, 4], PALETTE.delta_e((255, 0, 128)), rtol=0, atol=1e-9
+    )
+    for background in ((1, 2), (1, 2, 256), (1, 2, float("nan"))):
+        with pytest.raises(ValueError, match="background must be three numbers from 0 to 255"):
+            PALETTE.nearest_batch(opaque, 1, background=background)
+    with pytest.raises(ValueError, match="alpha that is not a number from 0 to 255"):
+        PALETTE.nearest_batch([[1, 2, 3, 256]], 1, background=(0, 0, 0))

@@ -1,0 +1,279 @@
+"""The index of a palette: the same answers as the search without it. A palette refuses anything but its own index."""
+
+import struct
+import threading
+from hashlib import sha256
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+from tests.core import differences_reference as reference
+from tests.core.colours import Rgb, colours, random_rgb
+from tests.core.index_queries import mixed_palette, queries, same_answers
+
+from sepu._index_builder import delta_e_bounds
+from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets, srgb_to_lab
+
+HEADER = struct.Struct("<8sII16sIQQ32s32s")  # with the SHA-256 of all other bytes
+DIVIDED = 0x40000000
+ROOT_CELLS = 16**3
+
+
+@pytest.fixture(scope="module")
+def members() -> NDArray[np.float64]:
+    return mixed_palette()
+
+
+@pytest.fixture(scope="module")
+def index(members: NDArray[np.float64]) -> bytes:
+    return Palette(members).build_index(threads=2)
+
+
+@pytest.mark.parametrize("instruction_set", instruction_sets())
+def test_every_instruction_set_by_the_index(members: NDArray[np.float64], index: bytes, instruction_set: str) -> None:
+    indexed = Palette(members, index, instruction_set=instruction_set)
+    same_answers(indexed, Palette(members), queries(members, 4_000), 12)
+
+
+@pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
+def test_every_difference_by_the_index(members: NDArray[np.float64], difference: str) -> None:
+    general = Palette(members, difference=difference)
+    indexed = Palette(members, general.build_index(k=4), difference=difference)
+    same_answers(indexed, general, queries(members, 4_000), 5)
+
+
+@pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
+def test_a_thousand_colours(difference: str) -> None:
+    rgb = random_rgb(1000).round()
+    general = Palette(rgb, difference=difference)
+    indexed = Palette(rgb, index=True, difference=difference)
+    same_answers(indexed, general, queries(rgb, 300), 10)
+
+
+def test_colours_in_lab() -> None:
+    """Also those that sRGB does not have."""
+    rng = np.random.default_rng(5)
+    lab = np.column_stack([rng.uniform(0, 100, 300), rng.uniform(-200, 200, (300, 2))])
+    general = Palette(lab=lab)
+    same_answers(Palette(lab=lab, index=general.build_index(k=5)), general, queries(random_rgb(3), 500), 5)
+    assert Palette(lab=srgb_to_lab([(200, 60, 35)])).nearest(200, 60, 35, 1) == [(0, 0.0)]
+
+
+def test_more_colours_than_16_bits_count() -> None:
+    rgb = np.random.default_rng(6).integers(0, 256, (66_000, 3))
+    rgb[1000:] = rgb[-1]  # of equal ones an index needs few
+    rgb[65_990:] = [[250, 250, i] for i in range(10)]
+    general = Palette(rgb, difference="cie76")
+    indexed = Palette(rgb, general.build_index(k=2), difference="cie76")
+    same_answers(indexed, general, queries(rgb[65_990:].astype(float), 5), 2)
+
+
+def test_the_same_palette_gives_the_same_bytes(members: NDArray[np.float64], index: bytes) -> None:
+    palette = Palette(np.asfortranarray(members), index=True)
+    assert palette.index == index
+    assert Palette(members, palette.index).index is palette.index
+    assert Palette(members, memoryview(bytearray(index))).nearest(1, 2, 3, 1) == palette.nearest(1, 2, 3, 1)
+    assert Palette(members, index=False).index is None
+
+
+def test_building_tells_its_progress_and_lets_others_run(members: NDArray[np.float64]) -> None:
+    told: list[float] = []
+    others = threading.active_count()
+    assert Palette(members).build_index(k=1, threads=2, progress=told.append)
+    assert told == sorted(told)
+    assert 0 < told[0] < 0.1
+    assert told[-1] == 1
+    assert threading.active_count() == others
+
+
+def test_what_interrupts_building_is_raised(members: NDArray[np.float64]) -> None:
+    def stop(_: float) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Palette(members).build_index(progress=stop)
+
+
+@pytest.mark.parametrize("k", [0, 11, -1])
+def test_an_index_for_too_few_or_too_many(members: NDArray[np.float64], k: int) -> None:
+    with pytest.raises(ValueError, match="k must be from 1 to 10"):
+        Palette(members).build_index(k=k)
+
+
+@pytest.mark.parametrize("threads", [0, -1, 1.5, "2"])
+def test_no_number_of_threads(members: NDArray[np.float64], threads: object) -> None:
+    with pytest.raises(ValueError, match="threads must be at least 1"):
+        Palette(members).build_index(threads=threads)  # type: ignore[arg-type]
+    with pytest.raises(ValueError, match="threads must be at least 1"):
+        Palette(members).nearest_batch(members, 1, threads=threads)  # type: ignore[arg-type]
+
+
+@given(st.data())
+def test_single_queries_by_the_index(members: NDArray[np.float64], index: bytes, data: st.DataObject) -> None:
+    borders = st.integers(0, 127).map(lambda i: 2.0 * i)
+    query: Rgb = data.draw(st.one_of(colours, st.tuples(borders, borders, borders)))
+    k = data.draw(st.integers(1, 12))
+    assert Palette(members, index).nearest(*query, k) == Palette(members).nearest(*query, k)
+
+
+@settings(max_examples=8, deadline=None)
+@given(st.lists(colours, min_size=1, max_size=5), st.lists(colours, min_size=1, max_size=200))
+def test_the_index_of_any_small_palette(members: list[Rgb], rgb: list[Rgb]) -> None:
+    general = Palette(members, scale=255)
+    same_answers(Palette(members, index=True, scale=255), general, np.array([*rgb, *members, (255.0, 0.0, 255.0)]), 5)
+
+
+def parse(index: bytes) -> tuple[list[int], list[int], int]:
+    """Returns the cells, the numbers of the lists, and where the lists begin, of a palette of few colours."""
+    cell_count, list_count = HEADER.unpack_from(index)[5:7]
+    at = HEADER.size + 4 * cell_count
+    return (
+        np.frombuffer(index, "<u4", cell_count, HEADER.size).tolist(),
+        np.frombuffer(index, "<u2", list_count, at).tolist(),
+        at,
+    )
+
+
+def blocks_of(index: bytes, r: float, g: float, b: float) -> list[tuple[list[int], float]]:
+    """Reads the index plainly: the blocks of a colour's list, each with the bound of those after it."""
+    cells, lists, _ = parse(index)
+    cell, width, place = cells[int(r // 16) * 256 + int(g // 16) * 16 + int(b // 16)], 16.0, [r % 16, g % 16, b % 16]
+    while cell & DIVIDED:
+        width /= 2
+        octant = [int(x >= width) for x in place]
+        place = [x % width for x in place]
+        cell = cells[(cell ^ DIVIDED) + octant[0] * 4 + octant[1] * 2 + octant[2]]
+    length, blocks = lists[cell], []
+    at = cell + 1
+    for first in range(0, length, 8):
+        count = min(8, length - first)
+        rest = lists[at + count] / 128 if first + 8 < length else np.inf
+        blocks.append((lists[at : at + count], rest))
+        at += count + 1
+    return blocks
+
+
+def test_the_lists_and_their_bounds_are_right_read_plainly(members: NDArray[np.float64], index: bytes) -> None:
+    """What is nearest is in its cell's list, and if not in its first blocks, then no nearer than their bounds say."""
+    general = Palette(members)
+    for r, g, b in queries(members, 60).tolist():
+        blocks = blocks_of(index, r, g, b)
+        listed = [colour for block, _ in blocks for colour in block]
+        assert len(set(listed)) == len(listed)
+        found = general.nearest(r, g, b, 10)
+        assert {colour for colour, _ in found} <= set(listed)
+        for number, (_, rest) in enumerate(blocks):
+            later = {colour for block, _ in blocks[number + 1 :] for colour in block}
+            assert all(delta_e >= rest for colour, delta_e in found if colour in later)
+
+
+@pytest.mark.parametrize("difference", range(len(DIFFERENCE_NAMES)), ids=DIFFERENCE_NAMES)
+def test_the_bounds_hold_everywhere_in_a_box(difference: int) -> None:
+    """Colours and boxes of every kind: along the greys, where hues jump, and around the colour itself."""
+    rng = np.random.default_rng(77)
+    for trial in range(1500):
+        width = 2.0 ** rng.integers(0, 7)
+        low = rng.integers(0, int(256 / width), 3) * width
+        if trial % 4 == 0:  # along the greys
+            low[:] = low[0]
+        inside = low + width * np.concatenate([rng.uniform(0, 1, (60, 3)), rng.integers(0, 2, (20, 3))])
+        inside = inside.clip(0, 255)
+        near_grey = np.clip(rng.uniform(0, 255, (4, 1)) + rng.normal(0, 4, (4, 3)), 0, 255)
+        tried = np.concatenate([rng.uniform(0, 255, (8, 3)), near_grey, inside[:2]])
+        palette = Palette(tried, difference=DIFFERENCE_NAMES[difference], scale=255)
+        delta_e = palette.delta_e(inside, scale=255)
+        axes = reference.oklab(tried) if DIFFERENCE_NAMES[difference] == "oklab" else srgb_to_lab(tried, scale=255)
+        labs = np.column_stack([axes, np.hypot(axes[:, 1], axes[:, 2])])
+        least, most = delta_e_bounds(labs, low, width, difference).T
+        for other in range(1, len(instruction_sets())):
+            np.testing.assert_array_equal(delta_e_bounds(labs, low, width, difference, other).T, (least, most))
+        assert (least <= delta_e.min(axis=0) + 1e-9).all()
+        assert (delta_e.max(axis=0) <= most + 1e-9).all()
+
+
+# What is no index of this palette
+
+
+def sealed(index: bytes) -> bytes:
+    """The same bytes with the right SHA-256, as someone would write who means harm."""
+    before, after = index[: HEADER.size - 32], index[HEADER.size :]
+    return before + sha256(before + after).digest() + after
+
+
+def edited(index: bytes, at: int, value: int, form: str = "<H") -> bytes:
+    changed = bytearray(index)
+    struct.pack_into(form, changed, at, value)
+    return sealed(bytes(changed))
+
+
+def refused(members: NDArray[np.float64], index: bytes, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        Palette(members, index)
+
+
+def test_an_index_of_another_palette(members: NDArray[np.float64], index: bytes) -> None:
+    refused(members[:-1], index, "another palette")
+    refused(members[::-1], index, "another palette")
+    refused(np.nextafter(members, 1), index, "another palette")
+    with pytest.raises(ValueError, match="another palette"):
+        Palette(lab=srgb_to_lab(members), index=index)
+    with pytest.raises(ValueError, match="another difference"):
+        Palette(members, index, difference="cie76")
+
+
+def test_a_truncated_index(members: NDArray[np.float64], index: bytes) -> None:
+    for end in (0, 7, HEADER.size - 1, HEADER.size, HEADER.size + 4 * ROOT_CELLS, len(index) - 2, len(index) - 1):
+        refused(members, index[:end], "truncated")
+    refused(members, index + bytes(1), "truncated")
+    refused(members, index + bytes(2), "longer than its lists")
+
+
+def test_what_is_no_index(members: NDArray[np.float64], index: bytes) -> None:
+    refused(members, b"SEPUINDX" + index[8:], "no index of version 1")
+    refused(members, edited(index, 8, 2, "<I"), "no index of version 1")
+    with pytest.raises(TypeError):
+        Palette(members, "index")  # type: ignore[arg-type]
+
+
+def test_every_changed_byte_is_noticed(members: NDArray[np.float64], index: bytes) -> None:
+    for at in [*range(HEADER.size), *range(HEADER.size, len(index), len(index) // 50)]:
+        changed = bytearray(index)
+        changed[at] ^= 1
+        refused(members, bytes(changed), "index")
+
+
+def test_lists_that_are_malformed(members: NDArray[np.float64]) -> None:
+    index = Palette(members).build_index(k=3)
+    cells, lists, at = parse(index)
+    leaf = next(slot for slot, cell in enumerate(cells) if not cell & DIVIDED)
+    node = next(slot for slot, cell in enumerate(cells) if cell & DIVIDED)
+    of_leaf = HEADER.size + 4 * leaf
+    first_list = at + 2 * cells[leaf]
+    for changed in (
+        edited(index, of_leaf, len(lists), "<I"),  # no list
+        edited(index, of_leaf, DIVIDED | len(cells) - 7, "<I"),  # no cells
+        edited(index, HEADER.size + 4 * node, DIVIDED | node // 8 * 8, "<I"),  # its own
+        edited(index, of_leaf, 0xFFFFFFFF, "<I"),
+        edited(index, first_list, 0),
+        edited(index, first_list, 2),  # fewer than k
+        edited(index, first_list, 65535),
+        edited(index, first_list + 2, len(members)),  # no colour of the palette
+        edited(index, 12, 0, "<I"),  # k
+        edited(index, 12, 2**31, "<I"),
+    ):
+        refused(members, changed, "malformed")
+    refused(members, edited(index, HEADER.size - 80, 2**63, "<Q"), "truncated")  # the number of cells
+    refused(members, edited(index, HEADER.size - 72, 2**63, "<Q"), "truncated")
+
+
+def test_an_index_that_leaves_out_what_is_nearest_is_noticed(members: NDArray[np.float64], index: bytes) -> None:
+    """The comparison of answers sees a fault: a colour replaced in a list, or a bound too great."""
+    cells, lists, at = parse(index)
+    place = cells[next(slot for slot, cell in enumerate(cells) if not cell & DIVIDED and lists[cell] > 16)]
+    rgb = queries(members, 4000)
+    for offset, value in ((1, lists[place + 2]), (9, 65535)):
+        spoilt = Palette(members, edited(index, at + 2 * (place + offset), value))
+        with pytest.raises(AssertionError):
+            same_answers(spoilt, Palette(members), rgb, 10)
