@@ -273,7 +273,8 @@ def test_what_it_says_in_words() -> None:
         ("one", "color_search", ""),
     }
     for rule in (
-        "After a time-out, a 5xx or 409 `request_in_progress`, send exactly the same request with the same key again",
+        "After a time-out, a lost connection, 408, a 5xx, 409 `request_in_progress` or 429 `rate_limited`, send "
+        "exactly the same request with the same key again",
         "Stop on 403",
         "CIEDE2000 (D65, 2° observer, kL = kC = kH = 1), to 4 decimals",
         "max(0, 1 − ΔE/100), to 4 decimals",
