@@ -98,7 +98,7 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
         ("serve", "--port", "0"),
         ("serve", "--workers", "0"),
         ("serve", "--worker", "sync"),
-        ("match", "red"),
+        ("match", "no-colour"),
         ("match", "#12345"),
         ("match",),
         ("search",),
@@ -245,6 +245,8 @@ def test_help_names_every_command(run: Run) -> None:
         "receipt",
         "usage",
         "export-usage",
+        "image",
+        "list",
         "match",
         "search",
     )
