@@ -35,9 +35,9 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
     """
     try:
         import PIL.Image
-    except ModuleNotFoundError as error:
+    except ModuleNotFoundError:
         if isinstance(image, str | os.PathLike):
-            raise ImageError(f"{error.name} is not installed; image files need: pip install 'sepu[image]'") from None
+            raise ImageError("Pillow is not installed; image files need: pip install 'sepu[image]'") from None
     else:
         if isinstance(image, str | os.PathLike):
             with _open(image) as file:
