@@ -21,7 +21,7 @@
 # make profile             the time of each part of one metered POST
 # make startup             import times, time to ready, memory of the workers
 # make docs                the documentation site: build/site/index.html
-# make pictures            draw the documentation's pictures again from the library
+# make pictures            draw the documentation's pictures again from the library, and run its notebook
 # make bench-peers         the compiled core beside the alternatives
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
 # make lock                resolve the pinned requirements again
@@ -246,10 +246,11 @@ build/docs/ready: requirements/docs.txt
 # Without this variable, MkDocs prints an advertisement for the successor of its theme.
 docs: build/docs/ready
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build
-	@echo build/site/index.html
+	@echo "build/site/index.html; the search box needs a server: python3 -m http.server --directory build/site"
 
 pictures: build
 	$(BIN)/python docs/site/pictures.py
+	$(BIN)/python docs/site/notebook.py
 
 build/wheel/ready: requirements/wheel.txt
 	rm -rf build/wheel

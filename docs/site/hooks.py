@@ -27,6 +27,7 @@ ELSEWHERE = {
 _LOG = get_plugin_logger("hooks")
 # A link to a file of code that stands alone: the site shows the code below it.
 _CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
+_JSON = re.compile(r'(?<=<span class="go">){"[^<]*')
 _LINK = re.compile(r"\]\((?:\.\./)?((?:\.\./)*)([\w/]+\.md)(#[\w-]*)?\)")
 
 
@@ -55,10 +56,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     return _CODE.sub(lambda found: _with_code(found, directory), _linked(markdown))
 
 
-def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> None:  # noqa: ARG001
-    """Refuses broken lists, as a warning is an error here."""
+def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
+    """Refuses broken lists, as a warning is an error here, and lets JSON wrap between its members only."""
     if found := fault(page.markdown or "", html):
         _LOG.warning("%s: %s", page.file.src_uri, found)
+    return _JSON.sub(lambda printed: re.sub(r',(?=["{])', ",<wbr>", printed[0]), html)
 
 
 def _document() -> dict[str, Any]:

@@ -1,35 +1,90 @@
 """sepu (色谱): exact CIEDE2000 matching and name search over 161 traditional Chinese colours.
 
     >>> import sepu
-    >>> colours = sepu.load()
-    >>> palette, names = colours.palette(), colours.names()
-    >>> [(index, delta_e)] = palette.nearest(200, 60, 35, 1)
-    >>> colours.records[index].name.en
-    'Scarlet Silk'
-    >>> [colours.records[index].hex for index in names.search("tao hong", 10)]
+    >>> [nearest] = sepu.match("#C83C23")
+    >>> nearest.name.en, nearest.rgb, nearest.delta_e
+    ('Scarlet Silk', (200, 60, 35), 0.0)
+    >>> [color.hex for color in sepu.search("tao hong")]
     ['#F47983']
+    >>> sepu.load()["fei-hong"].name.zh
+    '绯红'
 
-`docs/library.md` has more: whole images at once, palettes and indexes of your own.
+`docs/library.md` has more: images, palettes and indexes of your own.
 """
 
+from functools import cache
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sepu._names import NameIndex
     from sepu._palette import Palette, ciede2000, srgb_to_lab
-    from sepu.library.release import Release
+    from sepu.library.images import Image, ImageError
+    from sepu.library.parsing import ColorError, ColorLike
+    from sepu.library.records import Match, Record, Records, Share
+    from sepu.library.release import Release, UnknownNameError
 
-__all__ = ["NameIndex", "Palette", "ciede2000", "load", "srgb_to_lab"]
+    __version__: str
+
+__all__ = [
+    "ColorError",
+    "ImageError",
+    "Match",
+    "NameIndex",
+    "Palette",
+    "Record",
+    "Records",
+    "Release",
+    "Share",
+    "UnknownNameError",
+    "__version__",
+    "ciede2000",
+    "load",
+    "match",
+    "name_image",
+    "search",
+    "srgb_to_lab",
+]
 
 
 def load() -> "Release":
-    """Return the verified release that this package carries.
+    """Return the verified release that this package carries: the library of 161 colours.
 
-    It has the `.manifest` and the `.records` in library order, and makes a `.palette()` and an index of the `.names()`;
-    both answer with places in `.records`. Keep them: making them takes milliseconds, asking them microseconds.
-    Raises sepu.library.release.ReleaseError for files that are not intact.
+    It is a collection of its records: iterable, with a length, and `load()["fei-hong"]` is the colour of that slug or
+    name. It has the `.manifest` and the `.records` in library order, and makes a `.palette()` and an index of the
+    `.names()`; both answer with places in `.records`. Keep them: making them takes milliseconds, asking them
+    microseconds. Raises sepu.library.release.ReleaseError for files that are not intact.
     """
+    return _load()
+
+
+def match(color: "ColorLike", *, top: int = 1) -> "Records[Match]":
+    """Return the `top` nearest colours by CIEDE2000, nearest first: records with a `.delta_e`.
+
+    `color`: '#C83C23', '#fff', 'rgb(200, 60, 35)', three numbers from 0 to 255, a name of the library or of CSS, or a
+    record. Raises ColorError for what is no colour, and for a name that CSS gives to another value than the library.
+    """
+    return _load().match(color, top=top)
+
+
+def search(q: str, *, limit: int = 10) -> "Records[Record]":
+    """Return at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
+    return _load().search(q, limit=limit)
+
+
+def name_image(image: "Image", *, top: int | None = None, scale: int | None = None) -> "Records[Share]":
+    """Return the colours of an image with their `.share` of its pixels, the largest first, at most `top` of them.
+
+    Each pixel counts for the colour that is nearest to it, and as much as it is opaque. `image`: a file's path or an
+    image of Pillow's (for both install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha, (height,
+    width, 4). `scale`: the greatest value of a channel in an array, 255 (also without `scale`) or 1. Raises ImageError
+    for what cannot be read, and for floats of which none exceeds 1 without `scale`.
+    """
+    return _load().name_image(image, top=top, scale=scale)
+
+
+@cache
+def _load() -> "Release":
     from sepu.library.release import load_release
 
     return load_release()
@@ -37,8 +92,16 @@ def load() -> "Release":
 
 # PERF: importing any part of sepu runs this file, so what brings numpy with it waits until it is asked for.
 _HOMES = {
+    "ColorError": "sepu.library.parsing",
+    "ImageError": "sepu.library.images",
+    "Match": "sepu.library.records",
     "NameIndex": "sepu._names",
     "Palette": "sepu._palette",
+    "Record": "sepu.library.records",
+    "Records": "sepu.library.records",
+    "Release": "sepu.library.release",
+    "Share": "sepu.library.records",
+    "UnknownNameError": "sepu.library.release",
     "ciede2000": "sepu._palette",
     "srgb_to_lab": "sepu._palette",
 }
@@ -47,6 +110,10 @@ _HOMES = {
 if not TYPE_CHECKING:  # which is not to believe in every name
 
     def __getattr__(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("sepu")
         if name not in _HOMES:
             raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
         return getattr(import_module(_HOMES[name]), name)

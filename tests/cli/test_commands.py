@@ -98,7 +98,7 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
         ("serve", "--port", "0"),
         ("serve", "--workers", "0"),
         ("serve", "--worker", "sync"),
-        ("match", "red"),
+        ("match", "no-colour"),
         ("match", "#12345"),
         ("match",),
         ("search",),
@@ -245,6 +245,8 @@ def test_help_names_every_command(run: Run) -> None:
         "receipt",
         "usage",
         "export-usage",
+        "image",
+        "list",
         "match",
         "search",
     )
@@ -275,6 +277,7 @@ def test_the_offline_commands_need_nothing_of_the_server() -> None:
     absent = (*SERVER, "joserfc")
     assert printed(without(absent, "search", "taohong", "--json"))["count"] == 1
     assert printed(without(absent, "match", "#C83C23", "--json"))["results"][0]["input"] == "#C83C23"
+    failed(without(("PIL",), "image", __file__), "Pillow is not installed", "pip install 'sepu[image]'")
     assert "serve" in without(absent, "--help").stdout
     for command in (("serve", "--port", "8000"), ("account", "create", "--json"), ("usage", "a" * 16)):
         failed(without(absent, *command), "is not installed", "pip install 'sepu[server]'")

@@ -10,15 +10,16 @@ from typing import Any, Protocol
 
 import pytest
 
-from sepu_client import AsyncClient, Client, Library, MatchResponse, SearchResponse, UsageResponse
+from sepu_client import AsyncClient, Client, Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
 
 
 class AnyClient(Protocol):
     """What tests ask of a client."""
 
-    def match(
-        self, colors: list[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
-    ) -> MatchResponse: ...
+    def match(self, colors: Any, *, top: int = 1, idempotency_key: str | None = None) -> MatchResponse: ...
+    def match_many(
+        self, colors: Any, *, top: int = 1, idempotency_key: str | None = None
+    ) -> tuple[MatchResult, ...]: ...
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse: ...
     def library(self) -> Library: ...
     def usage(self) -> UsageResponse: ...
@@ -33,6 +34,9 @@ class BlockingClient:
 
     def match(self, *given: Any, **options: Any) -> MatchResponse:
         return self._runner.run(self._client.match(*given, **options))
+
+    def match_many(self, *given: Any, **options: Any) -> tuple[MatchResult, ...]:
+        return self._runner.run(self._client.match_many(*given, **options))
 
     def search(self, *given: Any, **options: Any) -> SearchResponse:
         return self._runner.run(self._client.search(*given, **options))

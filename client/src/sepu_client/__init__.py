@@ -3,6 +3,8 @@
 `Client` is for plain code and threads, `AsyncClient` for asyncio. Both keep to the service's rules of retrying.
 """
 
+from importlib.metadata import version
+
 from sepu_client.async_client import AsyncClient
 from sepu_client.client import Client
 from sepu_client.core import new_idempotency_key
@@ -60,5 +62,8 @@ __all__ = [
     "UnauthorizedError",
     "UsageResponse",
     "UsageSnapshot",
+    "__version__",
     "new_idempotency_key",
 ]
+
+__version__ = version("sepu-client")

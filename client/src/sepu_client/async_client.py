@@ -10,8 +10,9 @@ from typing import Self, TypeVar
 import httpx
 
 from sepu_client import core
+from sepu_client.colors import ColorLike
 from sepu_client.connections import Closed, Connections
-from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
+from sepu_client.results import Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
 
 T = TypeVar("T")
 
@@ -43,13 +44,26 @@ class AsyncClient:
         self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def match(
-        self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
+        self, colors: Iterable[ColorLike], *, top: int = 1, idempotency_key: str | None = None
     ) -> MatchResponse:
         """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
 
-        Without a key of yours it is a new intent under a new key.
+        A colour is '#C83C23', '#fff', (200, 60, 35) or a mapping with r, g and b. Without a key of yours it is a new
+        intent under a new key.
         """
         return await self._settle(core.match(colors, top, idempotency_key))
+
+    async def match_many(
+        self, colors: Iterable[ColorLike], *, top: int = 1, idempotency_key: str | None = None
+    ) -> tuple[MatchResult, ...]:
+        """Returns the `top` nearest colours to each of any number of colours, in their order; costs one unit for each.
+
+        Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
+        If it ends by an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
+        charged again. Without a key of yours it is a new intent under a new key.
+        """
+        calls = core.match_many(colors, top, idempotency_key)
+        return tuple([result for call in calls for result in (await self._settle(call)).results])
 
     async def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.

@@ -11,8 +11,9 @@ from typing import Any, Self, TypeVar
 import httpx
 
 from sepu_client import core
+from sepu_client.colors import ColorLike
 from sepu_client.connections import Closed, Connections
-from sepu_client.results import Library, MatchResponse, SearchResponse, UsageResponse
+from sepu_client.results import Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
 
 T = TypeVar("T")
 
@@ -71,14 +72,25 @@ class Client:
         options = core.options(base_url, bearer) | {"event_hooks": {"response": [core.forget_location]}}
         self._connections = Connections(lambda: _Connection(transport=transport and transport(), **options))
 
-    def match(
-        self, colors: Iterable[tuple[float, float, float]], *, top: int = 1, idempotency_key: str | None = None
-    ) -> MatchResponse:
+    def match(self, colors: Iterable[ColorLike], *, top: int = 1, idempotency_key: str | None = None) -> MatchResponse:
         """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
 
-        Without a key of yours it is a new intent under a new key.
+        A colour is '#C83C23', '#fff', (200, 60, 35) or a mapping with r, g and b. Without a key of yours it is a new
+        intent under a new key.
         """
         return self._settle(core.match(colors, top, idempotency_key))
+
+    def match_many(
+        self, colors: Iterable[ColorLike], *, top: int = 1, idempotency_key: str | None = None
+    ) -> tuple[MatchResult, ...]:
+        """Returns the `top` nearest colours to each of any number of colours, in their order; costs one unit for each.
+
+        Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
+        If it ends by an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
+        charged again. Without a key of yours it is a new intent under a new key.
+        """
+        calls = core.match_many(colors, top, idempotency_key)
+        return tuple([result for call in calls for result in (self._settle(call)).results])
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.

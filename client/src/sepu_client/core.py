@@ -17,6 +17,7 @@ from urllib.parse import quote, urlencode
 import httpx
 
 from sepu_client import results
+from sepu_client.colors import MOST_COLORS, ColorLike, read_colors
 from sepu_client.errors import ApiError, Error, InvalidAnswerError, NoAnswerError, error_class
 from sepu_client.results import Unreadable
 
@@ -191,14 +192,20 @@ def new_idempotency_key() -> str:
     return str(uuid.uuid4())
 
 
-def match(
-    colors: Iterable[tuple[float, float, float]], top: int, idempotency_key: str | None
-) -> Call[results.MatchResponse]:
+def match(colors: Iterable[ColorLike], top: int, idempotency_key: str | None) -> Call[results.MatchResponse]:
     """Makes a match, with a new key unless one is given."""
     key = _checked(idempotency_key)
-    rgb = [{"r": float(r), "g": float(g), "b": float(b)} for r, g, b in colors]
+    rgb = [color._asdict() for color in read_colors(colors)]
     content = json.dumps({"colors": rgb, "top": top}, allow_nan=False).encode()
     return Call("POST", "/v1/match", results.MatchResponse, key, content)
+
+
+def match_many(colors: Iterable[ColorLike], top: int, idempotency_key: str | None) -> list[Call[results.MatchResponse]]:
+    """Makes matches of as many colours as a request takes, the first with the key KEY.1, the second with KEY.2."""
+    key = _checked(idempotency_key)
+    rgb = read_colors(colors)
+    parts = [rgb[start : start + MOST_COLORS] for start in range(0, len(rgb), MOST_COLORS)]
+    return [match(part, top, f"{key}.{number}") for number, part in enumerate(parts, 1)]
 
 
 def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.SearchResponse]:

@@ -1,74 +1,105 @@
-"""Runs the core offline: `sepu match` and `sepu search`."""
+"""Runs the core offline: `sepu match`, `sepu search`, `sepu image` and `sepu list`."""
 
 import re
+import sys
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from pathlib import Path
 
 import click
-from rich.box import SIMPLE
+import numpy as np
+from numpy.typing import NDArray
 from rich.console import Console
-from rich.table import Table
 from rich.text import Text
 
 from sepu.cli.output import echo_json, json_option
-from sepu.library.records import Record, rgb_of
-from sepu.library.release import load_release
+from sepu.cli.swatches import WRITERS
+from sepu.library.display import Row, row_of, table
+from sepu.library.images import Pixels, nearest_places, read_image
+from sepu.library.parsing import ColorError, Rgb, parse_color
+from sepu.library.records import Record
+from sepu.library.release import Release, UnknownNameError, load_release
 from sepu.operations.color import color
 
-_HEX = re.compile(r"#?([0-9A-Fa-f]{6})", re.ASCII)
+_NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
+_SKETCH_COLUMNS = 60
+
+format_option = click.option(
+    "--format", "file_format", type=click.Choice(sorted(WRITERS)), help="Print a file for another program."
+)
 
 
-def hex_color(value: str) -> str:
-    """Normalises a colour such as #C83C23 to #RRGGBB; the number sign is optional."""
-    form = _HEX.fullmatch(value)
-    if form is None:
-        raise click.BadParameter(f"{value!r} is not like '#C83C23'")
-    return f"#{form[1].upper()}"
+def _show(*sections: Sequence[Row]) -> None:
+    console = Console()
+    console.print(table(*sections, swatches=_has_colors(console)))
 
 
-def _swatch(hex_color: str) -> Text:
-    return Text("    ", style=f"on {hex_color}")
+def _has_colors(console: Console) -> bool:
+    return console.color_system is not None and not console.no_color
 
 
-def _table(*columns: str) -> Table:
-    """Returns a table for 80 columns, in which only the English name may wrap."""
-    table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    for column in columns:
-        table.add_column(column, no_wrap=column != "en")
-    return table
+def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """Yields each colour as it was given, and where: three numbers in a row are one, and - is standard input."""
+    remaining = iter(arguments)
+    for argument in remaining:
+        if argument == "-":
+            for number, line in enumerate(sys.stdin, 1):
+                if line.strip():
+                    yield line.strip(), f"line {number}: "
+        elif _NUMBER.fullmatch(argument):
+            yield " ".join(more.rstrip(",") for more in (argument, *islice(remaining, 2))), ""
+        else:
+            yield argument, ""
 
 
-def _names(record: Record) -> tuple[str, str, str, str]:
-    return record.name.zh, record.name.pinyin, record.name.en, record.reliability
+def _parse(release: Release, text: str, where: str) -> Rgb:
+    try:
+        return parse_color(text, release.named(text))
+    except ColorError as error:
+        hint = f"; for an image: sepu image {text}" if not where and Path(text).is_file() else ""
+        raise click.BadParameter(f"{where}{error}{hint}") from None
+
+
+def _hex(rgb: Rgb) -> str:
+    return "#{:02X}{:02X}{:02X}".format(*map(round, rgb))
+
+
+def _exactly(rgb: Rgb) -> str:
+    """Returns HEX, or rgb() for channels that HEX cannot express."""
+    whole = all(channel == round(channel) for channel in rgb)
+    return _hex(rgb) if whole else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
 
 
 @click.command()
-@click.argument("colors", nargs=-1, required=True, type=hex_color, metavar="'#RRGGBB' ...")
+@click.argument("colors", nargs=-1, metavar="COLOR...")
 @click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
 @json_option
 def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
-    """Show the nearest colours by CIEDE2000. This works offline and is not metered."""
+    """Show the nearest colours by CIEDE2000. This works offline and is not metered.
+
+    A colour is '#C83C23', c83c23, '#fff', 200 60 35, 'rgb(200, 60, 35)', a name of CSS, or a name of the library. A
+    - stands for the lines of standard input.
+    """
+    if not colors:
+        raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
     release = load_release()
-    palette = release.palette()
-    found = [(given, palette.nearest(*rgb_of(given), top)) for given in colors]
+    given = [(text, _parse(release, text, where)) for text, where in _given(colors)]
+    found = [(text, rgb, release.match_rgb(rgb, top=top)) for text, rgb in given]
     if as_json:
         results = [
             {
-                "input": given,
-                "matches": [
-                    {**color(release.records[position]), "deltaE": round(delta_e, 4)} for position, delta_e in nearest
-                ],
+                "input": _exactly(rgb),
+                "matches": [{**color(each), "deltaE": round(each.delta_e, 4)} for each in matches],
             }
-            for given, nearest in found
+            for _, rgb, matches in found
         ]
         echo_json({"datasetVersion": release.manifest.version, "results": results})
         return
-    table = _table("", "input", "", "hex", "deltaE", "zh", "pinyin", "en", "reliability")
-    for given, nearest in found:
-        for rank, (position, delta_e) in enumerate(nearest):
-            record = release.records[position]
-            left = (_swatch(given), given) if rank == 0 else ("", "")
-            table.add_row(*left, _swatch(record.hex), record.hex, f"{delta_e:.4f}", *_names(record))
-        table.add_section()
-    Console().print(table)
+    sections = []
+    for text, rgb, matches in found:
+        is_hex = text.lstrip("#").upper() == _hex(rgb)[1:]
+        sections.append([Row(_hex(rgb), "input", en="" if is_hex else text), *map(row_of, matches)])
+    _show(*sections)
 
 
 @click.command()
@@ -78,12 +109,99 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
 def search(text: tuple[str, ...], limit: int, as_json: bool) -> None:
     """Find colours by Chinese name, pinyin, English name or slug. This works offline and is not metered."""
     release = load_release()
-    found = [release.records[position] for position in release.names().search(" ".join(text), limit)]
+    q = " ".join(text)
+    found = release.search(q, limit=limit)
     if as_json:
         results = [color(record) for record in found]
         echo_json({"datasetVersion": release.manifest.version, "count": len(results), "results": results})
+    elif found:
+        _show([*map(row_of, found)])
+    else:
+        click.echo(
+            f"Nothing found by {q!r}. Try a character (红), pinyin (tao hong), its initials (th) or an English word "
+            "(peach). sepu list shows all colours.",
+            err=True,
+        )
+
+
+@click.command("list")
+@click.argument("names", nargs=-1, metavar="[NAME]...")
+@format_option
+@json_option
+def list_colors(names: tuple[str, ...], file_format: str | None, as_json: bool) -> None:
+    """List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON.
+
+    Without names these are all colours of the library. An exported file has the attribution that must go with it. For
+    example: sepu list --format css > colours.css.
+    """
+    release = load_release()
+    try:
+        records = [release[name] for name in names] if names else release.records
+    except UnknownNameError as error:
+        raise click.BadParameter(f"{error}; sepu list shows all") from None
+    _print(release, records, "json" if as_json else file_format)
+
+
+def _print(release: Release, records: Sequence[Record], file_format: str | None) -> None:
+    if file_format is None:
+        _show([*map(row_of, records)])
         return
-    table = _table("", "hex", "zh", "pinyin", "en", "reliability")
-    for record in found:
-        table.add_row(_swatch(record.hex), record.hex, *_names(record))
-    Console().print(table)
+    if file_format == "ase" and sys.stdout.isatty():
+        raise click.UsageError("an ASE file is binary; write it to a file: … --format ase > colours.ase")
+    sys.stdout.buffer.write(WRITERS[file_format](release, records))
+    sys.stdout.flush()
+
+
+@click.command()
+@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.option("--top", type=click.IntRange(1, 161), default=10, show_default=True, help="Colours, the most frequent.")
+@click.option("--picture", type=click.Path(dir_okay=False), help="Write the image in the library's colours here.")
+@format_option
+@json_option
+def image(file: str, top: int, picture: str | None, file_format: str | None, as_json: bool) -> None:
+    """Name the colours of an image, with the share of each. This works offline and is not metered.
+
+    Each pixel counts for its nearest colour. --format exports these colours for another program.
+    """
+    release = load_release()
+    pixels, opacity = read_image(file)
+    found = release.name_pixels(pixels, opacity, top=top)
+    if picture is not None:
+        _write_picture(_in_colors_of(release, pixels), picture)
+    if as_json:
+        colors = [{**color(record), "share": round(record.share, 6)} for record in found]
+        echo_json({"datasetVersion": release.manifest.version, "colors": colors})
+        return
+    console = Console()
+    if file_format is None and _has_colors(console):
+        console.print(_sketch(release, pixels, min(console.width, _SKETCH_COLUMNS)))
+    _print(release, found, file_format)
+
+
+def _in_colors_of(release: Release, pixels: Pixels) -> NDArray[np.uint8]:
+    colors = np.array([record.rgb for record in release], np.uint8)
+    return colors[nearest_places(release.palette(), pixels)]
+
+
+def _write_picture(pixels: NDArray[np.uint8], file: str) -> None:
+    from PIL import Image
+
+    try:
+        Image.fromarray(pixels).save(file)
+    except ValueError as error:  # an ending that Pillow does not know
+        raise click.BadParameter(f"{file!r}: {error}; use an ending such as .png", param_hint="--picture") from None
+
+
+def _sketch(release: Release, pixels: Pixels, columns: int) -> Text:
+    """Returns the picture as half blocks: two pixels, one above the other, in each character."""
+    height, width = pixels.shape[:2]
+    columns = min(columns, width)
+    lines = max(1, round(height / width * columns / 2))
+    rows = np.linspace(0, height - 1, 2 * lines).round().astype(int)
+    sample = _in_colors_of(release, pixels[rows][:, np.linspace(0, width - 1, columns).round().astype(int)])
+    sketch = Text()
+    for upper, lower in zip(sample[::2].tolist(), sample[1::2].tolist(), strict=True):
+        for above, below in zip(upper, lower, strict=True):
+            sketch.append("▀", f"{_hex(above)} on {_hex(below)}")
+        sketch.append("\n")
+    return sketch

@@ -14,6 +14,8 @@ _MODULES = {
     "db": "sepu.cli.serve",
     "export-usage": "sepu.cli.export",
     "key": "sepu.cli.accounts",
+    "image": "sepu.cli.colors",
+    "list": "sepu.cli.colors",
     "match": "sepu.cli.colors",
     "plan": "sepu.cli.accounts",
     "prune": "sepu.cli.prune",
@@ -37,7 +39,8 @@ class _Commands(click.Group):
             module = importlib.import_module(_MODULES[cmd_name])
         except ModuleNotFoundError as error:
             return _needs_more(cmd_name, error)
-        command: click.Command = getattr(module, cmd_name.replace("-", "_"))
+        # `list` is a name of Python's, too.
+        command: click.Command = getattr(module, "list_colors" if cmd_name == "list" else cmd_name.replace("-", "_"))
         return command
 
 
@@ -68,5 +71,12 @@ def main() -> None:
         # Python would write the rest of standard output again at exit, and change the exit status.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         fail(SepuError(error.strerror or type(error).__name__))
-    except UnicodeEncodeError:
-        fail(SepuError("an argument is not UTF-8"))
+    except UnicodeEncodeError as error:
+        fail(SepuError(_cause(error)))
+
+
+def _cause(error: UnicodeEncodeError) -> str:
+    """Returns why a text cannot be written: Python takes bytes of arguments that are not UTF-8 for surrogates."""
+    if "\ud800" <= error.object[error.start] <= "\udfff":
+        return "an argument is not UTF-8"
+    return f"the output's encoding, {error.encoding}, has no Chinese; set PYTHONIOENCODING=utf-8"

@@ -1,5 +1,7 @@
 """Loads and verifies the release, from which the server answers."""
 
+from collections.abc import Iterator
+from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -8,11 +10,14 @@ from typing import Annotated, TypeVar
 import msgspec
 from msgspec import Meta, Struct
 
-from sepu._names import NameIndex
+from sepu._names import NameIndex, fold
 from sepu._palette import Palette
 from sepu.errors import SepuError
+from sepu.library.display import html
+from sepu.library.images import Image, Opacity, Pixels, count_pixels, read_image
 from sepu.library.names import build_name_index
-from sepu.library.records import Mode, Record, Version, rgb_of
+from sepu.library.parsing import ColorLike, Rgb, parse_color
+from sepu.library.records import Match, Mode, Record, Records, Share, Version, rgb_of, with_measure
 
 LIBRARY = "library.json"
 SOURCE_PROJECTION = "source-projection.json"
@@ -46,19 +51,133 @@ class Manifest(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     mode: Mode
 
 
-class Release(Struct, frozen=True):
+class UnknownNameError(SepuError, KeyError):
+    """No colour of the library has this name, or several do; the message names some that may be meant."""
+
+    __str__ = Exception.__str__  # KeyError's quotes the message
+
+
+class _Rights(Struct, frozen=True):
+    attribution: str
+
+
+class Release(Struct, frozen=True, dict=True):
     """A verified release: its manifest, and its records in library order.
 
-    `index` makes matching faster. If it is None, the answers are the same.
+    It is a collection of its records: iterable, with a length, and `release["fei-hong"]` is the record of that slug or
+    name. `index` makes matching faster. If it is None, the answers are the same. `attribution` has the lines that must
+    go with whatever is made of the colours.
     """
 
     manifest: Manifest
     records: tuple[Record, ...]
     index: bytes | None
+    attribution: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """Names the version only: the index alone has some hundred thousand bytes."""
         return f"<Release {self.manifest.version}>"
+
+    def __len__(self) -> int:
+        """Returns the number of colours."""
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[Record]:
+        """Iterates over the records in library order."""
+        return iter(self.records)
+
+    def __contains__(self, item: object) -> bool:
+        """Returns whether there is this record, or a colour with this slug or name."""
+        return bool(self.named(item)) if isinstance(item, str) else item in self.records
+
+    def __getitem__(self, key: str | int) -> Record:
+        """Returns the record of a slug, of a Chinese or English name, of a pinyin that is unique, or at a place.
+
+        Raises UnknownNameError for another name.
+        """
+        if not isinstance(key, str):
+            return self.records[key]
+        found = self.named(key)
+        if len(found) == 1:
+            return found[0]
+        near = found or self.search(key, limit=3)
+        listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in near)
+        if found:
+            raise UnknownNameError(f"{key!r} is the name of several colours: {listed}; use a slug")
+        hint = f": perhaps one of {listed}" if near else ", or like it"
+        raise UnknownNameError(f"no colour is named {key!r}{hint}")
+
+    def named(self, name: str) -> Records[Record]:
+        """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
+        for spelling in (name, fold(name)):
+            if places := self._places.get(spelling):
+                return Records(self.records[place] for place in places)
+        return Records()
+
+    def match(self, color: ColorLike, *, top: int = 1) -> Records[Match]:
+        """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in library order.
+
+        `color`: '#C83C23', '#fff', 'rgb(200, 60, 35)', three numbers from 0 to 255, a name of the library or of CSS, or
+        a record. Raises ColorError for a text or numbers that are no colour, and for a name that CSS gives to another
+        value. Raises ValueError unless 1 <= top <= 161.
+        """
+        return self.match_rgb(parse_color(color, self.named(color) if isinstance(color, str) else ()), top=top)
+
+    def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[Match]:
+        """Returns what `match` returns, of any three real numbers from 0 to 255."""
+        if not 1 <= top <= len(self):
+            raise ValueError(f"top must be from 1 to {len(self)}, not {top}")
+        nearest = self._palette.nearest(*rgb, top)
+        return Records(with_measure(Match, self.records[place], delta_e) for place, delta_e in nearest)
+
+    def search(self, q: str, *, limit: int = 10) -> Records[Record]:
+        """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
+        return Records(self.records[place] for place in self._names.search(q, limit))
+
+    def name_image(self, image: Image, *, top: int | None = None, scale: int | None = None) -> Records[Share]:
+        """Returns the colours of an image with their shares of its pixels, the largest share first.
+
+        Each pixel counts for the colour that is nearest to it. `image`: a file's path or an image of Pillow's (for both
+        install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha, (height, width, 4). A pixel
+        counts as much as it is opaque. `scale`: the greatest value of a channel in an array, 255 (also without
+        `scale`) or 1. `top`: how many colours at most.
+
+        Raises ImageError for what cannot be read, and for floats of which none exceeds 1 without `scale`.
+        """
+        if top is not None and top < 1:
+            raise ValueError(f"top must be at least 1, not {top}")
+        return self.name_pixels(*read_image(image, scale), top=top)
+
+    def name_pixels(self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None) -> Records[Share]:
+        """Returns what `name_image` returns, of what `read_image` returned."""
+        shares = count_pixels(self._palette, pixels, opacity).tolist()
+        order = sorted((place for place, share in enumerate(shares) if share), key=lambda place: -shares[place])
+        return Records(with_measure(Share, self.records[place], shares[place]) for place in order[:top])
+
+    def _repr_html_(self) -> str:
+        return html(self.records)
+
+    def __rich__(self) -> object:
+        """Returns a table; rich calls it."""
+        return Records(self.records).__rich__()
+
+    @cached_property
+    def _palette(self) -> Palette:
+        return self.palette()
+
+    @cached_property
+    def _names(self) -> NameIndex:
+        return self.names()
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """By slug, and by folded name: a slug is of one colour, whatever else has it as a name."""
+        places: dict[str, list[int]] = {}
+        for place, record in enumerate(self.records):
+            name = record.name
+            for spelling in dict.fromkeys(map(fold, (name.zh, name.zh_hant, name.pinyin, name.en, record.slug))):
+                places.setdefault(spelling, []).append(place)
+        return places | {record.slug: [place] for place, record in enumerate(self.records)}
 
     def palette(self) -> Palette:
         """Makes the palette of the records' colours; an index of the palette is the index of its record.
@@ -81,18 +200,20 @@ def load_release(directory: Traversable | None = None) -> Release:
         directory = files("sepu.library") / "release"
     manifest = _decode(MANIFEST, _read(directory, MANIFEST), Manifest)
     library = _read(directory, LIBRARY)
+    rights = _read(directory, RIGHTS)
     index = _read(directory, INDEX) if (directory / INDEX).is_file() else None
     for name, content, digest in (
         (LIBRARY, library, manifest.library_sha256),
         (SOURCE_PROJECTION, _read(directory, SOURCE_PROJECTION), manifest.source_projection_sha256),
-        (RIGHTS, _read(directory, RIGHTS), manifest.rights_manifest_sha256),
+        (RIGHTS, rights, manifest.rights_manifest_sha256),
         (INDEX, index, manifest.index_sha256),
     ):
         if content is not None and sha256(content).hexdigest() != digest:
             raise ReleaseError(f"{name} is not the file that {MANIFEST} names: its SHA-256 differs")
     records = _decode(LIBRARY, library, tuple[Record, ...])
     _check(manifest, records)
-    return Release(manifest, records, index)
+    attribution = tuple(source.attribution for source in _decode(RIGHTS, rights, tuple[_Rights, ...]))
+    return Release(manifest, records, index, attribution)
 
 
 def _read(directory: Traversable, name: str) -> bytes:

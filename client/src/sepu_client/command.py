@@ -1,0 +1,85 @@
+"""The command `sepu-client`: calls the service from a shell."""
+
+import argparse
+import dataclasses
+import json
+import os
+import sys
+from collections.abc import Iterator
+
+from sepu_client import Client, Color, Error, MatchResponse, SearchResponse, UsageResponse, __version__
+
+
+def main() -> None:
+    """Runs the command line. Exits with status 1 for an error of the service, and 2 for wrong arguments."""
+    parser = _parser()
+    arguments = parser.parse_args()
+    try:
+        with Client(_setting("SEPU_URL"), _setting("SEPU_API_KEY")) as client:
+            answer = _call(client, arguments)
+    except (TypeError, ValueError) as error:
+        parser.error(str(error))
+    except Error as error:
+        again = f"; to repeat it, add --idempotency-key {error.idempotency_key}" if error.idempotency_key else ""
+        parser.exit(1, f"sepu-client: {error}{again}\n")
+    as_json = [json.dumps(dataclasses.asdict(answer), ensure_ascii=False)]
+    lines = as_json if arguments.json else _lines(answer)
+    sys.stdout.write("".join(f"{line}\n" for line in lines))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="sepu-client",
+        description="Match and search traditional Chinese colours. SEPU_URL is the service's address, and "
+        "SEPU_API_KEY the API key.",
+    )
+    parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    match = commands.add_parser("match", help="show the nearest colours; costs one unit for each colour")
+    match.add_argument("colors", nargs="+", metavar="COLOR", help="'#C83C23', c83c23 or '#fff'; at most 5")
+    match.add_argument("--top", type=int, default=1, metavar="N", help="matches for each colour, at most 3")
+    search = commands.add_parser("search", help="find colours by name; costs one unit")
+    search.add_argument("text", nargs="+", metavar="TEXT", help="at least 2 characters of a name")
+    search.add_argument("--limit", type=int, default=10, metavar="N", help="results, at most 10")
+    usage = commands.add_parser("usage", help="show this month's usage; is free")
+    for metered in (match, search):
+        metered.add_argument("--idempotency-key", metavar="KEY", help="repeats a call without another charge")
+    for command in (match, search, usage):
+        command.add_argument("--json", action="store_true", help="print one JSON object")
+    return parser
+
+
+def _setting(name: str) -> str:
+    value = os.environ.get(name)
+    if not value:
+        raise ValueError(f"the environment variable {name} is not set")
+    return value
+
+
+def _call(client: Client, arguments: argparse.Namespace) -> MatchResponse | SearchResponse | UsageResponse:
+    match arguments.command:
+        case "match":
+            return client.match(arguments.colors, top=arguments.top, idempotency_key=arguments.idempotency_key)
+        case "search":
+            q = " ".join(arguments.text)
+            return client.search(q, limit=arguments.limit, idempotency_key=arguments.idempotency_key)
+        case _:
+            return client.usage()
+
+
+def _lines(answer: MatchResponse | SearchResponse | UsageResponse) -> Iterator[str]:
+    if isinstance(answer, UsageResponse):
+        for meter in answer.usage:
+            yield f"{meter.meter}  {meter.period}: {meter.committed} of {meter.limit} units, {meter.remaining} remain"
+    elif isinstance(answer, MatchResponse):
+        for result in answer.results:
+            yield "rgb({:g}, {:g}, {:g})".format(*result.input)
+            yield from (f"  {_color(match)}  ΔE {match.delta_e:.4f}" for match in result.matches)
+    else:
+        yield from map(_color, answer.results)
+        if not answer.results:
+            yield "nothing found; try pinyin (tao hong) or an English word (peach)"
+
+
+def _color(color: Color) -> str:
+    return f"{color.hex}  {color.name.zh}  {color.name.pinyin}  {color.name.en}"

@@ -1,0 +1,196 @@
+"""The library as a collection, and what people write for a colour."""
+
+import inspect
+from io import StringIO
+from typing import Any
+
+import numpy as np
+import pytest
+from rich.console import Console
+
+import sepu
+from sepu.errors import SepuError
+
+FEI_HONG = (200, 60, 35)
+
+
+@pytest.mark.parametrize(
+    "color",
+    [
+        "#C83C23",
+        "c83c23",
+        " #c83c23 ",
+        FEI_HONG,
+        [200.0, 60, 35],
+        np.array(FEI_HONG),
+        np.array(FEI_HONG, np.uint8),
+        np.array(FEI_HONG, np.float32),
+        {"b": 35, "g": 60, "r": 200},
+        "rgb(200, 60, 35)",
+        "RGB( 200 60 35 )",
+        "200,60,35",
+        "200 60 35",
+        "绯红",
+        "緋紅",
+        "fei-hong",
+        "Fēi Hóng",
+        "scarlet silk",
+        sepu.load().records[8],
+    ],
+    ids=str,
+)
+def test_what_people_write_for_a_colour(color: Any) -> None:
+    if isinstance(color, sepu.Record):
+        color = sepu.load()["fei-hong"]
+    [match] = sepu.match(color)
+    assert (match.slug, match.delta_e) == ("fei-hong", 0.0)
+
+
+@pytest.mark.parametrize(
+    ("color", "rgb"),
+    [
+        ("#fff", (255, 255, 255)),
+        ("#1aF", (17, 170, 255)),
+        ("tomato", (255, 99, 71)),
+        ("DarkOliveGreen", (85, 107, 47)),
+        ("grey", (128, 128, 128)),  # the library's has the same value
+        ("rgb(100%, 0%, 0.2%)", (255, 0, 0.51)),
+        ((1, 0, 1), (1, 0, 1)),
+        ((0.0, 0.0, 0.0), (0, 0, 0)),
+        ((12.5, 0.1, 254.9), (12.5, 0.1, 254.9)),
+    ],
+)
+def test_matches_are_those_of_the_palette(color: Any, rgb: tuple[float, float, float]) -> None:
+    colours = sepu.load()
+    expected = colours.palette().nearest(*rgb, 5)
+    found = sepu.match(color, top=5)
+    assert [match.ordinal - 1 for match in found] == [place for place, _ in expected]
+    assert [match.delta_e for match in found] == pytest.approx([delta_e for _, delta_e in expected], abs=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("color", "reason"),
+    [
+        ("green", "'green' is ambiguous: #00E500 of 绿色 (lv-se), or #008000 of CSS; write the value"),
+        ("tan", "#B36D61 of 檀 (tan), or #D2B48C of CSS"),
+        ("li", "li-sallow"),
+        ("no colour", "is no colour that is known here; write '#C83C23'"),
+        ("200", "is one number: write '#200' for HEX, or three numbers"),
+        ("#12345", "write '#C83C23'"),
+        ("", "write '#C83C23'"),
+        ("rgb(200, 60)", "write '#C83C23'"),
+        ("#1234", "has an alpha channel"),
+        ("#11223344", "has an alpha channel"),
+        ("rgba(1, 2, 3, 0.5)", "has an alpha channel"),
+        ((1, 2, 3, 4), "has 4 channels, and a colour three (blend an alpha channel"),
+        ((1, 2), "has 2 channels"),
+        ((0.2, 0.3, 1.0), "multiply by 255"),
+        ("0.2 0.3 1", "multiply by 255"),
+        ((256, 0, 0), "has the channel 256, and a channel is a number from 0 to 255"),
+        ((-1, 0, 0), "has the channel -1"),
+        ((float("nan"), 0, 0), "has the channel nan"),
+        ("300 0 0", "has the channel 300"),
+        ({"r": 1, "g": 2}, "does not have exactly r, g and b"),
+        ({"red": 1, "g": 2, "b": 3}, "does not have exactly r, g and b"),
+    ],
+)
+def test_what_is_no_colour_is_told(color: Any, reason: str) -> None:
+    with pytest.raises(sepu.ColorError) as raised:
+        sepu.match(color)
+    assert reason in str(raised.value)
+    assert isinstance(raised.value, ValueError)
+    assert isinstance(raised.value, SepuError)
+
+
+@pytest.mark.parametrize("color", [None, 5, (1, "2", "3"), (True, 0, 0)], ids=str)
+def test_what_has_another_type_is_told(color: Any) -> None:
+    with pytest.raises(TypeError, match="write '#C83C23'"):
+        sepu.match(color)
+
+
+@pytest.mark.parametrize("colors", [["#fff", "#000"], [(1, 2, 3), (4, 5, 6)], np.zeros((9, 3))], ids=str)
+def test_several_colours_get_a_hint(colors: Any) -> None:
+    with pytest.raises(TypeError, match=r"for several colours: \[sepu.match\(color\) for color in colors\]"):
+        sepu.match(colors)
+
+
+def test_every_name_of_the_library_is_a_colour_or_refused_for_what_css_says() -> None:
+    refused = set()
+    for record in sepu.load():
+        for name in (record.slug, record.name.zh, record.name.zh_hant, record.name.en):
+            try:
+                assert sepu.match(name)[0].hex == record.hex
+            except sepu.ColorError as error:
+                assert f"{record.hex} of {record.name.zh}" in str(error)
+                refused.add(name)
+    assert refused == {"Azure", "Blue", "Crimson", "Gold", "Green", "Indigo", "Ivory", "Orange", "Purple", "tan"}
+
+
+def test_the_library_is_a_collection() -> None:
+    colours = sepu.load()
+    assert len(colours) == len(list(colours)) == 161
+    assert list(colours) == list(colours.records)
+    assert colours[0] == colours.records[0]
+    assert all(colours[record.slug] is record for record in colours)
+    assert all(colours[record.name.zh] is record and colours[record.name.en] is record for record in colours)
+    assert colours["緋紅"] is colours["Fēi hóng"] is colours["SCARLET SILK"] is colours["fei-hong"]
+    assert "绯红" in colours
+    assert colours[0] in colours
+    assert "no such colour" not in colours
+    assert 5 not in colours
+    assert colours["tan"].name.zh == "檀"
+
+
+@pytest.mark.parametrize(
+    ("name", "reason"),
+    [
+        ("feihong", "no colour is named 'feihong': perhaps one of fei-hong (绯红)"),
+        ("qqqqqq", "no colour is named 'qqqqqq', or like it"),
+        ("yan hong", "'yan hong' is the name of several colours: yan-hong-charming (嫣红), yan-hong-dark (殷红)"),
+    ],
+)
+def test_an_unknown_name_gets_a_hint(name: str, reason: str) -> None:
+    with pytest.raises(KeyError) as raised:
+        sepu.load()[name]
+    assert isinstance(raised.value, sepu.UnknownNameError)
+    assert str(raised.value).startswith(reason)
+
+
+def test_records_have_their_values() -> None:
+    record = sepu.load()["fei-hong"]
+    assert (record.rgb, record.hex) == (FEI_HONG, "#C83C23")
+    assert record.lab == tuple(sepu.srgb_to_lab([FEI_HONG])[0])
+    assert repr(record) == "<Record fei-hong 绯红 #C83C23>"
+    near = sepu.match("#C83C23", top=2)
+    assert repr(near[1]) == "<Match tuo-hong 酡红 #DC3023 ΔE 3.8077>"
+    assert sepu.search("tao hong") == (sepu.load()["tao-hong"],)
+    assert sepu.search("no such colour") == ()
+    for top in (0, 162):
+        with pytest.raises(ValueError, match=f"top must be from 1 to 161, not {top}"):
+            sepu.match("#fff", top=top)
+
+
+def test_notebooks_and_terminals_show_swatches() -> None:
+    for shown in (sepu.match("#C83C23", top=3), sepu.search("hong"), sepu.load(), sepu.load()["fei-hong"]):
+        html = shown._repr_html_()
+        records = [shown] if isinstance(shown, sepu.Record) else list(shown)
+        assert html.count("<tr>") == html.count("background:#") == len(records)
+        assert all(f"background:{record.hex}" in html and record.name.zh in html for record in records)
+    console = Console(width=80, record=True, force_terminal=True, color_system="truecolor", file=StringIO())
+    console.print(sepu.match("#C83C23", top=3))
+    assert "background-color: #c83c23" in console.export_html(inline_styles=True)
+
+
+def test_the_version_is_that_of_the_package() -> None:
+    from importlib.metadata import version
+
+    assert sepu.__version__ == version("sepu")
+
+
+def test_signatures_name_their_arguments() -> None:
+    assert str(inspect.signature(sepu.match)) == "(color: 'ColorLike', *, top: int = 1) -> 'Records[Match]'"
+    for name, function in inspect.getmembers(sepu, inspect.isfunction):
+        if name in sepu.__all__:
+            method = getattr(sepu.Release, name, None)
+            if method is not None:  # the same, of a release
+                assert list(inspect.signature(method).parameters)[1:] == list(inspect.signature(function).parameters)
