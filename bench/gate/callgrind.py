@@ -40,7 +40,7 @@ def environment(**more: str) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONMALLOC": "malloc",
-        "GLIBC_TUNABLES": "glibc.malloc.tcache_count=2000",
+        "GLIBC_TUNABLES": "glibc.malloc.tcache_count=2000:glibc.malloc.tcache_max=65536",
         **more,
     }
 
