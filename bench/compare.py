@@ -8,7 +8,6 @@ the ratio is the geometric mean of the pairs', with the 99 % interval of Student
 import json
 import math
 import os
-import shutil
 import subprocess
 import sys
 import tempfile
@@ -17,13 +16,13 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
+from bench.commits import ROOT, base, build, named
 from scipy.stats import ttest_1samp
 
 from bench import machine
 
 PAIRS = 12
 _LAPS = Path(__file__).with_name("laps.py")
-_ROOT = Path(__file__).parents[1]
 _TIMEOUT_SECONDS = 600
 
 
@@ -39,38 +38,14 @@ class Ratio(NamedTuple):
         return "slower" if self.low > 1 else "faster" if self.high < 1 else ""
 
 
-def _git(*arguments: str) -> str:
-    done = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False)
-    return done.stdout.strip() if done.returncode == 0 else ""
-
-
-def _commit(ref: str) -> str:
-    return _git("rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}") or sys.exit(f"no commit {ref}")
-
-
-def base(head: str) -> str:
-    """Returns where that commit left main; on main the one before it."""
-    main = next((main for main in ("origin/main", "main") if _git("rev-parse", "--verify", main)), head)
-    fork = _git("merge-base", main, head)
-    return fork if fork and fork != head else _commit(f"{head}^")
-
-
 @contextmanager
 def built(commit: str) -> Iterator[Path]:
-    """Yields that commit, checked out and built; compiles the core if it differs from the one that is built here."""
+    """Yields that commit, checked out and built."""
     with tempfile.TemporaryDirectory(prefix="sepu-compare-") as directory:
         tree = Path(directory)
-        archive = subprocess.run(["git", "archive", commit], cwd=_ROOT, stdout=subprocess.PIPE, check=True)
-        subprocess.run(["tar", "--extract", "--directory", directory], input=archive.stdout, check=True)
+        build(commit, tree)
         if not (tree / "bench/hot_paths.py").is_file():
             sys.exit(f"{commit[:12]} has no hot paths")
-        if _git("diff", "--name-only", commit, "--", "cext", "setup.py"):
-            print(f"compiling the core of {commit[:12]}", file=sys.stderr, flush=True)
-            build = [sys.executable, "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace"]
-            subprocess.run(build, cwd=tree, check=True, stdout=subprocess.DEVNULL)
-        else:
-            for core in (_ROOT / "src" / "sepu").glob("*.so"):
-                shutil.copy(core, tree / "src" / "sepu")
         yield tree
 
 
@@ -111,11 +86,11 @@ def compare(first: Path, second: Path, pairs: int = PAIRS) -> dict[str, Ratio]:
 
 def main(a: str = "", b: str = "") -> None:
     """Prints a line for each path; without `b` the second is the files as they are."""
-    head, changed = (_commit(b), False) if b else machine.commit()
-    commit = _commit(a) if a else head if changed else base(head)
+    head, changed = (named(b), False) if b else machine.commit()
+    commit = named(a) if a else head if changed else base(head)
     with ExitStack() as stack:
         first = stack.enter_context(built(commit))
-        second = stack.enter_context(built(head)) if b else _ROOT
+        second = stack.enter_context(built(head)) if b else ROOT
         found = compare(first, second)
     print(f"CPU time of {head[:12]}{'+' if changed else ''} ÷ that of {commit[:12]}; {PAIRS} pairs, 99 % intervals")
     for name, ratio in found.items():

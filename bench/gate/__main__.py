@@ -1,80 +1,109 @@
-"""`make bench-gate`, `make bench-gate-renew`, `make bench-gate-proof`. Exits with 1 if something is wrong."""
+"""`make bench-gate`, `make bench-gate-costs`, `make bench-gate-proof`. Exits with 1 if something is wrong."""
 
+import os
 import sys
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
 
-from bench.gate import instructions, manifest, tripwire
+from bench.commits import base, git, named, working_tree
+from bench.gate import callgrind, proof
+from bench.gate.costs import Accepted, accepted, line
+from bench.gate.sides import KINDS, Comparison, changed, compare
+from bench.load.report import table
 
-
-def check(ref: str | None) -> list[str]:
-    """Returns the alarms of all parts; prints what each part found, and which part could not run."""
-    commit = tripwire.named(ref) if ref else tripwire.base()
-    found = manifest.alarms()
-    print(f"names         {'as in the manifest' if not found else f'{len(found)} differ from the manifest'}")
-    return [*found, *_check_instructions(), *_check_times(commit)]
-
-
-def _check_instructions() -> list[str]:
-    if reason := instructions.why_not():
-        print(f"instructions  SKIPPED: {reason}")
-        return []
-    key, counts = instructions.counted()
-    before = instructions.expected(key)
-    print(f"instructions  {key}")
-    if before is None:
-        print("              NOT COMPARED: no expectations for that; `make bench-gate-renew` adds them")
-    for name, count in counts.items():
-        known = before and before.get(name)
-        change = f"{count.instructions / known.instructions - 1:+8.2%}" if known else ""
-        print(f"  {name:<46}{count.instructions:>12,.0f}{change:>10}{count.formula * 8:>8,.0f} ΔE")
-    return instructions.alarms(counts, before) if before else []
+# A change by more is an alarm. `make bench-gate-proof` shows that it is more than the noise, and less than 1 %.
+TOLERANCE = 0.005
 
 
-def _check_times(commit: str | None) -> list[str]:
-    if (reason := tripwire.why_not(commit)) or commit is None:
-        print(f"times         SKIPPED: {reason}")
-        return []
-    found = tripwire.compare(commit)
-    print(f"times         against {commit[:12]}")
-    for name, ratio in found.items():
-        print(f"  {name:<46}{ratio - 1:>+12.1%}")
-    return tripwire.alarms(found)
+class Row(NamedTuple):
+    """One figure of both sides. `costs` is the percentage that has to be accepted; None if the figure is gone."""
+
+    name: str
+    base: float | None
+    head: float | None
+    verdict: str
+    alarms: bool = False
+    costs: float | None = 0
+
+    def cells(self) -> Sequence[str]:
+        change = f"{self.head / self.base - 1:+.2%}" if self.base and self.head is not None else ""
+        figures = ("" if figure is None else f"{figure:,.0f}" for figure in (self.base, self.head))
+        return [self.name, *figures, change, self.verdict]
 
 
-def renew() -> list[str]:
-    """Takes the names and the counts of this commit as the expectation."""
-    manifest.renew()
-    if reason := instructions.why_not():
-        print(f"instructions  SKIPPED: {reason}")
-        return []
-    key, counts = instructions.counted()
-    instructions.renew(key, counts)
-    print(f"renewed for {key}")
-    return []
+def rows(found: Comparison, costs: Sequence[Accepted]) -> Iterator[Row]:
+    """Judges each figure: a cost has to be accepted, a gain does not, because the next base has it."""
+    base, head = found.base.figures, found.head.figures
+    for name, why in found.head.failures.items():
+        yield Row(name, base.get(name), None, f"**cannot be counted**: {why}", alarms=True)
+    for name, figure in head.items():
+        if name not in base:
+            yield Row(name, None, figure, "new")
+        elif figure <= base[name] * (1 + TOLERANCE):
+            yield Row(name, base[name], figure, "faster" if figure < base[name] * (1 - TOLERANCE) else "")
+        else:
+            percent = (figure / base[name] - 1) * 100 if base[name] else 100
+            yield _judged(Row(name, base[name], figure, "**slower**", costs=percent), costs)
+    for name in sorted(found.gone):
+        yield _judged(Row(name, base.get(name), None, "**gone**", costs=None), costs)
 
 
-def prove() -> list[str]:
-    """Makes each path slower by 5 % and returns an alarm for each that the gate does not notice."""
-    if reason := instructions.why_not():
-        print(f"SKIPPED: {reason}")
-        return []
-    _, before = instructions.counted()
-    _, slowed = instructions.counted(instructions.SLOWDOWN)
-    seen = instructions.alarms(slowed, before)
-    print("\n".join(seen))
-    return [f"{name}: slower by 5 %, and not noticed" for name in before if not any(name in alarm for alarm in seen)]
+def _judged(row: Row, costs: Sequence[Accepted]) -> Row:
+    mine = [each for each in costs if each.is_of(row.name) and (each.percent is None) == (row.costs is None)]
+    reasons = "; ".join(f"{each.reason} ({each.commit})" for each in mine)
+    allowed = sum(each.percent or 0 for each in mine) + TOLERANCE * 100
+    if mine and (row.costs is None or row.costs <= allowed):
+        return row._replace(verdict=f"accepted: {reasons}")
+    return row._replace(alarms=True, verdict=f"{row.verdict}, more than accepted" if mine else row.verdict)
 
 
-def main(command: str = "", ref: str = "") -> None:
-    """Runs one command."""
-    match command:
-        case "renew":
-            alarms = renew()
-        case "prove":
-            alarms = prove()
-        case _:
-            alarms = check(ref or None)
+def check(ref: str) -> None:
+    """Compares what is checked out with its base."""
+    before, head = named(ref) if ref else base("HEAD"), working_tree()
+    found = compare(before, head)
+    judged = list(rows(found, list(accepted(before))))
+    told = [f"Counted against {git('log', '-1', '--format=%h (%s)', before)}, with {sys.version.split()[0]}.", ""]
+    if judged:
+        told += [table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)), ""]
+    same = KINDS.keys() - changed(before, head)
+    told += [f"Not counted, because no file that it depends on has changed: {kind}." for kind in sorted(same)]
+    told += [f"Head's harness cannot count {name} in base: {why}" for name, why in found.base.failures.items()]
+    alarms = [row for row in judged if row.alarms]
+    if acceptable := [row for row in alarms if row.costs != 0]:
+        told += [
+            "",
+            "If this is intended, say so in the message of a commit (`git commit --amend`), in its last paragraph:",
+            "",
+        ]
+        told += [f"    {line(row.name, row.costs)}" for row in acceptable]
+    report(told)
     if alarms:
-        sys.exit("\n".join(("ALARM", *(f"  {alarm}" for alarm in alarms))))
+        sys.exit("ALARM: " + "; ".join(row.name for row in alarms))
+
+
+def report(told: Iterable[str]) -> None:
+    """Prints lines in Markdown, and adds them to the summary of GitHub's job."""
+    text = "\n".join(told)
+    print(text)
+    if summary := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(summary).open("a", encoding="utf-8") as file:
+            file.write(f"## The gate\n\n{text}\n")
+
+
+def main(command: str = "check", ref: str = "") -> None:
+    """Runs one command. Where nothing can be counted it fails: who asks for the gate must not take that for passed."""
+    if command == "costs":
+        for each in accepted(""):
+            print(f"{git('log', '-1', '--format=%as %h', each.commit)}  {line(*each[1:])}")
+    elif callgrind.valgrind() is None:
+        sys.exit(callgrind.NEEDED)
+    elif command == "prove":
+        told, failed = proof.prove(TOLERANCE)
+        report(told)
+        sys.exit(failed)
+    else:
+        check(ref)
 
 
 if __name__ == "__main__":

@@ -1,83 +1,64 @@
-"""Counts the instructions of each hot path; runs under callgrind and prints JSON.
+"""Counts the instructions of the hot paths and of the start-up; runs under callgrind (callgrind.py) and prints JSON.
 
-valgrind emulates the processor and counts instructions, not time, so the load of the machine does not matter. At each
-call of `getppid` it writes what it counted since the last call. So the start of Python does not count. The counts of
-many runs minus those of few are the counts of the path alone.
+Each path is counted in a child process, so that no other path has an effect on it, and in a few blocks of runs. The
+least of the blocks counts: what happens from time to time is not in it. The clock stands still, because the digits of a
+time have a cost.
 """
 
 import gc
+import importlib
+import itertools
 import json
 import os
-import re
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from itertools import repeat
-from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING
 
-from bench.hot_paths import HotPath, hot_paths
+from bench.gate.callgrind import counted
+from bench.gate.disturbance import begin, burn
 
-from sepu import _palette
+if TYPE_CHECKING:
+    from bench.hot_paths import HotPath  # whose import is counted
 
-WARM_UP = 30
-RUNS = 40
-_TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
-# Two lines for each call of the formula: the function, and the number of calls.
-_FORMULA = re.compile(r"^cfn=compute_delta_e_\w+\ncalls=(\d+) ", re.MULTILINE)
+WARM_UP = 40
+BLOCKS, RUNS = 3, 25
+_TURNS = 100_000
 
 
-class Count(NamedTuple):
-    """The counts of one run of a path."""
-
-    instructions: float
-    formula: float  # calls of the CIEDE2000 formula, eight pairs each
-
-    def __sub__(self, other: "Count") -> "Count":
-        return Count(self.instructions - other.instructions, self.formula - other.formula)
+def count(prefix: str, run: Callable[[], object]) -> int:
+    """Counts the instructions of one call: callgrind writes a file at each call of `getppid`."""
+    os.getppid()
+    run()
+    os.getppid()
+    return counted(prefix, os.getpid())[-1]
 
 
-class Dumps:
-    """The files of callgrind, which writes one at each call of `getppid`."""
-
-    def __init__(self, prefix: str) -> None:
-        self._prefix = prefix
-        self._number = 0
-
-    def of(self, run: Callable[[int], object], times: int) -> Count:
-        """Counts so many runs of a path, and a little around them."""
-        os.getppid()
-        run(times)
-        os.getppid()
-        self._number += 2
-        text = Path(f"{self._prefix}.{self._number}").read_text("utf-8")
-        total = _TOTAL.search(text)
-        assert total is not None
-        return Count(int(total[1]), sum(map(int, _FORMULA.findall(text))))
-
-    def count(self, run: Callable[[int], object]) -> Count:
-        """Counts one run of a path: many runs minus few."""
-        gc.collect()
-        gc.disable()
-        run(WARM_UP)
-        few, many = (self.of(run, times) for times in (RUNS, 2 * RUNS))
-        gc.enable()
-        return Count(*(number / RUNS for number in many - few))
+def count_path(prefix: str, run: Callable[[int], object]) -> float:
+    """Counts one run of a hot path."""
+    gc.collect()
+    gc.disable()
+    run(WARM_UP)
+    return min(count(prefix, lambda: run(RUNS)) for _ in range(BLOCKS)) / RUNS
 
 
-def burn(turns: int) -> None:
-    """Loops so many times."""
-    for _ in repeat(None, turns):
-        pass
+def count_slowed(prefix: str, path: "HotPath", more: float, turn: float) -> float:
+    """Counts one run of a path that takes so many instructions more."""
+    before = count_path(prefix, path.run)
+    with slowed(path, 0) as run:
+        detour = count_path(prefix, run) - before  # the wrapper itself takes instructions
+    with slowed(path, round((more - detour) / turn)) as run:
+        return count_path(prefix, run)
 
 
 @contextmanager
-def slowed(path: HotPath, turns: int) -> Iterator[Callable[[int], object]]:
-    """Makes each run of the path longer by a loop: in the method of its seam, or after the run if there is none."""
+def slowed(path: "HotPath", turns: int) -> Iterator[Callable[[int], object]]:
+    """Makes each run of a path longer by a loop: in the method of its seam, or after the run if there is none."""
     if path.seam is None:
 
         def run(times: int) -> None:
-            for _ in repeat(None, times):
+            for _ in range(times):
                 path.run(1)
                 burn(turns)
 
@@ -97,32 +78,57 @@ def slowed(path: HotPath, turns: int) -> Iterator[Callable[[int], object]]:
         setattr(home, method, original)
 
 
-def count_slowed(dumps: Dumps, paths: Iterable[HotPath], counts: Mapping[str, Count], share: float) -> dict[str, Count]:
-    """Counts each path, made longer by that share of its instructions."""
-    turn = dumps.count(lambda times: burn(100 * times)).instructions / 100
-    found = {}
-    for path in paths:
-        before = counts[path.name].instructions
-        with slowed(path, 0) as run:
-            detour = dumps.count(run).instructions - before  # the wrapper itself takes instructions
-        with slowed(path, round((share * before - detour) / turn)) as run:
-            found[path.name] = dumps.count(run)
-    return found
+def _in_child(run: Callable[[], float]) -> float | str:
+    """Returns what a child process counts, or why it does not."""
+    reading, writing = os.pipe()
+    if not (child := os.fork()):
+        found: float | str
+        try:
+            found = run()
+        except Exception as error:
+            found = f"{type(error).__name__}: {error}"
+        os.write(writing, json.dumps(found).encode())
+        os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as answer:
+        told = answer.read()
+    os.waitpid(child, 0)
+    return json.loads(told or '"the process that counted it ended"')  # type: ignore[no-any-return]
 
 
-def main(prefix: str, slowdown: float) -> None:
-    """Prints the count of each path; with a slowdown, makes each path longer by that share."""
-    dumps = Dumps(prefix)
-    paths = hot_paths()
-    counts = {path.name: dumps.count(path.run) for path in paths}
-    if slowdown:
-        counts = count_slowed(dumps, paths, counts, slowdown)
-    result = {
-        "cpu": _palette.instruction_sets()[0],
-        "counts": {name: count._asdict() for name, count in counts.items()},
-    }
-    json.dump(result, sys.stdout)
+def main(prefix: str, database: str, disturbance: str) -> None:
+    """Prints all counts; with a slowdown, of each path made longer by that share, one at a time."""
+    disturbed = begin(disturbance)
+    time.time = itertools.repeat(1.8e9).__next__
+    time.perf_counter = itertools.repeat(1.0).__next__
+    turn = count(prefix, lambda: burn(_TURNS)) / _TURNS
+    found: dict[str, float | str] = {}
+
+    def more(name: str) -> float:
+        return disturbed.known.get(name, 0) * disturbed.slowdown
+
+    def once(name: str, run: Callable[[], object]) -> None:
+        found[name] = count(prefix, lambda: (burn(round(more(name) / turn)), run()))  # type: ignore[func-returns-value]
+
+    def service() -> None:
+        from sepu.http.service import Service
+        from sepu.library.release import load_release
+
+        Service.of(load_release())
+
+    modules = ("sepu.server.gunicorn", "sepu.server.uvloop")
+    once("start-up: a worker's imports", lambda: list(map(importlib.import_module, modules)))
+    once("start-up: the release loaded, the service made", service)
+    hot_paths = importlib.import_module("bench.hot_paths").hot_paths
+    for path in hot_paths(*[database][: hot_paths.__code__.co_argcount]):
+        extra = more(path.name)
+        found[path.name] = _in_child(
+            lambda path=path, extra=extra: (  # type: ignore[misc]
+                count_slowed(prefix, path, extra, turn) if extra else count_path(prefix, path.run)
+            )
+        )
+    json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], float(sys.argv[2]))
+    main(*sys.argv[1:])

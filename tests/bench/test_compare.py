@@ -4,7 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bench.compare import Ratio, base, built, compare, main, summed_up
+from bench.commits import base
+from bench.compare import Ratio, built, compare, main, summed_up
 
 SLOWER = '''
 _plain = parse_match
@@ -58,10 +59,10 @@ def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(
     first, second = commit(), commit()
     git("switch", "--create", "branch")
     third = (commit(), commit())[1]
-    monkeypatch.setattr("bench.compare._ROOT", tmp_path)
+    monkeypatch.setattr("bench.commits.ROOT", tmp_path)
     assert base(third) == second
     assert base(second) == first
-    with pytest.raises(SystemExit, match="no commit"):
+    with pytest.raises(SystemExit, match="git fetch --unshallow"):
         base(first)
 
 

@@ -1,95 +1,184 @@
-"""The gate's judgement. That it sees a slowdown in the product is shown by `make bench-gate-proof`."""
+"""The gate's judgement. That it sees a slowdown of any path is shown by `make bench-gate-proof`."""
 
-import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 from bench.gate import __main__ as gate
-from bench.gate import instructions, manifest, tripwire
-from bench.gate.count import Count
+from bench.gate import callgrind, count, sides
+from bench.gate.costs import Accepted, accepted, line
+from bench.gate.disturbance import burn
+from bench.gate.sides import Comparison, Counts
+from bench.hot_paths import HotPath
+from bench.load.holders import open_accounts
+from bench.recorded import MOST, SEED
+from tools.dist.contents import ROOT
 
-BEFORE = {"request": Count(1000, 8), "core": Count(500, 110)}
+from bench import commits
+from sepu.cli.database import connect
+
+BASE = {"core": 500.0, "request: match": 1000.0, "SQL: admission, WAL bytes": 0.0}
 
 
-def test_the_names_of_all_benchmarks_are_in_the_manifest() -> None:
-    assert manifest.alarms() == []
-
-
-def test_every_expectation_is_of_a_hot_path_and_every_hot_path_has_one() -> None:
-    listed = {line for line in manifest.MANIFEST.read_text("utf-8").splitlines() if "::" not in line}
-    every = json.loads(instructions.EXPECTED.read_text("utf-8"))
-    assert every
-    for key, counts in every.items():
-        assert counts.keys() == listed, key
+def judged(
+    head: Mapping[str, float], *costs: Accepted, gone: set[str] | None = None, failures: Mapping[str, str] | None = None
+) -> dict[str, gate.Row]:
+    found = Comparison(Counts(dict(BASE)), Counts({**BASE, **head}, dict(failures or {})), gone or set())
+    return {row.name: row for row in gate.rows(found, costs)}
 
 
 @pytest.mark.parametrize(
-    ("now", "alarm"),
+    ("name", "figure", "alarms", "verdict"),
     [
-        ({"request": Count(1019, 8)}, None),
-        ({"request": Count(981, 8)}, None),
-        ({"request": Count(1021, 8)}, "request: +2.1% instructions"),
-        ({"request": Count(1050, 8)}, "request: +5.0% instructions"),
-        ({"request": Count(900, 8)}, "request: -10.0% instructions"),
-        ({"request": Count(1000, 9)}, "request: 9 calls of the formula instead of 8"),
-        ({"another": Count(1, 0)}, "another: no expectation"),
+        ("core", 502.4, False, ""),
+        ("core", 502.6, True, "**slower**"),
+        ("core", 497.6, False, ""),
+        ("core", 490, False, "faster"),
+        ("SQL: admission, WAL bytes", 8, True, "**slower**"),
+        ("new", 1, False, "new"),
     ],
 )
-def test_counts_may_differ_by_two_percent(now: dict[str, Count], alarm: str | None) -> None:
-    assert instructions.alarms({**BEFORE, **now}, BEFORE) == ([] if alarm is None else [alarm])
+def test_a_figure_may_grow_by_half_a_percent(name: str, figure: float, alarms: bool, verdict: str) -> None:
+    row = judged({name: figure})[name]
+    assert (row.alarms, row.verdict) == (alarms, verdict)
+    assert not any(other.alarms for other in judged({name: figure}).values() if other.name != name)
 
 
-def test_a_path_that_is_no_longer_counted_is_an_alarm() -> None:
-    assert instructions.alarms({"core": BEFORE["core"]}, BEFORE) == ["request: not counted"]
+@pytest.mark.parametrize(
+    ("path", "percent", "alarms", "verdict"),
+    [
+        ("request: match", 3.0, False, "accepted: safer (abc)"),
+        ("request: *", 3.0, False, "accepted: safer (abc)"),
+        ("request: match", 2.0, True, "**slower**, more than accepted"),
+        ("request: search", 3.0, True, "**slower**"),
+        ("request: match", None, True, "**slower**"),
+    ],
+)
+def test_a_cost_is_accepted_up_to_what_was_said(path: str, percent: float | None, alarms: bool, verdict: str) -> None:
+    row = judged({"request: match": 1030}, Accepted("abc", path, percent, "safer"))["request: match"]
+    assert (row.alarms, row.verdict) == (alarms, verdict)
 
 
-def test_renewing_drops_the_expectations_of_others_only_if_they_are_stale(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+def test_costs_of_several_commits_add_up() -> None:
+    costs = [Accepted("abc", "request: match", 2.0, "safer"), Accepted("def", "request: match", 1.0, "more")]
+    assert judged({"request: match": 1030}, *costs)["request: match"].verdict == "accepted: safer (abc); more (def)"
+
+
+def test_a_path_that_is_gone_has_to_be_accepted() -> None:
+    assert judged({}, gone={"old"})["old"].alarms
+    assert not judged({}, Accepted("abc", "old", None, "renamed"), gone={"old"})["old"].alarms
+    assert judged({}, Accepted("abc", "old", 99.0, "renamed"), gone={"old"})["old"].alarms
+
+
+def test_a_path_that_cannot_be_counted_is_an_alarm() -> None:
+    row = judged({}, failures={"new": "TypeError: no"})["new"]
+    assert (row.alarms, row.verdict) == (True, "**cannot be counted**: TypeError: no")
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A repository with two commits on main, in which the gate works."""
+    monkeypatch.setattr(commits, "ROOT", tmp_path)
+    commits.git("init", "--quiet", "--initial-branch=main")
+    for setting in ("user.name=a", "user.email=a@example.org", "commit.gpgsign=false"):
+        commits.git("config", *setting.split("="))
+    commit(tmp_path, "first")
+    commit(tmp_path, "second")
+    return tmp_path
+
+
+def commit(repository: Path, name: str, *trailers: str) -> str:
+    (repository / "src").mkdir(exist_ok=True)
+    (repository / "src" / name).write_text(name)
+    commits.git("add", "--all")
+    commits.git("commit", "--quiet", "-m", "\n\n".join([name, "\n".join(trailers)]))
+    return commits.git("rev-parse", "HEAD")
+
+
+def test_costs_are_read_from_the_messages_of_the_commits(repository: Path) -> None:
+    base = commit(repository, "before", "Cost: core +9 %: long ago")
+    third = commit(repository, "third", "Cost: request: match +3.5 %: safer", "Cost: core gone: renamed")
+    costs = list(accepted(base))
+    assert [cost[1:] for cost in costs] == [("request: match", 3.5, "safer"), ("core", None, "renamed")]
+    assert third.startswith(costs[0].commit)
+    assert [cost.reason for cost in accepted("")] == ["safer", "renamed", "long ago"]
+    for name, percent in (("request: match", 3.5), ("core", None)):
+        commit(repository, f"{name}-{percent}", line(name, percent))
+        assert next(accepted("HEAD^"))[1:] == (name, percent, "<the reason>")
+
+
+def test_a_cost_that_cannot_be_read_is_told(repository: Path) -> None:
+    commit(repository, "third", "Cost: core 3")
+    with pytest.raises(SystemExit, match=r"write `Cost: path \+1.5 %: <the reason>`, not `Cost: core 3`"):
+        list(accepted("HEAD^"))
+
+
+def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
+    def changed() -> list[str]:
+        return sides.changed("HEAD", commits.working_tree())
+
+    (repository / "README.md").write_text("read me")
+    assert changed() == []
+    (repository / "src" / "new").write_text("x = 1")
+    assert changed() == ["worker"]
+    (repository / "src" / "sepu" / "metering").mkdir(parents=True)
+    (repository / "src" / "sepu" / "metering" / "new.sql").write_text("select 1")
+    assert changed() == ["worker", "database"]
+
+
+def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(callgrind, "valgrind", lambda: None)
+    for command in ("check", "prove"):
+        with pytest.raises(SystemExit, match="apt install valgrind"):
+            gate.main(command)
+
+
+@pytest.mark.usefixtures("repository")
+def test_an_alarm_ends_the_gate_with_the_lines_that_accept_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    monkeypatch.setattr(instructions, "EXPECTED", tmp_path / "expected.json")
-    instructions.EXPECTED.write_text("{}")
-    instructions.renew("theirs", BEFORE)
-    instructions.renew("ours", BEFORE)
-    instructions.renew("ours", {**BEFORE, "request": Count(1010, 8)})
-    assert instructions.expected("theirs") == BEFORE
-    instructions.renew("ours", {**BEFORE, "request": Count(1100, 8)})
-    assert instructions.expected("theirs") is None
-    assert instructions.expected("ours") == {**BEFORE, "request": Count(1100, 8)}
-
-
-def test_times_may_differ_by_a_quarter() -> None:
-    assert tripwire.alarms({"request": 1.24, "core": 1.26}) == ["core: +26% time against the base"]
-
-
-def test_an_alarm_ends_the_gate_with_1(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gate, "check", lambda _ref: ["request: +5.0% instructions"])
-    with pytest.raises(SystemExit, match="request"):
+    summary = tmp_path_factory.mktemp("github") / "summary"
+    found = Comparison(Counts(dict(BASE)), Counts({**BASE, "core": 510}), set())
+    monkeypatch.setattr(callgrind, "valgrind", lambda: "valgrind")
+    monkeypatch.setattr(gate, "compare", lambda *_: found)
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
+    with pytest.raises(SystemExit, match="ALARM: core$"):
         gate.main()
-
-
-def test_a_base_that_is_no_commit_is_refused() -> None:
-    with pytest.raises(SystemExit, match="no commit nonsense"):
-        gate.main("check", "nonsense")
-
-
-def test_what_cannot_be_run_is_said_and_passes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(manifest, "alarms", list)
-    monkeypatch.setattr(instructions, "why_not", lambda: "there is no valgrind")
-    monkeypatch.setattr(tripwire, "base", lambda: None)
+    told = capsys.readouterr().out
+    assert "| core | 500 | 510 | +2.00% | **slower** |" in told
+    assert "    Cost: core +2.0 %: <the reason>" in told
+    assert told in summary.read_text()
+    commits.git("commit", "--quiet", "--amend", "-m", "second\n\nCost: core +2.0 %: it is worth it")
     gate.main()
-    said = capsys.readouterr().out
-    assert "SKIPPED: there is no valgrind" in said
-    assert "SKIPPED: there is no commit to compare with" in said
+    assert "accepted: it is worth it" in capsys.readouterr().out
 
 
-def test_a_machine_without_expectations_is_told_so_and_passes(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(manifest, "alarms", list)
-    monkeypatch.setattr(instructions, "why_not", lambda: None)
-    monkeypatch.setattr(instructions, "counted", lambda: ("some other machine", BEFORE))
-    monkeypatch.setattr(tripwire, "base", lambda: None)
-    gate.main()
-    assert "NOT COMPARED: no expectations" in capsys.readouterr().out
+def test_a_path_is_slowed_in_its_seam_or_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Product:
+        def method(self) -> str:
+            return "its own"
+
+    burnt: list[int] = []
+    monkeypatch.setattr(count, "burn", burnt.append)
+    results: list[str] = []
+    for seam in ((Product, "method"), None):
+        path = HotPath("path", lambda: lambda: results.append(Product().method()), seam)
+        with count.slowed(path, 7) as run:
+            run(3)
+        path.run(1)
+    assert burnt == [7] * 6
+    assert results == ["its own"] * 8
+    burn(7)
+
+
+def test_a_recorded_postgres_answers_as_the_real_one_did(own_url: str) -> None:
+    with connect(own_url) as owner:
+        open_accounts(owner, SEED, MOST)
+    # A round asserts that each of its charges was charged.
+    program = f"from bench.recorded import Recorded; r = Recorded({own_url!r}, {MOST}); r.round(); r.round()"
+    subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={**os.environ, "PYTHONPATH": "."}, check=True)
+    with connect(own_url) as owner:
+        assert owner.execute("select count(*) from sepu.stored_result").fetchall() == [(3 * MOST,)]

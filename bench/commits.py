@@ -1,0 +1,66 @@
+"""Commits to compare: which they are, and their files."""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable
+from io import BytesIO
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+_CORE = ("cext", "setup.py")
+_SECONDS = 600
+
+
+def git(*arguments: str, **environment: str) -> str:
+    """Runs git; returns what it prints, or nothing if it fails."""
+    done = subprocess.run(
+        ["git", *arguments], cwd=ROOT, env=os.environ | environment, capture_output=True, text=True, check=False
+    )
+    return done.stdout.strip() if done.returncode == 0 else ""
+
+
+def named(ref: str) -> str:
+    """Returns the commit of a name."""
+    return git("rev-parse", "--verify", "--end-of-options", f"{ref}^{{commit}}") or sys.exit(f"no commit {ref}")
+
+
+def base(head: str) -> str:
+    """Returns where that commit left main; on main the one before it."""
+    forks = (git("merge-base", main, head) for main in ("origin/main", "main"))
+    if (fork := next(filter(None, forks), "")) and fork != named(head):
+        return fork
+    return git("rev-parse", "--verify", f"{head}^") or sys.exit(
+        "no commit to compare with: fetch the history (git fetch --unshallow), or name a commit"
+    )
+
+
+def working_tree() -> str:
+    """Returns the tree of the files as they are now, committed or not."""
+    with tempfile.TemporaryDirectory() as directory:
+        index = {"GIT_INDEX_FILE": f"{directory}/index"}
+        git("read-tree", "HEAD", **index)
+        git("add", "--all", **index)
+        return git("write-tree", **index) or sys.exit("no commit to compare with: this is no git repository")
+
+
+def objects(tree: str, paths: Iterable[str]) -> str:
+    """Returns the names of the contents of these files and directories."""
+    return git("ls-tree", tree, *paths)
+
+
+def build(tree: str, directory: Path) -> None:
+    """Writes the files of a tree or commit, and compiles its core if it differs from the one that is built here."""
+    done = subprocess.run(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
+        archive.extractall(directory, filter="tar")
+    if objects(tree, _CORE) == objects(working_tree(), _CORE):
+        for module in (ROOT / "src" / "sepu").glob("*.so"):
+            shutil.copy(module, directory / "src" / "sepu")
+        return
+    print(f"compiling the core of {tree[:12]}", file=sys.stderr, flush=True)
+    command = (sys.executable, "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace")
+    subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL, timeout=_SECONDS)

@@ -1,0 +1,143 @@
+"""Counts what the ledger's statements cost in Postgres: instructions, buffers, and bytes of WAL.
+
+A backend without a server (`postgres --single`) runs them under callgrind, each in a transaction of its own, after it
+has kept their plans. Sockets and processes are not in the counts, nor what a checkpoint adds to the WAL.
+"""
+
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import count
+from pathlib import Path
+from typing import Any
+
+from bench.gate.callgrind import command, counted, environment
+from bench.gate.disturbance import Disturbance, begin
+from bench.load.holders import open_accounts
+from bench.load.stage import cluster, settle
+from bench.metered import charge
+from bench.recorded import MOST, SEED, holder
+from psycopg import sql
+
+from sepu.cli.database import connect, service_url
+from sepu.metering.commands import Command, admit, find_key, read_usage
+from sepu.metering.migrate import migrate
+
+# Several commands are a batch.
+CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
+    "charge": lambda: [charge(holder(1))],
+    "replay": lambda: [charge(holder(1), "bench-replayed")],
+    "16 charges in a batch": lambda: [charge(holder(number + 1)) for number in range(16)],
+    "admission": lambda: [admit(holder(1))],
+    "usage": lambda: [read_usage(holder(1))],
+    "look-up of a key": lambda: [find_key(holder(1), None)],
+}
+WARM_UP, BLOCKS, RUNS = 10, 3, 15
+_MARK = "select pg_backend_pid()"  # the function at which callgrind writes a file
+_SEAM = "sepu.authenticate_v2"  # each request calls it; the proof makes it slower
+_TURNS = 100_000
+_SETTINGS = ("full_page_writes=off", "autovacuum=off", "checkpoint_timeout=1d", "jit=off")
+_EXPLAIN = "explain (analyze, buffers, wal, costs off, timing off, summary off, format json)"
+EXPLAINED = {
+    "buffers": re.compile(r'"Shared (?:Hit|Read) Blocks": (\d+)'),
+    "WAL bytes": re.compile(r'"WAL Bytes": (\d+)'),
+}
+
+
+def _statements(name: str, prepared: str) -> Iterator[str]:
+    """Yields the statements for one name: its preparation, and blocks of runs after a warm-up."""
+    numbers = count(1)
+
+    def execution() -> str:
+        calls = CALLS[name]()
+        columns = zip(*(call.parameters for call in calls), strict=True)
+        values = calls[0].parameters if len(calls) == 1 else [list(column) for column in columns]
+        return f"execute {prepared} ({', '.join(sql.Literal(value).as_string() for value in values)})"
+
+    calls = CALLS[name]()
+    text = calls[0].statement if len(calls) == 1 else str(calls[0].joined_statement)
+    yield f"prepare {prepared} as {re.sub('%s', lambda _: f'${next(numbers)}', text)}"
+    for _ in range(BLOCKS):
+        yield from (execution() for _ in range(WARM_UP))
+        yield _MARK
+        yield from (execution() for _ in range(RUNS))
+        yield _MARK
+        yield f"{_EXPLAIN} {execution()}"
+
+
+def _run(state: Path, programs: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
+    """Runs statements; returns the counts between two marks, and the explanations."""
+    data, counts = state / "postgres", state / "counts"
+    counts.mkdir()
+    owner = data.stat()
+    shutil.chown(counts, owner.st_uid, owner.st_gid)
+    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
+    postgres = (str(programs / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres")
+    done = subprocess.run(
+        command(f"{counts}/callgrind", "pg_backend_pid", *postgres),
+        env=environment(LAYOUT=os.environ["LAYOUT"]),
+        user=owner.st_uid,
+        group=owner.st_gid,
+        extra_groups=[],
+        cwd="/",
+        input="".join(f"{statement};\n\n" for statement in statements),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode or "ERROR" in done.stderr:
+        sys.exit(done.stderr)
+    found = counted(f"{counts}/callgrind")[1::2]
+    shutil.rmtree(counts)
+    # The root of a plan comes first, and has the figures of all below it.
+    return found, [re.split('"Plans"|"Planning"', part)[0] for part in done.stdout.split('QUERY PLAN = "')[1:]]
+
+
+def _slower(definition: str, turns: int) -> str:
+    """Returns the function, made slower by a loop."""
+    head, begun, body = definition.partition("\nbegin\n")
+    return f"{head}{begun}for i in 1..{turns} loop null; end loop;\n{body}".rstrip()
+
+
+def measure(state: Path, programs: Path, disturbed: Disturbance, seam: str) -> dict[str, float]:
+    """Returns all figures; with a slowdown, of each statement made slower by that share."""
+    statements: list[str] = []
+    if disturbed.slowdown:
+        loop = f"do $$ begin for i in 1..{_TURNS} loop null; end loop; end $$"
+        (total,), _ = _run(state, programs, [_MARK, loop, _MARK])
+    for number, name in enumerate(CALLS):
+        if disturbed.slowdown:
+            share = disturbed.known[f"SQL: {name}"] * disturbed.slowdown / len(CALLS[name]())
+            statements.append(_slower(seam, round(share / total * _TURNS)))
+        statements += _statements(name, f"s{number}")
+    counts, plans = _run(state, programs, statements)
+    figures: dict[str, float] = {}
+    for number, name in enumerate(CALLS):
+        mine = slice(number * BLOCKS, (number + 1) * BLOCKS)
+        figures[f"SQL: {name}"] = min(counts[mine]) / RUNS
+        for figure, pattern in EXPLAINED.items():
+            figures[f"SQL: {name}, {figure}"] = min(sum(map(int, pattern.findall(plan))) for plan in plans[mine])
+    return figures
+
+
+def main(directory: str, counts: str, disturbance: str) -> None:
+    """Runs a new Postgres, prints its address, and waits for a line; then prints the figures if they are wanted."""
+    disturbed, state = begin(disturbance), Path(directory)
+    with cluster(state) as made:
+        with connect(made.url) as owner:
+            migrate(owner)
+            open_accounts(owner, SEED, MOST)
+            settle(owner, filled=False)
+            [(seam,)] = owner.execute("select pg_get_functiondef(to_regproc(%s))", [_SEAM]).fetchall()
+        print(service_url(made.url), flush=True)
+        sys.stdin.readline()
+        programs = made.programs
+    print(json.dumps(measure(state, programs, disturbed, str(seam)) if counts else {}))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

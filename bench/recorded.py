@@ -1,0 +1,100 @@
+"""Answers of a real Postgres, given to the batcher again and again, so that only the batcher and its session work.
+
+A round is one charge, or several at once: then the first goes alone, and a batch takes the others.
+"""
+
+import asyncio
+import socket
+import tempfile
+
+import uvloop
+from bench.load.holders import api_key
+from bench.metered import charge
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from tests.awaited_batcher import AwaitedBatcher
+
+from sepu import limits
+from sepu.metering.commands import Metered
+from sepu.metering.keys import Credential, credential
+
+SEED = "recorded"
+MOST = 17  # charges in a round; each is another account's
+_SOCKET = ".s.PGSQL.5432"
+# The ends of a client's first message, of each later one, and of each answer (outside a transaction).
+_GREETED, _ASKED, _READY = b"\0\0", b"S\0\0\0\4", b"Z\0\0\0\5I"
+_SECONDS = 600
+
+
+def holder(number: int) -> Credential:
+    """Returns the credential of an account, from 1."""
+    found = credential(api_key(SEED, number))
+    assert found is not None
+    return found
+
+
+def _until(source: socket.socket, end: bytes) -> bytes:
+    data = b""
+    while not data.endswith(end) and (part := source.recv(1 << 16)):
+        data += part
+    return data
+
+
+class Recorded:
+    """A batcher, whose event loop does not run any more: `answer` does what that would."""
+
+    def __init__(self, url: str, charges: int) -> None:
+        # What counts instructions is slow; and there is one session.
+        limits.QUEUE_SECONDS = limits.STATEMENT_SECONDS = limits.CONNECT_SECONDS = limits.RELIEF_SECONDS = _SECONDS
+        self.loop = uvloop.new_event_loop()
+        self._session: socket.socket
+        self._answers: list[bytes] = []
+        self._answered = 0
+        self._commands = [charge(holder(number + 1)) for number in range(charges)]
+        with (
+            tempfile.TemporaryDirectory(prefix="sepu-recorded-") as directory,
+            socket.socket(socket.AF_UNIX) as listener,
+            socket.socket(socket.AF_UNIX) as postgres,
+        ):
+            postgres.connect(f"{conninfo_to_dict(url)['host']}/{_SOCKET}")
+            listener.bind(f"{directory}/{_SOCKET}")
+            listener.listen()
+            self.loop.add_reader(listener, lambda: self._accept(listener, postgres))
+            self.loop.run_until_complete(self._record(make_conninfo(url, host=directory)))
+            self.loop.remove_reader(listener)
+        self.loop.remove_reader(self._session)
+
+    def _accept(self, listener: socket.socket, postgres: socket.socket) -> None:
+        self._session, _ = listener.accept()
+        self._pass_on(postgres, _GREETED)
+        self.loop.add_reader(self._session, lambda: self._pass_on(postgres, _ASKED))
+
+    def _pass_on(self, postgres: socket.socket, end: bytes) -> None:
+        postgres.sendall(_until(self._session, end))
+        self._answers.append(_until(postgres, _READY))
+        self._session.sendall(self._answers[-1])
+
+    async def _record(self, url: str) -> None:
+        """Runs rounds. The first waits for the session and is sent as one batch; all is prepared after the second."""
+        self.batcher = AwaitedBatcher(url)
+        for _ in range(3):
+            self._answers.clear()
+            new = (charge(holder(number + 1)) for number in range(len(self._commands)))
+            await asyncio.gather(*map(self.batcher.run, new))
+
+    def answer(self) -> None:
+        """Answers a round as the last one was, and lets the batcher read that."""
+        for answer in self._answers:
+            _until(self._session, _ASKED)
+            self._session.sendall(answer)
+            self.batcher.poll()
+
+    def round(self) -> None:
+        """Runs one round."""
+        self._answered = 0
+        for command in self._commands:
+            self.batcher.submit(command, self._count)
+        self.answer()
+        assert self._answered == len(self._commands)
+
+    def _count(self, answer: Metered) -> None:
+        self._answered += answer.outcome == "charged"
