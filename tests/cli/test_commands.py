@@ -30,7 +30,7 @@ def admitted(database_url: str, api_key: str) -> str:
 def test_an_account_from_its_plan_to_its_suspension(run: Run, database_url: str) -> None:
     limits = ("--match-limit", "7", "--search-limit", "0", "--requests-per-minute", "30")
     plan = printed(run("plan", "set", "tiny", *limits, "--json"))
-    assert plan == {"planId": "tiny", "matchLimit": 7, "searchLimit": 0, "requestsPerMinute": 30}
+    assert plan == {"planId": "tiny", "matchLimit": 7, "searchLimit": 0, "requestsPerMinute": 30, "accounts": 0}
 
     account = printed(run("account", "create", "--plan", "tiny", "--json"))
     assert list(account) == ["accountId", "planId", "keyId", "apiKey"]

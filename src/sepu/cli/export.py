@@ -11,7 +11,10 @@ from sepu.cli.database import with_connection
 from sepu.cli.output import echo_json, json_lines_option, progress
 from sepu.metering import export
 
-_COLUMNS = ("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved")
+_COLUMNS = (
+    *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
+    *("externalId", "name"),
+)
 
 
 def month(value: str) -> str:
@@ -39,7 +42,13 @@ def export_usage(connection: Connection, period: str, as_json: bool) -> None:
         if not as_json:
             lines.writeheader()
         for account in export.export_usage(connection, period):
-            holder = {"accountId": account.account_id, "planId": account.plan_id, "status": account.status}
+            holder = {
+                "accountId": account.account_id,
+                "planId": account.plan_id,
+                "status": account.status,
+                "externalId": account.external_id,
+                "name": account.name,
+            }
             for used in account.usage:
                 line = {**holder, **used.as_dict()}
                 if as_json:

@@ -13,14 +13,14 @@ _MODULES = {
     "audit": "sepu.cli.audit",
     "db": "sepu.cli.serve",
     "export-usage": "sepu.cli.export",
-    "key": "sepu.cli.accounts",
+    "key": "sepu.cli.keys",
     "match": "sepu.cli.colors",
-    "plan": "sepu.cli.accounts",
+    "plan": "sepu.cli.plans",
     "prune": "sepu.cli.prune",
     "receipt": "sepu.cli.receipt",
     "search": "sepu.cli.colors",
     "serve": "sepu.cli.serve",
-    "usage": "sepu.cli.accounts",
+    "usage": "sepu.cli.usage",
 }
 
 

@@ -33,5 +33,5 @@ def export_usage(connection: psycopg.Connection, period: str) -> Generator[Accou
     with connection.transaction(), connection.cursor(name="export_usage") as cursor:
         cursor.itersize = _PAGE
         rows = cursor.execute(scripts.statement("export_usage"), {"period": period})
-        for (account_id, status, plan_id), meters in groupby(rows, lambda row: row[:3]):
-            yield account_usage(account_id, status, plan_id, period, [row[3:] for row in meters])
+        for account, meters in groupby(rows, lambda row: row[:5]):
+            yield account_usage(account, period, [row[5:] for row in meters])

@@ -1,5 +1,5 @@
 -- A row for each account and meter. Status, plan and limits are those of now: the ledger keeps no history of them.
-select a.account_id, a.status, a.plan_id,
+select a.account_id, a.external_id, a.name, a.status, a.plan_id,
        l.meter, l.units, coalesce(u.committed, 0) as committed, coalesce(u.reserved, 0) as reserved
   from sepu.account a
   left join sepu.plan_limit l on l.plan_id = a.plan_id
