@@ -174,7 +174,7 @@ def test_an_audit(run: Run, own_url: str) -> None:
     wrong = run("audit", "--json", SEPU_DATABASE_URL=own_url)
     assert (wrong.returncode, wrong.stderr) == (1, "")
     difference = {"accountId": account_id, "period": "2031-03", "meter": "color_match"}
-    numbers = {"committed": 77, "pruned": 0, "stored": None}
+    numbers = {"committed": 77, "pruned": 0, "stored": None, "dated": 0, "days": None}
     assert json.loads(wrong.stdout) == {"counters": 1, "results": 0, "differences": [{**difference, **numbers}]}
     shown = run("audit", SEPU_DATABASE_URL=own_url)
     assert (shown.returncode, shown.stderr) == (1, "")

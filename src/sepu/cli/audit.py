@@ -8,7 +8,7 @@ import msgspec
 from rich.console import Console
 
 from sepu.cli.database import database_connection, database_options
-from sepu.cli.output import echo_json, echo_rows, fail, json_option
+from sepu.cli.output import echo_json, echo_rows, example, fail, json_option
 from sepu.errors import SepuError
 from sepu.metering.audit import Audit
 from sepu.metering.audit import audit as audited
@@ -17,7 +17,7 @@ _DIFFERENT = 1
 _UNCHECKED = 2  # as in diff and grep; click uses it for wrong arguments
 
 
-@click.command()
+@click.command(epilog=example("audit --json"))
 @json_option
 @database_options
 def audit(as_json: bool, database_url: str | None, state_dir: Path) -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from sepu.cli.output import echo_json, json_option
+from sepu.cli.output import echo_json, example, json_option
 from sepu.library.records import Record, rgb_of
 from sepu.library.release import load_release
 from sepu.operations.color import color
@@ -40,7 +40,7 @@ def _names(record: Record) -> tuple[str, str, str, str]:
     return record.name.zh, record.name.pinyin, record.name.en, record.reliability
 
 
-@click.command()
+@click.command(epilog=example("match '#C83C23' --top 3"))
 @click.argument("colors", nargs=-1, required=True, type=hex_color, metavar="'#RRGGBB' ...")
 @click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
 @json_option
@@ -71,7 +71,7 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
     Console().print(table)
 
 
-@click.command()
+@click.command(epilog=example("search tao hong"))
 @click.argument("text", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(1, 161), default=10, show_default=True, help="Maximum number of results.")
 @json_option

@@ -20,6 +20,7 @@ _MODULES = {
     "receipt": "sepu.cli.receipt",
     "search": "sepu.cli.colors",
     "serve": "sepu.cli.serve",
+    "top": "sepu.cli.usage",
     "usage": "sepu.cli.usage",
 }
 

@@ -2,6 +2,7 @@
 
 import csv
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -50,6 +51,13 @@ def env_option(names: str, text: str, **settings: Any) -> Callable[[F], F]:  # n
     """Adds an option that an environment variable can set too: `--host` or SEPU_HOST."""
     variable = "SEPU_" + names.partition("/")[0].removeprefix("--").replace("-", "_").upper()
     return click.option(names, envvar=variable, help=f"{text}  [env: {variable}]".lstrip(), **settings)
+
+
+def month(value: str) -> str:
+    """Checks the form of a UTC month, such as 2027-01."""
+    if not re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", value):
+        raise click.BadParameter(f"{value!r} is not like 2027-01")
+    return value
 
 
 def echo_json(document: object) -> None:

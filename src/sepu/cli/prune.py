@@ -4,12 +4,12 @@ import click
 from psycopg import Connection
 
 from sepu.cli.database import prints_fields
-from sepu.cli.output import progress
+from sepu.cli.output import example, progress
 from sepu.metering.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable
 from sepu.metering.prune import prune as prune_batches
 
 
-@click.command()
+@click.command(epilog=example("prune --older-than-days 90"))
 @click.option(
     "--older-than-days",
     "days",

@@ -43,6 +43,17 @@ class IssuedKey:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanChange:
+    """A change of what an account may use: of its plan, or of its plan's limit for a meter."""
+
+    at: datetime
+    meter: str | None
+    """None if it is the plan that changed."""
+    before: str | int
+    after: str | int
+
+
+@dataclass(frozen=True, slots=True)
 class AccountUsage:
     """An account's state, and its usage of each meter in one period."""
 
@@ -52,6 +63,8 @@ class AccountUsage:
     status: str
     plan_id: str
     usage: tuple[Usage, ...]
+    changes: tuple[PlanChange, ...] = ()
+    """Of its plan and limits within the period, if they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -380,7 +393,10 @@ def show_usage(connection: psycopg.Connection, account_id: str) -> AccountUsage:
 
 
 def account_usage(
-    account: tuple[str, str | None, str | None, str, str], period: str, rows: Iterable[tuple[Any, ...]]
+    account: tuple[str, str | None, str | None, str, str],
+    period: str,
+    rows: Iterable[tuple[Any, ...]],
+    changes: tuple[PlanChange, ...] = (),
 ) -> AccountUsage:
     """Reads an account's rows of meter, limit, committed and reserved.
 
@@ -388,7 +404,7 @@ def account_usage(
         AccountError: the plan has no limit for a meter.
     """
     try:
-        return AccountUsage(*account, usages(period, rows))
+        return AccountUsage(*account, usages(period, rows), changes)
     except KeyError as missing:
         raise AccountError(_NO_LIMIT.format(account[-1], missing)) from missing
 

@@ -22,11 +22,10 @@ create or replace function sepu.authenticate_v3(
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
 ) language plpgsql volatile as $$
 declare
-    v_today        date := (p_now at time zone 'UTC')::date;
-    v_last_used_on date;
-    v_status       text;
+    v_status     text;
+    v_used_today boolean;
 begin
-    select k.key_id, k.last_used_on into key_id, v_last_used_on from sepu.api_key k
+    select k.key_id, k.used_until > p_now into key_id, v_used_today from sepu.api_key k
      where k.account_id = p_account_id and k.key_hash = p_key_hash
        and k.revoked_at is null and (k.expires_at is null or k.expires_at > p_now);
     if not found then
@@ -44,13 +43,13 @@ begin
       from sepu.plan p where p.plan_id = authenticate_v3.plan_id;
     outcome := 'ok';
 
-    if v_last_used_on is null or v_last_used_on < v_today then
+    if v_used_today is not true then
         perform from sepu.api_key k
           where k.account_id = p_account_id and k.key_hash = p_key_hash
-            and (k.last_used_on is null or k.last_used_on < v_today)
+            and (k.used_until is null or k.used_until <= p_now)
             for no key update skip locked;
         if found then
-            update sepu.api_key k set last_used_on = v_today
+            update sepu.api_key k set used_until = date_trunc('day', p_now, 'UTC') + interval '24 hours'
              where k.account_id = p_account_id and k.key_hash = p_key_hash;
         end if;
     end if;

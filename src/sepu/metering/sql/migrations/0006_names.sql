@@ -12,9 +12,9 @@ alter table sepu.account
     add constraint account_external_id_form
         check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$' and external_id !~ '^[a-z2-7]{16}$');
 alter table sepu.api_key
-    add column name         text,         -- null: none
-    add column external_id  text,         -- null: none
-    add column last_used_on date,         -- of UTC; null: not used since this column was added
+    add column name        text,          -- null: none
+    add column external_id text,          -- null: none
+    add column used_until  timestamptz,   -- the end of the UTC day of its last use; null: none yet
     add constraint api_key_name_form check (name ~ '^\S(.{0,198}\S)?$' and name !~ '[[:cntrl:]]'),
     add constraint api_key_external_id_form check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$'),
     add constraint api_key_external_id_unique unique (account_id, external_id);
