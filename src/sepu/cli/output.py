@@ -14,7 +14,16 @@ import click
 import msgspec
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from sepu.errors import SepuError
 
@@ -168,10 +177,17 @@ def instant(value: datetime | None) -> str | None:
     return None if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+class _Rate(ProgressColumn):
+    """How much is done in a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.finished_speed or task.speed or 0:.0f}/s")
+
+
 def progress(what: str, *, hidden: bool = False) -> Progress:
-    """Shows a progress bar with a unit on standard error, if that is a terminal."""
+    """Shows a progress bar with a unit, a rate and the time left on standard error, if that is a terminal."""
     console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), _Rate(), TimeRemainingColumn())
     disable = hidden or not console.is_terminal
     # Other output goes to standard output, not to the bar's terminal.
     return Progress(*columns, console=console, disable=disable, redirect_stdout=False, redirect_stderr=False)

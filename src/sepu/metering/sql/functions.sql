@@ -462,13 +462,13 @@ end $$;
 -- key too.
 --
 -- It locks the counter first, as a charge does, and finds the results by it: a result without a counter is never
--- deleted. It finds an account's results by their primary key. An index on created_at would cost each charge a write,
--- to save the reading of the account's few thousand rows once in three months.
+-- deleted. It finds an account's results by their primary key, also if the statistics are old. An index on created_at
+-- would cost each charge a write, to save the reading of the account's few thousand rows once in three months.
 create or replace function sepu.prune_results(
     p_account_id text, p_period text, p_meter text, p_days integer, p_limit integer, p_now timestamptz default now(),
     out results integer, out units integer
 ) language plpgsql volatile
-  set search_path = pg_catalog, pg_temp as $$
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
     v record;
 begin
