@@ -158,3 +158,15 @@ def test_no_customer_sees_a_name(own_url: str) -> None:
     assert issued.account_id in log
     for text in ("hush", "secret", "shop"):
         assert text not in (told + log).lower()
+
+
+def test_an_account_is_erased_when_the_operator_says_so(run: Run) -> None:
+    account_id = printed(run("account", "create", "--name", NAME, "--external-id", "cus_1", "--json"))["accountId"]
+    done = run("account", "erase", "cus_1", given="n\n")
+    assert (done.returncode, "cannot be undone" in done.stdout) == (1, True)
+    erased = printed(run("account", "erase", "cus_1", "--yes", "--json"))
+    assert erased == {"accountId": account_id, "status": "erased", "keys": 1, "receipts": 0, "results": 0}
+    failed(run("account", "show", "cus_1"), "there is no account 'cus_1'")
+    shown = printed(run("account", "show", account_id, "--json"))
+    assert (shown["status"], shown["name"]) == ("erased", None)
+    failed(run("account", "reactivate", account_id), "or it was erased")

@@ -10,6 +10,7 @@ from sepu.cli.database import prints_fields, prints_rows
 from sepu.cli.output import Fields, example, instant, percent
 from sepu.cli.plans import limit_fields
 from sepu.metering import accounts
+from sepu.metering.erase import erase_account
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -128,6 +129,26 @@ def suspend(connection: Connection, account_id: str) -> Fields:
 def reactivate(connection: Connection, account_id: str) -> Fields:
     """Take an account's requests again."""
     return _set_status(connection, account_id, "active")
+
+
+@account.command("erase", epilog=example("account erase cus_8812"))
+@click.argument("account_id", metavar="ACCOUNT")
+@click.confirmation_option("--yes", prompt="This cannot be undone. Erase the account?", help="Do not ask.")
+@prints_fields
+def erase(connection: Connection, account_id: str) -> Fields:
+    """Erase what is known of a customer: names, keys, receipts, stored results and days of usage.
+
+    The account stays under its id, closed, with its units of each month for billing, and the audit adds up. May be
+    stopped and repeated with the account's own id.
+    """
+    erased = erase_account(connection, account_id)
+    return {
+        "accountId": account_id,
+        "status": "erased",
+        "keys": erased.keys,
+        "receipts": erased.receipts,
+        "results": erased.results,
+    }
 
 
 def _set_status(connection: Connection, account_id: str, status: str) -> Fields:

@@ -13,7 +13,7 @@ from sepu.metering import keys
 from sepu.metering.meters import METERS, Usage, usages
 from sepu.metering.scripts import run, value
 
-STATUSES = ("active", "suspended")
+STATUSES = ("active", "suspended", "erased")
 
 _PAGE = 5000
 _BAD_NAME = "a name has 1 to 200 characters that can be printed, and no space before or after them"
@@ -279,10 +279,10 @@ def set_status(connection: psycopg.Connection, account_id: str, status: str) -> 
     """Makes an account `active` or `suspended`.
 
     Raises:
-        AccountError: no such account.
+        AccountError: no such account, or it was erased.
     """
     if run(connection, "set_account_status", account_id=account_id, status=status).rowcount == 0:
-        raise AccountError(_NO_ACCOUNT.format(account_id))
+        raise AccountError(f"{_NO_ACCOUNT.format(account_id)}, or it was erased")
 
 
 def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) -> None:

@@ -6,6 +6,8 @@ lock table sepu.api_key in access exclusive mode;
 -- An external id names one account. No constraint says so, because a distributed Postgres has none across accounts: the
 -- operator's commands look, one at a time (lock_external_ids.sql).
 alter table sepu.account
+    drop constraint account_status_known,
+    add constraint account_status_known check (status in ('active', 'suspended', 'erased')),
     add column name        text,          -- null: none
     add column external_id text,          -- in the operator's other systems; null: none
     add constraint account_name_form check (name ~ '^\S(.{0,198}\S)?$' and name !~ '[[:cntrl:]]'),
