@@ -243,6 +243,7 @@ def test_help_names_every_command(run: Run) -> None:
         "key",
         "prune",
         "receipt",
+        "top",
         "usage",
         "export-usage",
         "match",
