@@ -16,7 +16,7 @@
 -- Looks up the key, its account and the account's plan: unauthorized, account_unavailable or ok.
 --
 -- The first use of a key on a day is written down. It waits for nobody: who holds the key's row writes the same, or is
--- an operator, and then the next use is written down.
+-- an operator, and then the next use is written down. An operator who changes the key meanwhile waits for that call.
 create or replace function sepu.authenticate_v3(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
