@@ -20,9 +20,11 @@ Sepu = Callable[..., subprocess.CompletedProcess[str]]
 # What each needs besides.
 COMMANDS = {
     "account create": "",
+    "account erase": "a --yes",
     "account list": "",
     "account move": "a --plan standard",
     "account reactivate": "a",
+    "account set": "a",
     "account show": "a",
     "account suspend": "a",
     "audit": "",
@@ -34,8 +36,12 @@ COMMANDS = {
     "key list": "a",
     "key revoke": "a-b",
     "key rotate": "a --public-key -",
+    "key set": "a-b",
+    "plan list": "",
+    "plan show": "standard",
     "plan set": "standard --match-limit 1 --search-limit 1 --requests-per-minute 1",
     "prune": "",
+    "top": "",
     "usage": "a",
 }
 

@@ -1,5 +1,6 @@
 """Every command, as `--help` shows it: whoever adds one is held to what the others do."""
 
+import shlex
 from collections.abc import Iterator
 
 import click
@@ -62,4 +63,16 @@ def test_one_word_for_one_thing(path: tuple[str, ...]) -> None:
     names = {"account_id": "ACCOUNT", "key_id": "KEYID"}
     for each in LEAVES[path].params:
         if isinstance(each, click.Argument) and each.name in names:
-            assert each.make_metavar(click.Context(LEAVES[path])) == names[each.name]
+            assert each.make_metavar(click.Context(LEAVES[path])).strip("[]") == names[each.name]
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_every_help_has_an_example_that_works(path: tuple[str, ...]) -> None:
+    """As far as its words go: they are options and arguments that the command takes."""
+    shown = CliRunner().invoke(commands, [*path, "--help"], prog_name="sepu", terminal_width=100)
+    _, _, found = shown.output.partition("\n  Example:\n    sepu ")
+    words = shlex.split(found.partition(" > ")[0])
+    assert tuple(words[: len(path)]) == path
+    parser = LEAVES[path].make_parser(click.Context(LEAVES[path]))
+    _, rest, _ = parser.parse_args(words[len(path) :])
+    assert rest == []

@@ -33,7 +33,9 @@ def test_an_account(run: Run) -> None:
     shown = printed(run("account", "show", account_id, "--json"))
     assert INSTANT.fullmatch(shown.pop("createdAt"))
     limits = {"matchLimit": 2000, "searchLimit": 1000, "requestsPerMinute": 120}
-    assert shown == {"accountId": account_id, "status": "active", "planId": "standard", **limits}
+    used = {"matchCommitted": 0, "searchCommitted": 0}
+    names = {"accountId": account_id, "externalId": None, "name": None}
+    assert shown == {**names, "status": "active", "planId": "standard", **limits, **used}
     run("account", "suspend", account_id)
     assert fields(run("account", "show", account_id))["status"] == "suspended"
     for nobody in ("a" * 16, "nonsense"):
@@ -52,10 +54,11 @@ def test_all_accounts(run: Run, own_url: str, monkeypatch: pytest.MonkeyPatch) -
     listed = lines(run("account", "list", "--json", SEPU_DATABASE_URL=own_url))
     assert [account["accountId"] for account in listed] == made
     assert listed[0] == printed(run("account", "show", made[0], "--json", SEPU_DATABASE_URL=own_url))
-    shown = run("account", "list", SEPU_DATABASE_URL=own_url).stdout.splitlines()
+    head, *shown = run("account", "list", SEPU_DATABASE_URL=own_url).stdout.splitlines()
+    assert head.split() == ["accountId", "externalId", "name", "status", "planId", "match", "search"]
     assert [line.split()[0] for line in shown] == made
-    assert shown[0].split()[1::2] == ["suspended", "standard"]
-    assert INSTANT.fullmatch(shown[0].split()[2])
+    assert shown[0].split()[1:] == ["-", "-", "suspended", "standard", "0", "%", "0", "%"]
+    assert INSTANT.fullmatch(listed[0]["createdAt"])
 
 
 def test_an_accounts_keys(run: Run, database_url: str) -> None:
@@ -71,14 +74,18 @@ def test_an_accounts_keys(run: Run, database_url: str) -> None:
 
     listed = lines(run("key", "list", account_id, "--json"))
     assert [each["keyId"] for each in listed] == [account["keyId"], *(each["keyId"] for each in issued), past.key_id]
-    assert all(list(each) == ["keyId", "state", "createdAt", "expiresAt", "revokedAt"] for each in listed)
+    columns = ["keyId", "externalId", "name", "state", "createdAt", "expiresAt", "revokedAt", "lastUsedOn"]
+    assert all(list(each) == columns for each in listed)
     assert [each["state"] for each in listed] == ["revoked", "valid", "valid", "expired"]
     assert [each["expiresAt"] for each in listed] == [None, None, "2999-01-31T04:00:00Z", "2000-01-01T00:00:00Z"]
     assert [each["revokedAt"] is not None for each in listed] == [True, False, False, False]
 
     shown = run("key", "list", account_id, COLUMNS="40")
-    for each, line in zip(listed, shown.stdout.splitlines(), strict=True):
-        assert line.split()[:2] == [each["keyId"], each["state"]]
+    head, *rows = shown.stdout.splitlines()
+    assert head.split() == ["keyId", "name", "state", "ends", "lastUsedOn"]
+    for each, line in zip(listed, rows, strict=True):
+        ends = each["revokedAt"] or each["expiresAt"] or "-"
+        assert line.split() == [each["keyId"], "-", each["state"], ends, "-"]
     for api_key in (account["apiKey"], *(each["apiKey"] for each in issued)):
         found = keys.credential(api_key)
         assert found is not None
@@ -110,6 +117,9 @@ def test_a_months_usage(run: Run, own_url: str) -> None:
             "limit": limit,
             "committed": 5 if (issued, meter) == (made[1], "color_match") else 0,
             "reserved": 0,
+            "externalId": None,
+            "name": None,
+            "changes": [],
         }
         for issued, status in ((made[0], "suspended"), (made[1], "active"))
         for meter, limit in (("color_match", 2000), ("color_search", 1000))
@@ -117,7 +127,8 @@ def test_a_months_usage(run: Run, own_url: str) -> None:
     done = run("export-usage", month, SEPU_DATABASE_URL=own_url)
     assert (done.returncode, done.stderr) == (0, "")
     rows = list(csv.DictReader(io.StringIO(done.stdout)))
-    assert rows == [{name: str(value) for name, value in each.items()} for each in exported]
+    empty: tuple[object, ...] = (None, [])
+    assert rows == [{name: "" if value in empty else str(value) for name, value in each.items()} for each in exported]
     assert "\r" not in done.stdout
 
 

@@ -1,4 +1,5 @@
-from datetime import UTC, datetime, timedelta
+from collections.abc import Callable
+from datetime import UTC, date, datetime, timedelta
 from typing import TYPE_CHECKING
 
 import psycopg
@@ -99,7 +100,9 @@ def test_create_account_needs_a_plan(connection: psycopg.Connection) -> None:
 
 def test_oldest_account(connection: psycopg.Connection) -> None:
     with connection.transaction(force_rollback=True):
-        connection.execute("truncate sepu.receipt, sepu.api_key, sepu.usage, sepu.account")
+        connection.execute(
+            "truncate sepu.receipt, sepu.api_key, sepu.usage, sepu.usage_day, sepu.account_move, sepu.account"
+        )
         assert accounts.oldest_account(connection) is None
         first, second = (accounts.create_account(connection, "standard").account_id for _ in range(2))
         for account_id, created_at in ((first, "2026-02-01Z"), (second, "2026-01-01Z")):
@@ -212,3 +215,49 @@ def test_the_plain_key_is_stored_nowhere(connection: psycopg.Connection) -> None
 def test_an_issued_key_shows_no_secret(issued: accounts.IssuedKey) -> None:
     assert issued.api_key not in f"{issued!r} {issued}"
     assert issued.account_id in repr(issued)
+
+
+def test_a_keys_last_use_is_written_once_a_day(connection: psycopg.Connection, customer: "Customer") -> None:
+    """By whatever asks with it; a day is one of UTC, and a clock that is set back does not take it back."""
+
+    def row() -> tuple[date | None, str]:
+        (found,) = connection.execute(
+            "select xmin::text from sepu.api_key where account_id = %s", (customer.account_id,)
+        ).fetchall()
+        (listed,) = accounts.list_keys(connection, customer.account_id)
+        return listed.last_used_on, found[0]
+
+    noon = datetime(2031, 3, 10, 12, tzinfo=UTC)
+    assert row()[0] is None
+    with pytest.raises(accounts.AccountError):
+        accounts.show_account(connection, NOBODY)
+    accounts.set_status(connection, customer.account_id, "suspended")
+    assert customer.admit(connection, at=noon) == "account_unavailable"
+    assert row()[0] is None, "refused for its account"
+    accounts.set_status(connection, customer.account_id, "active")
+    connection.execute("select set_config('timezone', 'Pacific/Auckland', false)")
+    customer.meter(connection, "key-0001", at=noon)
+    first = row()
+    assert first[0] == date(2031, 3, 10)
+    for hours in (0, 11, -13):
+        customer.meter(connection, f"key-at{hours:03}", at=noon + timedelta(hours=hours))
+        assert row() == first, "not a write more"
+    assert customer.admit(connection, at=noon + timedelta(hours=12)) == "ok"
+    assert row()[0] == date(2031, 3, 11)
+
+
+def test_nobody_waits_to_write_a_last_use(
+    session: Callable[[], psycopg.Connection], connection: psycopg.Connection, customer: "Customer"
+) -> None:
+    first = session()
+    first.execute("begin")
+    assert customer.meter(first).outcome == "charged"
+    connection.execute("set statement_timeout = '20s'")
+    assert customer.meter(connection).outcome == "request_in_progress"
+    first.execute("commit")
+
+
+def test_a_stored_result_knows_its_key(connection: psycopg.Connection, customer: "Customer") -> None:
+    customer.meter(connection)
+    keys_of = "select key_id from sepu.stored_result where account_id = %s"
+    assert connection.execute(keys_of, (customer.account_id,)).fetchall() == [(customer.key_id,)]

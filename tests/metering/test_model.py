@@ -370,7 +370,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """The next history finds the ledger empty: a difference of this one is not its."""
-        for table in ("stored_result", "usage", "request_rate", "api_key", "account"):
+        for table in ("stored_result", "usage_day", "usage", "request_rate", "api_key", "account_move", "account"):
             self.connection.execute(f"delete from sepu.{table}".encode())
 
     # What must be true after every step

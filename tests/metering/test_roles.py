@@ -19,7 +19,10 @@ from sepu.metering.roles import grant, make_service_role
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
 
-TABLES = ("plan", "plan_limit", "account", "api_key", "usage", "stored_result", "request_rate", "receipt", "migration")
+TABLES = (
+    *("plan", "plan_limit", "plan_change", "account", "account_move", "api_key", "usage", "usage_day"),
+    *("stored_result", "request_rate", "receipt", "migration"),
+)
 SUPERSEDED = {"read_usage", "read_usage_each"}
 SERVES = {
     "admit",
@@ -128,7 +131,7 @@ def test_it_may_not_touch_a_table(
 @pytest.mark.parametrize(
     "statement",
     [
-        "select * from sepu.authenticate_v2('a', '', now())",
+        "select * from sepu.authenticate_v3('a', '', now())",
         "select sepu.count_request_v2('a', 0::smallint, 1, now())",
         "select * from sepu.prune_results('a', '2031-03', 'color_match', 0, 1)",
         "create table sepu.own (id integer)",
@@ -138,7 +141,7 @@ def test_it_may_not_touch_a_table(
         "create database own",
         "create or replace function sepu.admit() returns integer language sql return 1",
         "alter function sepu.admit reset all",
-        "grant execute on function sepu.authenticate_v2 to public",
+        "grant execute on function sepu.authenticate_v3 to public",
         "set role sepu",
         "set session authorization sepu",
         "select * from pg_authid",
@@ -157,7 +160,7 @@ def test_it_may_do_nothing_else(service: psycopg.Connection, statement: LiteralS
 def test_it_may_call_what_serves(connection: psycopg.Connection, service: psycopg.Connection) -> None:
     assert callable_by(connection, service.info.user) == SERVES
     others = names(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace") - SERVES
-    assert others >= {"authenticate_v2", "count_request_v2", "prune_results"}
+    assert others >= {"authenticate_v3", "count_request_v2", "prune_results"}
 
 
 def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: psycopg.Connection) -> None:

@@ -46,7 +46,8 @@ def test_it_is_charged_shown_and_counted(
 ) -> None:
     served, metrics = server
     plan = package.json("plan", "set", "three", *LIMITS, url=own_url)
-    assert plan == {"planId": "three", "matchLimit": 5, "searchLimit": 6, "listLimit": 2, "requestsPerMinute": 99}
+    limits = {"matchLimit": 5, "searchLimit": 6, "listLimit": 2, "requestsPerMinute": 99}
+    assert plan == {"planId": "three", **limits, "accounts": 0}
     account = package.json("account", "create", "--plan", "three", url=own_url)
     bearer = {"Authorization": f"Bearer {account['apiKey']}"}
 
@@ -68,11 +69,12 @@ def test_it_is_charged_shown_and_counted(
     ):
         assert [(used["meter"], used["limit"], used["committed"]) for used in usage["usage"]] == expected
     shown = package.json("account", "show", account["accountId"], url=own_url)
-    assert list(shown)[4:] == ["matchLimit", "searchLimit", "listLimit", "requestsPerMinute"]
+    assert list(shown)[6:10] == ["matchLimit", "searchLimit", "listLimit", "requestsPerMinute"]
+    assert list(shown)[10:] == ["matchCommitted", "searchCommitted", "listCommitted"]
     assert shown["listLimit"] == 2
     ((month,),) = connection.execute("select distinct period from sepu.usage").fetchall()
     lines = package.run("export-usage", month, url=own_url).splitlines()
-    assert f"{account['accountId']},three,active,{month},color_list,2,2,0" in lines
+    assert f"{account['accountId']},three,active,{month},color_list,2,2,0,,," in lines
     assert package.json("audit", url=own_url)["differences"] == []
 
     counted = samples(metrics)

@@ -4,11 +4,11 @@ import sys
 from pathlib import Path
 
 import click
+import msgspec
 from rich.console import Console
-from rich.table import Table
 
 from sepu.cli.database import database_connection, database_options
-from sepu.cli.output import echo_json, fail, json_option
+from sepu.cli.output import echo_json, echo_rows, example, fail, json_option
 from sepu.errors import SepuError
 from sepu.metering.audit import Audit
 from sepu.metering.audit import audit as audited
@@ -17,7 +17,7 @@ _DIFFERENT = 1
 _UNCHECKED = 2  # as in diff and grep; click uses it for wrong arguments
 
 
-@click.command()
+@click.command(epilog=example("audit --json"))
 @json_option
 @database_options
 def audit(as_json: bool, database_url: str | None, state_dir: Path) -> None:
@@ -43,16 +43,7 @@ def audit(as_json: bool, database_url: str | None, state_dir: Path) -> None:
 
 
 def _show(found: Audit) -> None:
-    if found.differences:
-        table = Table("account", "period", "meter")
-        for column in ("committed", "pruned", "stored"):
-            table.add_column(column, justify="right")
-        for wrong in found.differences:
-            numbers = (wrong.committed, wrong.pruned, wrong.stored)
-            table.add_row(
-                wrong.account_id, wrong.period, wrong.meter, *("-" if each is None else str(each) for each in numbers)
-            )
-        Console().print(table)
+    echo_rows((), map(msgspec.structs.asdict, found.differences), "table")
     click.echo(
         f"{found.counters} counters, {found.results} stored results: "
         + (f"{len(found.differences)} differences" if found.differences else "it adds up")

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
-from sepu.cli.output import echo_json, json_option
+from sepu.cli.output import echo_json, example, json_option
 from sepu.cli.swatches import WRITERS
 from sepu.library.display import Row, row_of, table
 from sepu.library.images import Pixels, nearest_places, read_image
@@ -70,7 +70,7 @@ def _exactly(rgb: Rgb) -> str:
     return _hex(rgb) if whole else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
 
 
-@click.command()
+@click.command(epilog=example("match '#C83C23' --top 3"))
 @click.argument("colors", nargs=-1, metavar="COLOR...")
 @click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
 @json_option
@@ -102,7 +102,7 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
     _show(*sections)
 
 
-@click.command()
+@click.command(epilog=example("search tao hong"))
 @click.argument("text", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(1, 161), default=10, show_default=True, help="Maximum number of results.")
 @json_option
@@ -124,7 +124,7 @@ def search(text: tuple[str, ...], limit: int, as_json: bool) -> None:
         )
 
 
-@click.command("list")
+@click.command("list", epilog=example("list --format css"))
 @click.argument("names", nargs=-1, metavar="[NAME]...")
 @format_option
 @json_option
@@ -152,7 +152,7 @@ def _print(release: Release, records: Sequence[Record], file_format: str | None)
     sys.stdout.flush()
 
 
-@click.command()
+@click.command(epilog=example("image photo.jpg --top 5"))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False))
 @click.option("--top", type=click.IntRange(1, 161), default=10, show_default=True, help="Colours, the most frequent.")
 @click.option("--picture", type=click.Path(dir_okay=False), help="Write the image in the library's colours here.")

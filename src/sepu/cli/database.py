@@ -1,6 +1,6 @@
 """Finds the database of a command: an external one, or the embedded one of a state directory."""
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
@@ -10,8 +10,9 @@ import click
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from sepu.cli.output import echo_fields, env_option, json_option
+from sepu.cli.output import Fields, Form, echo_fields, echo_rows, env_option, form_options, json_option
 from sepu.errors import SepuError
+from sepu.metering.accounts import find_account
 from sepu.metering.migrate import MigrationError, migrate, pending
 from sepu.metering.roles import make_service_role
 from sepu.server.embedded import embedded_postgres
@@ -39,18 +40,23 @@ def database_options(command: F) -> F:
 
 
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds those options, and passes a connection to that database as the first argument."""
+    """Adds those options, and passes a connection to that database as the first argument.
+
+    ACCOUNT may be an external id; the command gets the account's own id.
+    """
 
     @database_options
     @wraps(command)
     def connected(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
         with database_connection(database_url, state_dir) as connection:
+            if arguments.get("account_id") is not None:
+                arguments["account_id"] = find_account(connection, arguments["account_id"])
             command(connection, **arguments)
 
     return connected
 
 
-def prints_fields(command: Callable[..., Mapping[str, object]]) -> Callable[..., None]:
+def prints_fields(command: Callable[..., Fields]) -> Callable[..., None]:
     """Adds `--json` to that, and prints the fields that the command returns."""
 
     @json_option
@@ -60,6 +66,23 @@ def prints_fields(command: Callable[..., Mapping[str, object]]) -> Callable[...,
         echo_fields(command(connection, **arguments), as_json)
 
     return printing
+
+
+def prints_rows(
+    columns: Sequence[str], shown: Callable[[Fields], Fields] | None = None
+) -> Callable[[Callable[..., Iterable[Fields]]], Callable[..., None]]:
+    """Adds `--json` and `--csv` to that, and prints the rows that the command returns (see `echo_rows`)."""
+
+    def decorate(command: Callable[..., Iterable[Fields]]) -> Callable[..., None]:
+        @form_options
+        @with_connection
+        @wraps(command)
+        def printing(connection: psycopg.Connection, *, form: Form | None, **arguments: Any) -> None:  # noqa: ANN401
+            echo_rows(columns, command(connection, **arguments), form or "table", shown)
+
+        return printing
+
+    return decorate
 
 
 @contextmanager

@@ -1,27 +1,23 @@
 """`sepu export-usage`."""
 
 import csv
-import re
 import sys
 
 import click
 from psycopg import Connection
 
 from sepu.cli.database import with_connection
-from sepu.cli.output import echo_json, json_lines_option, progress
+from sepu.cli.output import Fields, echo_json, example, instant, json_lines_option, month, progress
 from sepu.metering import export
+from sepu.metering.accounts import PlanChange
 
-_COLUMNS = ("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved")
-
-
-def month(value: str) -> str:
-    """Checks the form of a UTC month, such as 2027-01."""
-    if not re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", value):
-        raise click.BadParameter(f"{value!r} is not like 2027-01")
-    return value
+_COLUMNS = (
+    *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
+    *("externalId", "name", "changes"),
+)
 
 
-@click.command("export-usage")
+@click.command("export-usage", epilog=example("export-usage 2026-11 > 2026-11.csv"))
 @click.argument("period", type=month)
 @json_lines_option
 @with_connection
@@ -29,21 +25,43 @@ def export_usage(connection: Connection, period: str, as_json: bool) -> None:
     """Print what every account used in a UTC month, for billing: CSV, a line for each account and meter.
 
     PERIOD is a month such as 2027-01. An account that used nothing is there with 0, one that was made later is not.
-    Status, plan and limits are those of now. Works beside traffic; a month is final when it is over.
+    Plan and limit are those of the month's end, and changes has what changed within the month. Status and names are
+    those of now. Works beside traffic; a month is final when it is over.
     """
     total = export.count_exported(connection, period)
     # On a terminal the lines show the progress themselves.
     with progress("accounts", hidden=sys.stdout.isatty()) as bar:
         task = bar.add_task("", total=total)
-        lines = csv.DictWriter(sys.stdout, _COLUMNS, extrasaction="ignore", lineterminator="\n")
+        lines = csv.DictWriter(sys.stdout, _COLUMNS, lineterminator="\n")
         if not as_json:
             lines.writeheader()
         for account in export.export_usage(connection, period):
-            holder = {"accountId": account.account_id, "planId": account.plan_id, "status": account.status}
             for used in account.usage:
-                line = {**holder, **used.as_dict()}
+                changes = [_change(each) for each in account.changes if each.meter in (None, used.meter)]
+                line = {
+                    "accountId": account.account_id,
+                    "planId": account.plan_id,
+                    "status": account.status,
+                    "period": period,
+                    "meter": used.meter,
+                    "limit": used.limit,
+                    "committed": used.committed,
+                    "reserved": used.reserved,
+                    "externalId": account.external_id,
+                    "name": account.name,
+                    "changes": changes,
+                }
                 if as_json:
-                    echo_json({column: line[column] for column in _COLUMNS})
+                    echo_json(line)
                 else:
-                    lines.writerow(line)
+                    lines.writerow({**line, "changes": "; ".join(map(_told, changes))})
             bar.advance(task)
+
+
+def _change(change: PlanChange) -> Fields:
+    what = "planId" if change.meter is None else "limit"
+    return {"at": instant(change.at), "what": what, "from": change.before, "to": change.after}
+
+
+def _told(change: Fields) -> str:
+    return f"{change['at']} {change['what']} {change['from']} to {change['to']}"

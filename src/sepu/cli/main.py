@@ -13,16 +13,17 @@ _MODULES = {
     "audit": "sepu.cli.audit",
     "db": "sepu.cli.serve",
     "export-usage": "sepu.cli.export",
-    "key": "sepu.cli.accounts",
     "image": "sepu.cli.colors",
+    "key": "sepu.cli.keys",
     "list": "sepu.cli.colors",
     "match": "sepu.cli.colors",
-    "plan": "sepu.cli.accounts",
+    "plan": "sepu.cli.plans",
     "prune": "sepu.cli.prune",
     "receipt": "sepu.cli.receipt",
     "search": "sepu.cli.colors",
     "serve": "sepu.cli.serve",
-    "usage": "sepu.cli.accounts",
+    "top": "sepu.cli.usage",
+    "usage": "sepu.cli.usage",
 }
 
 

@@ -1,14 +1,29 @@
-"""Prints the results of commands: JSON objects for a program, or aligned lines for a person."""
+"""Prints the results of commands: JSON or CSV for a program, or aligned lines for a person."""
 
+import csv
+import os
+import re
+import shutil
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, NoReturn, TypeVar
+from itertools import chain, islice
+from typing import Any, Literal, NoReturn, TypeVar
 
 import click
 import msgspec
+from rich.cells import cell_len, set_cell_size
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import (
+    BarColumn,
+    MofNCompleteColumn,
+    Progress,
+    ProgressColumn,
+    Task,
+    TextColumn,
+    TimeRemainingColumn,
+)
+from rich.text import Text
 
 from sepu.errors import SepuError
 
@@ -18,11 +33,40 @@ F = TypeVar("F", bound=Callable[..., Any])
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
 json_lines_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object on each line.")
 
+Form = Literal["table", "json", "csv"]
+Fields = Mapping[str, object]
+
+_GAP = "  "
+# Of a table's columns these may be cut, so that the rest fits the terminal. The others can be copied as they are.
+_MAY_BE_CUT = ("name", "externalId", "planId")
+_LEAST_CELLS = 6
+# Whoever lists a million rows sees the first at once: these make the widths.
+_MEASURED_ROWS = 1000
+_BAR_CELLS = 20
+
+
+def form_options(command: F) -> F:
+    """Adds `--json` and `--csv`."""
+    command = click.option("--csv", "form", flag_value="csv", help="Print CSV.")(command)
+    return click.option("--json", "form", flag_value="json", help="Print one JSON object on each line.")(command)
+
+
+def example(command: str) -> str:
+    """Gives the end of a command's help: how to call it."""
+    return f"\b\nExample:\n  sepu {command}"
+
 
 def env_option(names: str, text: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401
     """Adds an option that an environment variable can set too: `--host` or SEPU_HOST."""
     variable = "SEPU_" + names.partition("/")[0].removeprefix("--").replace("-", "_").upper()
     return click.option(names, envvar=variable, help=f"{text}  [env: {variable}]".lstrip(), **settings)
+
+
+def month(value: str) -> str:
+    """Checks the form of a UTC month, such as 2027-01."""
+    if not re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", value):
+        raise click.BadParameter(f"{value!r} is not like 2027-01")
+    return value
 
 
 def echo_json(document: object) -> None:
@@ -40,15 +84,110 @@ def echo_fields(fields: Mapping[str, object], as_json: bool) -> None:
         click.echo(f"{name:<{width}}  {'-' if value is None else value}")
 
 
+def echo_rows(
+    columns: Sequence[str],
+    rows: Iterable[Fields],
+    form: Form,
+    shown: Callable[[Fields], Fields] | None = None,
+) -> None:
+    """Prints rows as JSON objects, CSV, or a table.
+
+    A row has a value for each column. `shown` makes of it what the table has; without it, the table has the columns.
+    """
+    if form == "json":
+        for row in rows:
+            echo_json(row)
+    elif form == "csv":
+        lines = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+        lines.writeheader()
+        lines.writerows(rows)
+    else:
+        _echo_table(shown(row) if shown else row for row in rows)
+
+
+def _echo_table(rows: Iterable[Fields]) -> None:
+    rest = iter(rows)
+    first = list(islice(rest, _MEASURED_ROWS))
+    if not first:
+        return
+    titles = list(first[0])
+    widths = {title: max(cell_len(title), *(cell_len(_text(row[title])) for row in first)) for title in titles}
+    numbers = {title for title in titles if isinstance(first[0][title], int)}
+    width = _terminal_width()
+    cut = _cut(widths, width) if width else []
+
+    def line(cells: Mapping[str, object]) -> str:
+        parts = []
+        for title in titles:
+            text = _text(cells[title])
+            if title in cut and cell_len(text) > widths[title]:
+                text = set_cell_size(text, widths[title] - 1) + "…"
+            space = " " * (widths[title] - cell_len(text))
+            parts.append(space + text if title in numbers else text + space)
+        return _GAP.join(parts).rstrip()
+
+    click.echo(line({title: title for title in titles}))
+    for row in chain(first, rest):
+        click.echo(line(row))
+    if cut:
+        click.echo(f"sepu: cut to fit {width} columns: {', '.join(cut)}; --json or --csv prints all", err=True)
+
+
+def _cut(widths: dict[str, int], width: int) -> list[str]:
+    """Makes the widest columns that may be cut narrower until all fit; returns their titles."""
+    cut = set()
+    while sum(widths.values()) + len(_GAP) * (len(widths) - 1) > width:
+        widest = max((title for title in _MAY_BE_CUT if title in widths), key=lambda title: widths[title], default=None)
+        if widest is None or widths[widest] <= _LEAST_CELLS:
+            break
+        widths[widest] -= 1
+        cut.add(widest)
+    return [title for title in widths if title in cut]
+
+
+def _text(value: object) -> str:
+    return "-" if value is None else str(value)
+
+
+def _terminal_width() -> int | None:
+    """Gives the width that a table has to fit; a pipe has none, unless COLUMNS says so."""
+    known = "COLUMNS" in os.environ or sys.stdout.isatty()
+    return shutil.get_terminal_size().columns if known else None
+
+
+def percent(part: int, whole: int) -> str:
+    """Says how much of a limit is used, rounded down: 100 % is at the limit."""
+    return f"{part * 100 // whole if whole else 100 if part else 0:>3} %"
+
+
+def bar(part: int, whole: int) -> str:
+    """Draws a part of a whole."""
+    eighths = round(part * _BAR_CELLS * 8 / whole) if whole else 0
+    full, rest = divmod(min(eighths, _BAR_CELLS * 8), 8)
+    drawn = "█" * full + ("▏▎▍▌▋▊▉"[rest - 1] if rest else "")
+    try:
+        drawn.encode(sys.stdout.encoding)
+    except UnicodeEncodeError:
+        drawn = "#" * round(eighths / 8)
+    return drawn
+
+
 def instant(value: datetime | None) -> str | None:
     """Formats a time to the second, in UTC: 2027-01-31T12:00:00Z."""
     return None if value is None else value.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
+class _Rate(ProgressColumn):
+    """How much is done in a second."""
+
+    def render(self, task: Task) -> Text:
+        return Text(f"{task.finished_speed or task.speed or 0:.0f}/s")
+
+
 def progress(what: str, *, hidden: bool = False) -> Progress:
-    """Shows a progress bar with a unit on standard error, if that is a terminal."""
+    """Shows a progress bar with a unit, a rate and the time left on standard error, if that is a terminal."""
     console = Console(stderr=True)
-    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), TimeRemainingColumn())
+    columns = (BarColumn(), MofNCompleteColumn(), TextColumn(what), _Rate(), TimeRemainingColumn())
     disable = hidden or not console.is_terminal
     # Other output goes to standard output, not to the bar's terminal.
     return Progress(*columns, console=console, disable=disable, redirect_stdout=False, redirect_stderr=False)

@@ -4,12 +4,12 @@ import click
 from psycopg import Connection
 
 from sepu.cli.database import prints_fields
-from sepu.cli.output import progress
+from sepu.cli.output import example, progress
 from sepu.metering.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable
 from sepu.metering.prune import prune as prune_batches
 
 
-@click.command()
+@click.command(epilog=example("prune --older-than-days 90"))
 @click.option(
     "--older-than-days",
     "days",
@@ -25,10 +25,13 @@ def prune(connection: Connection, days: int) -> dict[str, int]:
     Works beside traffic, in short transactions. May be stopped at any time and repeated.
     """
     results = units = 0
-    with progress("counters, {task.fields[results]} results") as bar:
-        task = bar.add_task("", total=count_prunable(connection, days), results=0)
+    with progress("results") as bar:
+        task = bar.add_task("", total=None)
+        if not bar.disable:  # it takes a while
+            bar.update(task, total=count_prunable(connection, days))
+            bar.reset(task)
         for batch in prune_batches(connection, days):
             results += batch.results
             units += batch.units
-            bar.update(task, advance=batch.counters, results=results)
+            bar.advance(task, batch.results)
     return {"olderThanDays": days, "results": results, "units": units}

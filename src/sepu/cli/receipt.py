@@ -8,7 +8,7 @@ import click
 import msgspec
 
 from sepu.cli.files import first_bytes
-from sepu.cli.output import echo_fields, echo_json, json_option
+from sepu.cli.output import echo_fields, echo_json, example, json_option
 from sepu.errors import SepuError
 from sepu.metering import receipts
 
@@ -23,7 +23,7 @@ def receipt() -> None:
     """Receive a new API key encrypted: make a key pair, send its public part, open the receipt."""
 
 
-@receipt.command("keypair")
+@receipt.command("keypair", epilog=example("receipt keypair sepu-private.jwk sepu-public.jwk"))
 @click.argument("private_file", metavar="PRIVATE", type=click.Path(path_type=Path))
 @click.argument("public_file", metavar="[PUBLIC]", required=False, type=click.Path(path_type=Path))
 @json_option
@@ -49,7 +49,7 @@ def keypair(private_file: Path, public_file: Path | None, as_json: bool) -> None
         echo_fields(fields, as_json)
 
 
-@receipt.command("open")
+@receipt.command("open", epilog=example("receipt open sepu-private.jwk receipt.txt"))
 @click.argument("private", metavar="PRIVATE", type=first_bytes)
 @click.argument("sealed", metavar="[RECEIPT]", type=receipt_or_file, default="-")
 @json_option

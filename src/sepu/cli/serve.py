@@ -21,7 +21,7 @@ from sepu.cli.database import (
     with_connection,
 )
 from sepu.cli.demo_account import greet
-from sepu.cli.output import echo_fields, env_option, json_option
+from sepu.cli.output import echo_fields, env_option, example, json_option
 from sepu.http.client_address import Network
 from sepu.library.release import load_release
 from sepu.metering.distribute import distribute
@@ -41,7 +41,7 @@ def networks(value: str) -> tuple[Network, ...]:
         raise click.BadParameter(str(error)) from error
 
 
-@click.command()
+@click.command(epilog=example("serve --port 8000 --metrics-bind 127.0.0.1:9100"))
 @env_option("--host", "", default="127.0.0.1", show_default=True)
 @env_option("--port", "", type=click.IntRange(1, 65535), default=8000, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", metavar="unix:PATH")
@@ -121,7 +121,7 @@ def db() -> None:
     """Manage the database's schema."""
 
 
-@db.command("migrate")
+@db.command("migrate", epilog=example("db migrate"))
 @json_option
 @database_options
 def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -> None:
@@ -133,7 +133,7 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
     echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)
 
 
-@db.command("grant")
+@db.command("grant", epilog=example("db grant sepu_service"))
 @click.argument("role")
 @prints_fields
 def grant_role(connection: Connection, role: str) -> dict[str, str]:
@@ -145,7 +145,7 @@ def grant_role(connection: Connection, role: str) -> dict[str, str]:
     return {"role": role}
 
 
-@db.command("distribute")
+@db.command("distribute", epilog=example("db distribute"))
 @json_option
 @with_connection
 def distribute_database(connection: Connection, as_json: bool) -> None:

@@ -1,8 +1,9 @@
 """What the operator does to accounts, plans and keys. One short transaction each."""
 
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import date, datetime
 from typing import Any
 
 import psycopg
@@ -12,8 +13,17 @@ from sepu.metering import keys
 from sepu.metering.meters import METERS, Usage, usages
 from sepu.metering.scripts import run, value
 
+STATUSES = ("active", "suspended", "erased")
+
 _PAGE = 5000
+_BAD_NAME = "a name has 1 to 200 characters that can be printed, and no space before or after them"
+_BAD_EXTERNAL_ID = (
+    "an external id has 1 to 128 of A-Z a-z 0-9 . _ : @ / -, begins with a letter or digit, and does not look like the "
+    "id of an account"
+)
 _NO_PLAN = "there is no plan {!r}; make it with: sepu plan set"
+_OTHER_KEY = "the external id {!r} is that of another key of this account"
+_NO_ACCOUNT = "there is no account {!r}"
 _NO_LIMIT = "plan {!r} has no limit for the meter {}; give it one with: sepu plan set"
 
 
@@ -33,25 +43,53 @@ class IssuedKey:
 
 
 @dataclass(frozen=True, slots=True)
+class PlanChange:
+    """A change of what an account may use: of its plan, or of its plan's limit for a meter."""
+
+    at: datetime
+    meter: str | None
+    """None if it is the plan that changed."""
+    before: str | int
+    after: str | int
+
+
+@dataclass(frozen=True, slots=True)
 class AccountUsage:
     """An account's state, and its usage of each meter in one period."""
 
     account_id: str
+    external_id: str | None
+    name: str | None
     status: str
     plan_id: str
     usage: tuple[Usage, ...]
+    changes: tuple[PlanChange, ...] = ()
+    """Of its plan and limits within the period, if they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account and its plan's limits, by meter."""
+    """An account, its plan's limits, and what it used this month, both by meter."""
 
     account_id: str
+    external_id: str | None
+    name: str | None
     status: str
     created_at: datetime
     plan_id: str
     limits: Mapping[str, int]
     requests_per_minute: int
+    committed: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan's limits, by meter, and how many accounts are on it."""
+
+    plan_id: str
+    limits: Mapping[str, int]
+    requests_per_minute: int
+    accounts: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,28 +97,45 @@ class ListedKey:
     """A key as the operator may know it. `state` is valid, expired or revoked."""
 
     key_id: str
+    external_id: str | None
+    name: str | None
     state: str
     created_at: datetime
     expires_at: datetime | None
     revoked_at: datetime | None
+    last_used_on: date | None
+    """The day, in UTC, of its latest request that was not refused for its key or account."""
 
 
-def set_plan(connection: psycopg.Connection, plan_id: str, *, requests_per_minute: int, **limits: int) -> None:
+def set_plan(
+    connection: psycopg.Connection, plan_id: str, *, requests_per_minute: int | None = None, **limits: int | None
+) -> None:
     """Creates or changes a plan; its accounts feel it with their next request.
 
-    `limits` has a limit for each meter, such as `match_limit`.
+    `limits` has a limit for a meter, such as `match_limit`. What is not given, or None, stays as it is. The limits of
+    before are kept as history.
 
     Raises:
-        AccountError: the plan's name or a limit is out of bounds.
-        TypeError: a meter has no limit, or a limit no meter.
+        AccountError: the plan is new and not all is given, or the plan's name or a limit is out of bounds.
+        TypeError: there is no meter for a limit.
     """
-    if limits.keys() != (names := {meter.limit for meter in METERS.values()}):
-        raise TypeError(f"a plan has the limits {', '.join(sorted(names))}, not {', '.join(sorted(limits))}")
+    meters = {meter.limit: meter.name for meter in METERS.values()}
+    if not limits.keys() <= meters.keys():
+        raise TypeError(f"a plan has the limits {', '.join(sorted(meters))}, not {', '.join(sorted(limits))}")
     try:
         with connection.transaction():
-            run(connection, "set_plan", plan_id=plan_id, requests_per_minute=requests_per_minute)
-            for meter in METERS.values():
-                run(connection, "set_plan_limit", plan_id=plan_id, meter=meter.name, units=limits[meter.limit])
+            known = run(connection, "lock_plan", plan_id=plan_id).fetchone()
+            per_minute = requests_per_minute if requests_per_minute is not None or known is None else known[0]
+            missing = [limit for limit in meters if limits.get(limit) is None] if known is None else []
+            if missing or per_minute is None:
+                names = [*missing, *(["requests_per_minute"] if per_minute is None else [])]
+                options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
+                raise AccountError(f"there is no plan {plan_id!r} yet; a new one needs {options} too")
+            run(connection, "set_plan", plan_id=plan_id, requests_per_minute=per_minute)
+            for limit, meter in meters.items():
+                if (units := limits.get(limit)) is not None:
+                    run(connection, "record_plan_change", plan_id=plan_id, meter=meter, units=units)
+                    run(connection, "set_plan_limit", plan_id=plan_id, meter=meter, units=units)
     except psycopg.errors.CheckViolation as error:
         raise AccountError(
             f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are 0 or more, "
@@ -90,19 +145,92 @@ def set_plan(connection: psycopg.Connection, plan_id: str, *, requests_per_minut
         raise AccountError("a limit is larger than 2147483647") from error
 
 
-def create_account(connection: psycopg.Connection, plan_id: str) -> IssuedKey:
+def list_plans(connection: psycopg.Connection) -> list[Plan]:
+    """Gives all plans in the order of their names.
+
+    Raises:
+        AccountError: a plan has no limit for a meter.
+    """
+    return [_plan(row) for row in run(connection, "list_plans", plan_id=None).fetchall()]
+
+
+def show_plan(connection: psycopg.Connection, plan_id: str) -> Plan:
+    """Gives one plan.
+
+    Raises:
+        AccountError: no such plan, or it has no limit for a meter.
+    """
+    row = run(connection, "list_plans", plan_id=plan_id).fetchone()
+    if row is None:
+        raise AccountError(_NO_PLAN.format(plan_id))
+    return _plan(row)
+
+
+def create_account(
+    connection: psycopg.Connection, plan_id: str, name: str | None = None, external_id: str | None = None
+) -> IssuedKey:
     """Makes an account with its first key.
 
     Raises:
-        AccountError: no such plan.
+        AccountError: no such plan, or the name or the external id has another form or is another account's.
     """
     account_id = keys.new_account_id()
     try:
-        with connection.transaction():
-            run(connection, "create_account", account_id=account_id, plan_id=plan_id)
+        with connection.transaction(), _naming(name):
+            _claim(connection, account_id, external_id)
+            names = {"name": name or None, "external_id": external_id or None}
+            run(connection, "create_account", account_id=account_id, plan_id=plan_id, **names)
             return issue_key(connection, account_id)
     except psycopg.errors.ForeignKeyViolation as error:
         raise AccountError(_NO_PLAN.format(plan_id)) from error
+
+
+def find_account(connection: psycopg.Connection, given: str) -> str:
+    """Gives the id of the account that has this id or external id.
+
+    Raises:
+        AccountError: no such account.
+    """
+    row = run(connection, "find_account", given=given).fetchone()
+    if row is None:
+        raise AccountError(_NO_ACCOUNT.format(given))
+    return str(row[0])
+
+
+def name_account(
+    connection: psycopg.Connection, account_id: str, name: str | None = None, external_id: str | None = None
+) -> None:
+    """Changes what operators call an account. None leaves a name as it is, and an empty one takes it away.
+
+    Raises:
+        AccountError: no such account, or the name or the external id has another form or is another account's.
+    """
+    with connection.transaction(), _naming(name):
+        _claim(connection, account_id, external_id)
+        names = {"name": name, "external_id": external_id}
+        if run(connection, "set_account_names", account_id=account_id, **names).rowcount == 0:
+            raise AccountError(_NO_ACCOUNT.format(account_id))
+
+
+def _claim(connection: psycopg.Connection, account_id: str, external_id: str | None) -> None:
+    """Makes sure that no other account has the external id, until the transaction ends."""
+    if external_id:
+        run(connection, "lock_external_ids")
+        holder = run(connection, "find_account", given=external_id).fetchone()
+        if holder is not None and holder[0] not in (account_id, external_id):
+            raise AccountError(f"the external id {external_id!r} is that of account {holder[0]}")
+
+
+@contextmanager
+def _naming(name: str | None) -> Iterator[None]:
+    """Says what is wrong with a name or an external id."""
+    if name and not name.isprintable():  # it is shown on terminals
+        raise AccountError(_BAD_NAME)
+    try:
+        yield
+    except psycopg.errors.CheckViolation as error:
+        about_name = (error.diag.constraint_name or "").endswith("_name_form")
+        raise AccountError(_BAD_NAME if about_name else _BAD_EXTERNAL_ID) from error
 
 
 def lock_first_account(connection: psycopg.Connection) -> bool:
@@ -122,19 +250,27 @@ def show_account(connection: psycopg.Connection, account_id: str) -> Account:
     Raises:
         AccountError: no such account.
     """
-    row = run(connection, "show_account", account_id=account_id).fetchone()
-    if row is None:
-        raise AccountError(f"there is no account {account_id!r}")
-    return _account(row)
+    for account in list_accounts(connection, account_id=account_id):
+        return account
+    raise AccountError(_NO_ACCOUNT.format(account_id))
 
 
-def list_accounts(connection: psycopg.Connection) -> Iterator[Account]:
-    """Gives all accounts in the order of their ids.
+def list_accounts(
+    connection: psycopg.Connection,
+    *,
+    account_id: str | None = None,
+    plan_id: str | None = None,
+    status: str | None = None,
+    search: str | None = None,
+) -> Iterator[Account]:
+    """Gives the accounts that pass all filters in the order of their ids.
 
-    Each page is a statement, so an account that is made meanwhile may be among them.
+    `search` is a part of the id, the external id or the name. Each page is a statement, so an account that is made
+    meanwhile may be among them.
     """
+    filters = {"account_id": account_id, "plan_id": plan_id, "status": status, "search": search}
     after = ""
-    while page := run(connection, "list_accounts", after=after, limit=_PAGE).fetchall():
+    while page := run(connection, "list_accounts", after=after, limit=_PAGE, **filters).fetchall():
         yield from map(_account, page)
         after = page[-1][0]
 
@@ -143,10 +279,10 @@ def set_status(connection: psycopg.Connection, account_id: str, status: str) -> 
     """Makes an account `active` or `suspended`.
 
     Raises:
-        AccountError: no such account.
+        AccountError: no such account, or it was erased.
     """
     if run(connection, "set_account_status", account_id=account_id, status=status).rowcount == 0:
-        raise AccountError(f"there is no account {account_id!r}")
+        raise AccountError(f"{_NO_ACCOUNT.format(account_id)}, or it was erased")
 
 
 def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) -> None:
@@ -156,31 +292,50 @@ def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) 
         AccountError: no such account, or no such plan.
     """
     try:
-        moved = run(connection, "move_account", account_id=account_id, plan_id=plan_id).rowcount
+        with connection.transaction():
+            row = run(connection, "lock_account", account_id=account_id).fetchone()
+            if row is None:
+                raise AccountError(_NO_ACCOUNT.format(account_id))
+            if row[0] != plan_id:
+                run(connection, "move_account", account_id=account_id, plan_id=plan_id)
+                run(connection, "record_account_move", account_id=account_id, from_plan=row[0], to_plan=plan_id)
     except psycopg.errors.ForeignKeyViolation as error:
         raise AccountError(_NO_PLAN.format(plan_id)) from error
-    if not moved:
-        raise AccountError(f"there is no account {account_id!r}")
 
 
-def issue_key(connection: psycopg.Connection, account_id: str, expires_at: datetime | None = None) -> IssuedKey:
+def issue_key(
+    connection: psycopg.Connection,
+    account_id: str,
+    expires_at: datetime | None = None,
+    name: str | None = None,
+    external_id: str | None = None,
+) -> IssuedKey:
     """Makes one more key for the account; its other keys stay as they are.
 
     Raises:
-        AccountError: no such account.
+        AccountError: no such account, or the name or the external id has another form or is another key's.
     """
     key = keys.new_key(account_id)
     credential = keys.credential(key)
     if credential is None:
-        raise AccountError(f"there is no account {account_id!r}")
+        raise AccountError(_NO_ACCOUNT.format(account_id))
     key_id = keys.new_key_id(account_id)
     try:
-        key_hash = credential.key_hash
-        issued_at = value(
-            connection, "issue_key", account_id=account_id, key_hash=key_hash, key_id=key_id, expires_at=expires_at
-        )
+        with _naming(name):
+            issued_at = value(
+                connection,
+                "issue_key",
+                account_id=account_id,
+                key_hash=credential.key_hash,
+                key_id=key_id,
+                expires_at=expires_at,
+                name=name or None,
+                external_id=external_id or None,
+            )
     except psycopg.errors.ForeignKeyViolation as error:
-        raise AccountError(f"there is no account {account_id!r}") from error
+        raise AccountError(_NO_ACCOUNT.format(account_id)) from error
+    except psycopg.errors.UniqueViolation as error:
+        raise AccountError(_OTHER_KEY.format(external_id)) from error
     return IssuedKey(account_id, key_id, issued_at, expires_at, key)
 
 
@@ -192,6 +347,25 @@ def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey
     """
     show_account(connection, account_id)
     return [ListedKey(*row) for row in run(connection, "list_keys", account_id=account_id).fetchall()]
+
+
+def name_key(
+    connection: psycopg.Connection, key_id: str, name: str | None = None, external_id: str | None = None
+) -> ListedKey:
+    """Changes what operators call a key, and gives it. None leaves a name as it is, and an empty one takes it away.
+
+    Raises:
+        AccountError: no such key, or the name or the external id has another form or is another key's of the account.
+    """
+    account_id = keys.account_of(key_id)
+    named = {"account_id": account_id, "key_id": key_id, "name": name, "external_id": external_id}
+    try:
+        with _naming(name):
+            if account_id is None or run(connection, "set_key_names", **named).rowcount == 0:
+                raise AccountError(f"there is no key {key_id!r}")
+            return next(key for key in list_keys(connection, account_id) if key.key_id == key_id)
+    except psycopg.errors.UniqueViolation as error:
+        raise AccountError(_OTHER_KEY.format(external_id)) from error
 
 
 def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
@@ -213,13 +387,16 @@ def show_usage(connection: psycopg.Connection, account_id: str) -> AccountUsage:
     """
     rows = run(connection, "show_usage", account_id=account_id).fetchall()
     if not rows:
-        raise AccountError(f"there is no account {account_id!r}")
-    status, plan_id, period, *_ = rows[0]
-    return account_usage(account_id, status, plan_id, period, [row[3:] for row in rows])
+        raise AccountError(_NO_ACCOUNT.format(account_id))
+    external_id, name, status, plan_id, period, *_ = rows[0]
+    return account_usage((account_id, external_id, name, status, plan_id), period, [row[5:] for row in rows])
 
 
 def account_usage(
-    account_id: str, status: str, plan_id: str, period: str, rows: Iterable[tuple[Any, ...]]
+    account: tuple[str, str | None, str | None, str, str],
+    period: str,
+    rows: Iterable[tuple[Any, ...]],
+    changes: tuple[PlanChange, ...] = (),
 ) -> AccountUsage:
     """Reads an account's rows of meter, limit, committed and reserved.
 
@@ -227,14 +404,24 @@ def account_usage(
         AccountError: the plan has no limit for a meter.
     """
     try:
-        return AccountUsage(account_id, status, plan_id, usages(period, rows))
+        return AccountUsage(*account, usages(period, rows), changes)
     except KeyError as missing:
-        raise AccountError(_NO_LIMIT.format(plan_id, missing)) from missing
+        raise AccountError(_NO_LIMIT.format(account[-1], missing)) from missing
 
 
 def _account(row: tuple[Any, ...]) -> Account:
-    *_, plan_id, limits, _ = row
+    account = Account(*row)
+    _check_limits(account.plan_id, account.limits)
+    return account
+
+
+def _plan(row: tuple[Any, ...]) -> Plan:
+    plan = Plan(*row)
+    _check_limits(plan.plan_id, plan.limits)
+    return plan
+
+
+def _check_limits(plan_id: str, limits: Mapping[str, int]) -> None:
     for meter in METERS:
         if meter not in limits:
             raise AccountError(_NO_LIMIT.format(plan_id, repr(meter)))
-    return Account(*row)

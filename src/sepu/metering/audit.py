@@ -1,4 +1,6 @@
-"""Checks the ledger: committed = pruned + Σ units of stored results, for every account, period and meter."""
+"""Checks the ledger, for every account, period and meter: committed = pruned + Σ units of stored results, and what a
+prune summed up by day is still there.
+"""
 
 import msgspec
 import psycopg
@@ -17,6 +19,10 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     pruned: int | None
     stored: int | None
     """The units of the stored results; None if there are none."""
+    dated: int | None
+    """Of `pruned`, the units that were summed up by day: all but those that an earlier release pruned."""
+    days: int | None
+    """The units of those days; None if there are none."""
 
 
 class Audit(msgspec.Struct, frozen=True, rename="camel"):
@@ -28,6 +34,6 @@ class Audit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def audit(connection: psycopg.Connection) -> Audit:
-    """Compares every counter with the stored results, in one snapshot, so traffic may go on."""
+    """Compares every counter with the stored results and days, in one snapshot, so traffic may go on."""
     ((counters, results, differences),) = run(connection, "audit").fetchall()
     return Audit(counters, results, tuple(Difference(*difference) for difference in differences))

@@ -21,15 +21,14 @@ _COUNTERS = 500
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """What one transaction did: the counters that it finished, and what it deleted."""
+    """What one transaction deleted."""
 
-    counters: int
     results: int
     units: int
 
 
 def count_prunable(connection: psycopg.Connection, days: int) -> int:
-    """Counts the counters that may have results older than `days`."""
+    """Counts the results older than `days`, exactly: it reads all results."""
     return int(value(connection, "count_prunable", days=days))
 
 
@@ -46,7 +45,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
         after = page[-1]
         counters = deque(page)
         while counters:
-            done = results = units = 0
+            results = units = 0
             with connection.transaction():
                 while counters and results < _RESULTS:
                     room = _RESULTS - results
@@ -55,8 +54,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
                     units += freed
                     if deleted < room:  # or the counter may have more
                         counters.popleft()
-                        done += 1
-            yield Batch(done, results, units)
+            yield Batch(results, units)
 
 
 def _next_prunable(connection: psycopg.Connection, days: int, after: dict[str, str]) -> list[dict[str, str]]:

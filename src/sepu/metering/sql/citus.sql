@@ -1,8 +1,8 @@
 -- Distributes the ledger over a Citus cluster, by account. Run again, it does what is not done yet: nothing, or the
 -- tables and functions of later migrations.
 --
--- An account's rows of all tables are on one node, and a request's whole function runs there. plan, plan_limit and
--- migration are small, the same for all accounts, and on every node.
+-- An account's rows of all tables are on one node, and a request's whole function runs there. plan, plan_limit,
+-- plan_change and migration are small, the same for all accounts, and on every node.
 do $$
 declare
     v_table     regclass;
@@ -17,7 +17,8 @@ begin
 
     for v_table in
         select t.oid from pg_class t
-         where t.oid in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.migration'::regclass)
+         where t.oid in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.plan_change'::regclass,
+                         'sepu.migration'::regclass)
            and not exists (select from pg_dist_partition d
                             where d.logicalrelid = t.oid and d.partmethod = 'n' and d.repmodel = 't')
     loop

@@ -14,14 +14,18 @@
 -- superseded.sql. That file says when it is dropped.
 
 -- Looks up the key, its account and the account's plan: unauthorized, account_unavailable or ok.
-create or replace function sepu.authenticate_v2(
+--
+-- The first use of a key on a day is written down. It waits for nobody: who holds the key's row writes the same, or is
+-- an operator, and then the next use is written down. An operator who changes the key meanwhile waits for that call.
+create or replace function sepu.authenticate_v3(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
-    out outcome text, out plan_id text, out requests_per_minute integer
+    out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
 ) language plpgsql volatile as $$
 declare
-    v_status text;
+    v_status     text;
+    v_used_today boolean;
 begin
-    perform from sepu.api_key k
+    select k.key_id, k.used_until > p_now into key_id, v_used_today from sepu.api_key k
      where k.account_id = p_account_id and k.key_hash = p_key_hash
        and k.revoked_at is null and (k.expires_at is null or k.expires_at > p_now);
     if not found then
@@ -36,8 +40,19 @@ begin
     end if;
 
     select p.requests_per_minute into requests_per_minute
-      from sepu.plan p where p.plan_id = authenticate_v2.plan_id;
+      from sepu.plan p where p.plan_id = authenticate_v3.plan_id;
     outcome := 'ok';
+
+    if v_used_today is not true then
+        perform from sepu.api_key k
+          where k.account_id = p_account_id and k.key_hash = p_key_hash
+            and (k.used_until is null or k.used_until <= p_now)
+            for no key update skip locked;
+        if found then
+            update sepu.api_key k set used_until = date_trunc('day', p_now, 'UTC') + interval '24 hours'
+             where k.account_id = p_account_id and k.key_hash = p_key_hash;
+        end if;
+    end if;
 end $$;
 
 -- Counts one request against the abuse limit: true while the account is within it. A window is a minute long and starts
@@ -136,7 +151,7 @@ create or replace function sepu.admit_one(
 declare
     v_auth record;
 begin
-    v_auth := sepu.authenticate_v2(p_account_id, p_key_hash, p_now);
+    v_auth := sepu.authenticate_v3(p_account_id, p_key_hash, p_now);
     if v_auth.outcome <> 'ok' then
         outcome := v_auth.outcome;
     elsif sepu.count_request_v2(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
@@ -156,7 +171,7 @@ create or replace function sepu.read_usage_one_v2(
 declare
     v_auth record;
 begin
-    v_auth := sepu.authenticate_v2(p_account_id, p_key_hash, p_now);
+    v_auth := sepu.authenticate_v3(p_account_id, p_key_hash, p_now);
     outcome := v_auth.outcome;
     if outcome = 'ok' and not sepu.count_request_v2(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
         outcome := 'rate_limited';
@@ -207,7 +222,7 @@ declare
     v_fingerprint bytea;
     v_units       integer;
 begin
-    v_auth := sepu.authenticate_v2(p_account_id, p_key_hash, p_now);
+    v_auth := sepu.authenticate_v3(p_account_id, p_key_hash, p_now);
     outcome := v_auth.outcome;
     if outcome <> 'ok' then
         return;
@@ -280,9 +295,10 @@ begin
                      and octet_length(p_body) between 2 and 65536
                     then p_units else 0 end;
     insert into sepu.stored_result
-        (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at)
+        (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id)
     values
-        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, v_units, meter_one_v2.period, p_body, p_now);
+        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, v_units, meter_one_v2.period, p_body, p_now,
+         v_auth.key_id);
     outcome := 'charged';
     body := p_body;
 end $$;
@@ -324,7 +340,7 @@ create or replace function sepu.find_key(
 ) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 declare
-    v_outcome text := (sepu.authenticate_v2(p_account_id, p_key_hash, p_now)).outcome;
+    v_outcome text := (sepu.authenticate_v3(p_account_id, p_key_hash, p_now)).outcome;
 begin
     is_valid := v_outcome <> 'unauthorized';
 end $$;
@@ -335,7 +351,7 @@ create or replace function sepu.find_key_each(
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 begin
     return query
-    select r.at, (sepu.authenticate_v2(r.account_id, r.key_hash, p_now)).outcome <> 'unauthorized'
+    select r.at, (sepu.authenticate_v3(r.account_id, r.key_hash, p_now)).outcome <> 'unauthorized'
       from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at);
 end $$;
 
@@ -442,31 +458,46 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
--- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned.
+-- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned, by day and
+-- key too.
 --
 -- It locks the counter first, as a charge does, and finds the results by it: a result without a counter is never
--- deleted. It finds an account's results by their primary key. An index on created_at would cost each charge a write,
--- to save the reading of the account's few thousand rows once in three months.
+-- deleted. It finds an account's results by their primary key, also if the statistics are old. An index on created_at
+-- would cost each charge a write, to save the reading of the account's few thousand rows once in three months.
 create or replace function sepu.prune_results(
     p_account_id text, p_period text, p_meter text, p_days integer, p_limit integer, p_now timestamptz default now(),
     out results integer, out units integer
 ) language plpgsql volatile
-  set search_path = pg_catalog, pg_temp as $$
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+    v record;
 begin
+    results := 0;
+    units := 0;
     perform from sepu.usage u
      where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter for update;
-    with gone as (
-        delete from sepu.stored_result s
-         where s.account_id = p_account_id and s.idempotency_key in (
-                   select o.idempotency_key from sepu.stored_result o
-                    where o.account_id = p_account_id and o.period = p_period and o.meter = p_meter
-                      and o.created_at < p_now - make_interval(hours => 24 * p_days)
-                    limit p_limit)
-        returning s.units
-    )
-    select count(*), coalesce(sum(g.units), 0) into results, units from gone g;
+    for v in
+        with gone as (
+            delete from sepu.stored_result s
+             where s.account_id = p_account_id and s.idempotency_key in (
+                       select o.idempotency_key from sepu.stored_result o
+                        where o.account_id = p_account_id and o.period = p_period and o.meter = p_meter
+                          and o.created_at < p_now - make_interval(hours => 24 * p_days)
+                        limit p_limit)
+            returning s.created_at, s.key_id, s.units
+        )
+        select (g.created_at at time zone 'UTC')::date as day, coalesce(g.key_id, '') as key_id,
+               count(*) as results, sum(g.units) as units
+          from gone g group by 1, 2
+    loop
+        insert into sepu.usage_day as d (account_id, period, meter, day, key_id, units)
+        values (p_account_id, p_period, p_meter, v.day, v.key_id, v.units)
+        on conflict (account_id, period, meter, day, key_id) do update set units = d.units + excluded.units;
+        results := results + v.results;
+        units := units + v.units;
+    end loop;
     if results > 0 then
-        update sepu.usage u set pruned = u.pruned + prune_results.units
+        update sepu.usage u set pruned = u.pruned + prune_results.units, dated = u.dated + prune_results.units
          where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
     end if;
 end $$;

@@ -3,8 +3,9 @@
 --
 -- This is the place that says what may be dropped, and when: a release keeps what the release before it calls, and the
 -- release after it drops that in a migration, and here. So release 0.2 drops
--- * the functions of this file, and the versions without a number of authenticate, read_usage_one and meter_one: no
---   function calls these any more, and databases that were made before migration 0005 still have them;
+-- * the functions of this file, the versions without a number of authenticate, read_usage_one and meter_one, and
+--   authenticate_v2: no function calls these any more, and databases that were made before migrations 0005 and 0006
+--   still have them;
 -- * the columns match_limit and search_limit of sepu.plan, and their constraints.
 
 create or replace function sepu.count_request(

@@ -1,0 +1,174 @@
+"""`sepu key`: API keys of accounts."""
+
+import re
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import click
+from psycopg import Connection
+
+from sepu.cli.accounts import naming_options
+from sepu.cli.database import database_connection, database_options, prints_fields, prints_rows
+from sepu.cli.files import first_bytes
+from sepu.cli.output import Fields, echo_json, example, instant, json_option
+from sepu.metering import accounts, receipts
+from sepu.metering.rotation import rotate_key as rotated
+
+_LAST_YEAR = 9998  # in some time zones Python has no later one
+
+
+def rfc3339(value: str) -> datetime:
+    """Parses an instant with its offset, such as 2027-01-31T12:00:00Z; click's own type knows no offsets."""
+    try:
+        parsed = datetime.fromisoformat(value)
+    except ValueError:
+        parsed = None
+    if parsed is None or parsed.tzinfo is None:
+        raise click.BadParameter(f"{value!r} is not like 2027-01-31T12:00:00Z")
+    if parsed.year > _LAST_YEAR:
+        raise click.BadParameter(f"{value!r} is too far off; what does not expire needs no instant")
+    if parsed <= datetime.now(UTC):
+        raise click.BadParameter(f"{value!r} is in the past: the key would never work")
+    return parsed
+
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def duration(value: str) -> timedelta:
+    """Parses a length of time up to a year, such as 7d, 12h, 30m or 0s."""
+    form = re.fullmatch(r"([0-9]{1,8})([smhd])", value)
+    length = form and timedelta(**{_UNITS[form[2]]: int(form[1])})
+    if length is None or length > timedelta(days=366):
+        raise click.BadParameter(f"{value!r} is not like 7d, 12h, 30m or 0s, and at most 366d")
+    return length
+
+
+@click.group()
+def key() -> None:
+    """API keys of accounts."""
+
+
+@key.command("issue", epilog=example("key issue cus_8812 --name 'web shop' --expires-at 2099-01-31T12:00:00Z"))
+@click.argument("account_id", metavar="ACCOUNT")
+@click.option("--expires-at", type=rfc3339, help="The key works before this instant only.")
+@naming_options
+@prints_fields
+def issue_key(
+    connection: Connection, account_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
+) -> Fields:
+    """Make one more key. It is shown this once; the account's other keys stay as they are."""
+    issued = accounts.issue_key(connection, account_id, expires_at, name, external_id)
+    return {
+        "accountId": issued.account_id,
+        "keyId": issued.key_id,
+        "apiKey": issued.api_key,
+        "expiresAt": instant(issued.expires_at),
+    }
+
+
+@key.command("set", epilog=example("key set gfhi7crqxq5fijj3-tyjxpcyh --name 'web shop'"))
+@click.argument("key_id", metavar="KEYID")
+@naming_options
+@prints_fields
+def name_key(connection: Connection, key_id: str, name: str | None, external_id: str | None) -> Fields:
+    """Change a key's name or external id. What is not given stays, and what is empty is taken away."""
+    return _fields(accounts.name_key(connection, key_id, name, external_id))
+
+
+@key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))
+@click.argument("account_id", metavar="ACCOUNT")
+@click.option(
+    "--public-key", metavar="FILE", type=first_bytes, required=True, help="The JWK that the customer sent; - reads it."
+)
+@click.option("--grace", type=duration, default="7d", show_default=True, help="How long older keys work on.")
+@click.option("--rotation-id", help="Names this rotation.  [default: the public key's thumbprint]")
+@click.option("--expires-at", type=rfc3339, help="The new key works before this instant only.")
+@json_option
+@database_options
+def rotate_key(
+    account_id: str,
+    public_key: bytes,
+    grace: timedelta,
+    rotation_id: str | None,
+    expires_at: datetime | None,
+    as_json: bool,
+    **where: Any,  # noqa: ANN401
+) -> None:
+    """Make a new key and print the receipt that its owner opens: nobody else ever sees the key.
+
+    The account's older keys expire after the grace period, if they do not before. The same rotation again, which is the
+    same public key and rotation id, changes nothing and prints the same receipt.
+    """
+    to = receipts.public_key(public_key)
+    name = to.thumbprint() if rotation_id is None else rotation_id
+    with database_connection(**where) as connection:
+        account_id = accounts.find_account(connection, account_id)
+        made = rotated(connection, account_id, to, name, grace, expires_at)
+    if as_json:
+        echo_json(
+            {
+                "accountId": account_id,
+                "keyId": made.key_id,
+                "issuedAt": instant(made.issued_at),
+                "olderKeysExpireAt": instant(made.older_keys_expire_at),
+                "repeated": made.repeated,
+                "receipt": made.receipt,
+            }
+        )
+        return
+    if made.repeated:
+        click.echo(
+            f"sepu: this rotation was made at {instant(made.issued_at)}; nothing was changed, and older keys expire at "
+            f"{instant(made.older_keys_expire_at)}. A new key needs another --rotation-id",
+            err=True,
+        )
+    click.echo(made.receipt)
+
+
+def _fields(shown: accounts.ListedKey) -> Fields:
+    return {
+        "keyId": shown.key_id,
+        "externalId": shown.external_id,
+        "name": shown.name,
+        "state": shown.state,
+        "createdAt": instant(shown.created_at),
+        "expiresAt": instant(shown.expires_at),
+        "revokedAt": instant(shown.revoked_at),
+        "lastUsedOn": shown.last_used_on and shown.last_used_on.isoformat(),
+    }
+
+
+_COLUMNS = ("keyId", "externalId", "name", "state", "createdAt", "expiresAt", "revokedAt", "lastUsedOn")
+
+
+def _shown(row: Fields) -> Fields:
+    """Makes a line of the table: of a key's end, the one that comes first."""
+    return {
+        "keyId": row["keyId"],
+        "name": row["name"] or row["externalId"],
+        "state": row["state"],
+        "ends": row["revokedAt"] or row["expiresAt"],
+        "lastUsedOn": row["lastUsedOn"],
+    }
+
+
+@key.command("list", epilog=example("key list cus_8812"))
+@click.argument("account_id", metavar="ACCOUNT")
+@prints_rows(_COLUMNS, _shown)
+def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
+    """List an account's keys, the oldest first: their ids and states, never a key.
+
+    The last use is a day of UTC.
+    """
+    return map(_fields, accounts.list_keys(connection, account_id))
+
+
+@key.command("revoke", epilog=example("key revoke gfhi7crqxq5fijj3-tyjxpcyh"))
+@click.argument("key_id", metavar="KEYID")
+@prints_fields
+def revoke_key(connection: Connection, key_id: str) -> Fields:
+    """Refuse a key from now on."""
+    accounts.revoke_key(connection, key_id)
+    return {"keyId": key_id, "status": "revoked"}

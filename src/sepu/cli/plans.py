@@ -1,0 +1,76 @@
+"""`sepu plan`: the limits of accounts."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
+
+import click
+from psycopg import Connection
+
+from sepu.cli.database import prints_fields, prints_rows
+from sepu.cli.output import Fields, example
+from sepu.metering import accounts
+from sepu.metering.meters import METERS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def limit_fields(limits: Mapping[str, int]) -> dict[str, int]:
+    """Gives limits by meter as members of a JSON object, such as `matchLimit`."""
+    return {f"{meter.operation}Limit": limits[name] for name, meter in METERS.items()}
+
+
+def _limit_options(command: F) -> F:
+    """Adds an option for the limit of each meter, such as `--match-limit`."""
+    for meter in reversed(METERS.values()):
+        name, help_text = f"--{meter.operation}-limit", f"{meter.unit.capitalize()} a month."
+        command = click.option(name, type=click.IntRange(0), help=help_text)(command)
+    return command
+
+
+def _fields(plan: accounts.Plan) -> Fields:
+    return {
+        "planId": plan.plan_id,
+        **limit_fields(plan.limits),
+        "requestsPerMinute": plan.requests_per_minute,
+        "accounts": plan.accounts,
+    }
+
+
+_COLUMNS = ("planId", *limit_fields(dict.fromkeys(METERS, 0)), "requestsPerMinute", "accounts")
+
+
+@click.group()
+def plan() -> None:
+    """Plans: the limits of accounts."""
+
+
+@plan.command(
+    "set",
+    epilog=example("plan set standard --match-limit 2000 --search-limit 1000 --requests-per-minute 120"),
+)
+@click.argument("name")
+@_limit_options
+@click.option("--requests-per-minute", type=click.IntRange(1), help="The abuse limit.")
+@prints_fields
+def set_plan(connection: Connection, name: str, requests_per_minute: int | None, **limits: int | None) -> Fields:
+    """Make or change a plan. Its accounts feel a change with their next request.
+
+    A new plan needs all limits. Of another one, a limit that is not given stays as it is.
+    """
+    accounts.set_plan(connection, name, requests_per_minute=requests_per_minute, **limits)
+    return _fields(accounts.show_plan(connection, name))
+
+
+@plan.command("show", epilog=example("plan show standard"))
+@click.argument("name")
+@prints_fields
+def show_plan(connection: Connection, name: str) -> Fields:
+    """Show a plan's limits, and how many accounts it has."""
+    return _fields(accounts.show_plan(connection, name))
+
+
+@plan.command("list", epilog=example("plan list"))
+@prints_rows(_COLUMNS)
+def list_plans(connection: Connection) -> Iterable[Fields]:
+    """List all plans, in the order of their names."""
+    return map(_fields, accounts.list_plans(connection))

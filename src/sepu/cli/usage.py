@@ -1,0 +1,136 @@
+"""`sepu usage` and `sepu top`."""
+
+from collections.abc import Iterable, Sequence
+
+import click
+from psycopg import Connection
+
+from sepu.cli.database import prints_rows, with_connection
+from sepu.cli.output import Fields, Form, bar, echo_fields, echo_json, echo_rows, example, form_options, month, percent
+from sepu.errors import SepuError
+from sepu.metering import export
+from sepu.metering.accounts import AccountUsage, list_keys, show_usage
+from sepu.metering.meters import METERS
+from sepu.metering.usage import Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+
+
+@click.command(epilog=example("usage cus_8812 --month 2026-11 --by day"))
+@click.argument("account_id", metavar="[ACCOUNT]", required=False)
+@click.option("--month", "period", type=month, help="A UTC month such as 2026-11.  [default: the current one]")
+@click.option("--by", type=click.Choice(["month", "day", "key"]), help="One row for each.")
+@form_options
+@with_connection
+def usage(
+    connection: Connection, account_id: str | None, period: str | None, by: str | None, form: Form | None
+) -> None:
+    """Show the usage of an account, or of all together: of a month, by month, by day or by key.
+
+    Without ACCOUNT it is by month unless --by says otherwise. Days are of UTC. Nobody knows day and key of results that
+    an earlier release pruned; they are in a row without.
+    """
+    if by is None and account_id is not None:
+        _show_month(connection, account_id, period, form)
+        return
+    if period is not None:
+        export.count_exported(connection, period)  # or the month has not begun
+    if by in (None, "month"):
+        if period is not None:
+            raise click.UsageError("--by month has all months; leave --month out, or take --by day")
+        _echo_parts("period", usage_by_month(connection, account_id), form)
+    elif by == "day":
+        _echo_parts("day", usage_by_day(connection, period, account_id), form)
+    elif account_id is None:
+        raise click.UsageError("--by key needs an ACCOUNT")
+    else:
+        names = {key.key_id: key.name or key.external_id for key in list_keys(connection, account_id)}
+        _echo_parts("keyId", usage_by_key(connection, period, account_id), form, names)
+
+
+def _show_month(connection: Connection, account_id: str, period: str | None, form: Form | None) -> None:
+    """Shows one month with its limits."""
+    if period is None:
+        shown = show_usage(connection, account_id)
+    else:
+        export.count_exported(connection, period)
+        found = list(export.export_usage(connection, period, account_id))
+        if not found:
+            raise SepuError(f"account {account_id!r} was made after {period}")
+        (shown,) = found
+    holder = {
+        "accountId": account_id,
+        "externalId": shown.external_id,
+        "name": shown.name,
+        "planId": shown.plan_id,
+        "status": shown.status,
+    }
+    rows = [used.as_dict() for used in shown.usage]
+    if form == "json":
+        echo_json({**holder, "usage": rows})
+    elif form == "csv":
+        echo_rows((*holder, *rows[0]), ({**holder, **row} for row in rows), "csv")
+    else:
+        echo_fields(holder, as_json=False)
+        click.echo()
+        echo_rows((), rows, "table", _with_share)
+
+
+def _with_share(row: Fields) -> Fields:
+    committed, limit = int(str(row["committed"])), int(str(row["limit"]))
+    return {**row, "used": f"{percent(committed, limit)} {bar(committed, limit)}".rstrip()}
+
+
+def _echo_parts(
+    title: str, parts: Sequence[Part], form: Form | None, names: dict[str, str | None] | None = None
+) -> None:
+    """Prints a row for each part, with the units of each meter; in the table a bar for all together."""
+    units = {name: f"{meter.operation}Units" for name, meter in METERS.items()}
+    most = max((sum(part.units.values()) for part in parts), default=0)
+
+    def row(part: Part) -> dict[str, object]:
+        named = {} if names is None else {"name": names.get(part.name or "")}
+        return {title: part.name, **named, **{units[meter]: used for meter, used in part.units.items()}}
+
+    def plotted(row: Fields) -> Fields:
+        return {**row, "": bar(sum(int(str(row[name])) for name in units.values()), most)}
+
+    columns = (title, *(["name"] if names is not None else []), *units.values())
+    echo_rows(columns, map(row, parts), form or "table", plotted)
+
+
+@click.command(epilog=example("top --at-least 95"))
+@click.option(
+    "--at-least",
+    metavar="PERCENT",
+    type=click.IntRange(0, 1000),
+    default=80,
+    show_default=True,
+    help="Of a limit. 100 is at the limit.",
+)
+@click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of rows.")
+@prints_rows(
+    ("accountId", "externalId", "name", "status", "planId", "period", "meter", "limit", "committed", "percent"),
+    lambda row: {
+        **{name: row[name] for name in ("accountId", "name", "planId", "meter", "committed", "limit")},
+        "used": f"{row['percent']:>3} %",
+    },
+)
+def top(connection: Connection, at_least: int, limit: int) -> Iterable[Fields]:
+    """Show who is near or at a limit this month, the nearest first: a row for each account and meter."""
+    return map(_near, nearest_limits(connection, at_least, limit))
+
+
+def _near(shown: AccountUsage) -> Fields:
+    (used,) = shown.usage
+    taken = used.committed + used.reserved
+    return {
+        "accountId": shown.account_id,
+        "externalId": shown.external_id,
+        "name": shown.name,
+        "status": shown.status,
+        "planId": shown.plan_id,
+        "period": used.period,
+        "meter": used.meter,
+        "limit": used.limit,
+        "committed": used.committed,
+        "percent": taken * 100 // used.limit if used.limit else 100,
+    }

@@ -1,0 +1,1 @@
+select count(*) from sepu.stored_result where account_id = %(account_id)s

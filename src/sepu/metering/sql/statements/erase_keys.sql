@@ -1,0 +1,1 @@
+delete from sepu.api_key where account_id = %(account_id)s

@@ -1,0 +1,1 @@
+delete from sepu.receipt where account_id = %(account_id)s

@@ -1,0 +1,1 @@
+select plan_id, meter, units from sepu.plan_limit

@@ -1,0 +1,1 @@
+select (now() at time zone 'UTC')::date

@@ -1,0 +1,64 @@
+"""What operators ask is answered by a cluster, too: names, plans, usage over time, prune, export and erasure."""
+
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+
+from sepu.metering import accounts, keys
+from sepu.metering.audit import audit
+from sepu.metering.erase import erase_account
+from sepu.metering.export import export_usage
+from sepu.metering.prune import prune
+from sepu.metering.usage import nearest_limits, usage_by_day, usage_by_key, usage_by_month
+
+NOW = datetime.now(UTC)
+OLD = NOW - timedelta(days=100)
+
+
+def test_an_operators_day(connection: psycopg.Connection) -> None:
+    plan_id = keys.new_account_id()
+    accounts.set_plan(connection, plan_id, match_limit=10, search_limit=10, requests_per_minute=600)
+    accounts.set_plan(connection, plan_id, match_limit=11)
+    issued = accounts.create_account(connection, "standard", "Silk", f"cus-{plan_id}")
+    account_id = accounts.find_account(connection, f"cus-{plan_id}")
+    accounts.name_account(connection, account_id, f"Silk {plan_id}")
+    accounts.name_key(connection, issued.key_id, "shop", "k-1")
+    accounts.move_account(connection, account_id, plan_id)
+    holder = keys.credential(issued.api_key)
+    assert holder is not None
+    for number, at in enumerate((NOW, OLD)):
+        connection.execute(
+            "select outcome from sepu.meter_request(%s, %s, %s, %s, 'color_match', 9, '{}', %s)",
+            (account_id, holder.key_hash, f"key-{number:04}", bytes(32), at),
+        )
+
+    (account,) = accounts.list_accounts(connection, search=plan_id, plan_id=plan_id, status="active")
+    assert (account.account_id, account.committed, account.limits["color_match"]) == (
+        account_id,
+        {"color_match": 9},
+        11,
+    )
+    assert accounts.show_plan(connection, plan_id).accounts == 1
+    assert accounts.list_keys(connection, account_id)[0].last_used_on is not None
+    assert account_id in {near.account_id for near in nearest_limits(connection, 80, 10**6)}
+    months = usage_by_month(connection, account_id)
+    assert [part.units["color_match"] for part in months] == [9, 9]
+
+    def parts() -> list[dict[str | None, int]]:
+        return [
+            {part.name: units for part in found if (units := part.units["color_match"])}
+            for found in (
+                usage_by_day(connection, f"{OLD:%Y-%m}", account_id),
+                usage_by_key(connection, f"{OLD:%Y-%m}", account_id),
+            )
+        ]
+
+    before = parts()
+    assert before == [{f"{OLD:%Y-%m-%d}": 9}, {issued.key_id: 9}]
+    assert sum(batch.results for batch in prune(connection, 90)) >= 1
+    assert parts() == before
+    (exported,) = export_usage(connection, f"{NOW:%Y-%m}", account_id)
+    assert [(change.before, change.after) for change in exported.changes] == [("standard", plan_id)]
+    assert erase_account(connection, account_id).results == 1
+    assert usage_by_month(connection, account_id) == months
+    assert account_id not in {difference.account_id for difference in audit(connection).differences}

@@ -1,0 +1,106 @@
+"""Erasing an account: nothing about the customer is left, the units of each month are, and the ledger adds up."""
+
+import json
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from sepu.metering import accounts, erase
+from sepu.metering.audit import audit
+from sepu.metering.erase import erase_account
+from sepu.metering.export import export_usage
+from sepu.metering.prune import prune
+from sepu.metering.receipts import new_private_key, public_key
+from sepu.metering.rotation import rotate_key
+from sepu.metering.usage import usage_by_month
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer, MakeCustomer
+
+NOW = datetime.now(UTC)
+KEPT = {"account", "account_move", "usage"}
+
+
+@pytest.fixture
+def ledger_url(own_url: str) -> str:
+    """An audit looks at everybody's accounts."""
+    return own_url
+
+
+def rows_of(connection: psycopg.Connection, account_id: str) -> dict[str, str]:
+    """All that the ledger has of an account, as text, by table."""
+    tables = connection.execute(
+        "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'account_id' "
+        "where c.relnamespace = 'sepu'::regnamespace and c.relkind = 'r'"
+    ).fetchall()
+    found = {}
+    for (table,) in tables:
+        rows = connection.execute(f"select t::text from sepu.{table} t where account_id = %s".encode(), (account_id,))
+        found[table] = "".join(row for (row,) in rows.fetchall())
+    return {table: text for table, text in found.items() if text}
+
+
+def test_nothing_of_the_customer_is_left(
+    connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(erase, "_RESULTS", 2)
+    customer, other = make_customer(), make_customer()
+    accounts.name_account(connection, customer.account_id, "Silk", "cus_silk")
+    accounts.name_key(connection, customer.key_id, "Silk shop", "k-silk")
+    public = public_key(json.dumps(new_private_key().as_dict(private=False)).encode())
+    rotate_key(connection, customer.account_id, public, "silk-ticket", timedelta(days=7))
+    accounts.move_account(connection, customer.account_id, other.plan_id)
+    for each in (customer, other):
+        for number in range(3):
+            each.meter(connection, f"silk-old-{number}", units=2, at=NOW - timedelta(days=100), body=b'"silk"')
+            each.meter(connection, f"silk-new-{number}", units=3, at=NOW, body=b'"silk"')
+    list(prune(connection, 90))
+    months = usage_by_month(connection, customer.account_id)
+    assert set(rows_of(connection, customer.account_id)) > KEPT
+    others = rows_of(connection, other.account_id)
+
+    erased = erase_account(connection, customer.account_id)
+    assert (erased.keys, erased.receipts, erased.results) == (2, 1, 3)
+    left = rows_of(connection, customer.account_id)
+    assert set(left) == KEPT
+    for text in ("silk", customer.key_id, customer.credential.key_hash.hex(), "k-silk"):
+        assert text not in str(left).lower()
+    assert rows_of(connection, other.account_id) == others
+    assert usage_by_month(connection, customer.account_id) == months
+    (exported,) = export_usage(connection, f"{NOW:%Y-%m}", customer.account_id)
+    assert (exported.status, exported.name, exported.usage[0].committed) == ("erased", None, 9)
+    assert audit(connection).differences == ()
+
+    assert customer.meter(connection, "silk-new-0").outcome == "unauthorized"
+    assert customer.admit(connection) == "unauthorized"
+    again = erase_account(connection, customer.account_id)
+    assert (again.keys, again.receipts, again.results) == (0, 0, 0)
+    with pytest.raises(accounts.AccountError, match="or it was erased"):
+        accounts.set_status(connection, customer.account_id, "active")
+
+
+def test_a_charge_under_way_is_erased_too(
+    session: Callable[[], psycopg.Connection], connection: psycopg.Connection, customer: "Customer"
+) -> None:
+    customer.meter(connection, "old-0001", at=NOW)
+    charging = session()
+    charging.execute("begin")
+    assert customer.meter(charging, "new-0001", units=5, at=NOW).outcome == "charged"
+    with ThreadPoolExecutor(1) as threads:
+        erasing = threads.submit(erase_account, session(), customer.account_id)
+        with pytest.raises(TimeoutError):
+            erasing.result(1)
+        charging.execute("commit")
+        assert erasing.result(30).results == 2
+    assert sum(customer.committed(connection).values()) == 6
+    assert audit(connection).differences == ()
+    assert audit(connection).results == 0
+
+
+def test_an_account_that_there_is_not(connection: psycopg.Connection) -> None:
+    with pytest.raises(accounts.AccountError, match="there is no account"):
+        erase_account(connection, "a" * 16)

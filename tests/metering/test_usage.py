@@ -1,0 +1,188 @@
+"""Usage over time, near limits, and what changed of plans: also after results were pruned."""
+
+from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING
+
+import psycopg
+import pytest
+
+from sepu.metering import accounts
+from sepu.metering.accounts import AccountUsage, PlanChange
+from sepu.metering.audit import audit
+from sepu.metering.export import export_usage
+from sepu.metering.keys import credential
+from sepu.metering.prune import prune
+from sepu.metering.usage import Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+
+if TYPE_CHECKING:
+    from tests.metering.conftest import Customer, MakeCustomer
+
+NOW = datetime.now(UTC)
+DAY = timedelta(days=1)
+THIS = f"{NOW:%Y-%m}"
+MARCH = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+@pytest.fixture
+def ledger_url(own_url: str) -> str:
+    """Usage of all accounts takes everybody's."""
+    return own_url
+
+
+def used(parts: list[Part]) -> dict[str | None, tuple[int, int]]:
+    """Units of both meters, of the parts that have any."""
+    units = {part.name: (part.units["color_match"], part.units["color_search"]) for part in parts}
+    return {name: both for name, both in units.items() if both != (0, 0)}
+
+
+def test_usage_by_month_day_and_key_stays_right_after_a_prune(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    customer, other = make_customer(), make_customer()
+    second = accounts.issue_key(connection, customer.account_id)
+    holder = credential(second.api_key)
+    customer.meter(connection, "a-000001", units=3, at=MARCH + DAY / 2)
+    customer.meter(connection, "a-000002", units=2, at=MARCH + DAY - timedelta(microseconds=1), holder=holder)
+    customer.meter(connection, "a-000003", meter="color_search", at=MARCH + 30 * DAY, holder=holder)
+    customer.meter(connection, "a-000003", meter="color_search", at=MARCH + 30 * DAY)  # a replay
+    customer.meter(connection, "a-000004", units=4, at=MARCH + 31 * DAY)
+    other.meter(connection, "a-000001", units=5, at=MARCH + DAY / 2)
+
+    def shown() -> list[dict[str | None, tuple[int, int]]]:
+        return [
+            used(usage_by_month(connection, customer.account_id)),
+            used(usage_by_month(connection)),
+            used(usage_by_day(connection, "2026-03", customer.account_id)),
+            used(usage_by_day(connection, "2026-03")),
+            used(usage_by_key(connection, "2026-03", customer.account_id)),
+        ]
+
+    before = shown()
+    assert before == [
+        {"2026-03": (5, 1), "2026-04": (4, 0)},
+        {"2026-03": (10, 1), "2026-04": (4, 0)},
+        {"2026-03-01": (5, 0), "2026-03-31": (0, 1)},
+        {"2026-03-01": (10, 0), "2026-03-31": (0, 1)},
+        {customer.key_id: (3, 0), second.key_id: (2, 1)},
+    ]
+    assert len(usage_by_day(connection, "2026-03")) == 31
+    assert sum(batch.results for batch in prune(connection, 31)) == 5
+    customer.meter(connection, "a-000001", at=MARCH + DAY / 2)  # new again
+    before[0]["2026-03"], before[1]["2026-03"] = (6, 1), (11, 1)
+    before[2]["2026-03-01"], before[3]["2026-03-01"], before[4][customer.key_id] = (6, 0), (11, 0), (4, 0)
+    assert shown() == before
+    assert sum(batch.results for batch in prune(connection, 31)) == 1
+    assert shown() == before
+    assert audit(connection).differences == ()
+
+
+def test_days_are_of_utc_wherever_the_session_is(connection: psycopg.Connection, customer: "Customer") -> None:
+    connection.execute("select set_config('timezone', 'Pacific/Auckland', false)")
+    customer.meter(connection, at=MARCH + 13 * DAY / 24)
+    for _ in range(2):
+        assert used(usage_by_day(connection, "2026-03")) == {"2026-03-01": (1, 0)}
+        list(prune(connection, 31))
+
+
+def test_what_an_earlier_release_pruned_has_no_day(connection: psycopg.Connection, customer: "Customer") -> None:
+    customer.meter(connection, "a-000001", units=3, at=MARCH)
+    customer.meter(connection, "a-000002", units=2, at=MARCH)
+    connection.execute("delete from sepu.stored_result where idempotency_key = 'a-000001'")
+    connection.execute("update sepu.usage set pruned = 3")
+    connection.execute("update sepu.stored_result set key_id = null")
+    assert audit(connection).differences == ()
+    list(prune(connection, 31))
+    assert audit(connection).differences == ()
+    assert used(usage_by_day(connection, "2026-03")) == {None: (3, 0), "2026-03-01": (2, 0)}
+    assert used(usage_by_key(connection, "2026-03", customer.account_id)) == {None: (5, 0)}
+
+
+@pytest.mark.parametrize("tampered", ["delete from sepu.usage_day", "update sepu.usage_day set units = units + 1"])
+def test_a_lost_day_is_a_difference(connection: psycopg.Connection, customer: "Customer", tampered: str) -> None:
+    customer.meter(connection, units=3, at=MARCH)
+    list(prune(connection, 31))
+    assert connection.execute(tampered.encode()).rowcount == 1
+    (found,) = audit(connection).differences
+    assert (found.account_id, found.committed, found.pruned, found.dated) == (customer.account_id, 3, 3, 3)
+    assert found.days in (None, 4)
+
+
+def test_who_is_near_a_limit(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+    near, over, at, none, _idle = (make_customer(match_limit=10, search_limit=0) for _ in range(5))
+    for customer, units in ((near, 8), (at, 10), (over, 9), (none, 7)):
+        customer.meter(connection, units=units, at=NOW)
+    accounts.set_plan(connection, over.plan_id, match_limit=3)
+    found = nearest_limits(connection, 80, 10)
+    assert [(each.account_id, each.usage[0].committed, each.usage[0].limit) for each in found] == [
+        (over.account_id, 9, 3),
+        (at.account_id, 10, 10),
+        (near.account_id, 8, 10),
+    ]
+    assert [each.account_id for each in nearest_limits(connection, 100, 1)] == [over.account_id]
+    assert len(nearest_limits(connection, 0, 10)) == 4
+
+
+def exported(connection: psycopg.Connection, period: str, customer: "Customer") -> AccountUsage:
+    (found,) = export_usage(connection, period, customer.account_id)
+    return found
+
+
+def limits(found: AccountUsage) -> tuple[int, ...]:
+    return tuple(used.limit for used in found.usage)
+
+
+def test_changes_of_a_plan_are_kept_and_told(
+    connection: psycopg.Connection, make_customer: "MakeCustomer", back: Callable[[str, str], None]
+) -> None:
+    customer, gold, other = make_customer(10, 20), make_customer(100, 200), make_customer(10, 20)
+    connection.execute("update sepu.account set created_at = '2026-01-01Z'")
+    old = customer.plan_id
+
+    def change(at: str, **limits: int) -> None:
+        accounts.set_plan(connection, old, **limits)
+        back("plan_change", at)
+
+    def move(at: str, plan_id: str) -> None:
+        accounts.move_account(connection, customer.account_id, plan_id)
+        back("account_move", at)
+
+    change("2026-03-05T00:00:00Z", match_limit=11)
+    change("2026-03-05T12:00:00Z", match_limit=11, search_limit=20)  # no change
+    move("2026-03-10T00:00:00Z", gold.plan_id)
+    move("2026-03-10T12:00:00Z", gold.plan_id)  # nor this
+    change("2026-03-15T00:00:00Z", match_limit=12)  # of a plan that it has left
+    move("2026-04-02T00:00:00Z", old)
+    change("2026-05-01T00:00:00Z", search_limit=25)
+
+    def moment(day: str) -> datetime:
+        return datetime.fromisoformat(f"2026-{day}T00:00:00Z")
+
+    first = PlanChange(moment("03-05"), "color_match", 10, 11)
+    to_gold = PlanChange(moment("03-10"), None, old, gold.plan_id)
+    to_old = PlanChange(moment("04-02"), None, gold.plan_id, old)
+    last = PlanChange(moment("05-01"), "color_search", 20, 25)
+    told = {period: exported(connection, period, customer) for period in ("2026-02", "2026-03", "2026-04", "2026-05")}
+    assert [(found.plan_id, limits(found), found.changes) for found in told.values()] == [
+        (old, (10, 20), ()),
+        (gold.plan_id, (100, 200), (first, to_gold)),
+        (old, (12, 20), (to_old,)),
+        (old, (12, 25), (last,)),
+    ]
+    whole = {found.account_id: found for found in export_usage(connection, "2026-03")}
+    assert whole[customer.account_id] == told["2026-03"]
+    assert (whole[other.account_id].changes, limits(whole[other.account_id])) == ((), (10, 20))
+
+
+@pytest.fixture
+def back(connection: psycopg.Connection) -> Callable[[str, str], None]:
+    """Puts what was recorded just now at an earlier instant."""
+    instants = {"plan_change": "changed_at", "account_move": "moved_at"}
+
+    def put(table: str, at: str) -> None:
+        column = instants[table]
+        connection.execute(
+            f"update sepu.{table} set {column} = %s where {column} > now() - interval '1 hour'".encode(), (at,)
+        )
+
+    return put
