@@ -7,6 +7,7 @@ import stat
 import subprocess
 import sys
 import tomllib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,9 +16,10 @@ import msgspec
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from tests.faults.proxy import socket_directory
-from tests.processes import completed
+from tests.metrics import samples
+from tests.processes import completed, running, until
 from tests.programs import installed
-from tests.serving import SEPU, serving
+from tests.serving import SEPU, free_port, serving
 
 from sepu import limits
 from sepu.cli.database import connect
@@ -202,6 +204,22 @@ def test_the_unit_leaves_time_to_finish() -> None:
     assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
     (path,) = re.findall(r"SEPU_BIND=(\S+)", text)
     assert f"server {path.replace('%i', '1')} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
+
+
+def test_two_instances_of_the_unit_run_beside_each_other(service_url: str, tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / "sepu@.service").read_text()
+    (bind,) = re.findall(r"SEPU_METRICS_BIND=(\S+)", text)
+    ours: dict[str, str] = {}  # others may use the unit's ports here
+    with socket_directory() as directory, ExitStack() as stack:
+        for instance in ("1", "2"):
+            metrics = ours.setdefault(bind.replace("%i", instance), f"127.0.0.1:{free_port()}")
+            server = ["--bind", f"unix:{directory}/{instance}.sock", "--metrics-bind", metrics, "--workers", "1"]
+            log = stack.enter_context((tmp_path / instance).open("w"))
+            environment = {**os.environ, "SEPU_DATABASE_URL": service_url}
+            stack.enter_context(running([SEPU, "serve", *server], env=environment, stderr=log))
+        for instance, metrics in zip(("1", "2"), ours.values(), strict=True):
+            until((directory / f"{instance}.sock").exists, why=(tmp_path / instance).read_text)
+            assert samples(metrics)["sepu_workers_started_total", ()] == 1
 
 
 # --- the chapter
