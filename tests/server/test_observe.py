@@ -511,7 +511,8 @@ def test_prometheus_takes_the_alerts_and_the_metrics(own_url: str) -> None:
     assert PROMTOOL is not None
     rules = [PROMTOOL, "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")]
     fire = [PROMTOOL, "test", "rules", str(DEPLOY / "prometheus" / "alerts_test.yml")]
-    for command, given in ((rules, ""), (fire, ""), ([PROMTOOL, "check", "metrics"], text)):
+    config = [PROMTOOL, "check", "config", str(DEPLOY / "prometheus" / "prometheus.yml")]
+    for command, given in ((rules, ""), (fire, ""), (config, ""), ([PROMTOOL, "check", "metrics"], text)):
         done = completed(command, input=given)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
 
