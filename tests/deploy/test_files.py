@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
@@ -23,6 +24,7 @@ from tests.serving import SEPU, free_port, serving
 
 from sepu import limits
 from sepu.cli.database import connect
+from sepu.cli.serve import serve
 from sepu.metering import accounts
 from sepu.server import embedded
 
@@ -235,6 +237,19 @@ def test_the_unit_leaves_time_to_finish() -> None:
     assert f"server {path.replace('%i', '1')} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
 
+def test_the_unit_has_started_when_it_listens(service_url: str, tmp_path: Path) -> None:
+    assert "\nType=notify\n" in (DEPLOY / "systemd" / "sepu@.service").read_text()
+    with socket_directory() as directory, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(directory / "notify"))
+        systemd.settimeout(30)
+        environment = {**os.environ, "SEPU_DATABASE_URL": service_url, "NOTIFY_SOCKET": str(directory / "notify")}
+        command = [str(SEPU), "serve", "--bind", f"unix:{directory}/1.sock", "--workers", "1"]
+        with (tmp_path / "log").open("w") as log, running(command, env=environment, stderr=log):
+            assert systemd.recv(1000).startswith(b"READY=1\n")
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(directory / "1.sock"))
+
+
 def test_two_instances_of_the_unit_run_beside_each_other(service_url: str, tmp_path: Path) -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     (bind,) = re.findall(r"SEPU_METRICS_BIND=(\S+)", text)
@@ -255,7 +270,6 @@ def test_two_instances_of_the_unit_run_beside_each_other(service_url: str, tmp_p
 
 
 def test_every_setting_is_told() -> None:
-    options = "".join(path.read_text() for path in (ROOT / "src" / "sepu" / "cli").glob("*.py"))
-    settings = set(re.findall(r'envvar="(SEPU_\w+)"', options))
+    settings = {parameter.envvar for parameter in serve.params} - {None}
     assert "SEPU_BIND" in settings
     assert settings <= set(re.findall(r"SEPU_\w+", (ROOT / "docs" / "deploy.md").read_text()))
