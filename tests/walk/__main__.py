@@ -5,12 +5,10 @@ to a reader between two commands, and what cannot be done here. The machine gets
 build/walk/output.txt has what each command printed.
 """
 
-import os
 import re
 import sys
 
-from tests.programs import installed
-from tests.walk.machine import BUILD, machine, prepare, shell
+from tests.walk.machine import BUILD, lacking, machine, prepare, shell
 from tests.walk.pages import commands
 
 PAGES = ("deploy.md", "keys.md", "observe.md", "operate.md", "runbook.md")
@@ -34,9 +32,9 @@ READ_AS = (
     (r"--plan PLAN\b", "--plan standard"),
     (
         r"^(python3 -m venv /opt/sepu-NEW) ….*",
-        r"\1 && for each in '--require-hashes -r requirements/build.txt'"
-        r" '--require-hashes --no-build-isolation -r requirements/server.txt' '--no-deps --no-build-isolation .';"
-        r" do /opt/sepu-NEW/bin/pip install $each || break; done",
+        r"\1 && pip=/opt/sepu-NEW/bin/pip && $pip install --require-hashes -r requirements/build.txt"
+        r" && $pip install --require-hashes --no-build-isolation -r requirements/server.txt"
+        r" && $pip install --no-deps --no-build-isolation .",
     ),
     (r"(?s)<<'X'(.*)'2026-11-21 17:29:00.664911\+00'", r"<<X\1'$MOMENT'"),
     (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
@@ -80,8 +78,8 @@ LEFT_OUT = {
 
 def main() -> None:
     """Walks, and exits with 1 if a command failed."""
-    if os.geteuid() != 0 or not installed("debootstrap") or not installed("systemd-nspawn"):
-        sys.exit("make walk needs root and two programs (Debian: apt install debootstrap systemd-container)")
+    if reason := lacking():
+        sys.exit(reason)
     prepare()
     failures = walked = 0
     with machine() as init, (BUILD / "output.txt").open("w") as output:
@@ -89,16 +87,14 @@ def main() -> None:
             with shell(init, _FIRST if page == "deploy.md" else _OPERATOR) as reader:
                 for command in commands(page):
                     head = command.partition("\n")[0]
-                    if reason := _of(LEFT_OUT, command):
+                    if reason := of(LEFT_OUT, command):
                         _tell(f"-        {page}: {head}   ({reason})")
                         continue
-                    if prepared := _of(BEFORE, command):
+                    if prepared := of(BEFORE, command):
                         status, printed, _ = reader.run(prepared)
                         if status:
                             _tell(f"before:\n{printed}")
-                    read = command
-                    for pattern, meant in READ_AS:
-                        read = re.sub(pattern, meant, read)
+                    read = as_read(command)
                     status, printed, seconds = reader.run(read)
                     walked += 1
                     failures += status != 0
@@ -113,7 +109,15 @@ def main() -> None:
     sys.exit(failures > 0)
 
 
-def _of(table: dict[str, str], command: str) -> str | None:
+def as_read(command: str) -> str:
+    """Returns what a reader types."""
+    for pattern, meant in READ_AS:
+        command = re.sub(pattern, meant, command)
+    return command
+
+
+def of(table: dict[str, str], command: str) -> str | None:
+    """Returns what a table says of a command."""
     return next((value for start, value in table.items() if command.startswith(start)), None)
 
 

@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,33 +16,38 @@ _TREE = BUILD / "debian"
 _WHEELS = BUILD / "wheels"
 # What the pages tell to install, and what an ordinary Debian server has.
 _INSTALLED = (
-    "python3-venv python3-dev gcc libc6-dev nginx openssl postgresql-15 prometheus-node-exporter"
-    " prometheus-postgres-exporter systemd-sysv dbus curl git procps iproute2 ca-certificates"
+    "python3-venv,python3-dev,gcc,libc6-dev,nginx,openssl,postgresql-15,prometheus-node-exporter"
+    ",prometheus-postgres-exporter,systemd-sysv,dbus,curl,git,procps,iproute2,ca-certificates"
 )
+_DEBOOTSTRAP, _NSPAWN, _NSENTER = "/usr/sbin/debootstrap", "/usr/bin/systemd-nspawn", "/usr/bin/nsenter"
 _START_SECONDS = 120
 _COMMAND_SECONDS = 600
 _SCRIPT = "/run/walk.sh"
+
+
+def lacking() -> str | None:
+    """What there is to install first, if anything."""
+    if os.geteuid() == 0 and Path(_DEBOOTSTRAP).exists() and Path(_NSPAWN).exists():
+        return None
+    return "make walk needs root and two programs (Debian: apt install debootstrap systemd-container)"
 
 
 def prepare() -> None:
     """Installs Debian and fetches the requirements, once; this alone needs the network."""
     BUILD.mkdir(parents=True, exist_ok=True)
     if not (BUILD / "debian-ready").exists():
-        subprocess.run(["debootstrap", "bookworm", _TREE], check=True)
-        subprocess.run(["cp", "-rL", "/etc/apt", "/etc/resolv.conf", "/etc/ssl", f"{_TREE}/etc/"], check=True)
-        install = f"apt-get update && DEBIAN_FRONTEND=noninteractive apt-get install --yes {_INSTALLED}"
-        subprocess.run(["chroot", _TREE, "sh", "-c", install], check=True)
+        subprocess.run([_DEBOOTSTRAP, f"--include={_INSTALLED}", "bookworm", _TREE], check=True)
         (BUILD / "debian-ready").touch()
-    fetch = ["/usr/bin/python3", "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
-    subprocess.run(
-        [*fetch, "-d", _WHEELS, "-r", "requirements/build.txt", "-r", "requirements/server.txt"], cwd=ROOT, check=True
-    )
+    fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
+    debian = ["-d", str(_WHEELS), "--python-version", "3.11"]
+    what = ["-r", "requirements/build.txt", "-r", "requirements/server.txt"]
+    subprocess.run([*fetch, *debian, *what], cwd=ROOT, check=True)
 
 
 @contextmanager
 def machine() -> Iterator[int]:
     """Boots it; yields the process id of its systemd."""
-    start = ["systemd-nspawn", "--quiet", "--register=no", "--keep-unit", "--private-network", "--volatile=overlay"]
+    start = [_NSPAWN, "--quiet", "--register=no", "--keep-unit", "--private-network", "--volatile=overlay"]
     binds = [f"--bind-ro={ROOT}:/mnt/sepu", f"--bind-ro={_WHEELS}:/mnt/wheels"]
     named = [f"--directory={_TREE}", f"--machine=sepu-walk-{os.getpid()}", "--console=pipe", "--boot"]
     with (BUILD / "boot.log").open("w") as log:
@@ -61,7 +67,7 @@ def machine() -> Iterator[int]:
 
 
 def _inside(init: int, *command: str, text: str = "") -> subprocess.CompletedProcess[str]:
-    return completed(["/usr/bin/nsenter", "--target", str(init), "--all", *command], input=text)
+    return completed([_NSENTER, "--target", str(init), "--all", *command], input=text)
 
 
 class Shell:
@@ -92,7 +98,7 @@ class Shell:
 @contextmanager
 def shell(init: int, prepared: str) -> Iterator[Shell]:
     """Opens a shell, in which a command has run."""
-    command = ["/usr/bin/nsenter", "--target", str(init), "--all", "timeout", str(_COMMAND_SECONDS), "bash", "-l"]
+    command = [_NSENTER, "--target", str(init), "--all", "timeout", str(_COMMAND_SECONDS), "bash", "-l"]
     environment = {"HOME": "/root", "TERM": "dumb", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with running(command, text=True, env=environment, **pipes) as process:
