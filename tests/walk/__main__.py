@@ -54,7 +54,6 @@ BEFORE = {
     "echo 'host replication replica 10.0.0.0/8 scram-sha-256' >> /etc/postgresql/15/main/pg_hba.conf\n"
     "runuser -u postgres -- psql -c \"alter system set listen_addresses = '*'\" && pg_ctlcluster 15 main restart",
     'runuser -u postgres -- psql sepu -c "select pg_cancel': "export BLOCKING=0",
-    "curl -s http://127.0.0.1:9391": "until curl -sf http://127.0.0.1:9391/metrics > /dev/null; do sleep 1; done",
 }
 # What is so when a page was followed.
 THEN = {
