@@ -10,6 +10,7 @@
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
 # make integrate           the clients of docs/integrate, the Postman collection and the .http file; none may be skipped
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
+# make walk                what the operators' pages say, command by command, on a fresh Debian [root, systemd-nspawn]
 # make generators          the OpenAPI document's validators, and generated clients in four languages
 # make bench               the benchmarks of every layer; saves a record
 # make bench-compare       the hot paths of two commits, in turns [A=where this left main B=the files as they are]
@@ -38,7 +39,7 @@
 # make prove-index         compare answers by an index with a full search, for each of the 2^24 8-bit colours
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
-.PHONY: build serving mended meinheld serve test lint types advisories lock release prove-index prove-match clean
+.PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
 .PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load profile startup docs pictures
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
@@ -167,6 +168,9 @@ SECONDS ?= 300
 
 fuzz: build meinheld
 	@$(BIN)/python -m tests.fuzz $(WORKER) $(SECONDS) $(SEED)
+
+walk: build
+	@$(BIN)/python -m tests.walk
 
 EXAMPLES ?= 700
 

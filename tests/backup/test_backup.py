@@ -1,5 +1,6 @@
 """Backup and restore with Postgres's own programs, under traffic; the pages are docs/operate.md."""
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +17,8 @@ from sepu.cli.database import connect, service_url
 from sepu.metering import accounts
 from sepu.metering.audit import audit
 from sepu.metering.migrate import migrate
+
+DOCS = Path(__file__).parents[2] / "docs"
 
 
 @pytest.fixture
@@ -51,6 +54,14 @@ def base_backup(source: Cluster, target: Cluster, *arguments: str) -> None:
     run(source.programs / "pg_basebackup", "-d", source.url, "-D", target.data, "-c", "fast", *arguments)
 
 
+def creating(database: str, page: str) -> list[str]:
+    """The statements by which an operators' page creates a database."""
+    block = re.findall(
+        rf"^create database {database} .*?(?=^SQL$)", (DOCS / page).read_text(), re.MULTILINE | re.DOTALL
+    )
+    return [statement for statement in "".join(block).split(";\n") if statement]
+
+
 def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster) -> None:
     first.initialise()
     dump = second.directory / "sepu.dump"
@@ -70,8 +81,16 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
 
     second.initialise()
     with second.running() as url, connect(url) as connection:
-        connection.execute("create role sepu_service login")  # roles are the server's, and in no dump
-        connection.execute("create database restored")
+        for role in ("sepu_owner", "sepu_service"):  # roles are the server's, and in no dump
+            connection.execute(f"create role {role} login")
+        for name, page in (("sepu", "deploy.md"), ("restored", "operate.md")):
+            for statement in creating(name, page):
+                connection.execute(statement)
+        traits = (
+            "select datdba::regrole, encoding, datlocprovider, datcollate, datctype, datacl from pg_database"
+            " where datname = %s"
+        )
+        assert connection.execute(traits, ["restored"]).fetchall() == connection.execute(traits, ["sepu"]).fetchall()
         target = url.replace("/postgres?", "/restored?")
         run(second.programs / "pg_restore", "-d", target, "--exit-on-error", dump)
         with connect(target) as restored, serving("uvloop", service_url(target)) as server:

@@ -3,10 +3,12 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psycopg
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.cli.running import Run, failed, fields, printed
 from tests.processes import completed
 from tests.serving import serving
@@ -182,6 +184,33 @@ def test_an_audit(run: Run, own_url: str) -> None:
         assert text in shown.stdout
 
 
+def test_an_audit_for_prometheus(run: Run, own_url: str, tmp_path: Path) -> None:
+    file = tmp_path / "sepu_audit.prom"
+
+    def gauges() -> dict[str, float]:
+        families = text_string_to_metric_families(file.read_text())
+        return {sample.name: sample.value for family in families for sample in family.samples}
+
+    started = time.time()
+    assert run("audit", "--metrics-file", str(file), SEPU_DATABASE_URL=own_url).returncode == 0
+    assert gauges()["sepu_audit_differences"] == 0
+    assert started <= gauges()["sepu_audit_timestamp_seconds"] <= time.time()
+    account_id = printed(run("account", "create", "--json", SEPU_DATABASE_URL=own_url))["accountId"]
+    with connect(own_url) as connection:
+        connection.execute(
+            "insert into sepu.usage (account_id, period, meter, committed) values (%s, '2031-03', 'color_match', 77)",
+            (account_id,),
+        )
+    assert run("audit", "--metrics-file", str(file), SEPU_DATABASE_URL=own_url).returncode == 1
+    assert gauges()["sepu_audit_differences"] == 1
+    before = file.read_text()
+    assert run("audit", "--metrics-file", str(file), SEPU_DATABASE_URL="postgresql://127.0.0.1:1/none").returncode == 2
+    assert file.read_text() == before
+    absent = run("audit", "--metrics-file", str(tmp_path / "no" / "file"), SEPU_DATABASE_URL=own_url)
+    assert (absent.returncode, absent.stdout) == (2, "")
+    assert "No such file or directory" in absent.stderr
+
+
 def test_an_audit_that_cannot_check_says_so(run: Run, empty_url: str) -> None:
     absent = run("audit", SEPU_DATABASE_URL="postgresql://127.0.0.1:1/none")
     unmigrated = run("audit", "--json", SEPU_DATABASE_URL=empty_url)
@@ -189,6 +218,7 @@ def test_an_audit_that_cannot_check_says_so(run: Run, empty_url: str) -> None:
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("sepu: ")
         assert reason in done.stderr
+        assert "--database-url" not in done.stderr  # others can see arguments, and a connection string has a password
 
 
 def test_a_prune(run: Run, own_url: str) -> None:

@@ -3,10 +3,12 @@
 import os
 import re
 import shutil
+import socket
 import stat
 import subprocess
 import sys
 import tomllib
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -15,12 +17,14 @@ import msgspec
 import pytest
 from psycopg.conninfo import conninfo_to_dict
 from tests.faults.proxy import socket_directory
-from tests.processes import completed
+from tests.metrics import samples
+from tests.processes import completed, running, until
 from tests.programs import installed
-from tests.serving import SEPU, serving
+from tests.serving import SEPU, free_port, serving
 
 from sepu import limits
 from sepu.cli.database import connect
+from sepu.cli.serve import serve
 from sepu.metering import accounts
 from sepu.server import embedded
 
@@ -75,16 +79,40 @@ def test_containers_can_do_little() -> None:
         assert service["security_opt"] == ["no-new-privileges:true"], name
         assert "mem_limit" in service, name
         assert service["user"] not in {"root", "0"}, name
-        assert re.search(r":\d", service["image"]) or service["build"] == ".", name
+        assert re.search(r":v?\d", service["image"]) or service["build"] == ".", name
         assert "privileged" not in service, name
         assert not [value for value in service.get("environment", {}).values() if "password=" in str(value)], name
-    assert [name for name, service in services.items() if "ports" in service] == ["nginx"]
+    ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
+    assert ports == {"nginx": ["443:443"], "grafana": ["127.0.0.1:3000:3000"]}
     assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
     for name in ("service-1", "service-2"):
         assert services[name]["networks"] == services["postgres"]["networks"]
         assert seconds(services[name]["stop_grace_period"]) > limits.GRACEFUL_SECONDS
         path = services[name]["environment"]["SEPU_BIND"]
         assert f"server {path} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
+
+
+def test_prometheus_and_grafana_find_what_they_ask() -> None:
+    services = compose()["services"]
+    scraped = msgspec.yaml.decode((DEPLOY / "prometheus" / "prometheus.yml").read_bytes())["scrape_configs"]
+    targets = {target for job in scraped for one in job["static_configs"] for target in one["targets"]}
+    for target in targets:
+        name, _, port = target.partition(":")
+        assert services["prometheus"]["networks"] == services[name]["networks"]
+        bind = services[name].get("environment", {}).get("SEPU_METRICS_BIND")
+        assert bind in {None, f"0.0.0.0:{port}"}
+    assert {f"service-{number}:9391" for number in (1, 2)} <= targets
+    provisioned = DEPLOY / "grafana" / "provisioning"
+    (source,) = msgspec.yaml.decode((provisioned / "datasources" / "prometheus.yml").read_bytes())["datasources"]
+    assert source["url"] == "http://prometheus:9090"
+    (provider,) = msgspec.yaml.decode((provisioned / "dashboards" / "sepu.yml").read_bytes())["providers"]
+    mounts = [volume.split(":") for volume in services["grafana"]["volumes"] + services["prometheus"]["volumes"]]
+    assert f"{provider['options']['path']}/sepu.json" in [mount[1] for mount in mounts]
+    assert [mount[0] for mount in mounts if mount[0].startswith(".") and not (ROOT / mount[0]).exists()] == []
+    written, read = services["audit"], services["node-exporter"]
+    assert written["volumes"][0].partition(":")[0] == read["volumes"][0].partition(":")[0]
+    assert written["command"][-1].startswith(written["volumes"][0].partition(":")[2])
+    assert read["user"].endswith(f":{written['user'].partition(':')[2]}")  # the directory is for its group
 
 
 def test_the_image_is_made_of_what_is_let_in() -> None:
@@ -134,8 +162,8 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     assert stat.S_IMODE(secrets.stat().st_mode) == 0o700
     made = [str(secrets / Path(one["file"]).name) for one in compose()["secrets"].values()]
     texts = [Path(path).read_text() for path in made]
-    passwords = re.findall(r"password=([0-9a-f]{48})\n", "".join(texts)) + re.findall(r"^[0-9a-f]{48}$", texts[0])
-    assert len(set(passwords)) == 3
+    passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
+    assert len(set(passwords)) == len(passwords) == len(texts) == 5
     again = subprocess.run([secrets.parent / "deploy" / "secrets"], capture_output=True, check=False)
     assert again.returncode != 0
     assert [Path(path).read_text() for path in made] == texts
@@ -146,8 +174,13 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
     """What compose.yaml does, on an empty cluster: roles, schema, grant, service."""
     with socket_directory() as state_dir, embedded.embedded_postgres(state_dir) as url, connect(url) as root:
         host = str(conninfo_to_dict(url)["host"])
-        targets = {one["target"] for one in compose()["services"]["postgres"]["secrets"][1:]}
-        assert targets == {"owner.conf", "service.conf"}
+        targets = compose()["services"]["postgres"]["secrets"]
+        assert [one if isinstance(one, str) else one["target"] for one in targets] == [
+            "superuser",
+            "owner.conf",
+            "service.conf",
+            "monitor",
+        ]
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
         programs = str(embedded._programs())
         subprocess.run(
@@ -156,7 +189,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             check=True,
         )
         query = "select rolname, rolpassword like 'SCRAM-SHA-256$%' from pg_authid where rolname ~ '^sepu_' order by 1"
-        assert root.execute(query).fetchall() == [("sepu_owner", True), ("sepu_service", True)]
+        assert root.execute(query).fetchall() == [(f"sepu_{role}", True) for role in ("monitor", "owner", "service")]
         for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
             if match := re.match(r"(\w+) = '?([^'#]+?)'?$", line):
                 root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses what it does not know
@@ -204,11 +237,39 @@ def test_the_unit_leaves_time_to_finish() -> None:
     assert f"server {path.replace('%i', '1')} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
 
+def test_the_unit_has_started_when_it_listens(service_url: str, tmp_path: Path) -> None:
+    assert "\nType=notify\n" in (DEPLOY / "systemd" / "sepu@.service").read_text()
+    with socket_directory() as directory, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+        systemd.bind(str(directory / "notify"))
+        systemd.settimeout(30)
+        environment = {**os.environ, "SEPU_DATABASE_URL": service_url, "NOTIFY_SOCKET": str(directory / "notify")}
+        command = [str(SEPU), "serve", "--bind", f"unix:{directory}/1.sock", "--workers", "1"]
+        with (tmp_path / "log").open("w") as log, running(command, env=environment, stderr=log):
+            assert systemd.recv(1000).startswith(b"READY=1\n")
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(str(directory / "1.sock"))
+
+
+def test_two_instances_of_the_unit_run_beside_each_other(service_url: str, tmp_path: Path) -> None:
+    text = (DEPLOY / "systemd" / "sepu@.service").read_text()
+    (bind,) = re.findall(r"SEPU_METRICS_BIND=(\S+)", text)
+    ours: dict[str, str] = {}  # others may use the unit's ports here
+    with socket_directory() as directory, ExitStack() as stack:
+        for instance in ("1", "2"):
+            metrics = ours.setdefault(bind.replace("%i", instance), f"127.0.0.1:{free_port()}")
+            server = ["--bind", f"unix:{directory}/{instance}.sock", "--metrics-bind", metrics, "--workers", "1"]
+            log = stack.enter_context((tmp_path / instance).open("w"))
+            environment = {**os.environ, "SEPU_DATABASE_URL": service_url}
+            stack.enter_context(running([SEPU, "serve", *server], env=environment, stderr=log))
+        for instance, metrics in zip(("1", "2"), ours.values(), strict=True):
+            until((directory / f"{instance}.sock").exists, why=(tmp_path / instance).read_text)
+            assert samples(metrics)["sepu_workers_started_total", ()] == 1
+
+
 # --- the chapter
 
 
 def test_every_setting_is_told() -> None:
-    options = "".join(path.read_text() for path in (ROOT / "src" / "sepu" / "cli").glob("*.py"))
-    settings = set(re.findall(r'envvar="(SEPU_\w+)"', options))
+    settings = {parameter.envvar for parameter in serve.params} - {None}
     assert "SEPU_BIND" in settings
     assert settings <= set(re.findall(r"SEPU_\w+", (ROOT / "docs" / "deploy.md").read_text()))

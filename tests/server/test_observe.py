@@ -480,12 +480,16 @@ def expressions(found: object) -> Iterator[str]:
             yield from expressions(item)
 
 
-def test_dashboard_and_alerts_name_what_there_is(watched: Watched) -> None:
+def test_dashboard_and_alerts_name_what_there_is(watched: Watched, tmp_path: Path) -> None:
     with connect(watched.url) as connection:
         for _ in every_kind(watched.server, connection):
             pass
     text = scrape(watched.metrics)
     told: set[str] = {name for name, _ in samples(watched.metrics)}
+    written = tmp_path / "sepu_audit.prom"
+    assert completed([SEPU, "audit", "--metrics-file", written, "--database-url", watched.url]).returncode == 0
+    jobs = written.read_text() + (DEPLOY / "systemd" / "sepu-backup.service").read_text()
+    told |= set(re.findall(r"\bsepu_(?:audit|backup)_\w+(?= )", jobs))
     dashboard = json.loads((DEPLOY / "grafana" / "sepu.json").read_text("utf-8"))
     alerts = msgspec.yaml.decode((DEPLOY / "prometheus" / "alerts.yml").read_bytes())
     for found in (dashboard, alerts):
@@ -506,7 +510,9 @@ def test_prometheus_takes_the_alerts_and_the_metrics(own_url: str) -> None:
         text = scrape(metrics)
     assert PROMTOOL is not None
     rules = [PROMTOOL, "check", "rules", str(DEPLOY / "prometheus" / "alerts.yml")]
-    for command, given in ((rules, ""), ([PROMTOOL, "check", "metrics"], text)):
+    fire = [PROMTOOL, "test", "rules", str(DEPLOY / "prometheus" / "alerts_test.yml")]
+    config = [PROMTOOL, "check", "config", str(DEPLOY / "prometheus" / "prometheus.yml")]
+    for command, given in ((rules, ""), (fire, ""), (config, ""), ([PROMTOOL, "check", "metrics"], text)):
         done = completed(command, input=given)
         assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
 

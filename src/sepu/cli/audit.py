@@ -1,6 +1,7 @@
 """`sepu audit`."""
 
 import sys
+import time
 from pathlib import Path
 
 import click
@@ -12,6 +13,7 @@ from sepu.cli.output import echo_json, echo_rows, example, fail, json_option
 from sepu.errors import SepuError
 from sepu.metering.audit import Audit
 from sepu.metering.audit import audit as audited
+from sepu.server.textfile import write_metrics
 
 _DIFFERENT = 1
 _UNCHECKED = 2  # as in diff and grep; click uses it for wrong arguments
@@ -19,8 +21,13 @@ _UNCHECKED = 2  # as in diff and grep; click uses it for wrong arguments
 
 @click.command(epilog=example("audit --json"))
 @json_option
+@click.option(
+    "--metrics-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write the verdict for Prometheus's node exporter.",
+)
 @database_options
-def audit(as_json: bool, database_url: str | None, state_dir: Path) -> None:
+def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, state_dir: Path) -> None:
     """Check that every charged unit has its stored result, and the reverse.
 
     For every account, period and meter, committed = pruned + the units of the stored results. Works beside traffic.
@@ -32,6 +39,16 @@ def audit(as_json: bool, database_url: str | None, state_dir: Path) -> None:
             database_connection(database_url, state_dir) as connection,
         ):
             found = audited(connection)
+        if metrics_file is not None:
+            write_metrics(
+                metrics_file,
+                {
+                    ("sepu_audit_differences", "Counters that differ from their stored results."): len(
+                        found.differences
+                    ),
+                    ("sepu_audit_timestamp_seconds", "When the ledger was last checked."): time.time(),
+                },
+            )
     except SepuError as error:
         fail(error, _UNCHECKED)
     if as_json:

@@ -106,7 +106,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
     with clear_errors(), connect(database_url) as connection:
         if due := pending(connection):
             names = ", ".join(script.name for script in due)
-            raise MigrationError(f"the database lacks {names}; apply with: sepu db migrate --database-url ...")
+            raise MigrationError(f"the database lacks {names}; apply with: sepu db migrate")
     yield database_url
 
 

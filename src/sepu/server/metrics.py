@@ -327,7 +327,8 @@ def _listening(bind: str, handler: type) -> _MetricsServer:
     try:
         return Server((host, int(port)), handler)
     except (OSError, OverflowError) as error:
-        raise StartError(f"cannot serve metrics at {bind} ({error})") from error
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise StartError(f"cannot serve metrics at {bind} ({reason}); each `sepu serve` needs its own") from error
 
 
 def _answer_scrapes(server: _MetricsServer, master: int) -> None:

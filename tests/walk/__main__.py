@@ -1,0 +1,129 @@
+"""Does what the operators' pages say, command by command, on a fresh machine: `make walk`.
+
+A command is run as it stands. The tables below are all exceptions: what a reader puts in place of a name, what happens
+to a reader between two commands, and what cannot be done here. The machine gets the files of the last commit.
+build/walk/output.txt has what each command printed.
+"""
+
+import re
+import sys
+
+from tests.walk.machine import BUILD, lacking, machine, prepare, shell
+from tests.walk.pages import commands
+
+PAGES = ("deploy.md", "keys.md", "observe.md", "operate.md", "runbook.md")
+
+_READY = "set -o pipefail; cd /root/sepu"
+_OPERATOR = f"""{_READY}
+export PATH=/opt/sepu/bin:$PATH PGSERVICEFILE=/etc/sepu/owner.conf SEPU_DATABASE_URL='postgresql:///?service=sepu'
+ACCOUNT=$(sepu account create --plan standard | sed -n 's/^accountId *//p')
+KEYID=$(sepu key issue $ACCOUNT | sed -n 's/^keyId *//p')"""
+# psql goes on after an error, and does not tell of it in its exit status.
+_FIRST = """set -o pipefail
+echo '\\set ON_ERROR_STOP on' | tee /root/.psqlrc > /var/lib/postgresql/.psqlrc
+export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt/wheels
+git config --global --add safe.directory '*' && git clone --quiet /mnt/sepu /root/sepu && cd /root/sepu"""
+
+# What a reader puts in place of names on the pages.
+READ_AS = (
+    (r"\b[a-z2-7]{16}-[a-z2-7]{8}\b|\bKEYID\b", "$KEYID"),
+    (r"'(gfhi7crqxq5fijj3|lqihq752nef7ynd6)'", "'$ACCOUNT'"),
+    (r"\b(gfhi7crqxq5fijj3|lqihq752nef7ynd6|ACCOUNT)\b", "$ACCOUNT"),
+    (r"--plan PLAN\b", "--plan standard"),
+    (
+        r"^(python3 -m venv /opt/sepu-NEW) ….*",
+        r"\1 && pip=/opt/sepu-NEW/bin/pip && $pip install --require-hashes -r requirements/build.txt"
+        r" && $pip install --require-hashes --no-build-isolation -r requirements/server.txt"
+        r" && $pip install --no-deps --no-build-isolation .",
+    ),
+    (r"(?s)<<'X'(.*)'2026-11-21 17:29:00.664911\+00'", r"<<X\1'$MOMENT'"),
+    (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
+    (r"password '…'", "password 'secret'"),
+    (r"password=…", "password=secret"),
+    (r"http://127.0.0.1:8000/", "--unix-socket /run/sepu/1.sock http://localhost/"),
+    (r"pg_(cancel|terminate)_backend\(\d+\)", r"pg_\1_backend($BLOCKING)"),
+    (r'sepu -c "…"', 'sepu -c "select 1"'),
+)
+# What happens to a reader, or what the page says in words, before a command.
+BEFORE = {
+    "sepu receipt open": "sepu key rotate $ACCOUNT --public-key sepu-public.jwk > receipt.txt",
+    "pg_createcluster 15 restored": "MOMENT=$(runuser -u postgres -- psql -Atc 'select clock_timestamp()')\n"
+    "sepu account create --plan standard > /dev/null && runuser -u postgres -- psql -c 'select pg_switch_wal()'",
+    "runuser -u postgres -- psql -p 5433 -Atc": "sleep 5",
+    "pg_createcluster 15 standby": "ip address add 10.0.0.10 dev lo && ip link set lo up\n"
+    "echo 'host replication replica 10.0.0.0/8 scram-sha-256' >> /etc/postgresql/15/main/pg_hba.conf\n"
+    "runuser -u postgres -- psql -c \"alter system set listen_addresses = '*'\" && pg_ctlcluster 15 main restart",
+    'runuser -u postgres -- psql sepu -c "select pg_cancel': "export BLOCKING=0",
+}
+# What is so when a page was followed.
+THEN = {
+    "deploy.md": ("curl -sf http://127.0.0.1:9391/metrics", "curl -sf http://127.0.0.1:9392/metrics"),
+    "observe.md": ("curl -sf http://127.0.0.1:9187/metrics | grep '^pg_stat_archiver_failed_count'",),
+    "operate.md": (
+        "curl -sf http://127.0.0.1:9100/metrics | grep '^sepu_audit_differences 0'",
+        "curl -sf http://127.0.0.1:9100/metrics | grep '^sepu_backup_timestamp_seconds '",
+        'runuser -u postgres -- psql -Atc "select distinct datdba, encoding, datcollate, datctype, datacl'
+        " from pg_database where datname in ('sepu', 'restored')\" | grep -c . | grep -x 1",
+        "test \"$(runuser -u postgres -- psql -p 5433 -Atc 'select pg_is_in_recovery()')\" = f",
+    ),
+}
+# What a machine without Docker and network cannot do, or what does not end.
+LEFT_OUT = {
+    "deploy/secrets": "for containers",
+    "docker ": "for containers",
+    "sepu serve": "serves until it is stopped; the unit has the same metrics",
+}
+
+
+def main() -> None:
+    """Walks, and exits with 1 if a command failed."""
+    if reason := lacking():
+        sys.exit(reason)
+    prepare()
+    failures = walked = 0
+    with machine() as init, (BUILD / "output.txt").open("w") as output:
+        for page in PAGES:
+            with shell(init, _FIRST if page == "deploy.md" else _OPERATOR) as reader:
+                for command in commands(page):
+                    head = command.partition("\n")[0]
+                    if reason := of(LEFT_OUT, command):
+                        _tell(f"-        {page}: {head}   ({reason})")
+                        continue
+                    if prepared := of(BEFORE, command):
+                        status, printed, _ = reader.run(prepared)
+                        if status:
+                            _tell(f"before:\n{printed}")
+                    read = as_read(command)
+                    status, printed, seconds = reader.run(read)
+                    walked += 1
+                    failures += status != 0
+                    _tell(f"{'ok' if status == 0 else 'FAILED':6} {seconds:5.1f} s {page}: {head}")
+                    print(f"{page}: {read}\n{printed}\n(status {status})\n", file=output, flush=True)
+                for command in THEN.get(page, ()):
+                    status, printed, _ = reader.run(command)
+                    failures += status != 0
+                    _tell(f"{'so' if status == 0 else 'NOT SO':6}         {page}: {command}")
+                    print(f"{page}: {command}\n{printed}\n(status {status})\n", file=output, flush=True)
+    _tell(f"{walked} commands, {failures} failed")
+    sys.exit(failures > 0)
+
+
+def as_read(command: str) -> str:
+    """Returns what a reader types."""
+    for pattern, meant in READ_AS:
+        command = re.sub(pattern, meant, command)
+    return command
+
+
+def of(table: dict[str, str], command: str) -> str | None:
+    """Returns what a table says of a command."""
+    return next((value for start, value in table.items() if command.startswith(start)), None)
+
+
+def _tell(line: str) -> None:
+    sys.stdout.write(f"{line}\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
