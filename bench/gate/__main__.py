@@ -68,7 +68,10 @@ def check(ref: str) -> None:
         told += [table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)), ""]
     same = KINDS.keys() - changed(before, head)
     told += [f"Not counted, because no file that it depends on has changed: {kind}." for kind in sorted(same)]
-    told += [f"Head's harness cannot count {name} in base: {why}" for name, why in found.base.failures.items()]
+    told += [
+        f"Not compared, because it cannot be counted in base: {name} ({why})"
+        for name, why in found.base.failures.items()
+    ]
     alarms = [row for row in judged if row.alarms]
     if acceptable := [row for row in alarms if row.costs != 0]:
         told += [

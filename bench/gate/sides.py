@@ -146,5 +146,6 @@ def compare(base: str, head: str) -> Comparison:
             return Comparison(Counts(), Counts(), gone)
         first, second = pool.map(lambda side: side.count(kinds, after.directory), (before, after))
         if first.failures.keys() - second.failures.keys():
-            first.figures = before.count(kinds, before.directory).figures | first.figures
+            own = before.count(kinds, before.directory)
+            first = Counts(own.figures | first.figures, own.failures)
     return Comparison(first, second, gone)
