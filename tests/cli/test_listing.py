@@ -194,10 +194,12 @@ def test_an_instant_that_some_time_zones_do_not_have(run: Run) -> None:
     assert (done.returncode, "too far off" in done.stderr) == (2, True)
 
 
-def test_what_cannot_be_written_is_told_in_a_line(database_url: str) -> None:
+def test_what_cannot_be_written_is_told_in_a_line(own_url: str) -> None:
+    with connect(own_url) as own:
+        accounts.create_account(own, "standard")
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(
-            [SEPU, "account", "list", "--database-url", database_url],
+            [SEPU, "account", "list", "--database-url", own_url],
             stdout=full,
             stderr=subprocess.PIPE,
             text=True,
