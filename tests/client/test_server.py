@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import httpx
 import psycopg
 import pytest
 from tests.client.blocking import AnyClient
@@ -19,6 +20,7 @@ from tests.client.cutting_proxy import deaf
 from tests.serving import Server
 
 import sepu
+import sepu_client
 from sepu.metering import accounts, keys
 from sepu_client import (
     RGB,
@@ -197,6 +199,24 @@ def test_who_never_answers_is_given_up_at_the_deadline(
             client.match([SCARLET], idempotency_key="never-told")
         assert time.monotonic() - started < 10
     assert (raised.value.idempotency_key, raised.value.request_id) == ("never-told", None)
+
+
+class Late(httpx.HTTPTransport):
+    """Connects after the time of the attempt is over, as on a machine that has much else to do."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        time.sleep(1.5 * request.extensions["timeout"]["read"])
+        return super().handle_request(request)
+
+
+@pytest.mark.timeout(30)
+def test_a_connection_made_too_late_is_given_up_too(issued: accounts.IssuedKey) -> None:
+    with (
+        trickling() as address,
+        sepu_client.Client(address, issued.api_key, timeout=0.4, deadline=1.0, transport=Late) as client,
+        pytest.raises(NoAnswerError, match="no answer"),
+    ):
+        client.match([SCARLET], idempotency_key="never-told")
 
 
 def test_the_key_is_shown_nowhere(

@@ -29,7 +29,7 @@ from sepu.metering import accounts
 CLIENTS = 8
 ANSWER_SECONDS = 10.0  # in which a client has all answers to what it sent whole
 QUIET_SECONDS = 0.15  # a client that cannot know whether more comes waits so long for it
-SETTLE_SECONDS = 20.0  # in which all that the clients left behind must be gone
+SETTLE_SECONDS = 70.0  # in which all that the clients left behind must be gone; nginx keeps idle connections for 60
 SPARE_DESCRIPTORS = 12  # the pools' connections come and go
 SHOWN = 20
 SHOWN_BYTES = 600

@@ -13,16 +13,16 @@ from tests.walk.pages import commands
 
 PAGES = ("deploy.md", "keys.md", "observe.md", "operate.md", "runbook.md")
 
-_READY = "set -o pipefail; cd /root/sepu"
+_READY = "set -o pipefail; cd /srv/sepu"
 _OPERATOR = f"""{_READY}
 export PATH=/opt/sepu/bin:$PATH PGSERVICEFILE=/etc/sepu/owner.conf SEPU_DATABASE_URL='postgresql:///?service=sepu'
 ACCOUNT=$(sepu account create --plan standard | sed -n 's/^accountId *//p')
 KEYID=$(sepu key issue $ACCOUNT | sed -n 's/^keyId *//p')"""
 # psql goes on after an error, and does not tell of it in its exit status.
 _FIRST = """set -o pipefail
-echo '\\set ON_ERROR_STOP on' | tee /root/.psqlrc > /var/lib/postgresql/.psqlrc
+echo '\\set ON_ERROR_STOP on' | tee ~/.psqlrc > /var/lib/postgresql/.psqlrc
 export PIP_NO_INDEX=1 PIP_FIND_LINKS=/mnt/wheels
-git config --global --add safe.directory '*' && git clone --quiet /mnt/sepu /root/sepu && cd /root/sepu"""
+git config --global --add safe.directory '*' && git clone --quiet /mnt/sepu /srv/sepu && cd /srv/sepu"""
 
 # What a reader puts in place of names on the pages.
 READ_AS = (

@@ -25,11 +25,19 @@ class _Connection(httpx.Client):
     """
 
     _socket: socket.socket | None = None
+    _over: Event
 
     def trace(self, event: str, info: dict[str, Any]) -> None:
         """Takes the socket of a new connection; httpx calls it by an extension of the request."""
         if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
             self._socket = info["return_value"].get_extra_info("socket")
+            if self._over.is_set():  # the time was over before there was this socket to end
+                self._end()
+
+    def _end(self) -> None:
+        if self._socket is not None:
+            with suppress(OSError):  # closed already
+                self._socket.shutdown(socket.SHUT_RDWR)
 
     @contextmanager
     def ended_after(self, seconds: float, over: Event) -> Iterator[None]:
@@ -37,10 +45,9 @@ class _Connection(httpx.Client):
 
         def end() -> None:
             over.set()
-            if self._socket is not None:
-                with suppress(OSError):  # closed already
-                    self._socket.shutdown(socket.SHUT_RDWR)
+            self._end()
 
+        self._over = over
         timer = Timer(seconds, end)
         timer.daemon = True
         timer.start()
