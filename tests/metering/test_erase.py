@@ -31,6 +31,12 @@ def ledger_url(own_url: str) -> str:
     return own_url
 
 
+@pytest.fixture
+def no_call_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody calls meanwhile, so there is no call to wait for."""
+    monkeypatch.setattr("sepu.metering.erase.time.sleep", lambda _seconds: None)
+
+
 def rows_of(connection: psycopg.Connection, account_id: str) -> dict[str, str]:
     """All that the ledger has of an account, as text, by table."""
     tables = connection.execute(
@@ -79,8 +85,47 @@ def test_nothing_of_the_customer_is_left(
     assert customer.admit(connection) == "unauthorized"
     again = erase_account(connection, customer.account_id)
     assert (again.keys, again.receipts, again.results) == (0, 0, 0)
-    with pytest.raises(accounts.AccountError, match="or it was erased"):
-        accounts.set_status(connection, customer.account_id, "active")
+
+
+@pytest.mark.usefixtures("no_call_under_way")
+def test_nothing_new_is_known_of_an_erased_account(connection: psycopg.Connection, customer: "Customer") -> None:
+    erase_account(connection, customer.account_id)
+    left = rows_of(connection, customer.account_id)
+    changes: list[Callable[[], object]] = [
+        lambda: accounts.set_status(connection, customer.account_id, "active"),
+        lambda: accounts.name_account(connection, customer.account_id, "Silk", "cus_silk"),
+        lambda: accounts.move_account(connection, customer.account_id, "standard"),
+        lambda: accounts.issue_key(connection, customer.account_id, name="Silk shop"),
+        lambda: rotate_key(connection, customer.account_id, new_private_key(), "silk-ticket", timedelta(days=7)),
+    ]
+    for change in changes:
+        with pytest.raises(accounts.AccountError, match="or it was erased"):
+            change()
+    assert rows_of(connection, customer.account_id) == left
+
+
+@pytest.mark.usefixtures("no_call_under_way")
+def test_a_key_that_is_being_issued_is_erased_too(
+    session: Callable[[], psycopg.Connection], connection: psycopg.Connection, customer: "Customer"
+) -> None:
+    issuing, erasing = session(), session()
+    issuing.execute("begin")
+    accounts.issue_key(issuing, customer.account_id, name="Silk shop")
+    with ThreadPoolExecutor(1) as threads:
+        erased = threads.submit(erase_account, erasing, customer.account_id)
+        waiting = "select wait_event_type = 'Lock' from pg_stat_activity where pid = %s"
+        while connection.execute(waiting, (erasing.info.backend_pid,)).fetchall() != [(True,)]:
+            assert not erased.done()
+        issuing.execute("commit")
+        assert erased.result(30).keys == 2
+    assert "api_key" not in rows_of(connection, customer.account_id)
+
+
+@pytest.mark.usefixtures("no_call_under_way")
+def test_an_account_is_erased_by_its_external_id(connection: psycopg.Connection, customer: "Customer") -> None:
+    accounts.name_account(connection, customer.account_id, external_id="cus_silk")
+    assert erase_account(connection, "cus_silk").keys == 1
+    assert accounts.show_account(connection, customer.account_id).status == "erased"
 
 
 def test_a_charge_under_way_is_erased_too(

@@ -94,6 +94,24 @@ def test_limits_become_rows(empty: psycopg.Connection, monkeypatch: pytest.Monke
     assert accounts.show_account(empty, account.account_id).limits == {"color_match": 9, "color_search": 1}
 
 
+def test_a_prune_meanwhile_goes_on(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It locks a counter, and then deletes results."""
+    pruner, migrator, watcher = session(), session(), session()
+    the_migrations(monkeypatch, *(script for script in scripts.migrations() if script.name < "0006"))
+    the_functions(monkeypatch, "select")
+    migrate(migrator)
+    monkeypatch.undo()
+    pruner.execute("begin")
+    pruner.execute("select from sepu.usage for update")
+    with ThreadPoolExecutor(1) as threads:
+        migrating = threads.submit(migrate, migrator)
+        while not watcher.execute("select from pg_locks where not granted").fetchall():
+            assert not migrating.done()
+        pruner.execute("delete from sepu.stored_result")
+        pruner.execute("commit")
+        assert migrating.result() == NAMES[5:]
+
+
 def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:
     first, second = session(), session()
     first.execute("begin")

@@ -3,13 +3,12 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import click
 from psycopg import Connection
 
 from sepu.cli.accounts import naming_options
-from sepu.cli.database import database_connection, database_options, prints_fields, prints_rows
+from sepu.cli.database import prints_fields, prints_rows, with_connection
 from sepu.cli.files import first_bytes
 from sepu.cli.output import Fields, echo_json, example, instant, json_option
 from sepu.metering import accounts, receipts
@@ -86,15 +85,15 @@ def name_key(connection: Connection, key_id: str, name: str | None, external_id:
 @click.option("--rotation-id", help="Names this rotation.  [default: the public key's thumbprint]")
 @click.option("--expires-at", type=rfc3339, help="The new key works before this instant only.")
 @json_option
-@database_options
+@with_connection
 def rotate_key(
+    connection: Connection,
     account_id: str,
     public_key: bytes,
     grace: timedelta,
     rotation_id: str | None,
     expires_at: datetime | None,
     as_json: bool,
-    **where: Any,  # noqa: ANN401
 ) -> None:
     """Make a new key and print the receipt that its owner opens: nobody else ever sees the key.
 
@@ -103,9 +102,7 @@ def rotate_key(
     """
     to = receipts.public_key(public_key)
     name = to.thumbprint() if rotation_id is None else rotation_id
-    with database_connection(**where) as connection:
-        account_id = accounts.find_account(connection, account_id)
-        made = rotated(connection, account_id, to, name, grace, expires_at)
+    made = rotated(connection, account_id, to, name, grace, expires_at)
     if as_json:
         echo_json(
             {

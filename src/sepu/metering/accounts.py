@@ -24,6 +24,7 @@ _BAD_EXTERNAL_ID = (
 _NO_PLAN = "there is no plan {!r}; make it with: sepu plan set"
 _OTHER_KEY = "the external id {!r} is that of another key of this account"
 _NO_ACCOUNT = "there is no account {!r}"
+_CLOSED = "there is no account {!r}, or it was erased"
 _NO_LIMIT = "plan {!r} has no limit for the meter {}; give it one with: sepu plan set"
 
 
@@ -197,19 +198,31 @@ def find_account(connection: psycopg.Connection, given: str) -> str:
     return str(row[0])
 
 
+def lock_account(connection: psycopg.Connection, account_id: str) -> str:
+    """Lets nobody else change the account until the transaction ends, and gives its plan.
+
+    Raises:
+        AccountError: no such account, or it was erased.
+    """
+    row = run(connection, "lock_account", account_id=account_id).fetchone()
+    if row is None:
+        raise AccountError(_CLOSED.format(account_id))
+    return str(row[0])
+
+
 def name_account(
     connection: psycopg.Connection, account_id: str, name: str | None = None, external_id: str | None = None
 ) -> None:
     """Changes what operators call an account. None leaves a name as it is, and an empty one takes it away.
 
     Raises:
-        AccountError: no such account, or the name or the external id has another form or is another account's.
+        AccountError: no such account, it was erased, or the name or the external id has another form or is another
+            account's.
     """
     with connection.transaction(), _naming(name):
+        lock_account(connection, account_id)
         _claim(connection, account_id, external_id)
-        names = {"name": name, "external_id": external_id}
-        if run(connection, "set_account_names", account_id=account_id, **names).rowcount == 0:
-            raise AccountError(_NO_ACCOUNT.format(account_id))
+        run(connection, "set_account_names", account_id=account_id, name=name, external_id=external_id)
 
 
 def _claim(connection: psycopg.Connection, account_id: str, external_id: str | None) -> None:
@@ -281,24 +294,23 @@ def set_status(connection: psycopg.Connection, account_id: str, status: str) -> 
     Raises:
         AccountError: no such account, or it was erased.
     """
-    if run(connection, "set_account_status", account_id=account_id, status=status).rowcount == 0:
-        raise AccountError(f"{_NO_ACCOUNT.format(account_id)}, or it was erased")
+    with connection.transaction():
+        lock_account(connection, account_id)
+        run(connection, "set_account_status", account_id=account_id, status=status)
 
 
 def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) -> None:
     """Puts an account on another plan, whose limits count from its next request on.
 
     Raises:
-        AccountError: no such account, or no such plan.
+        AccountError: no such account, it was erased, or no such plan.
     """
     try:
         with connection.transaction():
-            row = run(connection, "lock_account", account_id=account_id).fetchone()
-            if row is None:
-                raise AccountError(_NO_ACCOUNT.format(account_id))
-            if row[0] != plan_id:
+            before = lock_account(connection, account_id)
+            if before != plan_id:
                 run(connection, "move_account", account_id=account_id, plan_id=plan_id)
-                run(connection, "record_account_move", account_id=account_id, from_plan=row[0], to_plan=plan_id)
+                run(connection, "record_account_move", account_id=account_id, from_plan=before, to_plan=plan_id)
     except psycopg.errors.ForeignKeyViolation as error:
         raise AccountError(_NO_PLAN.format(plan_id)) from error
 
@@ -313,7 +325,8 @@ def issue_key(
     """Makes one more key for the account; its other keys stay as they are.
 
     Raises:
-        AccountError: no such account, or the name or the external id has another form or is another key's.
+        AccountError: no such account, it was erased, or the name or the external id has another form or is another
+            key's.
     """
     key = keys.new_key(account_id)
     credential = keys.credential(key)
@@ -321,7 +334,8 @@ def issue_key(
         raise AccountError(_NO_ACCOUNT.format(account_id))
     key_id = keys.new_key_id(account_id)
     try:
-        with _naming(name):
+        with connection.transaction(), _naming(name):
+            lock_account(connection, account_id)
             issued_at = value(
                 connection,
                 "issue_key",
@@ -332,8 +346,6 @@ def issue_key(
                 name=name or None,
                 external_id=external_id or None,
             )
-    except psycopg.errors.ForeignKeyViolation as error:
-        raise AccountError(_NO_ACCOUNT.format(account_id)) from error
     except psycopg.errors.UniqueViolation as error:
         raise AccountError(_OTHER_KEY.format(external_id)) from error
     return IssuedKey(account_id, key_id, issued_at, expires_at, key)
@@ -345,7 +357,7 @@ def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey
     Raises:
         AccountError: no such account.
     """
-    show_account(connection, account_id)
+    account_id = find_account(connection, account_id)
     return [ListedKey(*row) for row in run(connection, "list_keys", account_id=account_id).fetchall()]
 
 
@@ -360,7 +372,7 @@ def name_key(
     account_id = keys.account_of(key_id)
     named = {"account_id": account_id, "key_id": key_id, "name": name, "external_id": external_id}
     try:
-        with _naming(name):
+        with connection.transaction(), _naming(name):
             if account_id is None or run(connection, "set_key_names", **named).rowcount == 0:
                 raise AccountError(f"there is no key {key_id!r}")
             return next(key for key in list_keys(connection, account_id) if key.key_id == key_id)

@@ -32,7 +32,7 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
         SepuError: results are stored that no counter has charged.
     """
     with connection.transaction():
-        find_account(connection, account_id)
+        account_id = find_account(connection, account_id)
         run(connection, "erase_account", account_id=account_id)
         receipts = run(connection, "erase_receipts", account_id=account_id).rowcount
         keys = run(connection, "erase_keys", account_id=account_id).rowcount

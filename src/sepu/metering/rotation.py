@@ -7,7 +7,7 @@ import psycopg
 from joserfc.jwk import RSAKey
 
 from sepu.metering import receipts
-from sepu.metering.accounts import AccountError, issue_key
+from sepu.metering.accounts import AccountError, issue_key, lock_account
 from sepu.metering.scripts import run
 
 
@@ -36,13 +36,12 @@ def rotate_key(
     The same rotation again changes nothing and gives the same receipt. It is one transaction.
 
     Raises:
-        AccountError: no such account, the rotation was made for another public key, its key is dead, or an argument is
-            out of bounds.
+        AccountError: no such account, it was erased, the rotation was made for another public key, its key is dead, or
+            an argument is out of bounds.
     """
     thumbprint = public_key.thumbprint()
     with connection.transaction():
-        if run(connection, "lock_account", account_id=account_id).fetchone() is None:
-            raise AccountError(f"there is no account {account_id!r}")
+        lock_account(connection, account_id)
         made = run(connection, "read_receipt", account_id=account_id, rotation_id=rotation_id).fetchone()
         if made is not None:
             made_for, key_id, receipt, issued_at, older_keys_expire_at, is_valid = made

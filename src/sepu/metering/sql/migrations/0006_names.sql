@@ -40,7 +40,11 @@ create table sepu.plan_change (
     constraint plan_change_plan_fkey foreign key (plan_id) references sepu.plan (plan_id)
 );
 
--- Usage by day and key. While a result is stored, it tells them itself; a prune adds it up here.
+-- Usage by day and key. While a result is stored, it tells them itself; a prune adds it up here. The counters come
+-- before the results, as in a prune, or the two would wait for each other in a circle.
+--
+-- dated: units of `pruned` that usage_day has. The rest was pruned by an earlier release, and nobody knows its days.
+alter table sepu.usage add column dated integer not null default 0;
 alter table sepu.stored_result add column key_id text;   -- null: charged by an earlier release
 create table sepu.usage_day (
     account_id text    not null,
@@ -53,5 +57,3 @@ create table sepu.usage_day (
     constraint usage_day_account_fkey foreign key (account_id) references sepu.account (account_id),
     constraint usage_day_units_positive check (units >= 1)
 );
--- Units of `pruned` that usage_day has. The rest was pruned by an earlier release, and nobody knows its days.
-alter table sepu.usage add column dated integer not null default 0;

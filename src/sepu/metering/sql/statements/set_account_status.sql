@@ -1,1 +1,1 @@
-update sepu.account set status = %(status)s where account_id = %(account_id)s and status <> 'erased'
+update sepu.account set status = %(status)s where account_id = %(account_id)s
