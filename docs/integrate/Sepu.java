@@ -9,6 +9,7 @@ import java.net.http.HttpResponse;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
+import java.util.List;
 import java.util.Map;
 import java.util.UUID;
 import java.util.concurrent.ExecutionException;
@@ -61,8 +62,11 @@ public final class Sepu {
 
     /** The timeout is for one attempt, the deadline for all attempts of a call and their pauses. */
     public Sepu(String url, String apiKey, Duration timeout, Duration deadline) {
+        if (!url.matches("https?://.+")) {
+            throw new IllegalArgumentException("the URL must begin with http:// or https://");
+        }
         this.url = url.replaceAll("/+$", "");
-        this.apiKey = apiKey;
+        this.apiKey = apiKey.strip();
         this.timeout = timeout;
         this.deadline = deadline;
     }
@@ -93,6 +97,9 @@ public final class Sepu {
 
     /** Sends the same request with the same key until there is an answer or the deadline is near. */
     private Answer call(String method, String path, String key, String body) throws Failure, InterruptedException {
+        if (!(apiKey + (key == null ? "" : key)).matches("[!-~]*")) { // the refusal of HttpRequest would show the key
+            throw new IllegalArgumentException("a key has characters that no header may have");
+        }
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path))
                 .header("Authorization", "Bearer " + apiKey)
                 .method(method, HttpRequest.BodyPublishers.ofString(body));
@@ -157,7 +164,8 @@ public final class Sepu {
         Map<String, String> settings = System.getenv();
         boolean match = given.length > 0 && given[0].equals("match");
         boolean search = given.length > 0 && given[0].equals("search");
-        if (!(match && given.length == 4 || search && given.length == 2) || !settings.containsKey("SEPU_URL")) {
+        if (!(match && given.length == 4 || search && given.length == 2)
+                || !settings.keySet().containsAll(List.of("SEPU_URL", "SEPU_API_KEY"))) {
             System.err.println(
                     "SEPU_URL=... SEPU_API_KEY=... [SEPU_IDEMPOTENCY_KEY=...] java Sepu.java match R G B | search Q");
             System.exit(2);

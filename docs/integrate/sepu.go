@@ -7,6 +7,7 @@ import (
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"math/big"
@@ -20,7 +21,7 @@ import (
 
 // Client makes calls. Timeout is for one attempt, Deadline for all attempts of a call and their pauses.
 type Client struct {
-	URL, APIKey       string
+	url, apiKey       string
 	Timeout, Deadline time.Duration
 	HTTP              http.Client
 }
@@ -31,6 +32,9 @@ func NewClient(url, apiKey string) *Client {
 	url, apiKey = strings.TrimRight(url, "/"), strings.TrimSpace(apiKey)
 	return &Client{url, apiKey, 10 * time.Second, time.Minute, http.Client{CheckRedirect: stay}}
 }
+
+// Format prints a Client without its API key.
+func (c Client) Format(state fmt.State, _ rune) { fmt.Fprint(state, "Client of ", c.url) }
 
 // RGB is a colour. Its channels are from 0 to 255.
 type RGB struct {
@@ -107,13 +111,27 @@ func (c *Client) Usage(ctx context.Context) (*Answer, error) {
 
 // call sends the same request with the same key until there is an answer or the deadline is near.
 func (c *Client) call(ctx context.Context, method, path, key string, body []byte) (*Answer, error) {
-	if !strings.HasPrefix(c.URL, "http://") && !strings.HasPrefix(c.URL, "https://") {
-		return nil, fmt.Errorf("the URL begins with http:// or https://, not like %s", c.URL)
+	if !strings.HasPrefix(c.url, "http://") && !strings.HasPrefix(c.url, "https://") {
+		return nil, errors.New("the URL must begin with http:// or https://")
+	}
+	if strings.IndexFunc(c.apiKey+key, func(r rune) bool { return r < '!' || r > '~' }) >= 0 {
+		return nil, errors.New("a key has characters that no header may have")
+	}
+	request, err := http.NewRequestWithContext(ctx, method, c.url+path, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	request.Header.Set("Authorization", "Bearer "+c.apiKey)
+	if key != "" {
+		request.Header.Set("Idempotency-Key", key)
+	}
+	if body != nil {
+		request.Header.Set("Content-Type", "application/json")
 	}
 	end := time.Now().Add(c.Deadline)
 	for most := 250 * time.Millisecond; ; most = min(2*most, 8*time.Second) {
 		attempt, cancel := context.WithTimeout(ctx, min(c.Timeout, time.Until(end)))
-		answer, failure := c.attempt(attempt, method, path, key, body)
+		answer, failure := c.attempt(request.Clone(attempt), key)
 		cancel()
 		if failure == nil {
 			return answer, nil
@@ -130,18 +148,8 @@ func (c *Client) call(ctx context.Context, method, path, key string, body []byte
 	}
 }
 
-func (c *Client) attempt(ctx context.Context, method, path, key string, body []byte) (*Answer, *Error) {
-	request, err := http.NewRequestWithContext(ctx, method, c.URL+path, bytes.NewReader(body))
-	if err != nil {
-		return nil, &Error{Key: key, Cause: err}
-	}
-	request.Header.Set("Authorization", "Bearer "+c.APIKey)
-	if key != "" {
-		request.Header.Set("Idempotency-Key", key)
-	}
-	if body != nil {
-		request.Header.Set("Content-Type", "application/json")
-	}
+func (c *Client) attempt(request *http.Request, key string) (*Answer, *Error) {
+	request.Body, _ = request.GetBody() // from its beginning
 	response, err := c.HTTP.Do(request)
 	if err != nil {
 		return nil, &Error{Key: key, Cause: err}
@@ -192,7 +200,8 @@ func min(a, b time.Duration) time.Duration {
 // An example, to be left out of a copy.
 func main() {
 	count := map[string]int{"match": 5, "search": 3}
-	if len(os.Args) < 2 || len(os.Args) != count[os.Args[1]] || os.Getenv("SEPU_URL") == "" {
+	if len(os.Args) < 2 || len(os.Args) != count[os.Args[1]] || os.Getenv("SEPU_URL") == "" ||
+		os.Getenv("SEPU_API_KEY") == "" {
 		fmt.Fprintln(os.Stderr, "SEPU_URL=… SEPU_API_KEY=… [SEPU_IDEMPOTENCY_KEY=…] go run sepu.go match R G B | search Q")
 		os.Exit(2)
 	}

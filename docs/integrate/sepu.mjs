@@ -17,9 +17,9 @@ export class Sepu {
   // timeout is for one attempt, deadline for all attempts of a call and their pauses, in seconds.
   constructor(url, apiKey, { timeout = 10, deadline = 60, ...unknown } = {}) {
     refuse(unknown);
-    if (!/^https?:\/\//.test(url)) throw new TypeError(`the URL begins with http:// or https://, not like ${url}`);
+    if (!/^https?:\/\//.test(url)) throw new TypeError("the URL must begin with http:// or https://");
     Object.assign(this, { url: url.replace(/\/+$/, ""), timeout, deadline });
-    this.#apiKey = apiKey;
+    this.#apiKey = apiKey.trim();
   }
 
   // colors: one to five [r, g, b], each from 0 to 255. Store your key with the intent if it outlives this process.
@@ -39,7 +39,8 @@ export class Sepu {
   }
 
   // Sends the same request with the same key until there is an answer or the deadline is near.
-  async #call(method, path, key, body) {
+  async #call(method, path, key = "", body) {
+    if (/[^!-~]/.test(this.#apiKey + key)) throw new TypeError("a key has characters that no header may have");
     const headers = new Headers({ Authorization: `Bearer ${this.#apiKey}` });
     if (key) headers.set("Idempotency-Key", key);
     if (body) headers.set("Content-Type", "application/json");
@@ -103,7 +104,7 @@ function parsed(text) {
 // An example, to be left out of a copy.
 const { SEPU_URL, SEPU_API_KEY, SEPU_TIMEOUT, SEPU_DEADLINE, SEPU_IDEMPOTENCY_KEY: own } = process.env;
 const [operation, ...given] = process.argv.slice(2);
-if (!SEPU_URL || given.length !== { match: 3, search: 1 }[operation]) {
+if (!SEPU_URL || !SEPU_API_KEY || given.length !== { match: 3, search: 1 }[operation]) {
   console.error("SEPU_URL=… SEPU_API_KEY=… [SEPU_IDEMPOTENCY_KEY=…] node sepu.mjs match R G B | search Q");
   process.exit(2);
 }

@@ -37,11 +37,17 @@ final class Sepu
         private float $deadline = 60,
     ) {
         if (!preg_match('#^https?://#', $url)) {
-            throw new InvalidArgumentException("the URL begins with http:// or https://, not like $url");
+            throw new InvalidArgumentException('the URL must begin with http:// or https://');
         }
         $this->url = rtrim($url, '/');
         $this->apiKey = trim($apiKey);
         $this->curl = curl_init();
+    }
+
+    /** Lets var_dump and print_r leave the API key out. */
+    public function __debugInfo(): array
+    {
+        return ['url' => $this->url];
     }
 
     /** Makes an idempotency key. Store it with the intent if that outlives this process. */
@@ -71,18 +77,26 @@ final class Sepu
     /** Sends the same request with the same key until there is an answer or the deadline is near. */
     private function call(string $path, ?string $key = null, ?string $body = null): array
     {
-        $end = microtime(true) + $this->deadline;
+        if (preg_match('/[^!-~]/', $this->apiKey . $key)) {
+            throw new InvalidArgumentException('a key has characters that no header may have');
+        }
+        $end = self::now() + $this->deadline;
         for ($most = 0.25;; $most = min(2 * $most, 8)) {
             try {
-                return $this->attempt($path, $key, $body, min($this->timeout, $end - microtime(true)));
+                return $this->attempt($path, $key, $body, min($this->timeout, $end - self::now()));
             } catch (SepuError $error) {
                 $pause = $error->retryAfter + $most * random_int(0, 1000) / 1000;
-                if (!$error->retryable() || microtime(true) + $pause >= $end) {
+                if (!$error->retryable() || self::now() + $pause >= $end) {
                     throw $error;
                 }
                 usleep((int) (1e6 * $pause));
             }
         }
+    }
+
+    private static function now(): float
+    {
+        return hrtime(true) / 1e9; // not the clock of the day, which may be set
     }
 
     private function attempt(string $path, ?string $key, ?string $body, float $seconds): array
@@ -118,7 +132,7 @@ final class Sepu
             $replayed = ($headers['idempotency-replayed'] ?? '') === 'true';
             return ['body' => $json, 'key' => $key, 'replayed' => $replayed, 'usage' => $usage];
         }
-        $error = $json['error'] ?? null;
+        $error = is_string($json['error'] ?? null) ? $json['error'] : null;
         $requestId = $headers['x-request-id'] ?? null;
         $message = "$status $error (request id $requestId)";
         throw new SepuError($message, $key, $status, $error, $requestId, (int) ($headers['retry-after'] ?? 0), $usage);
@@ -135,7 +149,7 @@ final class Sepu
 }
 
 // An example, to be left out of a copy.
-if (!getenv('SEPU_URL') || $argc !== (['match' => 5, 'search' => 3][$argv[1] ?? ''] ?? 0)) {
+if (!getenv('SEPU_URL') || !getenv('SEPU_API_KEY') || $argc !== (['match' => 5, 'search' => 3][$argv[1] ?? ''] ?? 0)) {
     fwrite(STDERR, "SEPU_URL=… SEPU_API_KEY=… [SEPU_IDEMPOTENCY_KEY=…] php sepu.php match R G B | search Q\n");
     exit(2);
 }

@@ -6,7 +6,11 @@
 sepu_call() (
     case $SEPU_URL in
     http://* | https://*) ;;
-    *) echo "SEPU_URL begins with http:// or https://, not like $SEPU_URL" >&2 && exit 2 ;;
+    *) echo 'SEPU_URL must begin with http:// or https://' >&2 && exit 2 ;;
+    esac
+    api_key=$(printf %s "$SEPU_API_KEY") # without a line break at its end
+    case $api_key${2-} in
+    *[![:graph:]]*) echo 'a key has characters that no header may have' >&2 && exit 2 ;;
     esac
     files=$(mktemp -d) || exit
     trap 'rm -rf "$files"' EXIT
@@ -19,9 +23,10 @@ sepu_call() (
         status=$(sepu_attempt "$left" "$@")
         failed=$? code='' after=0
         if [ "$failed" -eq 0 ]; then
-            [ "$status" != 200 ] || break
+            failure=''
+            [ "$status" != 200 ] || ! grep -q '^{' "$files/body" || break
             code=$(sed -n 's/.*"error":"\([a-z_]*\)".*/\1/p' "$files/body")
-            after=$(sepu_header Retry-After)
+            after=$(sepu_header Retry-After | sed -n 's/^0*\([0-9]\{1,6\}\)$/\1/p') # a date is none
             failure="$status $code (request id $(sepu_header X-Request-Id))"
         else
             failure="no answer (curl $failed)" status=0
@@ -39,7 +44,7 @@ sepu_call() (
         sleep "$(printf '%d.%03d' $((pause / 1000)) $((pause % 1000)))"
         [ "$most" -ge 8000 ] || most=$((2 * most))
     done
-    if [ "$status" != 200 ]; then
+    if [ -n "$failure" ]; then
         echo "$failure${2:+; its key was $2}" >&2
         exit 1
     fi
@@ -57,7 +62,7 @@ sepu_call() (
 sepu_attempt() {
     : > "$files/body"
     {
-        echo "Authorization: Bearer $SEPU_API_KEY"
+        echo "Authorization: Bearer $api_key"
         [ -z "${3-}" ] || echo "Idempotency-Key: $3"
         [ -z "${4-}" ] || echo 'Content-Type: application/json'
     } | curl --silent --max-time "$1" --header @- ${4:+--data-raw "$4"} --dump-header "$files/head" \
@@ -65,7 +70,7 @@ sepu_attempt() {
 }
 
 sepu_header() {
-    tr -d '\r' < "$files/head" | awk -v name="$1:" 'tolower($1) == tolower(name) {print $2}'
+    tr -d '\r' < "$files/head" | awk -v name="$1:" 'tolower($1) == tolower(name) {print $2; exit}'
 }
 
 # Makes an idempotency key. Store it with the intent if that outlives this process.
@@ -80,12 +85,12 @@ sepu_match() {
 
 # A name, and a key of your own if you have one.
 sepu_search() {
-    encoded=$(printf %s "$1" | od -An -v -tx1 | tr -d '\n' | tr ' ' %)
+    encoded=$(printf %s "$1" | od -An -v -tx1 | tr -d '\n' | sed 's/ *\(..\) */%\1/g') # od differs in its spaces
     sepu_call "/v1/search?q=$encoded" "${2:-$(sepu_key)}"
 }
 
 # An example, to be left out of a copy.
-case "${SEPU_URL:+$1 $#}" in
+case "${SEPU_URL:+${SEPU_API_KEY:+$1 $#}}" in
 'match 4' | 'search 2') ;;
 *)
     echo 'SEPU_URL=… SEPU_API_KEY=… [SEPU_IDEMPOTENCY_KEY=…] sh sepu.sh match R G B | search Q' >&2

@@ -1,6 +1,7 @@
 """The clients of docs/integrate against a real service with faults on both sides: one charge for each intent."""
 
 import json
+import os
 import re
 import time
 from collections.abc import Iterator
@@ -15,6 +16,7 @@ from tests.http.contract import IDEMPOTENCY_KEY, World, running_match
 from tests.integrate.clients import CLIENTS, CODE, DEADLINE, TIMEOUT, Said, run
 from tests.integrate.faulty import Between, Exchange, Fault, between
 from tests.processes import completed, until
+from tests.programs import program
 from tests.serving import Response, Server, serving
 
 from sepu.cli.database import connect, database
@@ -94,6 +96,18 @@ def proxy_refuses(exchange: Exchange) -> None:
     exchange.answer(Response(502, {"Content-Length": "19"}, b"<html>sorry</html>\n"))
 
 
+def gateway_refuses(exchange: Exchange) -> None:
+    """A gateway between has a form of errors and of `Retry-After` of its own."""
+    body = b'{"error":{"message":"upstream"}}'
+    date = "Wed, 21 Oct 2026 07:28:00 GMT"
+    exchange.answer(Response(503, {"Content-Length": str(len(body)), "Retry-After": date}, body))
+
+
+def portal_answers(exchange: Exchange) -> None:
+    """A page with 200, such as one to log in."""
+    exchange.answer(Response(200, {"Content-Length": "19"}, b"<html>login</html>\n"))
+
+
 def limited(exchange: Exchange) -> None:
     """The service's own answer to too many requests, with a shorter time to wait."""
     body = error("rate_limited").render("6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35")
@@ -131,6 +145,7 @@ TROUBLES = {
     "answer too slow": Trouble(too_slow, (200, 200), True),
     "body too slow": Trouble(slow_body, (200, 200), True),
     "502 of a proxy": Trouble(proxy_refuses, (200,), False),
+    "503 of a gateway": Trouble(gateway_refuses, (200,), False),
     "429": Trouble(limited, (200,), False, 1),
     "503, not committed": Trouble(Odds(before=1), (503, 200), False, 1),
     "503, committed": Trouble(Odds(after=1), (503, 200), True, 1),
@@ -303,9 +318,82 @@ def test_an_address_with_a_slash_at_its_end(command: list[str], place: Place, wo
 
 def test_an_address_that_is_none_is_said_at_once(command: list[str], place: Place, world: World) -> None:
     began = time.monotonic()
-    said = run(command, f"file://{place.server.address}", world.issued.api_key, *MATCH, deadline=60)
-    assert said.code != 0
+    swapped = world.issued.api_key  # `run` sees that it is not printed
+    for url in (f"file://{place.server.address}", swapped):
+        said = run(command, url, world.issued.api_key, *MATCH, deadline=60)
+        assert said.code != 0
     assert time.monotonic() - began < 30
+
+
+@pytest.mark.parametrize("key", ["order-8812\r\nX-Evil: 1", "order-8812\n"])
+def test_an_idempotency_key_adds_no_header(command: list[str], key: str, place: Place, world: World) -> None:
+    with between(place.server.address, []) as found:
+        began = time.monotonic()
+        said = run(command, found.url, world.issued.api_key, *MATCH, key=key, deadline=60)
+        assert time.monotonic() - began < 30
+    assert said.code != 0
+    assert found.attempts == []
+
+
+def test_an_api_key_with_a_line_break(command: list[str], place: Place, world: World) -> None:
+    """A file's last line break is no part of the key. Another one is refused, and the key not printed."""
+    url, key = f"http://{place.server.address}", world.issued.api_key
+    settings = {"PATH": os.environ["PATH"], "SEPU_URL": url, "SEPU_DEADLINE": "60"}
+    began = time.monotonic()
+    for given, allowed in ((f"{key}\n", True), (f"{key}\nX-Evil: 1", False)):
+        done = completed([*command, *MATCH], env={**settings, "SEPU_API_KEY": given})
+        assert (done.returncode == 0) is allowed, done.stderr
+        assert key not in done.stdout + done.stderr
+    assert time.monotonic() - began < 30
+
+
+def test_a_page_is_no_answer(command: list[str], place: Place, world: World) -> None:
+    with between(place.server.address, [portal_answers]) as found:
+        said = run(command, found.url, world.issued.api_key, *MATCH)
+    assert (said.code, said.out) == (1, "")
+    assert said.key == found.attempts[0].key
+
+
+def test_without_an_api_key_it_says_how_it_is_called(command: list[str]) -> None:
+    done = completed([*command, *MATCH], env={"PATH": os.environ["PATH"], "SEPU_URL": "http://127.0.0.1:9"})
+    assert done.returncode == 2
+    assert done.stderr.startswith("SEPU_URL=")
+
+
+PRINTING = {
+    "sepu.mjs": """
+        const made = new Sepu("http://h", "sepu_secret");
+        console.log(made, `${made}`, JSON.stringify(made));
+    """,
+    "sepu.go": """
+        func main() {
+            made := NewClient("http://h", "sepu_secret")
+            fmt.Printf("%v %+v %#v %s %+v", made, made, made, made, *made)
+            told, _ := json.Marshal(made)
+            fmt.Printf("%s", told)
+        }
+    """,
+    "sepu.php": """
+        $made = new Sepu("http://h", "sepu_secret");
+        print_r($made);
+        var_dump($made);
+        echo json_encode($made);
+    """,
+}
+
+
+@pytest.mark.parametrize(
+    ("file", "command", "packages"),
+    [("sepu.mjs", ["node"], "nodejs"), ("sepu.go", ["go", "run"], "golang-go"), ("sepu.php", ["php"], "php-cli")],
+)
+def test_a_client_is_printed_without_its_api_key(file: str, command: list[str], packages: str, tmp_path: Path) -> None:
+    code = (CODE / file).read_text("utf-8").partition("// An example")[0].replace('\t"os"\n', "")
+    (tmp_path / file).write_text(code + PRINTING[file], "utf-8")
+    found = [program(command[0], packages), *command[1:], str(tmp_path / file)]
+    done = completed(found, env={**os.environ, "GO111MODULE": "off", "GOCACHE": str(tmp_path / "cache")})
+    assert done.returncode == 0, done.stderr
+    assert "http://h" in done.stdout
+    assert "secret" not in done.stdout
 
 
 def test_node_refuses_options_that_there_are_not(place: Place, world: World, tmp_path: Path) -> None:
