@@ -88,14 +88,16 @@ def curls(printed: str) -> list[str]:
     """The curl lines, as they work in a shell into which the line before them was pasted."""
     return [
         f"{key}; {curl}"
-        for key in re.findall(r"^ +(KEY=.*)$", printed, re.MULTILINE)
+        for key in re.findall(r"^ +(SEPU_API_KEY=.*)$", printed, re.MULTILINE)
         for curl in re.findall(r"^ +(curl .*)$", printed, re.MULTILINE)
     ]
 
 
 def answer(curl: str) -> tuple[int, dict[str, object]]:
     key, line = curl.split("; ")
-    body, status = by_python(line + r" -s -w '\n%{http_code}'", KEY=key.removeprefix("KEY=")).rsplit("\n", 1)
+    body, status = by_python(line + r" -s -w '\n%{http_code}'", SEPU_API_KEY=key.removeprefix("SEPU_API_KEY=")).rsplit(
+        "\n", 1
+    )
     return int(status), json.loads(body)
 
 
@@ -149,7 +151,7 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
 def test_the_curls_work_as_pasted(service_url: str, issued: IssuedKey, unix: bool) -> None:
     with serving("uvloop", service_url, workers=1, unix=unix) as server:
         for line in examples.curls(server.address):
-            told = [json.loads(ask(line, KEY=issued.api_key)) for ask in (by_curl, by_python)]
+            told = [json.loads(ask(line, SEPU_API_KEY=issued.api_key)) for ask in (by_curl, by_python)]
             assert told[0] == told[1]
             assert "error" not in told[0]
 
@@ -293,7 +295,7 @@ def test_a_terminal_of_few_characters_is_greeted_as_any_other(environment: dict[
         state_dir = Path(directory) / "state"
         arguments = ("--bind", f"unix:{directory}/http", "--worker", "gthread", "--workers", "1")
         with serve(state_dir, *arguments, environment=environment) as printed:
-            assert re.search(r"^  KEY=sepu_[a-z2-7_]+$", printed, re.MULTILINE)
+            assert re.search(r"^  SEPU_API_KEY=sepu_[a-z2-7_]+$", printed, re.MULTILINE)
             assert printed.count("  curl ") == 4
         assert account_count(state_dir) == 1
 
@@ -349,7 +351,7 @@ def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
         )
     done = completed([SEPU, "serve", "--port", str(free_port()), "--state-dir", str(state_dir)])
     assert done.returncode == 1
-    assert "KEY=sepu_" in done.stdout
+    assert "SEPU_API_KEY=sepu_" in done.stdout
     assert done.stderr == "sepu: the database refused: refused; the key above may be invalid, so start again\n"
     assert account_count(state_dir) == 0
 
@@ -368,7 +370,7 @@ def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
             await_listening(log, process)
         assert account_count(state_dir) == 1
         printed = [log.read_text() for log in logs]
-        assert sum("KEY=" in each for each in printed) == 1
+        assert sum("SEPU_API_KEY=" in each for each in printed) == 1
         told = [each for each in printed if "is creating the demo account" in each or " key issue " in each]
         assert len(told) == len(logs) - 1
         for process in processes:
@@ -382,5 +384,5 @@ def test_a_terminal_gets_colour(state_dir: Path, environment: dict[str, str], co
     with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb"):
         with serve(state_dir, "--port", str(free_port()), "--workers", "1", stdout=theirs, environment=environment):
             printed = os.read(ours, 65536)
-        assert b"KEY=sepu_" in printed
+        assert b"SEPU_API_KEY=sepu_" in printed
         assert (b"\x1b[" in printed) == colour

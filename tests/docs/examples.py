@@ -42,7 +42,7 @@ def reader(ask: Ask, address: str, key: str) -> Callable[[str], str]:
     def run(command: str) -> str:
         if not command.startswith("curl "):
             return ""
-        printed = _same(ask(command.replace(_ADDRESS, ours), KEY=key, SEPU=ours))
+        printed = _same(ask(command.replace(_ADDRESS, ours), SEPU_API_KEY=key, SEPU_URL=ours))
         return printed if printed.endswith("\n") else f"{printed}\n"  # before the next prompt
 
     return run

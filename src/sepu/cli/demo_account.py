@@ -45,7 +45,7 @@ def greet(url: str, address: str, state_dir: Path) -> None:
                 accounts.set_plan(connection, DEMO_PLAN, **DEMO_LIMITS)
                 issued = accounts.create_account(connection, DEMO_PLAN)
                 making = True
-                _show(_DEMO.format(issued.account_id), f"KEY={issued.api_key}", *curls(address))
+                _show(_DEMO.format(issued.account_id), f"SEPU_API_KEY={issued.api_key}", *curls(address))
                 shown = True
     except OSError as error:
         # Python would write the rest of the buffer again at exit.

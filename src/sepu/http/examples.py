@@ -1,4 +1,4 @@
-"""Makes a curl line for each endpoint. The lines work in a shell whose KEY is an API key."""
+"""Makes a curl line for each endpoint. The lines work in a shell whose SEPU_API_KEY is an API key."""
 
 from pathlib import Path
 from shlex import quote
@@ -15,7 +15,7 @@ def curls(address: str) -> list[str]:
         curl, origin = f"curl --unix-socket {quote(str(Path(path).absolute()))}", "http://localhost"
 
     def line(route: str, rest: str = "") -> str:
-        return f'{curl} {quote(origin + route)} -H "Authorization: Bearer $KEY"{rest}'
+        return f'{curl} {quote(origin + route)} -H "Authorization: Bearer $SEPU_API_KEY"{rest}'
 
     return [
         line(routes.LIBRARY),
