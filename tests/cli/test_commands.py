@@ -32,7 +32,8 @@ def admitted(database_url: str, api_key: str) -> str:
 def test_an_account_from_its_plan_to_its_suspension(run: Run, database_url: str) -> None:
     limits = ("--match-limit", "7", "--search-limit", "0", "--requests-per-minute", "30")
     plan = printed(run("plan", "set", "tiny", *limits, "--json"))
-    assert plan == {"planId": "tiny", "matchLimit": 7, "searchLimit": 0, "requestsPerMinute": 30, "accounts": 0}
+    shown = {"matchLimit": 7, "searchLimit": 0, "requestsPerMinute": 30}
+    assert plan == {"planId": "tiny", **shown, "thresholds": "80,95,100", "accounts": 0}
 
     account = printed(run("account", "create", "--plan", "tiny", "--json"))
     assert list(account) == ["accountId", "planId", "keyId", "apiKey"]
@@ -176,7 +177,7 @@ def test_an_audit(run: Run, own_url: str) -> None:
     wrong = run("audit", "--json", SEPU_DATABASE_URL=own_url)
     assert (wrong.returncode, wrong.stderr) == (1, "")
     difference = {"accountId": account_id, "period": "2031-03", "meter": "color_match"}
-    numbers = {"committed": 77, "pruned": 0, "stored": None, "dated": 0, "days": None}
+    numbers = {"committed": 77, "pruned": 0, "stored": None, "dated": 0, "days": None, "events": 0, "recorded": None}
     assert json.loads(wrong.stdout) == {"counters": 1, "results": 0, "differences": [{**difference, **numbers}]}
     shown = run("audit", SEPU_DATABASE_URL=own_url)
     assert (shown.returncode, shown.stderr) == (1, "")

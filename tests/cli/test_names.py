@@ -113,7 +113,8 @@ def test_plans(run: Run) -> None:
     )
     run("plan", "set", "tiny", *limits)
     changed = printed(run("plan", "set", "tiny", "--match-limit", "0", "--json"))
-    assert changed == {"planId": "tiny", "matchLimit": 0, "searchLimit": 5, "requestsPerMinute": 30, "accounts": 0}
+    shown = {"matchLimit": 0, "searchLimit": 5, "requestsPerMinute": 30}
+    assert changed == {"planId": "tiny", **shown, "thresholds": "80,95,100", "accounts": 0}
     run("account", "create", "--plan", "tiny")
     shown = printed(run("plan", "show", "tiny", "--json"))
     assert shown == {**changed, "accounts": 1}

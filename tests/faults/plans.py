@@ -3,7 +3,7 @@
 import asyncio
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import psycopg
@@ -21,7 +21,7 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
     """Several accounts.
 
     A hot one, one whose requests are raced, one with a small quota, a careless and a hasty one, one that is moved
-    between plans, and one whose plan varies.
+    between plans, one whose plan varies, and one that crosses a threshold at each percent.
     """
 
     def holder(plan: str, weight: int, *, raced: bool = False, careless: bool = False, changes: str = "") -> Holder:
@@ -34,6 +34,7 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
         ("slow", MUCH, MUCH, 10),
         ("tight", 30, 10, 20),
         ("varied", MUCH, MUCH, MUCH),
+        ("watched", 5000, 1000, MUCH),
     ):
         accounts.set_plan(
             connection,
@@ -42,6 +43,7 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
             search_limit=search_limit,
             requests_per_minute=requests_per_minute,
         )
+    accounts.set_thresholds(connection, "watched", range(1, 101))
     return [
         holder("ample", 50),
         holder("ample", 5, raced=True),
@@ -50,7 +52,8 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
         holder("scarce", 10),
         holder("ample", 5, changes="moves"),
         holder("varied", 5, changes="varies"),
-        *(holder("ample", 7) for _ in range(4)),
+        holder("watched", 7),
+        *(holder("ample", 7) for _ in range(3)),
     ]
 
 
@@ -66,29 +69,45 @@ async def change_plans(url: str, holders: Sequence[Holder], history: History, se
             await asyncio.wait_for(ended.wait(), rng.expovariate(1 / PAUSE_SECONDS))
 
 
-def _move(holder: Holder, rng: random.Random) -> Callable[[psycopg.Connection], None]:
+# What an operator does to an account, knowing what it has used of each meter.
+_Act = Callable[[psycopg.Connection, Mapping[str, int]], None]
+
+
+def _move(holder: Holder, rng: random.Random) -> _Act:
     plan = rng.choice(("ample", "tight"))
-    return lambda connection: accounts.move_account(connection, holder.account_id, plan)
+    return lambda connection, _: accounts.move_account(connection, holder.account_id, plan)
 
 
-def _vary(rng: random.Random) -> Callable[[psycopg.Connection], None]:
-    match_limit, search_limit = rng.choice((0, 50, MUCH)), rng.choice((0, 20, MUCH))
+def _vary(rng: random.Random) -> _Act:
+    # A limit of so much, or of so much more than is used: then charges cross its thresholds soon.
+    match_limit, match_room = rng.choice(((0, 0), (50, 0), (MUCH, 0), (0, rng.randint(1, 60))))
+    search_limit, search_room = rng.choice(((0, 0), (20, 0), (MUCH, 0), (0, rng.randint(1, 20))))
     per_minute = rng.choice((10, 30, MUCH))
-    return lambda connection: accounts.set_plan(
-        connection, "varied", match_limit=match_limit, search_limit=search_limit, requests_per_minute=per_minute
-    )
+
+    def act(connection: psycopg.Connection, used: Mapping[str, int]) -> None:
+        accounts.set_plan(
+            connection,
+            "varied",
+            match_limit=match_limit + (match_room and used.get("color_match", 0) + match_room),
+            search_limit=search_limit + (search_room and used.get("color_search", 0) + search_room),
+            requests_per_minute=per_minute,
+        )
+
+    return act
 
 
-def _change(url: str, holder: Holder, act: Callable[[psycopg.Connection], None]) -> Change:
+def _change(url: str, holder: Holder, act: _Act) -> Change:
     """Repeats it until the database has taken it; it may have done so before."""
     before, start = None, 0.0
+    used: Mapping[str, int] = {}
     while True:
         try:
             with connect(url) as connection:
                 if before is None:
                     account = accounts.show_account(connection, holder.account_id)
                     before, start = Terms(account.limits, account.requests_per_minute), time.monotonic()
-                act(connection)
+                    used = account.committed
+                act(connection, used)
             return Change(start, time.monotonic(), before)
         except (DatabaseError, psycopg.Error):
             time.sleep(0.1)

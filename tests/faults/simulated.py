@@ -7,6 +7,7 @@ from heapq import heappop, heappush
 from itertools import count
 
 from tests.faults.consistency import Ledger, Stored
+from tests.faults.crossings import Event, Recorded
 from tests.faults.history import UNANSWERED, Change, Counter, History, Outcome, Request, Terms, Told
 
 from sepu.metering.meters import METERS
@@ -23,6 +24,9 @@ PLANS = {
     "slow": [terms(per_minute=20)],
     "varied": [terms(), terms(30, 10), terms(80, 20, 5), terms(per_minute=10)],
 }
+
+
+THRESHOLDS = (1, 10, 33, 80, 95, 100)
 
 
 @dataclass
@@ -45,6 +49,11 @@ class Scene:
     terms: dict[str, Terms] = field(default_factory=lambda: {name: plans[0] for name, plans in PLANS.items()})
     changes: list[Change] = field(default_factory=list)  # of "varied"
     forgotten: list[tuple[float, float]] = field(default_factory=list)
+    events: dict[Counter, set[Event]] = field(default_factory=dict)
+
+    @property
+    def recorded(self) -> Recorded:
+        return Recorded(self.events, {(name, meter): THRESHOLDS for name in PLANS for meter in METERS})
 
     @property
     def history(self) -> History:
@@ -133,11 +142,19 @@ def simulate(seed: int, attempts: int, clients: int = 8, cut: float = 0.08, thin
             yield rng.expovariate(50), None
             month = period(now)
             counter = Counter(request.account_id, request.meter, month)
+            crossed: list[int] = []
             del account.held[request.key]
             if scene.committed.get(counter, 0) + request.units > limit:
                 yield 0, read(Outcome.QUOTA_EXCEEDED, *counter, limit)
             else:
-                scene.committed[counter] = scene.committed.get(counter, 0) + request.units
+                for _ in range(request.units):
+                    scene.committed[counter] = scene.committed.get(counter, 0) + 1
+                    # Unit by unit: what a whole percent has just been reached of.
+                    reached = [n for n in THRESHOLDS if (scene.committed[counter] - 1) * 100 < limit * n]
+                    crossed += [n for n in reached if scene.committed[counter] * 100 >= limit * n]
+                for threshold in crossed:
+                    event = Event(threshold, limit, scene.committed[counter])
+                    scene.events.setdefault(counter, set()).add(event)
                 body = hash((request, "body"))
                 scene.stored[name] = Stored(request.meter, month, request.units, body)
                 account.fingerprints[request.key] = request.content

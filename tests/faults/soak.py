@@ -21,6 +21,7 @@ from tests.faults.verdict import Verdict, judge
 from tests.serving import WORKERS, Server, serving
 
 from sepu.cli.database import connect, database
+from sepu.metering.events import list_events
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
 CUTS: dict[Cut, str] = {
@@ -59,6 +60,7 @@ class Report:
     tally: Counter[str]
     faults: dict[str, int]
     changes: int
+    events: int
     seconds: float
     verdict: Verdict
 
@@ -69,6 +71,7 @@ class Report:
             "requests": self.requests,
             **{name: self.tally[name] for name in ("attempts", "200", "replays", "replays under faults")},
             "changes of plans": self.changes,
+            "quota events": self.events,
             **{name: count for name, count in sorted(self.tally.items()) if name[0] in "45"},
             **{name: self.tally[name] for name in ("time-outs", "broken connections")},
             **self.faults,
@@ -97,8 +100,9 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
         seconds = time.monotonic() - started
         with connect(url) as connection:
             verdict = judge(connection, memory)
+            events = sum(1 for _ in list_events(connection))
         changes = sum(map(len, memory.history.changes.values()))
-        return Report(plan, len(asked), memory.tally, faults, changes, seconds, verdict)
+        return Report(plan, len(asked), memory.tally, faults, changes, events, seconds, verdict)
 
 
 async def _run(

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import psycopg
 from tests.faults.clients import Memory
 from tests.faults.consistency import contradictions, read_ledger
+from tests.faults.crossings import read_events, wrong_events
 from tests.faults.history import History
 
 from sepu.cli.database import connect
@@ -46,6 +47,7 @@ def until_stored(url: str, results: int) -> None:
 def judge(connection: psycopg.Connection, memory: Memory) -> Verdict:
     """Judges all that happened in a database; the accounts were used by nobody but these clients."""
     findings = contradictory(connection, memory.history)
+    findings += crossed_otherwise(connection, memory.history)
     findings += [("doubled", str(difference)) for difference in audit(connection).differences]
     findings += [("stuck", f"{name}") for name in sorted(memory.stuck)]
     findings += [("wrong", what) for what in memory.wrong]
@@ -58,3 +60,13 @@ def contradictory(connection: psycopg.Connection, history: History) -> list[tupl
         (one.kind, f"{one.what}\n{history.table(one.attempts)}" if place < SHOWN else one.what)
         for place, one in enumerate(contradictions(history, read_ledger(connection, history.accounts())))
     ]
+
+
+def crossed_otherwise(connection: psycopg.Connection, history: History) -> list[tuple[str, str]]:
+    """Finds quota events that are missing, or that no charge crossed."""
+    ledger, recorded = read_ledger(connection, history.accounts()), read_events(connection, history.accounts())
+    findings = []
+    for counter, wrong in wrong_events(history, ledger, recorded):
+        findings += [("wrong", f"of {counter} an event is missing: {event}") for event in wrong.missing]
+        findings += [("wrong", f"of {counter} no charge crossed {event}") for event in wrong.extra]
+    return findings

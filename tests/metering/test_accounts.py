@@ -101,7 +101,8 @@ def test_create_account_needs_a_plan(connection: psycopg.Connection) -> None:
 def test_oldest_account(connection: psycopg.Connection) -> None:
     with connection.transaction(force_rollback=True):
         connection.execute(
-            "truncate sepu.receipt, sepu.api_key, sepu.usage, sepu.usage_day, sepu.account_move, sepu.account"
+            "truncate sepu.receipt, sepu.api_key, sepu.usage, sepu.usage_day, sepu.account_move, sepu.quota_event, "
+            "sepu.event_delivery, sepu.account"
         )
         assert accounts.oldest_account(connection) is None
         first, second = (accounts.create_account(connection, "standard").account_id for _ in range(2))

@@ -152,3 +152,36 @@ def test_it_is_exact_beside_traffic(
     assert [found.differences for found in seen if found.differences] == []
     assert seen[0].results < seen[-1].results, "there was traffic in between"
     assert audit(connection) == Audit(2, charges, ())
+
+
+LOST_OR_MADE_UP: dict[str, int | None] = {
+    "delete from sepu.quota_event where threshold = 95": 2,
+    "delete from sepu.quota_event": None,
+    "update sepu.quota_event set meter = 'color_search' where threshold = 95": 2,
+    "insert into sepu.quota_event select account_id, period, meter, 50, unit_limit, committed, crossed_at "
+    "from sepu.quota_event where threshold = 80": 4,
+}
+
+
+@pytest.mark.parametrize("tampered", LOST_OR_MADE_UP)
+def test_an_event_that_is_lost_or_made_up_is_a_difference(
+    connection: psycopg.Connection, make_customer: "MakeCustomer", tampered: str
+) -> None:
+    make_customer(match_limit=10).meter(connection, units=10)
+    assert audit(connection).differences == ()
+    connection.execute("delete from sepu.event_delivery")  # deliveries come and go
+    assert audit(connection).differences == ()
+    connection.execute(tampered.encode())
+    (found, *more) = audit(connection).differences
+    assert (found.meter, found.events, found.recorded) == ("color_match", 3, LOST_OR_MADE_UP[tampered])
+    others = [("color_search", None, 1)] if "color_search" in tampered else []
+    assert [(other.meter, other.events, other.recorded) for other in more] == others
+
+
+def test_an_event_of_units_that_were_not_charged_is_a_difference(
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
+) -> None:
+    make_customer(match_limit=10).meter(connection, units=8)
+    connection.execute("update sepu.quota_event set committed = 9")
+    (found,) = audit(connection).differences
+    assert (found.committed, found.events, found.recorded) == (8, 1, 1)

@@ -54,7 +54,7 @@ def test_nothing_of_the_customer_is_left(
     connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erase, "_RESULTS", 2)
-    customer, other = make_customer(), make_customer()
+    customer, other = (make_customer(match_limit=10) for _ in range(2))
     accounts.name_account(connection, customer.account_id, "Silk", "cus_silk")
     accounts.name_key(connection, customer.key_id, "Silk shop", "k-silk")
     public = public_key(json.dumps(new_private_key().as_dict(private=False)).encode())

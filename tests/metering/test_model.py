@@ -50,6 +50,7 @@ class Plan(NamedTuple):
     match_limit: int
     search_limit: int
     requests_per_minute: int
+    thresholds: tuple[int, ...] = (80, 95, 100)
 
     def limit(self, meter: str) -> int:
         return self.match_limit if meter == "color_match" else self.search_limit
@@ -79,6 +80,18 @@ class Counter:
 
     committed: int = 0
     pruned: int = 0
+    events: int = 0
+
+
+class Event(NamedTuple):
+    """What a charge crossed."""
+
+    period: str
+    meter: str
+    threshold: int
+    limit: int
+    committed: int
+    at: datetime
 
 
 @dataclass(eq=False)
@@ -92,6 +105,7 @@ class Account:
     requests: int = 0
     counters: dict[tuple[str, str], Counter] = field(default_factory=dict)
     stored: dict[str, Stored] = field(default_factory=dict)
+    events: set[Event] = field(default_factory=set)
 
 
 @dataclass(eq=False)
@@ -118,6 +132,7 @@ LIMITS = st.builds(
     st.sampled_from([0, 3, 7, 20, 10**6]),
     st.sampled_from([0, 2, 9, 10**6]),
     st.sampled_from([2, 10, 10**6, 10**6]),
+    st.sampled_from([(80, 95, 100), (), (1,), (34, 50, 51, 100), tuple(range(1, 101))]),
 )
 INPUTS = st.builds(Input, st.sampled_from(list(METERS)), st.sampled_from(["red", "blue"]), st.integers(1, 4))
 # Few, and shared by all accounts, so that they meet.
@@ -172,12 +187,25 @@ class LedgerMachine(RuleBasedStateMachine):
         return Key(account, issued.key_id, found.key_hash, issued.expires_at)
 
     def set_plan(self, plan_id: str, limits: Plan) -> None:
-        accounts.set_plan(self.connection, plan_id, **limits._asdict())
+        match_limit, search_limit, per_minute, thresholds = limits
+        accounts.set_plan(
+            self.connection,
+            plan_id,
+            match_limit=match_limit,
+            search_limit=search_limit,
+            requests_per_minute=per_minute,
+        )
+        accounts.set_thresholds(self.connection, plan_id, thresholds)
         self.plans[plan_id] = limits
 
     @rule(key=keys, limits=LIMITS)
     def the_plan_changes(self, key: Key, limits: Plan) -> None:
         self.set_plan(key.account.plan_id, limits)
+
+    @rule(key=keys, other=keys)
+    def an_account_moves(self, key: Key, other: Key) -> None:
+        accounts.move_account(self.connection, key.account.account_id, other.account.plan_id)
+        key.account.plan_id = other.account.plan_id
 
     @rule(key=keys, active=st.sampled_from([True, True, False]))
     def suspend_or_reactivate(self, key: Key, active: bool) -> None:
@@ -353,6 +381,12 @@ class LedgerMachine(RuleBasedStateMachine):
         counter = account.counters.get((self.period, given.meter), Counter())
         if counter.committed + given.units > limit:
             return Answer("quota_exceeded", self.period, limit, counter.committed, 0, None)
+        # A threshold is reached with the first unit that is not below so many percent of the limit in force.
+        for threshold in self.plans[account.plan_id].thresholds:
+            if counter.committed < -(-limit * threshold // 100) <= counter.committed + given.units:
+                total = counter.committed + given.units
+                account.events.add(Event(self.period, given.meter, threshold, limit, total, self.now))
+                counter.events += 1
         counter.committed += given.units
         account.counters[self.period, given.meter] = counter
         account.stored[request.idempotency_key] = Stored(given, self.period, body, self.now)
@@ -370,7 +404,10 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         """The next history finds the ledger empty: a difference of this one is not its."""
-        for table in ("stored_result", "usage_day", "usage", "request_rate", "api_key", "account_move", "account"):
+        for table in (
+            *("event_delivery", "quota_event", "stored_result", "usage_day", "usage", "request_rate", "api_key"),
+            *("account_move", "account"),
+        ):
             self.connection.execute(f"delete from sepu.{table}".encode())
 
     # What must be true after every step
@@ -383,7 +420,8 @@ class LedgerMachine(RuleBasedStateMachine):
     def the_ledger_is_as_the_model(self) -> None:
         ids = [account.account_id for account in self.everybody]
         counters = self.connection.execute(
-            "select account_id, period, meter, committed, pruned from sepu.usage where account_id = any (%s)", (ids,)
+            "select account_id, period, meter, committed, pruned, events from sepu.usage where account_id = any (%s)",
+            (ids,),
         ).fetchall()
         assert {(owner, period, meter): Counter(*units) for owner, period, meter, *units in counters} == {
             (account.account_id, *name): counter
@@ -398,6 +436,16 @@ class LedgerMachine(RuleBasedStateMachine):
             for account in self.everybody
             for name, result in account.stored.items()
         }
+        events = self.connection.execute(
+            "select account_id, period, meter, threshold, unit_limit, committed, crossed_at from sepu.quota_event"
+            " join sepu.event_delivery using (account_id, period, meter, threshold, unit_limit)"
+            " where account_id = any (%s) and due_at = crossed_at and attempts = 0",
+            (ids,),
+        ).fetchall()
+        assert {(owner, Event(*event)) for owner, *event in events} == {
+            (account.account_id, event) for account in self.everybody for event in account.events
+        }
+        assert len(events) == sum(len(account.events) for account in self.everybody)
 
 
 @pytest.fixture

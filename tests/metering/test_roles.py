@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 TABLES = (
     *("plan", "plan_limit", "plan_change", "account", "account_move", "api_key", "usage", "usage_day"),
-    *("stored_result", "request_rate", "receipt", "migration"),
+    *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration"),
 )
 SUPERSEDED = {"read_usage", "read_usage_each"}
 SERVES = {

@@ -25,7 +25,8 @@ def test_servers_of_both_releases_go_on(
 
     with serving(worker, url) as old:
         upgraded = crowded(connection, [old.address], 1500, meanwhile=upgrade)
-        connection.execute("truncate sepu.stored_result, sepu.usage")  # what follows is judged by itself
+        # What follows is judged by itself.
+        connection.execute("truncate sepu.stored_result, sepu.usage, sepu.quota_event, sepu.event_delivery")
         with serving(worker, url, program=newer.program) as new:
             both = crowded(connection, [old.address, new.address], 1500)
             assert old.request("GET", "/readyz").status == 200

@@ -47,7 +47,7 @@ def test_it_is_charged_shown_and_counted(
     served, metrics = server
     plan = package.json("plan", "set", "three", *LIMITS, url=own_url)
     limits = {"matchLimit": 5, "searchLimit": 6, "listLimit": 2, "requestsPerMinute": 99}
-    assert plan == {"planId": "three", **limits, "accounts": 0}
+    assert plan == {"planId": "three", **limits, "thresholds": "80,95,100", "accounts": 0}
     account = package.json("account", "create", "--plan", "three", url=own_url)
     bearer = {"Authorization": f"Bearer {account['apiKey']}"}
 

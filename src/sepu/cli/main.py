@@ -12,6 +12,7 @@ _MODULES = {
     "account": "sepu.cli.accounts",
     "audit": "sepu.cli.audit",
     "db": "sepu.cli.serve",
+    "events": "sepu.cli.events",
     "export-usage": "sepu.cli.export",
     "image": "sepu.cli.colors",
     "key": "sepu.cli.keys",

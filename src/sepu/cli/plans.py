@@ -32,11 +32,20 @@ def _fields(plan: accounts.Plan) -> Fields:
         "planId": plan.plan_id,
         **limit_fields(plan.limits),
         "requestsPerMinute": plan.requests_per_minute,
+        "thresholds": ",".join(map(str, plan.thresholds)),
         "accounts": plan.accounts,
     }
 
 
-_COLUMNS = ("planId", *limit_fields(dict.fromkeys(METERS, 0)), "requestsPerMinute", "accounts")
+_COLUMNS = ("planId", *limit_fields(dict.fromkeys(METERS, 0)), "requestsPerMinute", "thresholds", "accounts")
+
+
+def _percentages(value: str) -> list[int]:
+    """Parses percentages such as 80,95,100; nothing is none."""
+    try:
+        return [int(part) for part in value.split(",")] if value else []
+    except ValueError:
+        raise click.BadParameter(f"{value!r} is not like 80,95,100") from None
 
 
 @click.group()
@@ -51,13 +60,23 @@ def plan() -> None:
 @click.argument("name")
 @_limit_options
 @click.option("--requests-per-minute", type=click.IntRange(1), help="The abuse limit.")
+@click.option("--thresholds", type=_percentages, help="Percentages of a limit at which an event is recorded.")
 @prints_fields
-def set_plan(connection: Connection, name: str, requests_per_minute: int | None, **limits: int | None) -> Fields:
+def set_plan(
+    connection: Connection,
+    name: str,
+    requests_per_minute: int | None,
+    thresholds: list[int] | None,
+    **limits: int | None,
+) -> Fields:
     """Make or change a plan. Its accounts feel a change with their next request.
 
-    A new plan needs all limits. Of another one, a limit that is not given stays as it is.
+    A new plan needs all limits, and its thresholds are 80,95,100. Of another one, what is not given stays as it is.
     """
-    accounts.set_plan(connection, name, requests_per_minute=requests_per_minute, **limits)
+    with connection.transaction():
+        accounts.set_plan(connection, name, requests_per_minute=requests_per_minute, **limits)
+        if thresholds is not None:
+            accounts.set_thresholds(connection, name, thresholds)
     return _fields(accounts.show_plan(connection, name))
 
 

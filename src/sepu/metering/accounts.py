@@ -1,6 +1,6 @@
 """What the operator does to accounts, plans and keys. One short transaction each."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -90,6 +90,8 @@ class Plan:
     plan_id: str
     limits: Mapping[str, int]
     requests_per_minute: int
+    thresholds: Sequence[int]
+    """Percentages of the limits; a charge that crosses one is an event."""
     accounts: int
 
 
@@ -144,6 +146,20 @@ def set_plan(
         ) from error
     except psycopg.errors.NumericValueOutOfRange as error:
         raise AccountError("a limit is larger than 2147483647") from error
+
+
+def set_thresholds(connection: psycopg.Connection, plan_id: str, thresholds: Iterable[int]) -> None:
+    """Says at which percentages of a plan's limits events are recorded, from the next charge on.
+
+    Raises:
+        AccountError: no such plan, or a threshold is out of bounds.
+    """
+    given = sorted(set(thresholds))
+    try:
+        if run(connection, "set_plan_thresholds", plan_id=plan_id, thresholds=given).rowcount == 0:
+            raise AccountError(_NO_PLAN.format(plan_id))
+    except (psycopg.errors.CheckViolation, psycopg.errors.NumericValueOutOfRange) as error:
+        raise AccountError("a threshold is a percentage of a limit, from 1 to 100") from error
 
 
 def list_plans(connection: psycopg.Connection) -> list[Plan]:

@@ -1,5 +1,5 @@
 """Checks the ledger, for every account, period and meter: committed = pruned + Σ units of stored results, and what a
-prune summed up by day is still there.
+prune summed up by day and the events are still there.
 """
 
 import msgspec
@@ -23,6 +23,10 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     """Of `pruned`, the units that were summed up by day: all but those that an earlier release pruned."""
     days: int | None
     """The units of those days; None if there are none."""
+    events: int | None
+    """How many events its charges recorded."""
+    recorded: int | None
+    """How many there are; None if there are none."""
 
 
 class Audit(msgspec.Struct, frozen=True, rename="camel"):
@@ -34,6 +38,6 @@ class Audit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 def audit(connection: psycopg.Connection) -> Audit:
-    """Compares every counter with the stored results and days, in one snapshot, so traffic may go on."""
+    """Compares every counter with the stored results, days and events, in one snapshot, so traffic may go on."""
     ((counters, results, differences),) = run(connection, "audit").fetchall()
     return Audit(counters, results, tuple(Difference(*difference) for difference in differences))

@@ -23,7 +23,7 @@ class Erased:
 
 
 def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
-    """Closes an account for good, and deletes its names, keys, receipts, stored results and days of usage.
+    """Closes an account for good, and deletes its names, keys, receipts, stored results, events and days of usage.
 
     It may be stopped and repeated.
 
@@ -43,7 +43,8 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
     for period, meter in run(connection, "list_counters", account_id=account_id).fetchall():
         results += _erase_results(connection, account_id, period, meter)
     with connection.transaction():
-        run(connection, "undate_usage", account_id=account_id)
+        run(connection, "forget_usage", account_id=account_id)
+        run(connection, "erase_events", account_id=account_id)
         run(connection, "erase_days", account_id=account_id)
         run(connection, "erase_request_rate", account_id=account_id)
     if left := value(connection, "count_results", account_id=account_id):

@@ -199,6 +199,32 @@ begin
     end if;
 end $$;
 
+-- Records an event for each threshold that a charge of p_units crossed, due to be delivered at once.
+--
+-- The charge has locked the counter, which has never been there before. Should there yet be such an event, as after
+-- somebody set a counter back, the charge must not fail for it.
+create or replace function sepu.record_events(
+    p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
+    p_units integer, p_now timestamptz
+) returns void language plpgsql volatile as $$
+declare
+    v_threshold integer;
+begin
+    foreach v_threshold in array p_thresholds loop
+        continue when v_threshold <= (p_committed - p_units) * 100::bigint / p_unit_limit
+                   or v_threshold > p_committed * 100::bigint / p_unit_limit;
+        insert into sepu.quota_event (account_id, period, meter, threshold, unit_limit, committed, crossed_at)
+        values (p_account_id, p_period, p_meter, v_threshold, p_unit_limit, p_committed, p_now)
+        on conflict (account_id, period, meter, threshold, unit_limit) do nothing;
+        if found then
+            insert into sepu.event_delivery (account_id, period, meter, threshold, unit_limit, due_at)
+            values (p_account_id, p_period, p_meter, v_threshold, p_unit_limit, p_now);
+            update sepu.usage u set events = u.events + 1
+             where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+        end if;
+    end loop;
+end $$;
+
 -- A metered request: charges and stores its response, or replays the stored one, or refuses. All or nothing.
 --
 -- A request that executes holds two advisory locks until it commits: one for its key with this input, then one for its
@@ -221,6 +247,7 @@ declare
     v_key_free    boolean := false;
     v_fingerprint bytea;
     v_units       integer;
+    v_thresholds  bigint[];
 begin
     v_auth := sepu.authenticate_v3(p_account_id, p_key_hash, p_now);
     outcome := v_auth.outcome;
@@ -253,7 +280,9 @@ begin
         outcome := 'request_in_progress';
         return;
     end if;
-    select l.units into unit_limit from sepu.plan_limit l where l.plan_id = v_auth.plan_id and l.meter = p_meter;
+    select l.units, l.thresholds into unit_limit, v_thresholds
+      from sepu.plan_limit l
+     where l.plan_id = v_auth.plan_id and l.meter = p_meter;
     if unit_limit is null then
         raise exception using errcode = '22023',
             message = format('plan %s has no limit for the meter %s', v_auth.plan_id, p_meter);
@@ -299,6 +328,12 @@ begin
     values
         (p_account_id, p_idempotency_key, p_fingerprint, p_meter, v_units, meter_one_v2.period, p_body, p_now,
          v_auth.key_id);
+    -- How many thresholds are reached: after this charge, and before it.
+    if width_bucket(committed * 100::bigint / unit_limit, v_thresholds)
+       > width_bucket((committed - p_units) * 100::bigint / unit_limit, v_thresholds) then
+        perform sepu.record_events(
+            p_account_id, meter_one_v2.period, p_meter, v_thresholds, unit_limit, committed, p_units, p_now);
+    end if;
     outcome := 'charged';
     body := p_body;
 end $$;

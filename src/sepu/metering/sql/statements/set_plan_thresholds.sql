@@ -1,0 +1,1 @@
+update sepu.plan_limit set thresholds = %(thresholds)s::bigint[] where plan_id = %(plan_id)s
