@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -126,6 +127,7 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, seam: str) -> d
 
 def main(directory: str, counts: str, disturbance: str) -> None:
     """Runs a new Postgres, prints its address, and waits for a line; then prints the figures if they are wanted."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that Postgres ends with it
     disturbed, state = begin(disturbance), Path(directory)
     with cluster(state) as made:
         with connect(made.url) as owner:
@@ -134,7 +136,8 @@ def main(directory: str, counts: str, disturbance: str) -> None:
             settle(owner, filled=False)
             [(seam,)] = owner.execute("select pg_get_functiondef(to_regproc(%s))", [_SEAM]).fetchall()
         print(service_url(made.url), flush=True)
-        sys.stdin.readline()
+        if not sys.stdin.readline():
+            sys.exit("the gate has ended")
         programs = made.programs
     print(json.dumps(measure(state, programs, disturbed, str(seam)) if counts else {}))
 
