@@ -19,7 +19,6 @@
 # make bench-gate-costs    the costs that commits have accepted, with their reasons
 # make bench-gate-proof    show that the gate sees each hot path made slower by 1 %, and no change where there is none
 # make load                a real server under load beside its floors, targets and plots [LOAD="--seconds 5 --rounds 5"]
-# make profile             the time of each part of one metered POST
 # make startup             import times, time to ready, memory of the workers
 # make docs                the documentation site: build/site/index.html
 # make pictures            draw the documentation's pictures again from the library, and run its notebook
@@ -40,7 +39,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load profile startup docs pictures
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load startup docs pictures
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
 .DELETE_ON_ERROR:
@@ -208,9 +207,6 @@ bench-peers: build build/peers/ready
 load: build
 	@$(BIN)/python -m bench.load run $(LOAD)
 	@$(BIN)/python -m bench.load neighbours
-
-profile: build
-	@$(BIN)/python -m bench.profile
 
 startup: build
 	@$(BIN)/python -m bench.startup

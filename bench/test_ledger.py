@@ -6,21 +6,20 @@ from typing import Any
 
 import pytest
 import uvloop
+from bench.recorded import charge, holder
 from pytest_benchmark.fixture import BenchmarkFixture
 from tests.awaited_batcher import AwaitedBatcher
 
-from bench import metered
 from sepu import limits
 from sepu.metering.commands import Command, admit, read_usage
-from sepu.metering.keys import Credential
 from sepu.metering.ledger import Ledger
 
-MakeCommand = Callable[[Credential], Command[Any]]
+MakeCommand = Callable[[], Command[Any]]
 COMMANDS: dict[str, MakeCommand] = {
-    "charge": metered.charge,
-    "replay": lambda holder: metered.charge(holder, "bench-replayed"),
-    "admit": admit,
-    "usage": read_usage,
+    "charge": lambda: charge(holder(1)),
+    "replay": lambda: charge(holder(1), "bench-replayed"),
+    "admit": lambda: admit(holder(1)),
+    "usage": lambda: read_usage(holder(1)),
 }
 
 
@@ -42,11 +41,11 @@ def joined(loop: asyncio.AbstractEventLoop, service_url: str) -> Iterator[Awaite
     loop.run_until_complete(ledger.close())
 
 
-def test_threads(benchmark: BenchmarkFixture, service_url: str, holder: Credential, make: MakeCommand) -> None:
+def test_threads(benchmark: BenchmarkFixture, service_url: str, make: MakeCommand) -> None:
     ledger = Ledger(service_url, 1)
     ledger.open()
     try:
-        benchmark(lambda: ledger.run(make(holder)))
+        benchmark(lambda: ledger.run(make()))
     finally:
         ledger.close()
 
@@ -55,18 +54,17 @@ def test_event_loop(
     benchmark: BenchmarkFixture,
     loop: asyncio.AbstractEventLoop,
     joined: AwaitedBatcher,
-    holder: Credential,
     make: MakeCommand,
 ) -> None:
     """Calls through the batcher, in a batch of one command."""
-    benchmark(lambda: loop.run_until_complete(joined.run(make(holder))))
+    benchmark(lambda: loop.run_until_complete(joined.run(make())))
 
 
 def test_one_alone_and_32_joined(
-    benchmark: BenchmarkFixture, loop: asyncio.AbstractEventLoop, joined: AwaitedBatcher, holder: Credential
+    benchmark: BenchmarkFixture, loop: asyncio.AbstractEventLoop, joined: AwaitedBatcher
 ) -> None:
     async def at_once() -> None:
-        answers = await asyncio.gather(*(joined.run(metered.charge(holder)) for _ in range(1 + limits.BATCH_CALLS)))
+        answers = await asyncio.gather(*(joined.run(charge(holder(1))) for _ in range(1 + limits.BATCH_CALLS)))
         assert {answer.outcome for answer in answers} == {"charged"}
 
     benchmark(lambda: loop.run_until_complete(at_once()))

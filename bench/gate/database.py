@@ -20,8 +20,7 @@ from bench.gate.callgrind import command, counted, environment
 from bench.gate.disturbance import Disturbance, begin
 from bench.load.holders import open_accounts
 from bench.load.stage import cluster, settle
-from bench.metered import charge
-from bench.recorded import MOST, SEED, holder
+from bench.recorded import MOST, SEED, charge, holder
 from psycopg import sql
 
 from sepu.cli.database import connect, service_url

@@ -12,6 +12,7 @@ from bench.machine import compiler, cpu
 from bench.peers import colours, names, palettes
 from bench.peers.timing import ROUNDS, Call, seconds
 from bench.queries import QUERIES
+from bench.records import in_words
 from tests.core import ciede2000_reference as reference
 
 import sepu
@@ -113,13 +114,6 @@ def timed(peers: Sequence[Sequence[Call]], pairs: int = 0) -> list[Row]:
             rate = [f"{pairs / median(times[who]) / 1e6:,.1f} M pairs/s"] if pairs else []
             rows.append((who, in_words(median(times[who])) + slowest, f"x {median(times[who]) / ours:,.1f}", *rate))
     return rows
-
-
-def in_words(time: float) -> str:
-    for unit, size in (("ms", 1e-3), ("µs", 1e-6)):
-        if time >= size:
-            return f"{time / size:,.3g} {unit}"
-    return f"{time / 1e-9:.3g} ns"
 
 
 def print_table(title: str, rows: Sequence[Row]) -> None:

@@ -23,7 +23,6 @@ from bench.load.report import PHYSICAL_LIMIT, Cell, measured, neighbours_targets
 from bench.load.scenarios import SCENARIOS, Ask, bare_insert, first_executions, pgbench_scripts
 from tests.serving import Server, serving
 
-from bench import profile
 from sepu.cli.database import connect, service_url
 from sepu.metering.keys import credential
 
@@ -185,19 +184,6 @@ def test_a_flood_goes_on_while_the_customer_is_measured(loaded: Server, case: Ca
     else:
         assert answers["200"] > 200
     assert len(answers) == 1
-
-
-def test_the_stages_of_a_profile_add_up_to_the_whole() -> None:
-    totals = ["whole", "constant", "parser", "application", "judge", "conclude", "ledger", "pgbench", "SQL"]
-    parts = ["credential", "parse", "fingerprint", "answer", "nearest", "pgbench, commit not awaited"]
-    taken = {name: 2.0**-place for place, name in enumerate([*totals, *parts])}
-    rows = [row.split("|") for row in profile.as_table(taken).splitlines()[2:]]
-    times = {name.strip(): float(microseconds) for _, name, microseconds, *_ in rows}
-    assert times.pop("pgbench, the same call") == pytest.approx(taken["pgbench"] * 1e6, abs=0.1)
-    assert times.pop("**whole**") == pytest.approx(sum(times.values()), abs=1)
-    assert times["not accounted for"] == pytest.approx(
-        1e6 * (taken["whole"] - taken["constant"] - taken["application"] - taken["ledger"] + taken["parser"]), abs=0.1
-    )
 
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
