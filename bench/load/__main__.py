@@ -14,6 +14,7 @@ from multiprocessing import get_context
 from pathlib import Path
 from secrets import token_hex
 from statistics import linear_regression
+from typing import NamedTuple
 
 import psutil
 from bench.load import client, plot, report
@@ -246,7 +247,7 @@ def neighbours(given: argparse.Namespace) -> None:
 
 
 def soak(given: argparse.Namespace) -> None:
-    points: list[tuple[float, list[tuple[int, int]], int]] = []  # seconds, (KiB, files) of each worker, connections
+    points: list[tuple[float, list[Held], int]] = []  # seconds, what each worker has, connections
     with cluster(given.state_dir) as made:
         url = made.make_empty(SCENARIOS["mixed"].accounts)
         with serving("uvloop", url, workers=given.workers) as server, connect(made.owner_url(EMPTY)) as owner:
@@ -261,7 +262,7 @@ def soak(given: argparse.Namespace) -> None:
                     row = owner.execute(
                         "select count(*) from pg_stat_activity where usename = 'sepu_service' and datname = %s", [EMPTY]
                     ).fetchone()
-                    points.append((time.monotonic() - started, [_held(pid) for pid in pids], row[0] if row else 0))
+                    points.append((time.monotonic() - started, [Held.by(pid) for pid in pids], row[0] if row else 0))
                 sample = running.result()
             about = {**settings_of(owner), "scans": scans(owner)}
             same = server.workers() == pids
@@ -270,12 +271,12 @@ def soak(given: argparse.Namespace) -> None:
     per_million = sample.seconds / given.requests * 1e6
     rows, found = [], []
     for place, pid in enumerate(pids):
-        kib = linear_regression(instants, [held[place][0] for _, held, _ in settled]).slope * per_million
-        first, middle, last = points[0][1][place], settled[0][1][place], points[-1][1][place]
-        rows.append([str(pid), f"{first[0]:,}", f"{middle[0]:,}", f"{last[0]:,}", f"{kib:+,.0f}",
-                     f"{first[1]} → {last[1]}"])  # fmt: skip
+        kib = linear_regression(instants, [held[place].kib for _, held, _ in settled]).slope * per_million
+        first, middle, last = (held[place] for _, held, _ in (points[0], settled[0], points[-1]))
+        sizes = [f"{held.kib:,} ({held.private:,})" for held in (first, middle, last)]
+        rows.append([str(pid), *sizes, f"{kib:+,.0f}", f"{first.files} → {last.files}"])
         found.append(Target(f"worker {place + 1}: KiB more in a million requests", kib, FLAT_KIB, at_most=True))
-    heads = ["worker", "first KiB", "after a quarter", "last", "slope, KiB a million requests", "files"]
+    heads = ["worker", "first KiB (private)", "after a quarter", "last", "slope, KiB a million requests", "files"]
     text = report.table(heads, rows)
     text += f"\n\n{given.requests:,} requests in {sample.seconds:.0f} s; errors: {dict(sample.errors) or 0};"
     text += f" database connections {points[0][2]} → {points[-1][2]}; workers {'the same' if same else 'REPLACED'}"
@@ -284,10 +285,18 @@ def soak(given: argparse.Namespace) -> None:
     _conclude("soak", measuring, given, about, text, lambda _: found)
 
 
-def _held(pid: int) -> tuple[int, int]:
-    """Resident KiB and open files."""
-    process = psutil.Process(pid)
-    return process.memory_info().rss // 1024, process.num_fds()
+class Held(NamedTuple):
+    """What a process has: resident KiB, those of them that no other process shares, and open files."""
+
+    kib: int
+    private: int
+    files: int
+
+    @classmethod
+    def by(cls, pid: int) -> "Held":
+        process = psutil.Process(pid)
+        memory = process.memory_full_info()
+        return cls(memory.rss // 1024, memory.uss // 1024, process.num_fds())
 
 
 def _conclude(
