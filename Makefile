@@ -18,7 +18,7 @@
 # make bench-gate          what a change costs, counted by valgrind in base and head; fails at 0.5 % more [BASE=a commit]
 # make bench-gate-costs    the costs that commits have accepted, with their reasons
 # make bench-gate-proof    show that the gate sees each hot path made slower by 1 %, and no change where there is none
-# make load                a real server under load beside its floors, targets and plots [LOAD="--seconds 5 --rounds 5"]
+# make load                a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 # make docs                the documentation site: build/site/index.html
 # make pictures            draw the documentation's pictures again from the library, and run its notebook
 # make bench-peers         the compiled core beside the alternatives

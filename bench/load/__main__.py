@@ -9,7 +9,6 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from secrets import token_hex
@@ -17,7 +16,7 @@ from statistics import linear_regression
 from typing import NamedTuple
 
 import psutil
-from bench.load import client, plot, report
+from bench.load import client, report
 from bench.load.client import Job, measure
 from bench.load.figures import Figures, Sample, times
 from bench.load.floor import pgbench
@@ -307,7 +306,7 @@ def _conclude(
     text: str,
     targets: Callable[[dict[Cell, Figures]], list[Target]],
 ) -> None:
-    """Prints the tables, and leaves record and plots behind."""
+    """Prints the tables, and leaves them and a record behind."""
     figures = measuring.figures()
     found = targets(figures)
     settings = {key: value for key, value in vars(given).items() if key not in {"run", "key", "scenarios"}}
@@ -330,19 +329,10 @@ def _conclude(
         settings={**settings, "state_dir": str(given.state_dir)},
         load=load,
     )
-    out = OUT / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    out.mkdir(parents=True)
-    (out / "report.md").write_text(f"{text}\n")
-    for scenario, connections in dict.fromkeys((cell.scenario, cell.connections) for cell in figures):
-        series = [
-            plot.Series(cell.who, samples[-1].latencies, samples[-1].timeline)
-            for cell, samples in measuring.samples.items()
-            if (cell.scenario, cell.connections) == (scenario, connections) and samples[-1].latencies
-        ]
-        if series:
-            title = f"{scenario}, {connections} connection{'s' * (connections > 1)}"
-            (out / f"{scenario}-{connections}.svg").write_text(plot.draw(title, series))
-    print(f"\nrecord: {record}; plots: {out}")
+    file = OUT / f"{name}-{record.stem}.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{text}\n")
+    print(f"\nrecord: {record}; tables: {file}")
 
 
 def _run() -> str:
