@@ -1,6 +1,7 @@
 """The gate's judgement. That it sees a slowdown of any path is shown by `make bench-gate-proof`."""
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -20,6 +21,7 @@ from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED
 from tests.processes import until
 from tools.dist.contents import ROOT
+from tools.workflows.steps import jobs
 
 from bench import commits
 from sepu.cli.database import connect
@@ -130,6 +132,46 @@ def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monk
     for command in ("check", "prove"):
         with pytest.raises(SystemExit, match="apt install valgrind"):
             gate.main(command)
+
+
+@pytest.mark.parametrize(
+    ("history", "valgrind", "told"),
+    [
+        (0, True, "NO GATE: this checkout has no commit to compare with"),
+        (1, True, "NO GATE: this checkout has no commit to compare with"),
+        (2, False, "NO GATE: there is no valgrind (apt install valgrind)"),
+        (2, True, None),
+    ],
+)
+def test_a_change_lands_without_the_gate_only_where_nothing_can_be_compared(
+    tmp_path: Path, history: int, valgrind: bool, told: str | None
+) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    (tmp_path / "Makefile").write_text("test:\nbench-gate:\n\texit 1\n")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("bash", "dirname", "git", "make", "sh"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    if valgrind:
+        (programs / "valgrind").symlink_to(str(shutil.which("true")))
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for number in range(history):
+        for command in (("init", "--quiet"), (*author, "commit", "--quiet", "--allow-empty", f"--message={number}")):
+            subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    environment = {**os.environ, "PATH": str(programs), "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    done = subprocess.run(
+        [tmp_path / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode == 0, "NO GATE" in done.stderr) == (told is not None, told is not None)
+    assert told is None or done.stderr.startswith(told)
+
+
+def test_the_workflow_has_the_history_and_fails_where_it_cannot_count() -> None:
+    job = jobs()["tests/gate"]
+    assert job["steps"][0]["with"]["fetch-depth"] == 0
+    assert job["steps"][-1]["run"] == "make bench-gate"
+    assert "continue-on-error" not in str(job)
 
 
 # A gate that counts what never ends, with a child of its own.
