@@ -12,15 +12,13 @@
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
 # make walk                what the operators' pages say, command by command, on a fresh Debian [root, systemd-nspawn]
 # make generators          the OpenAPI document's validators, and generated clients in four languages
-# make bench               the benchmarks of every layer; saves a record
+# make bench               the benchmarks of every layer and of the start-up; saves a record
 # make bench-compare       the hot paths of two commits, in turns [A=where this left main B=the files as they are]
 # make bench-report        what became slower or faster by which commit, with plots of all records: build/bench.html
 # make bench-gate          what a change costs, counted by valgrind in base and head; fails at 0.5 % more [BASE=a commit]
 # make bench-gate-costs    the costs that commits have accepted, with their reasons
 # make bench-gate-proof    show that the gate sees each hot path made slower by 1 %, and no change where there is none
-# make load                a real server under load beside its floors, targets and plots [LOAD="--seconds 5 --rounds 5"]
-# make profile             the time of each part of one metered POST
-# make startup             import times, time to ready, memory of the workers
+# make load                a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 # make docs                the documentation site: build/site/index.html
 # make pictures            draw the documentation's pictures again from the library, and run its notebook
 # make bench-peers         the compiled core beside the alternatives
@@ -40,7 +38,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load profile startup docs pictures
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs pictures
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
 .DELETE_ON_ERROR:
@@ -208,12 +206,6 @@ bench-peers: build build/peers/ready
 load: build
 	@$(BIN)/python -m bench.load run $(LOAD)
 	@$(BIN)/python -m bench.load neighbours
-
-profile: build
-	@$(BIN)/python -m bench.profile
-
-startup: build
-	@$(BIN)/python -m bench.startup
 
 build/advisories/ready: requirements/advisories.txt
 	rm -rf build/advisories

@@ -1,10 +1,9 @@
 """Finds what became slower or faster, at which record, and by which commits."""
 
-import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
+from bench.commits import git
 from bench.records import Record
 from otava.analysis import compute_change_points
 
@@ -13,8 +12,6 @@ from otava.analysis import compute_change_points
 CHANCE = 1e-5
 LEAST = 0.02
 WINDOW = 50  # records, which are searched together
-
-_ROOT = Path(__file__).parents[1]
 
 
 @dataclass(frozen=True)
@@ -40,10 +37,7 @@ class Change:
     @property
     def commits(self) -> list[str]:
         """Returns the commits from one record to the other, the last first; none if this clone has them not."""
-        span = f"{self.before.commit}..{self.since.commit}"
-        log = ["git", "log", "--format=%h %s", span, "--"]
-        done = subprocess.run(log, cwd=_ROOT, capture_output=True, text=True, check=False, timeout=60)
-        return done.stdout.splitlines() if done.returncode == 0 else []
+        return git("log", "--format=%h %s", f"{self.before.commit}..{self.since.commit}", "--").splitlines()
 
 
 def changes(name: str, series: Sequence[Record]) -> list[Change]:

@@ -6,7 +6,8 @@ import subprocess
 import sys
 import tarfile
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -52,8 +53,19 @@ def objects(tree: str, paths: Iterable[str]) -> str:
     return git("ls-tree", tree, *paths)
 
 
-def build(tree: str, directory: Path) -> None:
-    """Writes the files of a tree or commit, and compiles its core if it differs from the one that is built here."""
+@contextmanager
+def built(base: str, head: str) -> Iterator[tuple[Path, Path]]:
+    """Builds two trees or commits, in directories whose names are equally long, because the gate counts paths too."""
+    with tempfile.TemporaryDirectory(prefix="sepu-bench-") as made:
+        directory = Path(made)
+        directory.chmod(0o711)  # Postgres may run as another user
+        for tree, name in ((base, "base"), (head, "head")):
+            _build(tree, directory / name)
+        yield directory / "base", directory / "head"
+
+
+def _build(tree: str, directory: Path) -> None:
+    """Writes the files of a tree, and compiles its core if it differs from the one that is built here."""
     done = subprocess.run(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE, check=True)
     with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
         archive.extractall(directory, filter="tar")

@@ -10,16 +10,11 @@ import math
 import os
 import subprocess
 import sys
-import tempfile
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.commits import ROOT, base, build, named
+from bench.commits import base, built, named, working_tree
 from scipy.stats import ttest_1samp
-
-from bench import machine
 
 PAIRS = 12
 _LAPS = Path(__file__).with_name("laps.py")
@@ -36,17 +31,6 @@ class Ratio(NamedTuple):
     @property
     def word(self) -> str:
         return "slower" if self.low > 1 else "faster" if self.high < 1 else ""
-
-
-@contextmanager
-def built(commit: str) -> Iterator[Path]:
-    """Yields that commit, checked out and built."""
-    with tempfile.TemporaryDirectory(prefix="sepu-compare-") as directory:
-        tree = Path(directory)
-        build(commit, tree)
-        if not (tree / "bench/hot_paths.py").is_file():
-            sys.exit(f"{commit[:12]} has no hot paths")
-        yield tree
 
 
 def _times(tree: Path, seed: int) -> dict[str, float]:
@@ -85,14 +69,12 @@ def compare(first: Path, second: Path, pairs: int = PAIRS) -> dict[str, Ratio]:
 
 
 def main(a: str = "", b: str = "") -> None:
-    """Prints a line for each path; without `b` the second is the files as they are."""
-    head, changed = (named(b), False) if b else machine.commit()
-    commit = named(a) if a else head if changed else base(head)
-    with ExitStack() as stack:
-        first = stack.enter_context(built(commit))
-        second = stack.enter_context(built(head)) if b else ROOT
-        found = compare(first, second)
-    print(f"CPU time of {head[:12]}{'+' if changed else ''} ÷ that of {commit[:12]}; {PAIRS} pairs, 99 % intervals")
+    """Prints a line for each path. By default the second is the files as they are, the first where that left main."""
+    second = named(b) if b else working_tree()
+    first = named(a) if a else base(b or "HEAD")
+    with built(first, second) as trees:
+        found = compare(*trees)
+    print(f"CPU time of {b or 'the files as they are'} ÷ that of {first[:12]}; {PAIRS} pairs, 99 % intervals")
     for name, ratio in found.items():
         interval = f"{ratio.low:.3f} to {ratio.high:.3f}"
         print(f"{name:<48}{ratio.ratio:>7.3f}   {interval:<18}{ratio.word}".rstrip())

@@ -2,15 +2,16 @@
 
 from typing import Any
 
-import psycopg
 import pytest
-from tests.conftest import database_url, service_url
+from bench.load.holders import open_accounts
+from bench.recorded import MOST, SEED
+from tests.conftest import database_url
 
 from bench import machine
-from sepu.metering import accounts
-from sepu.metering.keys import Credential, credential
+from sepu.cli.database import connect
+from sepu.cli.database import service_url as as_service
 
-__all__ = ["database_url", "service_url"]
+__all__ = ["database_url"]
 
 
 def pytest_benchmark_generate_machine_info() -> dict[str, Any]:
@@ -24,17 +25,8 @@ def pytest_benchmark_update_commit_info(commit_info: dict[str, Any]) -> None:
 
 
 @pytest.fixture(scope="session")
-def issued(database_url: str) -> accounts.IssuedKey:
-    """Makes an account without limits that a benchmark could reach."""
-    with psycopg.connect(database_url, autocommit=True) as opened:
-        most = 2**31 - 1
-        accounts.set_plan(opened, "bench", match_limit=most, search_limit=most, requests_per_minute=most)
-        return accounts.create_account(opened, "bench")
-
-
-@pytest.fixture(scope="session")
-def holder(issued: accounts.IssuedKey) -> Credential:
-    """Returns the credential of that account."""
-    found = credential(issued.api_key)
-    assert found is not None
-    return found
+def service_url(database_url: str) -> str:
+    """Returns the service's database, with the accounts of `recorded`."""
+    with connect(database_url) as owner:
+        open_accounts(owner, SEED, MOST)
+    return as_service(database_url)

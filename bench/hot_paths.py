@@ -18,7 +18,7 @@ from bench.recorded import MOST, Recorded
 
 import sepu
 from sepu.http.app import TimedRequest, create_app
-from sepu.http.endpoints import Endpoint, Head, Pending
+from sepu.http.endpoints import Endpoint, Pending
 from sepu.http.observer import RequestObserver
 from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
@@ -38,7 +38,8 @@ PALETTE = RELEASE.palette()
 _COLORS = [msgspec.json.encode(color(record)) for record in RELEASE.records]
 SCANNED = sepu.Palette([rgb_of(record.hex) for record in RELEASE.records])  # without an index
 NAMES = RELEASE.names()
-COLOURS: list[list[int]] = np.random.default_rng(161).integers(0, 256, (100, 3)).tolist()
+RGB = np.random.default_rng(161).integers(0, 256, (1_000, 3))
+LAB = sepu.srgb_to_lab(RGB)
 
 MATCH_BODY = (
     b'{"colors":[{"r":200,"g":60,"b":35},{"r":12.5,"g":0,"b":255},{"r":1,"g":2,"b":3},{"r":90,"g":90,"b":90},'
@@ -93,8 +94,8 @@ class HotPath:
 
 
 def _nearest(palette: sepu.Palette) -> Callable[[], object]:
-    nearest = palette.nearest
-    return lambda: [nearest(r, g, b, 3) for r, g, b in COLOURS]
+    nearest, colours = palette.nearest, RGB[:100].tolist()
+    return lambda: [nearest(r, g, b, 3) for r, g, b in colours]
 
 
 def _match_operation() -> Callable[[], object]:
@@ -117,19 +118,13 @@ def _search_operation() -> Callable[[], object]:
     return once
 
 
-def pending(endpoint: Endpoint, head: Head, body: bytes) -> Pending[Any]:
-    """What an endpoint asks of the ledger for a request, once it knows the key."""
+def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
+    environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
+    head = TimedRequest(environ)
     verdict = endpoint.judge(head, body)
     if isinstance(verdict, Pending) and verdict.command.look_up_for is not None:
         verdict = verdict.conclude(True)
     assert isinstance(verdict, Pending)
-    return verdict
-
-
-def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
-    environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
-    head = TimedRequest(environ)
-    verdict = pending(endpoint, head, body)
     verdict.conclude(verdict.command.read([_CHARGED]))  # the key is known from now on
     return lambda: endpoint.judge(head, body)
 
@@ -227,6 +222,10 @@ def hot_paths(url: str = "") -> list[HotPath]:
     paths = [
         HotPath("core: nearest 3 of 100 colours, by the grid", lambda: _nearest(PALETTE)),
         HotPath("core: nearest 3 of 100 colours, by scanning", lambda: _nearest(SCANNED)),
+        HotPath("core: nearest 3 of an array of 1,000 colours", lambda: lambda: PALETTE.nearest_batch(RGB, 3)),
+        HotPath("core: differences of 100 colours from all", lambda: lambda: PALETTE.delta_e(RGB[:100])),
+        HotPath("core: CIEDE2000 of 999 pairs", lambda: lambda: sepu.ciede2000(LAB[1:], LAB[:-1])),
+        HotPath("core: sRGB to L*a*b* of 1,000 colours", lambda: lambda: sepu.srgb_to_lab(RGB)),
         HotPath("core: 120 searches", lambda: lambda: [NAMES.search(q, 10) for q in QUERIES]),
         HotPath("operation: match", _match_operation, (Matcher, "answer")),
         HotPath("operation: search", _search_operation, (Searcher, "answer")),

@@ -1,20 +1,21 @@
-"""Answers of a real Postgres, given to the batcher again and again, so that only the batcher and its session work.
+"""Charges; and a real Postgres's answers to them, given to the batcher again and again, so that only that works.
 
 A round is one charge, or several at once: then the first goes alone, and a batch takes the others.
 """
 
 import asyncio
+import atexit
+import itertools
 import socket
 import tempfile
 
 import uvloop
 from bench.load.holders import api_key
-from bench.metered import charge
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
-from sepu.metering.commands import Metered
+from sepu.metering.commands import Charge, Command, Metered, meter_request
 from sepu.metering.keys import Credential, credential
 
 SEED = "recorded"
@@ -23,6 +24,8 @@ _SOCKET = ".s.PGSQL.5432"
 # The ends of a client's first message, of each later one, and of each answer (outside a transaction).
 _GREETED, _ASKED, _READY = b"\0\0", b"S\0\0\0\4", b"Z\0\0\0\5I"
 _SECONDS = 600
+_BODY = b'{"datasetVersion":"1.0.0","results":[' + b"x" * 300 + b"]}"
+_NUMBERS = itertools.count()
 
 
 def holder(number: int) -> Credential:
@@ -30,6 +33,11 @@ def holder(number: int) -> Credential:
     found = credential(api_key(SEED, number))
     assert found is not None
     return found
+
+
+def charge(holder: Credential, key: str = "") -> Command[Metered]:
+    """Returns a charge, by default with an idempotency key that nobody has used."""
+    return meter_request(holder, key or f"bench-{next(_NUMBERS):09}", Charge("color_match", 1, bytes(32), _BODY))
 
 
 def _until(source: socket.socket, end: bytes) -> bytes:
@@ -65,6 +73,7 @@ class Recorded:
 
     def _accept(self, listener: socket.socket, postgres: socket.socket) -> None:
         self._session, _ = listener.accept()
+        atexit.register(self._session.close)
         self._pass_on(postgres, _GREETED)
         self.loop.add_reader(self._session, lambda: self._pass_on(postgres, _ASKED))
 

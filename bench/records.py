@@ -98,5 +98,5 @@ def by_machine(records: Iterable[Record]) -> dict[Machine, dict[str, list[Record
 def in_words(seconds: float) -> str:
     for unit, size in (("s", 1), ("ms", 1e-3), ("µs", 1e-6)):
         if seconds >= size:
-            return f"{seconds / size:.3g} {unit}"
+            return f"{seconds / size:,.3g} {unit}"
     return f"{seconds / 1e-9:.3g} ns"

@@ -8,17 +8,16 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from bench.changes import Change, changes
-from bench.plot import STYLE, Panel, picture
+from bench.plot import Panel
 from bench.records import Machine, Record, by_machine, history, in_words
 
 SHOWN = 12  # commits, without a click
-WIDTH, HEIGHT = 420, 150
-LEFT, RIGHT, TOP, BOTTOM = 64, 32, 12, 22
 _STYLE = """
-:root { color-scheme: light dark; --ink: #222; --paper: #fff; --slower: #b3261e; --faster: #06643f }
+:root { color-scheme: light dark; --ink: #222; --paper: #fff; --slower: #b3261e; --faster: #06643f; --grid: #ddd;
+        --quiet: #555; --points: #c83c23; --means: #177cb0 }
 @media (prefers-color-scheme: dark) {
   :root { --ink: #ddd; --paper: #181818; --slower: #ff8a7a; --faster: #6fd6a6; --grid: #3a3a3a; --quiet: #aaa;
-          --colour0: #ff8a7a; --colour1: #6ab7e6 }
+          --points: #ff8a7a; --means: #6ab7e6 }
 }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5em; max-width: 1400px; color: var(--ink);
        background: var(--paper) }
@@ -27,6 +26,9 @@ ul { margin: 0.3em 0; padding-left: 1.2em; overflow-wrap: anywhere } .columns { 
 .slower { color: var(--slower) } .faster { color: var(--faster) }
 .plots { display: grid; grid-template-columns: repeat(auto-fill, minmax(min(100%, 400px), 1fr)); gap: 1em }
 figure { margin: 0 } figcaption { font-size: 13px; overflow-wrap: anywhere } svg { width: 100%; display: block }
+.grid { stroke: var(--grid) } .tick { fill: var(--quiet); font: 11px sans-serif }
+.line { fill: none; stroke-width: 1.5 } .range { stroke-width: 4; stroke-opacity: 0.3 }
+.points { stroke: var(--points) } circle { fill: var(--points); stroke: none } .means { stroke: var(--means) }
 """
 
 
@@ -52,7 +54,7 @@ def page(records: Sequence[Record]) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>sepu: benchmarks</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{STYLE}{_STYLE}</style><h1>Benchmarks</h1><h2>What changed</h2>{''.join(_changes(rows))}"
+        f"<style>{_STYLE}</style><h1>Benchmarks</h1><h2>What changed</h2>{''.join(_changes(rows))}"
         f"{''.join(f'<p>{escape(line)}</p>' for line in _gone(series))}"
         f"<p>{len(records)} records, the last of {escape(records[-1].title)}. A point is the median of a record, a bar "
         "its middle half; blue is the mean between two changes. Only records of one processor and Python compare. "
@@ -115,16 +117,16 @@ def _plot(told: Machine, name: str, series: Sequence[Record], found: Sequence[Ch
     last = len(series) - 1
     days = [(float(place), series[place].when[:10]) for place in dict.fromkeys((0, last))]
     values = [(value, in_words(value)) for value in (low, (low + high) / 2, high)]
-    panel = Panel(LEFT, TOP, WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM, days, values)
-    marks = [*panel.grid(), panel.line(0, [(place, time.median) for place, time in enumerate(times)])]
+    panel = Panel(days, values)
+    marks = [*panel.grid(), panel.line("points", [(place, time.median) for place, time in enumerate(times)])]
     for first, end in pairwise((0, *(change.place for change in found), len(series))):
         mean = sum(time.median for time in times[first:end]) / (end - first)
-        marks.append(panel.line(1, [(first, mean), (end - 1, mean)]))
+        marks.append(panel.line("means", [(first, mean), (end - 1, mean)]))
     for place, (record, time) in enumerate(zip(series, times, strict=True)):
         what = f"{record.title}: {in_words(time.median)} ({in_words(time.q1)} to {in_words(time.q3)})"
-        marks.append(panel.point(0, place, time.median, time.q1, time.q3, what))
+        marks.append(panel.point(place, time.median, time.q1, time.q3, what))
     return (
-        f'<figure id="{_anchor(told, name)}">{picture(WIDTH, HEIGHT, marks)}'
+        f'<figure id="{_anchor(told, name)}">{panel.picture(marks)}'
         f"<figcaption>{escape(name.partition('::')[2])}: {in_words(times[-1].median)}</figcaption></figure>"
     )
 

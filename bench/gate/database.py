@@ -8,6 +8,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -19,8 +20,7 @@ from bench.gate.callgrind import command, counted, environment
 from bench.gate.disturbance import Disturbance, begin
 from bench.load.holders import open_accounts
 from bench.load.stage import cluster, settle
-from bench.metered import charge
-from bench.recorded import MOST, SEED, holder
+from bench.recorded import MOST, SEED, charge, holder
 from psycopg import sql
 
 from sepu.cli.database import connect, service_url
@@ -126,6 +126,7 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, seam: str) -> d
 
 def main(directory: str, counts: str, disturbance: str) -> None:
     """Runs a new Postgres, prints its address, and waits for a line; then prints the figures if they are wanted."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that Postgres ends with it
     disturbed, state = begin(disturbance), Path(directory)
     with cluster(state) as made:
         with connect(made.url) as owner:
@@ -134,7 +135,8 @@ def main(directory: str, counts: str, disturbance: str) -> None:
             settle(owner, filled=False)
             [(seam,)] = owner.execute("select pg_get_functiondef(to_regproc(%s))", [_SEAM]).fetchall()
         print(service_url(made.url), flush=True)
-        sys.stdin.readline()
+        if not sys.stdin.readline():
+            sys.exit("the gate has ended")
         programs = made.programs
     print(json.dumps(measure(state, programs, disturbed, str(seam)) if counts else {}))
 

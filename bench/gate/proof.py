@@ -4,35 +4,39 @@ Every count is of new processes whose memory is laid out otherwise, as after a c
 group is compared with each of the other.
 """
 
+import asyncio
 import sys
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
 from itertools import permutations, product
 
 from bench.commits import working_tree
 from bench.gate.database import EXPLAINED
 from bench.gate.disturbance import Disturbance
 from bench.gate.sides import KINDS, Figures, sides
+from bench.load.report import table
 
 SLOWDOWN = 0.01
 # 15 * 14 comparisons of the commit with itself, 10 * 10 trials of each slowdown.
 SAME, AGAINST, SLOWED = 15, 10, 10
 
 
-def prove(tolerance: float) -> tuple[list[str], bool]:
+async def prove(tolerance: float) -> tuple[list[str], bool]:
     """Returns the lines of the proof, and whether it failed."""
-    tree = working_tree()
-    with sides(tree, tree) as (_, side), ThreadPoolExecutor(2) as pool:
+    tree, at_once = working_tree(), asyncio.Semaphore(2)
+    with sides(tree, tree) as both:
 
-        def count(disturbed: Disturbance) -> Figures:
-            counts = side.count(list(KINDS), side.directory, disturbed)
+        async def count(disturbed: Disturbance) -> Figures:
+            async with at_once:
+                # In both directories, as the gate does it.
+                counts = await both[disturbed.layout % 2].count(list(KINDS), both[1].directory, disturbed)
             if counts.failures:
                 sys.exit(str(counts.failures))
             print(".", end="", file=sys.stderr, flush=True)
             return counts.figures
 
-        same = list(pool.map(count, (Disturbance(0, layout) for layout in range(SAME))))
-        slowed = pool.map(count, (Disturbance(SLOWDOWN, layout, same[0]) for layout in range(SAME, SAME + SLOWED)))
+        same = await asyncio.gather(*(count(Disturbance(0, layout)) for layout in range(SAME)))
+        layouts = range(SAME, SAME + SLOWED)
+        slowed = await asyncio.gather(*(count(Disturbance(SLOWDOWN, layout, same[0])) for layout in layouts))
         trials = list(product(same[:AGAINST], slowed))
     print(file=sys.stderr)
 
@@ -46,9 +50,10 @@ def prove(tolerance: float) -> tuple[list[str], bool]:
     told = [
         f"{len(pairs)} comparisons of the commit with itself, of {len(same[0])} figures each: {false.total()} alarms."
     ]
-    told += ["", "| figure | spread | seen of 1 % |", "|---|---|---|"]
+    rows = []
     for name in same[0]:
         values = [figures[name] for figures in same]
         spread = max(values) / min(values) - 1 if min(values) else 0
-        told.append(f"| {name} | {spread:.3%} | {'' if name in exact else f'{seen[name]} of {len(trials)}'} |")
+        rows.append([name, f"{spread:.3%}", "" if name in exact else f"{seen[name]} of {len(trials)}"])
+    told += ["", table(["figure", "spread", "seen of 1 %"], rows)]
     return told, bool(false) or any(seen[name] < len(trials) for name in same[0] if name not in exact)

@@ -4,20 +4,22 @@ Both are counted by head's harness, so that a change of the harness is no change
 fit head's harness is counted by base's own.
 """
 
+import asyncio
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from asyncio.subprocess import PIPE, Process
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from bench.commits import build, objects
+from bench.commits import built, objects
 from bench.gate import callgrind
 from bench.gate.disturbance import Disturbance
 
@@ -27,7 +29,6 @@ _NAMES = """from bench.hot_paths import hot_paths
 for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(path.name)"""
 _SECONDS = 1800
 _NONE = Disturbance()
-_TALKS: Any = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True, "cwd": "/"}
 
 Figures = dict[str, float]
 
@@ -48,15 +49,13 @@ class Counts:
             (self.failures if isinstance(figure, str) else self.figures)[name] = figure
 
 
+@dataclass(frozen=True)
 class Side:
     """The files of one tree, and the programs that count what they do."""
 
-    def __init__(self, directory: Path, tree: str) -> None:
-        self.directory = directory
-        directory.mkdir()
-        build(tree, directory)
+    directory: Path
 
-    def count(self, kinds: Sequence[str], harness: Path, disturbed: Disturbance = _NONE) -> Counts:
+    async def count(self, kinds: Sequence[str], harness: Path, disturbed: Disturbance = _NONE) -> Counts:
         """Counts figures of these kinds by the harness in that directory."""
         counts = Counts()
         with tempfile.TemporaryDirectory(prefix="sepu-gate-") as made:
@@ -74,52 +73,61 @@ class Side:
                 return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments, str(disturbance)]
 
             command = program("database", f"{directory}/state", "counts" if "database" in kinds else "")
-            database = subprocess.Popen(command, env={**os.environ, **where}, **_TALKS)
-            try:
+            async with _running(command, {**os.environ, **where}) as database:
                 assert database.stdout is not None
-                url = database.stdout.readline().strip()
-                if "worker" in kinds:
+                url = (await database.stdout.readline()).decode().strip()
+                if url and "worker" in kinds:
                     count = callgrind.command(prefix, "getppid", *program("count", prefix, url))
-                    counts.take("count", *_run(count, callgrind.environment(**where)))
-                    counts.take("memory", *_run(program("memory"), {"PYTHONHASHSEED": "0", **where}))
-                counts.take("database", *database.communicate("\n", timeout=_SECONDS))
-            finally:
-                database.terminate()
-                database.communicate(timeout=_SECONDS)
+                    counts.take("count", *await _run(count, callgrind.environment(**where)))
+                    counts.take("memory", *await _run(program("memory"), {"PYTHONHASHSEED": "0", **where}))
+                counts.take("database", *await _ended(database, b"\n"))
         return counts
 
-    def hot_paths(self) -> set[str]:
+    async def hot_paths(self) -> set[str]:
         """Returns the names of the paths of its own harness."""
         where = {"PYTHONPATH": _path(self.directory / "src", self.directory)}
-        return set(_run([sys.executable, "-P", "-c", _NAMES], {**os.environ, **where})[0].splitlines())
+        told, _ = await _run([sys.executable, "-P", "-c", _NAMES], {**os.environ, **where})
+        return set(told.splitlines())
 
 
 def _path(*directories: Path) -> str:
     return os.pathsep.join(map(str, directories))
 
 
-def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:
+@asynccontextmanager
+async def _running(command: Sequence[str], environment: Mapping[str, str]) -> AsyncIterator[Process]:
+    """Runs a program until the block ends, in whatever way; then the program and its children end too."""
+    process = await asyncio.create_subprocess_exec(
+        *command, env=environment, cwd="/", process_group=0, stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGTERM)
+        await process.wait()
+
+
+async def _run(command: Sequence[str], environment: Mapping[str, str]) -> tuple[str, str]:
     """Runs a program; returns what it printed, and its errors."""
-    with subprocess.Popen(command, env=environment, **_TALKS) as running:
-        try:
-            told, errors = running.communicate(timeout=_SECONDS)
-        except BaseException:
-            running.kill()
-            raise
-    return told, errors
+    async with _running(command, environment) as process:
+        return await _ended(process)
+
+
+async def _ended(process: Process, typed: bytes | None = None) -> tuple[str, str]:
+    async with asyncio.timeout(_SECONDS):
+        told, errors = await process.communicate(typed)
+    return told.decode(), errors.decode()
 
 
 @contextmanager
 def sides(base: str, head: str) -> Iterator[tuple[Side, Side]]:
-    """Puts the files of both trees into directories whose names are equally long, because paths are in the counts."""
-    with tempfile.TemporaryDirectory(prefix="sepu-gate-") as made:
-        directory = Path(made)
-        directory.chmod(0o711)
-        found = Side(directory / "base", base), Side(directory / "head", head)
-        shutil.rmtree(directory / "base" / "bench" / "gate", ignore_errors=True)
-        compiled = [str(directory / side / part) for side in ("base", "head") for part in ("src", "bench", "tests")]
+    """Builds both trees."""
+    with built(base, head) as found:
+        shutil.rmtree(found[0] / "bench" / "gate", ignore_errors=True)
+        compiled = [str(directory / part) for directory in found for part in ("src", "bench", "tests")]
         subprocess.run([sys.executable, "-m", "compileall", "-q", *compiled], check=True, timeout=_SECONDS)
-        yield found
+        yield Side(found[0]), Side(found[1])
 
 
 class Comparison(NamedTuple):
@@ -135,17 +143,17 @@ def changed(base: str, head: str) -> list[str]:
     return [kind for kind, files in KINDS.items() if objects(base, files) != objects(head, files)]
 
 
-def compare(base: str, head: str) -> Comparison:
+async def compare(base: str, head: str) -> Comparison:
     """Counts what can differ between two trees."""
     kinds, harnesses_differ = changed(base, head), objects(base, ["bench"]) != objects(head, ["bench"])
     if not kinds and not harnesses_differ:
         return Comparison(Counts(), Counts(), set())
-    with sides(base, head) as (before, after), ThreadPoolExecutor() as pool:
-        gone = before.hot_paths() - after.hot_paths() if harnesses_differ else set()
+    with sides(base, head) as (before, after):
+        gone = await before.hot_paths() - await after.hot_paths() if harnesses_differ else set()
         if not kinds:
             return Comparison(Counts(), Counts(), gone)
-        first, second = pool.map(lambda side: side.count(kinds, after.directory), (before, after))
+        first, second = await asyncio.gather(*(side.count(kinds, after.directory) for side in (before, after)))
         if first.failures.keys() - second.failures.keys():
-            own = before.count(kinds, before.directory)
+            own = await before.count(kinds, before.directory)
             first = Counts(own.figures | first.figures, own.failures)
     return Comparison(first, second, gone)

@@ -9,14 +9,14 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack, nullcontext
 from dataclasses import asdict, replace
-from datetime import UTC, datetime
 from multiprocessing import get_context
 from pathlib import Path
 from secrets import token_hex
 from statistics import linear_regression
+from typing import NamedTuple
 
 import psutil
-from bench.load import client, plot, report
+from bench.load import client, report
 from bench.load.client import Job, measure
 from bench.load.figures import Figures, Sample, times
 from bench.load.floor import pgbench
@@ -246,7 +246,7 @@ def neighbours(given: argparse.Namespace) -> None:
 
 
 def soak(given: argparse.Namespace) -> None:
-    points: list[tuple[float, list[tuple[int, int]], int]] = []  # seconds, (KiB, files) of each worker, connections
+    points: list[tuple[float, list[Held], int]] = []  # seconds, what each worker has, connections
     with cluster(given.state_dir) as made:
         url = made.make_empty(SCENARIOS["mixed"].accounts)
         with serving("uvloop", url, workers=given.workers) as server, connect(made.owner_url(EMPTY)) as owner:
@@ -261,7 +261,7 @@ def soak(given: argparse.Namespace) -> None:
                     row = owner.execute(
                         "select count(*) from pg_stat_activity where usename = 'sepu_service' and datname = %s", [EMPTY]
                     ).fetchone()
-                    points.append((time.monotonic() - started, [_held(pid) for pid in pids], row[0] if row else 0))
+                    points.append((time.monotonic() - started, [Held.by(pid) for pid in pids], row[0] if row else 0))
                 sample = running.result()
             about = {**settings_of(owner), "scans": scans(owner)}
             same = server.workers() == pids
@@ -270,12 +270,12 @@ def soak(given: argparse.Namespace) -> None:
     per_million = sample.seconds / given.requests * 1e6
     rows, found = [], []
     for place, pid in enumerate(pids):
-        kib = linear_regression(instants, [held[place][0] for _, held, _ in settled]).slope * per_million
-        first, middle, last = points[0][1][place], settled[0][1][place], points[-1][1][place]
-        rows.append([str(pid), f"{first[0]:,}", f"{middle[0]:,}", f"{last[0]:,}", f"{kib:+,.0f}",
-                     f"{first[1]} → {last[1]}"])  # fmt: skip
+        kib = linear_regression(instants, [held[place].kib for _, held, _ in settled]).slope * per_million
+        first, middle, last = (held[place] for _, held, _ in (points[0], settled[0], points[-1]))
+        sizes = [f"{held.kib:,} ({held.private:,})" for held in (first, middle, last)]
+        rows.append([str(pid), *sizes, f"{kib:+,.0f}", f"{first.files} → {last.files}"])
         found.append(Target(f"worker {place + 1}: KiB more in a million requests", kib, FLAT_KIB, at_most=True))
-    heads = ["worker", "first KiB", "after a quarter", "last", "slope, KiB a million requests", "files"]
+    heads = ["worker", "first KiB (private)", "after a quarter", "last", "slope, KiB a million requests", "files"]
     text = report.table(heads, rows)
     text += f"\n\n{given.requests:,} requests in {sample.seconds:.0f} s; errors: {dict(sample.errors) or 0};"
     text += f" database connections {points[0][2]} → {points[-1][2]}; workers {'the same' if same else 'REPLACED'}"
@@ -284,10 +284,18 @@ def soak(given: argparse.Namespace) -> None:
     _conclude("soak", measuring, given, about, text, lambda _: found)
 
 
-def _held(pid: int) -> tuple[int, int]:
-    """Resident KiB and open files."""
-    process = psutil.Process(pid)
-    return process.memory_info().rss // 1024, process.num_fds()
+class Held(NamedTuple):
+    """What a process has: resident KiB, those of them that no other process shares, and open files."""
+
+    kib: int
+    private: int
+    files: int
+
+    @classmethod
+    def by(cls, pid: int) -> "Held":
+        process = psutil.Process(pid)
+        memory = process.memory_full_info()
+        return cls(memory.rss // 1024, memory.uss // 1024, process.num_fds())
 
 
 def _conclude(
@@ -298,7 +306,7 @@ def _conclude(
     text: str,
     targets: Callable[[dict[Cell, Figures]], list[Target]],
 ) -> None:
-    """Prints the tables, and leaves record and plots behind."""
+    """Prints the tables, and leaves them and a record behind."""
     figures = measuring.figures()
     found = targets(figures)
     settings = {key: value for key, value in vars(given).items() if key not in {"run", "key", "scenarios"}}
@@ -321,19 +329,10 @@ def _conclude(
         settings={**settings, "state_dir": str(given.state_dir)},
         load=load,
     )
-    out = OUT / f"{name}-{datetime.now(UTC):%Y%m%dT%H%M%SZ}"
-    out.mkdir(parents=True)
-    (out / "report.md").write_text(f"{text}\n")
-    for scenario, connections in dict.fromkeys((cell.scenario, cell.connections) for cell in figures):
-        series = [
-            plot.Series(cell.who, samples[-1].latencies, samples[-1].timeline)
-            for cell, samples in measuring.samples.items()
-            if (cell.scenario, cell.connections) == (scenario, connections) and samples[-1].latencies
-        ]
-        if series:
-            title = f"{scenario}, {connections} connection{'s' * (connections > 1)}"
-            (out / f"{scenario}-{connections}.svg").write_text(plot.draw(title, series))
-    print(f"\nrecord: {record}; plots: {out}")
+    file = OUT / f"{name}-{record.stem}.md"
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(f"{text}\n")
+    print(f"\nrecord: {record}; tables: {file}")
 
 
 def _run() -> str:

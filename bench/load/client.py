@@ -17,7 +17,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 
 import psutil
-from bench.load.figures import Sample, in_buckets
+from bench.load.figures import Sample
 from bench.load.scenarios import REPLAYED, Ask, Scenario, asks
 
 TIMEOUT_SECONDS = 30.0
@@ -214,7 +214,6 @@ class Client:
 
     def _sample(self, started: float, seconds: float, cpu: float) -> Sample:
         elapsed = time.perf_counter() - started
-        instants = [instant - started for instant in self._instants]
-        within = [instant for instant in instants if instant <= seconds]
+        within = sum(instant <= started + seconds for instant in self._instants)
         busy = (time.process_time() - cpu) / elapsed
-        return Sample(seconds, len(within), sorted(self._latencies), self._errors, in_buckets(within), busy)
+        return Sample(seconds, within, sorted(self._latencies), self._errors, busy)

@@ -1,7 +1,7 @@
 """The arithmetic of a measurement: percentiles, and medians over rounds."""
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from math import ceil
 from statistics import median, quantiles
@@ -9,7 +9,6 @@ from statistics import median, quantiles
 from bench.records import Times
 
 PERCENTILES = (50.0, 90.0, 99.0, 99.9)
-BUCKET_SECONDS = 0.1
 
 
 @dataclass
@@ -20,7 +19,6 @@ class Sample:
     within: int  # right answers that came in it
     latencies: list[float]  # sorted, of right answers; of an open loop from the intended sending
     errors: Counter[str] = field(default_factory=Counter)  # by status and code
-    timeline: list[int] = field(default_factory=list)  # answers in each tenth of a second
     busy: float = 0.0  # the client's own share of a core
     cpu: dict[str, float] = field(default_factory=dict)  # seconds of each family of processes that it watched
 
@@ -85,9 +83,3 @@ def percentile(ordered: Sequence[float], share: float) -> float:
     """The nearest rank: the smallest value that at least `share` per cent do not exceed."""
     # Rounded, as 99.9 per cent of 41000 is 40959.00000000001 to a float.
     return ordered[max(1, ceil(round(share * len(ordered) / 100, 9))) - 1]
-
-
-def in_buckets(instants: Iterable[float]) -> list[int]:
-    """How many fall into each tenth of a second, from 0."""
-    counts = Counter(int(instant / BUCKET_SECONDS) for instant in instants)
-    return [counts[bucket] for bucket in range(max(counts, default=-1) + 1)]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.load.figures import Sample, in_buckets
+from bench.load.figures import Sample
 
 from sepu.http.responder import SEND
 from sepu.library.release import load_release
@@ -55,9 +55,7 @@ def read_log(log: str) -> Sample:
     started = min(end - late for late, end in done)
     seconds = max(end for _, end in done) - started
     errors = Counter({"failed": len(rows) - len(done)} if len(rows) > len(done) else {})
-    return Sample(
-        seconds, len(done), sorted(late for late, _ in done), errors, in_buckets(end - started for _, end in done)
-    )
+    return Sample(seconds, len(done), sorted(late for late, _ in done), errors)
 
 
 class Constant(Server):

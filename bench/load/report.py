@@ -12,6 +12,14 @@ Who = Literal["sepu", "pgbench", "constant", "sepu, open loop", "beside it", "be
 FLOORS: Mapping[Who, Who] = {"sepu": "pgbench", "beside it": "beside /healthz"}
 PHYSICAL_LIMIT = "physical limit"  # its parts: a bare durable insert, and a constant over HTTP
 
+# Scenario, connections, bound, goal.
+AGAINST_PGBENCH = (
+    ("match-1", 1, 1.5, 1.35),
+    ("replay", 1, 1.8, None),
+    ("match-1", 32, 1.2, None),
+    ("match-5x3", 32, 1.1, None),
+)
+
 
 class Cell(NamedTuple):
     """What was measured."""
@@ -89,31 +97,22 @@ def measured(figures: Mapping[Cell, Figures]) -> str:
 
 
 def targets(figures: Mapping[Cell, Figures]) -> list[Target]:
-    """Those that can be told from the figures."""
-
-    def against_pgbench(scenario: str, connections: int, bound: float, goal: float | None = None) -> None:
-        """By p50 on one connection, by rate on several."""
-        cell, floor = Cell(scenario, connections, "sepu"), Cell(scenario, connections, "pgbench")
-        if cell in figures and floor in figures:
-            above, below = figures[cell], figures[floor]
+    """Those that can be told from the figures: by p50 on one connection, by rate on several."""
+    found: list[Target] = []
+    for scenario, connections, bound, goal in AGAINST_PGBENCH:
+        cell = Cell(scenario, connections, "sepu")
+        if (above := figures.get(cell)) and (below := figures.get(cell._replace(who="pgbench"))):
             if connections == 1:
                 what = f"1 connection: p50 of {scenario} ÷ pgbench's"
                 found.append(Target(what, above.p50 / below.p50, bound, at_most=True, goal=goal))
             else:
                 what = f"{connections} connections: {scenario} a second ÷ pgbench's"
                 found.append(Target(what, above.rate / below.rate, bound, at_most=False, goal=goal))
-
-    found: list[Target] = []
-    one, five, replay = "match-1", "match-5x3", "replay"
-    against_pgbench(one, 1, 1.5, goal=1.35)
-    limit, first = physical_limit(figures), figures.get(Cell(one, 1, "sepu"))
+    limit, first = physical_limit(figures), figures.get(Cell("match-1", 1, "sepu"))
     if first and not isnan(limit):
-        found.append(Target(f"1 connection: p50 of {one} ÷ the physical limit", first.p50 / limit, 1.8, at_most=True))
-    against_pgbench(replay, 1, 1.8)
-    against_pgbench(one, 32, 1.2)
-    if loaded := figures.get(Cell(one, 32, "sepu")):
-        found.append(Target(f"32 connections: p99 ÷ p50 of {one}", loaded.p99 / loaded.p50, 3, at_most=True))
-    against_pgbench(five, 32, 1.1)
+        found.append(Target("1 connection: p50 of match-1 ÷ the physical limit", first.p50 / limit, 1.8, at_most=True))
+    if loaded := figures.get(Cell("match-1", 32, "sepu")):
+        found.append(Target("32 connections: p99 ÷ p50 of match-1", loaded.p99 / loaded.p50, 3, at_most=True))
     return found
 
 

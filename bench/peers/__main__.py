@@ -12,6 +12,7 @@ from bench.machine import compiler, cpu
 from bench.peers import colours, names, palettes
 from bench.peers.timing import ROUNDS, Call, seconds
 from bench.queries import QUERIES
+from bench.records import in_words
 from tests.core import ciede2000_reference as reference
 
 import sepu
@@ -59,7 +60,7 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
             off = np.abs(made.delta_e(lab1[:TESTED], lab2[:TESTED]) - expected).max()
             wrong = sum(made.nearest(*row) != place for row, place in zip(triples(some), nearest, strict=True))
             wrong_in_bulk = int((made.nearest_batch(some) != nearest).any(axis=1).sum())
-        except (ImportError, AttributeError) as error:
+        except ImportError as error:
             broken = Call(peer.name, fault=f"fails: {error}")
             pairs.append(broken)
             single.append([broken])
@@ -113,13 +114,6 @@ def timed(peers: Sequence[Sequence[Call]], pairs: int = 0) -> list[Row]:
             rate = [f"{pairs / median(times[who]) / 1e6:,.1f} M pairs/s"] if pairs else []
             rows.append((who, in_words(median(times[who])) + slowest, f"x {median(times[who]) / ours:,.1f}", *rate))
     return rows
-
-
-def in_words(time: float) -> str:
-    for unit, size in (("ms", 1e-3), ("µs", 1e-6)):
-        if time >= size:
-            return f"{time / size:,.3g} {unit}"
-    return f"{time / 1e-9:.3g} ns"
 
 
 def print_table(title: str, rows: Sequence[Row]) -> None:

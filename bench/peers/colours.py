@@ -187,38 +187,5 @@ class Coloraide:
         return np.array([self.nearest(*row) for row in rgb.tolist()])
 
 
-class Colormath(Coloraide):
-    name = f"colormath {version('colormath')}"
-
-    def __init__(self, palette: Floats) -> None:
-        from colormath.color_conversions import convert_color
-        from colormath.color_diff import delta_e_cie2000
-        from colormath.color_objects import LabColor, sRGBColor
-
-        self.rgb, self.lab, self.converted, self.delta_e_cie2000 = sRGBColor, LabColor, convert_color, delta_e_cie2000
-        self.palette = [self.convert(*row) for row in palette.tolist()]
-
-    def convert(self, r: float, g: float, b: float) -> object:
-        return self.converted(self.rgb(r, g, b, is_upscaled=True), self.lab, target_illuminant="d65")
-
-    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
-        pairs = zip(lab1.tolist(), lab2.tolist(), strict=True)
-        return np.array([self.delta_e_cie2000(self.lab(*one), self.lab(*two)) for one, two in pairs])
-
-    def nearest(self, r: float, g: float, b: float) -> list[int]:
-        query = self.convert(r, g, b)
-        delta_e = [self.delta_e_cie2000(query, other) for other in self.palette]
-        return sorted(range(len(delta_e)), key=delta_e.__getitem__)[:TOP]
-
-
-PEERS: list[type[Colours]] = [
-    Sepu,
-    SepuWithoutIndex,
-    SepuOnAvx2,
-    SepuOnAvx2WithoutIndex,
-    C,
-    ScikitImage,
-    ColourScience,
-    Coloraide,
-    Colormath,
-]
+_OURS: list[type[Colours]] = [Sepu, SepuWithoutIndex, SepuOnAvx2, SepuOnAvx2WithoutIndex]
+PEERS: list[type[Colours]] = [*_OURS, C, ScikitImage, ColourScience, Coloraide]

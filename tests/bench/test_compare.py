@@ -4,8 +4,8 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from bench.commits import base
-from bench.compare import Ratio, built, compare, main, summed_up
+from bench.commits import base, built
+from bench.compare import Ratio, compare, main, summed_up
 
 SLOWER = '''
 _plain = parse_match
@@ -20,7 +20,7 @@ def parse_match(body: bytes) -> MatchInput:
 
 
 def test_a_slower_path_is_named_with_its_interval() -> None:
-    with built("HEAD") as first, built("HEAD") as second:
+    with built("HEAD", "HEAD") as (first, second):
         source = second / "src/sepu/operations/match.py"
         source.write_text(source.read_text("utf-8") + SLOWER, "utf-8")
         found = compare(first, second, pairs=3)

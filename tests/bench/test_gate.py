@@ -1,11 +1,15 @@
 """The gate's judgement. That it sees a slowdown of any path is shown by `make bench-gate-proof`."""
 
 import os
+import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
+from unittest.mock import AsyncMock
 
+import psutil
 import pytest
 from bench.gate import __main__ as gate
 from bench.gate import callgrind, count, sides
@@ -15,7 +19,9 @@ from bench.gate.sides import Comparison, Counts
 from bench.hot_paths import HotPath
 from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED
+from tests.processes import until
 from tools.dist.contents import ROOT
+from tools.workflows.steps import jobs
 
 from bench import commits
 from sepu.cli.database import connect
@@ -30,41 +36,33 @@ def judged(
     return {row.name: row for row in gate.rows(found, costs)}
 
 
-@pytest.mark.parametrize(
-    ("name", "figure", "alarms", "verdict"),
-    [
-        ("core", 502.4, False, ""),
-        ("core", 502.6, True, "**slower**"),
-        ("core", 497.6, False, ""),
-        ("core", 490, False, "faster"),
-        ("SQL: admission, WAL bytes", 8, True, "**slower**"),
-        ("new", 1, False, "new"),
-    ],
-)
-def test_a_figure_may_grow_by_half_a_percent(name: str, figure: float, alarms: bool, verdict: str) -> None:
-    row = judged({name: figure})[name]
-    assert (row.alarms, row.verdict) == (alarms, verdict)
-    assert not any(other.alarms for other in judged({name: figure}).values() if other.name != name)
+def cost(path: str, percent: float | None = 3.0) -> Accepted:
+    return Accepted("abc", path, percent, "safer")
 
 
 @pytest.mark.parametrize(
-    ("path", "percent", "alarms", "verdict"),
+    ("name", "figure", "costs", "alarms", "verdict"),
     [
-        ("request: match", 3.0, False, "accepted: safer (abc)"),
-        ("request: *", 3.0, False, "accepted: safer (abc)"),
-        ("request: match", 2.0, True, "**slower**, more than accepted"),
-        ("request: search", 3.0, True, "**slower**"),
-        ("request: match", None, True, "**slower**"),
+        ("core", 502.4, [], False, ""),
+        ("core", 502.6, [], True, "**slower**"),
+        ("core", 497.6, [], False, ""),
+        ("core", 490, [], False, "faster"),
+        ("SQL: admission, WAL bytes", 8, [], True, "**slower**"),
+        ("new", 1, [], False, "new"),
+        ("request: match", 1030, [cost("request: match")], False, "accepted: safer (abc)"),
+        ("request: match", 1030, [cost("request: *")], False, "accepted: safer (abc)"),
+        ("request: match", 1030, [cost("request: match", 2.0)], True, "**slower**, more than accepted"),
+        ("request: match", 1030, [cost("request: search")], True, "**slower**"),
+        ("request: match", 1030, [cost("request: match", None)], True, "**slower**"),
+        ("request: match", 1030, [cost("*", 2.0), cost("*", 1.0)], False, "accepted: safer (abc); safer (abc)"),
     ],
 )
-def test_a_cost_is_accepted_up_to_what_was_said(path: str, percent: float | None, alarms: bool, verdict: str) -> None:
-    row = judged({"request: match": 1030}, Accepted("abc", path, percent, "safer"))["request: match"]
-    assert (row.alarms, row.verdict) == (alarms, verdict)
-
-
-def test_costs_of_several_commits_add_up() -> None:
-    costs = [Accepted("abc", "request: match", 2.0, "safer"), Accepted("def", "request: match", 1.0, "more")]
-    assert judged({"request: match": 1030}, *costs)["request: match"].verdict == "accepted: safer (abc); more (def)"
+def test_a_figure_may_grow_by_half_a_percent_and_by_what_was_accepted(
+    name: str, figure: float, costs: list[Accepted], alarms: bool, verdict: str
+) -> None:
+    rows = judged({name: figure}, *costs)
+    assert (rows[name].alarms, rows[name].verdict) == (alarms, verdict)
+    assert not any(row.alarms for row in rows.values() if row.name != name)
 
 
 def test_a_path_that_is_gone_has_to_be_accepted() -> None:
@@ -136,6 +134,72 @@ def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monk
             gate.main(command)
 
 
+@pytest.mark.parametrize(
+    ("history", "valgrind", "told"),
+    [
+        (0, True, "NO GATE: this checkout has no commit to compare with"),
+        (1, True, "NO GATE: this checkout has no commit to compare with"),
+        (2, False, "NO GATE: there is no valgrind (apt install valgrind)"),
+        (2, True, None),
+    ],
+)
+def test_a_change_lands_without_the_gate_only_where_nothing_can_be_compared(
+    tmp_path: Path, history: int, valgrind: bool, told: str | None
+) -> None:
+    (tmp_path / ".ci").mkdir()
+    shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
+    (tmp_path / "Makefile").write_text("test:\nbench-gate:\n\texit 1\n")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("bash", "dirname", "git", "make", "sh"):
+        (programs / name).symlink_to(str(shutil.which(name)))
+    if valgrind:
+        (programs / "valgrind").symlink_to(str(shutil.which("true")))
+    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
+    for number in range(history):
+        for command in (("init", "--quiet"), (*author, "commit", "--quiet", "--allow-empty", f"--message={number}")):
+            subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    environment = {**os.environ, "PATH": str(programs), "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
+    done = subprocess.run(
+        [tmp_path / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False, timeout=60
+    )
+    assert (done.returncode == 0, "NO GATE" in done.stderr) == (told is not None, told is not None)
+    assert told is None or done.stderr.startswith(told)
+
+
+def test_the_workflow_has_the_history_and_fails_where_it_cannot_count() -> None:
+    job = jobs()["tests/gate"]
+    assert job["steps"][0]["with"]["fetch-depth"] == 0
+    assert job["steps"][-1]["run"] == "make bench-gate"
+    assert "continue-on-error" not in str(job)
+
+
+# A gate that counts what never ends, with a child of its own.
+ENDLESS = """
+from bench.gate import __main__ as gate, callgrind, proof, sides
+
+async def prove(tolerance):
+    await sides._run(["sh", "-c", "sleep 600 & sleep 600"], {})
+
+callgrind.valgrind = lambda: "valgrind"
+proof.prove = prove
+gate.main("prove")
+"""
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
+def test_what_the_gate_has_started_ends_with_it(how: signal.Signals) -> None:
+    gate = subprocess.Popen([sys.executable, "-c", ENDLESS], cwd=ROOT, env={**os.environ, "PYTHONPATH": "."})
+    try:
+        until(lambda: len(psutil.Process(gate.pid).children(recursive=True)) == 3)
+        started = psutil.Process(gate.pid).children(recursive=True)
+        gate.send_signal(how)
+        assert gate.wait(30) != 0
+        assert not [process for process in started if process.is_running() and process.status() != "zombie"]
+    finally:
+        gate.kill()
+
+
 @pytest.mark.usefixtures("repository")
 def test_an_alarm_ends_the_gate_with_the_lines_that_accept_it(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
@@ -143,7 +207,7 @@ def test_an_alarm_ends_the_gate_with_the_lines_that_accept_it(
     summary = tmp_path_factory.mktemp("github") / "summary"
     found = Comparison(Counts(dict(BASE)), Counts({**BASE, "core": 510}), set())
     monkeypatch.setattr(callgrind, "valgrind", lambda: "valgrind")
-    monkeypatch.setattr(gate, "compare", lambda *_: found)
+    monkeypatch.setattr(gate, "compare", AsyncMock(return_value=found))
     monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(summary))
     with pytest.raises(SystemExit, match="ALARM: core$"):
         gate.main()

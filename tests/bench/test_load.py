@@ -9,13 +9,11 @@ from contextlib import contextmanager
 from dataclasses import replace
 from itertools import pairwise
 from threading import Thread
-from xml.etree import ElementTree
 
 import psycopg
 import pytest
-from bench.load import plot
 from bench.load.client import Client, Job, cpu_seconds, run
-from bench.load.figures import Figures, Sample, in_buckets, percentile
+from bench.load.figures import Figures, Sample, percentile
 from bench.load.floor import read_log
 from bench.load.holders import account_id, api_key, hash_in_sql, id_in_sql, open_accounts
 from bench.load.neighbours import CASES, Case, beside
@@ -23,7 +21,6 @@ from bench.load.report import PHYSICAL_LIMIT, Cell, measured, neighbours_targets
 from bench.load.scenarios import SCENARIOS, Ask, bare_insert, first_executions, pgbench_scripts
 from tests.serving import Server, serving
 
-from bench import profile
 from sepu.cli.database import connect, service_url
 from sepu.metering.keys import credential
 
@@ -44,17 +41,11 @@ def test_figures_are_medians_over_the_rounds_but_for_the_maximum() -> None:
     assert (figures.p50, figures.p99, figures.maximum, figures.rate) == (2.0, 2.0, 9.0, 2.5)
 
 
-def test_buckets_are_tenths_of_a_second() -> None:
-    assert in_buckets([0.01, 0.09, 0.31]) == [2, 0, 0, 1]
-    assert in_buckets([]) == []
-
-
 def test_a_log_of_pgbench() -> None:
     sample = read_log("0 1 failed 0 100 400000\n0 2 3000 0 100 500000\n1 1 1000 0 100 598500\n")
     assert sample.latencies == [0.001, 0.003]
     assert sample.errors == {"failed": 1}
     assert sample.rate == pytest.approx(2 / 0.1015)
-    assert sample.timeline == [1, 1]  # from the first one's start
 
 
 def figures_of(p50: float, *, p99: float = 1.0, rate: float = 1.0, errors: int = 0) -> Figures:
@@ -104,12 +95,6 @@ def test_processor_time_is_that_of_a_process_and_its_children_dead_or_alive() ->
         process.stdout.readline()
         assert cpu_seconds(process.pid) >= 0.75
         process.communicate(b"\n")
-
-
-def test_a_plot_is_well_formed_and_has_a_line_in_each_panel_for_each_series() -> None:
-    series = [plot.Series(f"<{name}>", [0.001] * 50 + [0.1], [5, 0, 9]) for name in "ab"]
-    drawn = ElementTree.fromstring(plot.draw("a & b", series))
-    assert len(drawn.findall("{http://www.w3.org/2000/svg}polyline")) == 4
 
 
 def test_accounts_are_the_same_in_sql(connection: psycopg.Connection) -> None:
@@ -185,19 +170,6 @@ def test_a_flood_goes_on_while_the_customer_is_measured(loaded: Server, case: Ca
     else:
         assert answers["200"] > 200
     assert len(answers) == 1
-
-
-def test_the_stages_of_a_profile_add_up_to_the_whole() -> None:
-    totals = ["whole", "constant", "parser", "application", "judge", "conclude", "ledger", "pgbench", "SQL"]
-    parts = ["credential", "parse", "fingerprint", "answer", "nearest", "pgbench, commit not awaited"]
-    taken = {name: 2.0**-place for place, name in enumerate([*totals, *parts])}
-    rows = [row.split("|") for row in profile.as_table(taken).splitlines()[2:]]
-    times = {name.strip(): float(microseconds) for _, name, microseconds, *_ in rows}
-    assert times.pop("pgbench, the same call") == pytest.approx(taken["pgbench"] * 1e6, abs=0.1)
-    assert times.pop("**whole**") == pytest.approx(sum(times.values()), abs=1)
-    assert times["not accounted for"] == pytest.approx(
-        1e6 * (taken["whole"] - taken["constant"] - taken["application"] - taken["ledger"] + taken["parser"]), abs=0.1
-    )
 
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
