@@ -11,11 +11,12 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
+import psycopg
 from bench.gate.callgrind import command, counted, environment
 from bench.gate.disturbance import Disturbance, begin
 from bench.load.holders import open_accounts
@@ -38,7 +39,9 @@ CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
 }
 WARM_UP, BLOCKS, RUNS = 10, 3, 15
 _MARK = "select pg_backend_pid()"  # the function at which callgrind writes a file
-_SEAM = "sepu.authenticate_v2"  # each request calls it; the proof makes it slower
+# Each request calls the last version of this function; the proof makes it slower.
+_SEAM = """select pg_get_functiondef(oid) from pg_proc where proname ~ '^authenticate(_v[0-9]+)?$'
+           order by length(proname) desc, proname desc limit 1"""
 _TURNS = 100_000
 _SETTINGS = ("full_page_writes=off", "autovacuum=off", "checkpoint_timeout=1d", "jit=off")
 _EXPLAIN = "explain (analyze, buffers, wal, costs off, timing off, summary off, format json)"
@@ -69,16 +72,23 @@ def _statements(name: str, prepared: str) -> Iterator[str]:
         yield f"{_EXPLAIN} {execution()}"
 
 
-def _run(state: Path, programs: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
+def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
     """Runs statements; returns the counts between two marks, and the explanations."""
-    data, counts = state / "postgres", state / "counts"
+    counts = data.with_name("counts")
     counts.mkdir()
     owner = data.stat()
     shutil.chown(counts, owner.st_uid, owner.st_gid)
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     postgres = (str(programs / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres")
     done = subprocess.run(
-        command(f"{counts}/callgrind", "pg_backend_pid", *postgres),
+        # Without what happens once a second: statistics that are passed on.
+        command(
+            f"{counts}/callgrind",
+            "pg_backend_pid",
+            "--toggle-collect=pgstat_report_stat",
+            "--collect-atstart=yes",
+            *postgres,
+        ),
         env=environment(LAYOUT=os.environ["LAYOUT"]),
         user=owner.st_uid,
         group=owner.st_gid,
@@ -90,38 +100,56 @@ def _run(state: Path, programs: Path, statements: Sequence[str]) -> tuple[list[i
         check=False,
     )
     if done.returncode or "ERROR" in done.stderr:
-        sys.exit(done.stderr)
+        sys.exit(next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr))
     found = counted(f"{counts}/callgrind")[1::2]
     shutil.rmtree(counts)
     # The root of a plan comes first, and has the figures of all below it.
     return found, [re.split('"Plans"|"Planning"', part)[0] for part in done.stdout.split('QUERY PLAN = "')[1:]]
 
 
-def _slower(definition: str, turns: int) -> str:
-    """Returns the function, made slower by a loop."""
+def seam(owner: psycopg.Connection) -> str:
+    """Returns the definition of the function that the proof makes slower."""
+    [(definition,)] = owner.execute(_SEAM).fetchall()
+    return str(definition)
+
+
+def slower(definition: str, turns: int) -> str:
+    """Returns the function, made slower by a loop; without blank lines, at which a statement ends."""
     head, begun, body = definition.partition("\nbegin\n")
-    return f"{head}{begun}for i in 1..{turns} loop null; end loop;\n{body}".rstrip()
+    return f"{head}{begun}for i in 1..{turns} loop null; end loop;\n{body}".rstrip().replace("\n\n", "\n")
 
 
-def measure(state: Path, programs: Path, disturbed: Disturbance, seam: str) -> dict[str, float]:
+def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) -> dict[str, float]:
     """Returns all figures; with a slowdown, of each statement made slower by that share."""
-    statements: list[str] = []
-    if disturbed.slowdown:
-        loop = f"do $$ begin for i in 1..{_TURNS} loop null; end loop; end $$"
-        (total,), _ = _run(state, programs, [_MARK, loop, _MARK])
-    for number, name in enumerate(CALLS):
-        if disturbed.slowdown:
-            share = disturbed.known[f"SQL: {name}"] * disturbed.slowdown / len(CALLS[name]())
-            statements.append(_slower(seam, round(share / total * _TURNS)))
-        statements += _statements(name, f"s{number}")
-    counts, plans = _run(state, programs, statements)
-    figures: dict[str, float] = {}
-    for number, name in enumerate(CALLS):
-        mine = slice(number * BLOCKS, (number + 1) * BLOCKS)
-        figures[f"SQL: {name}"] = min(counts[mine]) / RUNS
-        for figure, pattern in EXPLAINED.items():
-            figures[f"SQL: {name}, {figure}"] = min(sum(map(int, pattern.findall(plan))) for plan in plans[mine])
-    return figures
+
+    def run(data: Path, turns: Mapping[str, int]) -> dict[str, float]:
+        statements: list[str] = []
+        for number, name in enumerate(CALLS):
+            if turns:
+                statements.append(slower(slowed, turns[name]))
+            statements += _statements(name, f"s{number}")
+        counts, plans = _run(data, programs, statements)
+        figures: dict[str, float] = {}
+        for number, name in enumerate(CALLS):
+            mine = slice(number * BLOCKS, (number + 1) * BLOCKS)
+            figures[f"SQL: {name}"] = min(counts[mine]) / RUNS
+            for figure, pattern in EXPLAINED.items():
+                figures[f"SQL: {name}, {figure}"] = min(sum(map(int, pattern.findall(plan))) for plan in plans[mine])
+        return figures
+
+    data, copy = state / "postgres", state / "copy"
+    if not disturbed.slowdown:
+        return run(data, {})
+    loop = f"do $$ begin for i in 1..{_TURNS} loop null; end loop; end $$"
+    subprocess.run(["cp", "--archive", data, copy], check=True)
+    (total,), _ = _run(copy, programs, [_MARK, loop, _MARK])
+    without = run(copy, dict.fromkeys(CALLS, 0))  # a function that has been replaced takes more or less by itself
+
+    def turns(name: str) -> int:
+        more = disturbed.known[f"SQL: {name}"] * (1 + disturbed.slowdown) - without[f"SQL: {name}"]
+        return round(more / total * _TURNS / len(CALLS[name]()))
+
+    return run(data, {name: turns(name) for name in CALLS})
 
 
 def main(directory: str, counts: str, disturbance: str) -> None:
@@ -133,12 +161,12 @@ def main(directory: str, counts: str, disturbance: str) -> None:
             migrate(owner)
             open_accounts(owner, SEED, MOST)
             settle(owner, filled=False)
-            [(seam,)] = owner.execute("select pg_get_functiondef(to_regproc(%s))", [_SEAM]).fetchall()
+            slowed = seam(owner)
         print(service_url(made.url), flush=True)
         if not sys.stdin.readline():
             sys.exit("the gate has ended")
         programs = made.programs
-    print(json.dumps(measure(state, programs, disturbed, str(seam)) if counts else {}))
+    print(json.dumps(measure(state, programs, disturbed, slowed) if counts else {}))
 
 
 if __name__ == "__main__":

@@ -34,9 +34,10 @@ async def prove(tolerance: float) -> tuple[list[str], bool]:
             print(".", end="", file=sys.stderr, flush=True)
             return counts.figures
 
-        same = await asyncio.gather(*(count(Disturbance(0, layout)) for layout in range(SAME)))
+        known = await count(Disturbance())
         layouts = range(SAME, SAME + SLOWED)
-        slowed = await asyncio.gather(*(count(Disturbance(SLOWDOWN, layout, same[0])) for layout in layouts))
+        slowed = await asyncio.gather(*(count(Disturbance(SLOWDOWN, layout, known)) for layout in layouts))
+        same = [known, *await asyncio.gather(*(count(Disturbance(0, layout)) for layout in range(1, SAME)))]
         trials = list(product(same[:AGAINST], slowed))
     print(file=sys.stderr)
 

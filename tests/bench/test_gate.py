@@ -12,7 +12,7 @@ from unittest.mock import AsyncMock
 import psutil
 import pytest
 from bench.gate import __main__ as gate
-from bench.gate import callgrind, count, sides
+from bench.gate import callgrind, count, database, sides
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.disturbance import burn
 from bench.gate.sides import Comparison, Counts
@@ -236,6 +236,23 @@ def test_a_path_is_slowed_in_its_seam_or_after_it(monkeypatch: pytest.MonkeyPatc
     assert burnt == [7] * 6
     assert results == ["its own"] * 8
     burn(7)
+
+
+def test_the_function_that_the_proof_makes_slower_is_one_that_all_statements_call(own_url: str) -> None:
+    with connect(own_url) as owner:
+        open_accounts(owner, SEED, MOST)
+        slower = database.slower(database.seam(owner), 7)
+        assert "for i in 1..7 loop null; end loop;" in slower
+        assert "\n\n" not in slower
+        name = slower.partition("(")[0].rpartition(".")[2]
+        owner.execute(slower.encode())
+        owner.execute("set track_functions = 'pl'")
+        with owner.transaction():
+            for number, calls in enumerate(database.CALLS.values(), start=1):
+                command = calls()[0]
+                owner.execute(command.statement.encode(), command.parameters)
+                called = owner.execute("select calls from pg_stat_xact_user_functions where funcname = %s", [name])
+                assert called.fetchall() == [(number,)]
 
 
 def test_a_recorded_postgres_answers_as_the_real_one_did(own_url: str) -> None:
