@@ -4,11 +4,9 @@ import os
 import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
-from io import BytesIO
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -67,8 +65,8 @@ def built(base: str, head: str) -> Iterator[tuple[Path, Path]]:
 def _build(tree: str, directory: Path) -> None:
     """Writes the files of a tree, and compiles its core if it differs from the one that is built here."""
     done = subprocess.run(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE, check=True)
-    with tarfile.open(fileobj=BytesIO(done.stdout)) as archive:
-        archive.extractall(directory, filter="tar")
+    directory.mkdir()
+    subprocess.run(["tar", "-x"], cwd=directory, input=done.stdout, check=True)
     if objects(tree, _CORE) == objects(working_tree(), _CORE):
         for module in (ROOT / "src" / "sepu").glob("*.so"):
             shutil.copy(module, directory / "src" / "sepu")
