@@ -1,4 +1,4 @@
-"""Two commits, timed in turns: a slower path is named, and an unchanged one is not."""
+"""Two commits, timed in turns: a slower path is named with an interval."""
 
 import subprocess
 from pathlib import Path
@@ -26,7 +26,6 @@ def test_a_slower_path_is_named_with_its_interval() -> None:
         found = compare(first, second, pairs=3)
     assert found["operation: match"].word == found["judgement: match"].word == "slower"
     assert found["operation: match"].low > 1.2
-    assert 0.7 < found["core: 120 searches"].ratio < 1.4
 
 
 @pytest.mark.parametrize(
