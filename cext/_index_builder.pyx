@@ -84,14 +84,6 @@ cdef const ColourSpace* space_of(int difference) noexcept:
     return &OKLAB_SPACE if difference == OKLAB else &LAB_SPACE
 
 
-cdef inline double clamp(double value, double low, double high) noexcept nogil:
-    return low if value < low else high if value > high else value
-
-
-cdef inline double norm(double x, double y) noexcept nogil:
-    return sqrt(x * x + y * y)
-
-
 cdef LabBox enclose_cube(const ColourSpace* space, const double* low, double width) noexcept nogil:
     """Returns a box in the colour space around the sRGB cube with this corner and width, in channels."""
     cdef double[3] dark, bright, middle, half, least, most, centre, steepest, flattest, ends_low, ends_high

@@ -81,11 +81,7 @@ cdef inline Py_ssize_t find_first_block_not_darker(const SortedColours* colours,
 
 cdef inline double compute_lightness_term(const SortedColours* colours, double one, double two) noexcept nogil:
     """Returns the least difference of colours with these lightnesses: |dL'| / SL for CIEDE2000, else their distance."""
-    if not colours.weighted:
-        return fabs(two - one)
-    cdef double centred = (one + two) / 2.0 - 50.0  # (12)
-    cdef double squared = centred * centred
-    return fabs(two - one) / (1.0 + 0.015 * squared / sqrt(20.0 + squared))  # (8) (18)
+    return lightness_term(one, two) if colours.weighted else fabs(two - one)
 
 
 cdef inline double bound_lighter_block(const SortedColours* colours, Py_ssize_t block, double lightness) noexcept nogil:

@@ -74,21 +74,11 @@ TARGET static void NAME(bound_ciede2000)(
 
     EACH_LANE { /* Taylor around the mean hue: |T''| <= 7.21; the Gaussian's slope is below 1.97 */
         double half = hue_radius[i] * 0.5;
-        double cos1 = cosine[i], sin1 = sine[i];
-        double cos2 = cos1 * cos1 - sin1 * sin1, sin2 = 2.0 * cos1 * sin1;
-        double cos3 = cos1 * cos2 - sin1 * sin2, sin3 = sin1 * cos2 + cos1 * sin2;
-        double cos4 = cos2 * cos2 - sin2 * sin2, sin4 = 2.0 * cos2 * sin2;
-        double t = 1.0 - 0.17 * (COS_30 * cos1 + SIN_30 * sin1) + 0.24 * cos2 + 0.32 * (COS_6 * cos3 - SIN_6 * sin3)
-                 - 0.20 * (COS_63 * cos4 + SIN_63 * sin4); /* (15) */
-        double slope = 0.17 * (COS_30 * sin1 - SIN_30 * cos1) - 0.48 * sin2 - 0.96 * (COS_6 * sin3 + SIN_6 * cos3)
-                     + 0.80 * (COS_63 * sin4 - SIN_63 * cos4);
-        double change = fabs(slope) * half + 7.21 / 2.0 * half * half;
-        t_low[i] = wraps[i] > 0.0 ? 0.07 : greater(t - change, 0.07);
-        t_high[i] = wraps[i] > 0.0 ? 1.93 : smaller(t + change, 1.93);
-        double x = 1.0 - (COS_275 * cos1 + SIN_275 * sin1);
-        double root = 1.0 + x * (GAUSS_1 + x * (GAUSS_2 + x * (GAUSS_3 + x * (GAUSS_4 + x * (GAUSS_5
-                    + x * (GAUSS_6 + x * (GAUSS_7 + x * (GAUSS_8 + x * (GAUSS_9 + x * GAUSS_10)))))))));
-        double gauss = (root * root) * (root * root);
+        HueTerm t = hue_term(cosine[i], sine[i]);
+        double change = fabs(t.slope) * half + 7.21 / 2.0 * half * half;
+        t_low[i] = wraps[i] > 0.0 ? 0.07 : greater(t.value - change, 0.07);
+        t_high[i] = wraps[i] > 0.0 ? 1.93 : smaller(t.value + change, 1.93);
+        double gauss = hue_gaussian(cosine[i], sine[i]);
         /* (16) does not wrap: it is 0 for mean hues below 90 degrees, where `gauss` is below 1e-5. */
         gauss_low[i] = wraps[i] > 0.0 ? 0.0 : greater(gauss - 1.97 * half - 1e-5, 0.0);
         gauss_high[i] = wraps[i] > 0.0 ? 1.0 : smaller(gauss + 1.97 * half, 1.0);

@@ -22,16 +22,14 @@ TARGET static void NAME(compute_delta_e_ciede2000)(const LabBlock *one, const La
 
     EACH_LANE {
         double mean = (one->chroma[i] + two->chroma[i]) * 0.5; /* (3) */
-        double cubed = mean * mean * mean;
-        double seventh = cubed * cubed * mean;
-        double stretch = 1.5 - 0.5 * sqrt(seventh / (seventh + 6103515625.0)); /* 1 + G (4), 25^7 */
-        a1[i] = stretch * one->a[i];                                           /* (5) */
+        double stretch = 1.5 - 0.5 * chroma_ratio(mean);       /* 1 + G (4) */
+        a1[i] = stretch * one->a[i];                           /* (5) */
         a2[i] = stretch * two->a[i];
     }
 
     EACH_LANE {
-        c1[i] = sqrt(a1[i] * a1[i] + one->b[i] * one->b[i]); /* (6) */
-        c2[i] = sqrt(a2[i] * a2[i] + two->b[i] * two->b[i]);
+        c1[i] = norm(a1[i], one->b[i]); /* (6) */
+        c2[i] = norm(a2[i], two->b[i]);
     }
 
     /* The hues (7) and their mean (14) are vectors; the mean does not have unit length yet. Algebra: if the hues are
@@ -67,34 +65,18 @@ TARGET static void NAME(compute_delta_e_ciede2000)(const LabBlock *one, const La
     }
 
     EACH_LANE {
-        double cos1 = cosine[i], sin1 = sine[i];
-        double cos2 = cos1 * cos1 - sin1 * sin1, sin2 = 2.0 * cos1 * sin1;
-        double cos3 = cos1 * cos2 - sin1 * sin2, sin3 = sin1 * cos2 + cos1 * sin2;
-        double cos4 = cos2 * cos2 - sin2 * sin2, sin4 = 2.0 * cos2 * sin2;
-        double t = 1.0 - 0.17 * (COS_30 * cos1 + SIN_30 * sin1) + 0.24 * cos2 + 0.32 * (COS_6 * cos3 - SIN_6 * sin3)
-                 - 0.20 * (COS_63 * cos4 + SIN_63 * sin4); /* (15) */
-        double mean = (c1[i] + c2[i]) * 0.5;               /* (13) */
-        sc[i] = 1.0 + 0.045 * mean;                        /* (19) */
-        sh[i] = 1.0 + 0.015 * mean * t;                    /* (20) */
+        double mean = (c1[i] + c2[i]) * 0.5;                             /* (13) */
+        sc[i] = 1.0 + 0.045 * mean;                                      /* (19) */
+        sh[i] = 1.0 + 0.015 * mean * hue_term(cosine[i], sine[i]).value; /* (20) */
     }
 
     EACH_LANE {
-        /* algebra: the fourth root of exp(-((h - 275) / 25)^2), as a polynomial in 1 - cos(h - 275) */
-        double x = 1.0 - (COS_275 * cosine[i] + SIN_275 * sine[i]);
-        double root = 1.0 + x * (GAUSS_1 + x * (GAUSS_2 + x * (GAUSS_3 + x * (GAUSS_4 + x * (GAUSS_5
-                    + x * (GAUSS_6 + x * (GAUSS_7 + x * (GAUSS_8 + x * (GAUSS_9 + x * GAUSS_10)))))))));
         /* NOTE: eq. 16 does not wrap at 360 degrees: for it 10 degrees are 265 away from 275, not 95, and the Gaussian
          * is 0 there. At 0 degrees it jumps from 1e-5 to 1e-53. */
         double first_quadrant = sine[i] >= 0.0 ? cosine[i] : -1.0;
-        double gauss = first_quadrant > 0.0 ? 0.0 : (root * root) * (root * root);
-        /* algebra: sin(2 dtheta), where dtheta is 30 degrees times the Gaussian (16) */
-        double g = gauss * gauss;
-        double sin_2_theta =
-            gauss * (SINE_1 + g * (SINE_3 + g * (SINE_5 + g * (SINE_7 + g * (SINE_9 + g * SINE_11)))));
+        double gauss = first_quadrant > 0.0 ? 0.0 : hue_gaussian(cosine[i], sine[i]); /* algebra */
         double mean = (c1[i] + c2[i]) * 0.5;
-        double cubed = mean * mean * mean;
-        double seventh = cubed * cubed * mean;
-        rotation[i] = sin_2_theta * 2.0 * sqrt(seventh / (seventh + 6103515625.0)); /* -RT (17) (21) */
+        rotation[i] = sin_60_degrees_times(gauss) * 2.0 * chroma_ratio(mean); /* -RT (17) (21), algebra */
     }
 
     EACH_LANE { /* (22) with one division instead of three: all terms over the product of the three weights */

@@ -93,6 +93,34 @@ static inline double lightness_term(double lightness1, double lightness2) /* (8)
     return fabs(lightness2 - lightness1) * root / (root + 0.015 * squared);
 }
 
+typedef struct {
+    double value, slope; /* for each radian */
+} HueTerm;
+
+/* T (15) of a mean hue, by the formulas of multiple angles. */
+static inline HueTerm hue_term(double cos1, double sin1)
+{
+    double cos2 = cos1 * cos1 - sin1 * sin1, sin2 = 2.0 * cos1 * sin1;
+    double cos3 = cos1 * cos2 - sin1 * sin2, sin3 = sin1 * cos2 + cos1 * sin2;
+    double cos4 = cos2 * cos2 - sin2 * sin2, sin4 = 2.0 * cos2 * sin2;
+    return (HueTerm){
+        1.0 - 0.17 * (COS_30 * cos1 + SIN_30 * sin1) + 0.24 * cos2 + 0.32 * (COS_6 * cos3 - SIN_6 * sin3)
+            - 0.20 * (COS_63 * cos4 + SIN_63 * sin4),
+        0.17 * (COS_30 * sin1 - SIN_30 * cos1) - 0.48 * sin2 - 0.96 * (COS_6 * sin3 + SIN_6 * cos3)
+            + 0.80 * (COS_63 * sin4 - SIN_63 * cos4),
+    };
+}
+
+/* The Gaussian (16) of a mean hue h, but around the circle: the fourth root of exp(-((h - 275) / 25)^2) as a polynomial in
+ * 1 - cos(h - 275). */
+static inline double hue_gaussian(double cos1, double sin1)
+{
+    double x = 1.0 - (COS_275 * cos1 + SIN_275 * sin1);
+    double root = 1.0 + x * (GAUSS_1 + x * (GAUSS_2 + x * (GAUSS_3 + x * (GAUSS_4 + x * (GAUSS_5
+                + x * (GAUSS_6 + x * (GAUSS_7 + x * (GAUSS_8 + x * (GAUSS_9 + x * GAUSS_10)))))))));
+    return (root * root) * (root * root);
+}
+
 /* sin(pi/3 x) */
 static inline double sin_60_degrees_times(double x)
 {

@@ -36,6 +36,9 @@ cdef extern from "differences.h":
         const char* name
         const DeltaE* differences
     int list_instruction_sets(InstructionSet* sets) noexcept nogil
+    double clamp(double value, double low, double high) noexcept nogil
+    double norm(double x, double y) noexcept nogil
+    double lightness_term(double lightness1, double lightness2) noexcept nogil
 
 
 cdef struct Match:
