@@ -169,6 +169,20 @@ def test_the_lists_and_their_bounds_are_right_read_plainly(members: NDArray[np.f
             assert all(delta_e >= rest for colour, delta_e in found if colour in later)
 
 
+def bounds_hold(
+    palette: Palette, axes: NDArray[np.float64], low: NDArray[np.float64], width: float, inside: NDArray[np.float64]
+) -> None:
+    """Holds the bounds of the palette's colours, `axes` in its space, against points in the box."""
+    difference = DIFFERENCE_NAMES.index(palette.difference)
+    labs = np.column_stack([axes, np.hypot(axes[:, 1], axes[:, 2])])
+    least, most = delta_e_bounds(labs, low, width, difference).T
+    for other in range(1, len(instruction_sets())):
+        np.testing.assert_array_equal(delta_e_bounds(labs, low, width, difference, other).T, (least, most))
+    delta_e = palette.delta_e(inside, scale=255)
+    assert (least <= delta_e.min(axis=0) + 1e-9).all()
+    assert (delta_e.max(axis=0) <= most + 1e-9).all()
+
+
 @pytest.mark.parametrize("difference", range(len(DIFFERENCE_NAMES)), ids=DIFFERENCE_NAMES)
 def test_the_bounds_hold_everywhere_in_a_box(difference: int) -> None:
     """Colours and boxes of every kind: along the greys, where hues jump, and around the colour itself."""
@@ -183,14 +197,22 @@ def test_the_bounds_hold_everywhere_in_a_box(difference: int) -> None:
         near_grey = np.clip(rng.uniform(0, 255, (4, 1)) + rng.normal(0, 4, (4, 3)), 0, 255)
         tried = np.concatenate([rng.uniform(0, 255, (8, 3)), near_grey, inside[:2]])
         palette = Palette(tried, difference=DIFFERENCE_NAMES[difference], scale=255)
-        delta_e = palette.delta_e(inside, scale=255)
         axes = reference.oklab(tried) if DIFFERENCE_NAMES[difference] == "oklab" else srgb_to_lab(tried, scale=255)
-        labs = np.column_stack([axes, np.hypot(axes[:, 1], axes[:, 2])])
-        least, most = delta_e_bounds(labs, low, width, difference).T
-        for other in range(1, len(instruction_sets())):
-            np.testing.assert_array_equal(delta_e_bounds(labs, low, width, difference, other).T, (least, most))
-        assert (least <= delta_e.min(axis=0) + 1e-9).all()
-        assert (delta_e.max(axis=0) <= most + 1e-9).all()
+        bounds_hold(palette, axes, low, width, inside)
+
+
+@pytest.mark.parametrize("width", [2.0, 4.0, 8.0, 16.0])
+def test_the_bounds_hold_opposite_in_hue(width: float) -> None:
+    """Where T decides: between red and magenta a box is thin and lies across the hue."""
+    rng = np.random.default_rng(78)
+    for blue in np.arange(96, 176, width):
+        low = np.array([256 - width, 0, blue])
+        inside = (low + width * np.indices((2, 2, 5)).reshape(3, -1).T / [1, 1, 4]).clip(0, 255)
+        middle = srgb_to_lab(inside).mean(axis=0)
+        hue = np.arctan2(middle[2], middle[1]) + np.pi + np.radians(rng.uniform(-width, width, 200))
+        chroma = rng.uniform(80, 250, 200)
+        lab = np.column_stack([np.full(200, middle[0]), chroma * np.cos(hue), chroma * np.sin(hue)])
+        bounds_hold(Palette(lab=lab), lab, low, width, inside)
 
 
 # What is no index of this palette
