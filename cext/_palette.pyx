@@ -223,12 +223,12 @@ cdef bint are_sound(Claims* claims, const Number* lists) noexcept nogil:
     return claims.visited == claims.list_count
 
 
-def read_index(index, bytes digest not None, Py_ssize_t size, str difference not None):
+def read_index(bytes index, bytes digest not None, Py_ssize_t size, str difference not None):
     """Returns k, the cells and the lists of an index.
 
     Raises ValueError for other bytes than an intact index of the palette with this hash, size and difference.
     """
-    content = memoryview(index).cast("B")
+    content = memoryview(index)
     header, checksum, numbers = (
         content[:INDEX_HEADER.size], content[INDEX_HEADER.size:INDEX_HEADER.size + 32], content[INDEX_HEADER.size + 32:]
     )
@@ -423,7 +423,7 @@ cdef class Palette:
     cdef SortedColours by_lightness
     cdef readonly Py_ssize_t size
     cdef readonly str difference
-    cdef readonly object index
+    cdef readonly bytes index
     cdef Index cell_lists
     cdef DeltaEFunction compute_delta_e
     cdef const Lab* labs  # in palette order
@@ -492,6 +492,8 @@ cdef class Palette:
     cdef int use_index(self, index) except -1:
         cdef const unsigned int[::1] cells, wide
         cdef const unsigned short[::1] narrow
+        if not isinstance(index, bytes):  # what can change after the check could make `find` read elsewhere
+            index = bytes(memoryview(index))
         k, self.cells, self.lists = read_index(index, self.digest, self.size, self.difference)
         cells = self.cells
         self.cell_lists.cells = &cells[0]

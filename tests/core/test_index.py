@@ -78,6 +78,15 @@ def test_the_same_palette_gives_the_same_bytes(members: NDArray[np.float64], ind
     assert Palette(members, index=False).index is None
 
 
+def test_an_index_does_not_follow_its_source(members: NDArray[np.float64], index: bytes) -> None:
+    """What was checked stays: bytes that change later could make a palette read elsewhere."""
+    source = bytearray(index)
+    palette, rgb = Palette(members, source), queries(members, 100)
+    source[HEADER.size :] = b"\x3f" * (len(source) - HEADER.size)
+    same_answers(palette, Palette(members), rgb, 3)
+    assert palette.index == index
+
+
 def test_building_tells_its_progress_and_lets_others_run(members: NDArray[np.float64]) -> None:
     told: list[float] = []
     others = threading.active_count()
