@@ -64,10 +64,12 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
     if behind.shape != (3,) or not ((behind >= 0.0) & (behind <= 255.0)).all():
         raise ValueError("background must be three numbers from 0 to 255")
     rows = array * (255.0 / scale)
-    if not ((rows[..., 3] >= 0.0) & (rows[..., 3] <= 255.0)).all():
-        raise ValueError("rgb has an alpha that is not a number from 0 to 255")
+    if not ((rows >= 0.0) & (rows <= 255.0)).all():
+        raise ValueError("rgb has a channel or an alpha that is not a number from 0 to 255")
     alpha = rows[..., 3:] / 255.0
-    return np.ascontiguousarray(rows[..., :3] * alpha + behind * (1.0 - alpha))
+    before = rows[..., :3]
+    # Rounding must not make a colour brighter than both.
+    return np.ascontiguousarray(np.minimum(before * alpha + behind * (1.0 - alpha), np.maximum(before, behind)))
 
 
 cdef const double[:, ::1] as_rows(array) except *:

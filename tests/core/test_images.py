@@ -107,6 +107,11 @@ def test_alpha_needs_a_background(image: NDArray[np.uint8]) -> None:
         expected = PALETTE.nearest_batch(seen, 1)
         np.testing.assert_array_equal(found[0], expected[0])
         np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=1e-9)
+    white = np.full((256, 4), 255, np.uint8)
+    white[:, 3] = range(256)
+    np.testing.assert_allclose(
+        PALETTE.delta_e(white, background=(255, 255, 255)), [PALETTE.delta_e((255, 255, 255))] * 256, rtol=0, atol=1e-9
+    )
     clear = opaque.copy()
     clear[..., 3] = 0
     np.testing.assert_allclose(
@@ -115,5 +120,6 @@ def test_alpha_needs_a_background(image: NDArray[np.uint8]) -> None:
     for background in ((1, 2), (1, 2, 256), (1, 2, float("nan"))):
         with pytest.raises(ValueError, match="background must be three numbers from 0 to 255"):
             PALETTE.nearest_batch(opaque, 1, background=background)
-    with pytest.raises(ValueError, match="alpha that is not a number from 0 to 255"):
-        PALETTE.nearest_batch([[1, 2, 3, 256]], 1, background=(0, 0, 0))
+    for beyond in ([1, 2, 3, 256], [1, 2, 300, 100], [1, -1, 3, 0]):
+        with pytest.raises(ValueError, match="a channel or an alpha that is not a number from 0 to 255"):
+            PALETTE.nearest_batch([beyond], 1, background=(0, 0, 0))
