@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """The name index: an immutable trie of folded spellings, with the sets of values that they belong to.
 
 It knows spellings, integers and sets. sepu.library.names gives it the spellings, sepu.library.ranking the levels and
@@ -186,7 +187,8 @@ cdef inline uint64_t letter_bit(uint32_t letter) noexcept nogil:
 
 
 cdef class NameIndex:
-    """Finds values by the spellings of their names. Immutable: any number of threads may search.
+    """NameIndex(names, parts, orders)\n--\n
+    Finds values by the spellings of their names. Immutable: any number of threads may search.
 
     A spelling is (folded text, level, value). A level is a kind of spelling; the lower is preferred. `names` are whole
     names, with or without spaces. `parts` have no spaces: each word of a query matches a whole part, the last word also

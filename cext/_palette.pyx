@@ -1,4 +1,4 @@
-# cython: boundscheck=False, wraparound=False, cdivision=True
+# cython: boundscheck=False, wraparound=False, cdivision=True, auto_pickle=False
 """Matching: sRGB to CIE L*a*b*, colour differences, and the nearest colours of a palette.
 
 Source of the formula: Sharma, Wu and Dalal, "The CIEDE2000 color-difference formula: implementation notes,
@@ -404,7 +404,8 @@ cdef count_threads(threads):
 
 @cython.final
 cdef class Palette:
-    """Finds the nearest of a fixed set of colours to any sRGB colour, exactly: always what a full scan finds.
+    """Palette(rgb=None, index=None, *, lab=None, difference='ciede2000', scale=None, instruction_set=None)\n--\n
+    Finds the nearest of a fixed set of colours to any sRGB colour, exactly: always what a full scan finds.
 
     `rgb`: the sRGB colours, shape (n, 3), n at least 1, as `nearest_batch` takes them; or `lab`: their L*a*b* values
     (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.

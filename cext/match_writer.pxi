@@ -76,7 +76,8 @@ cdef inline char* write_text(char* at, const Text* text) noexcept nogil:
 
 @cython.final
 cdef class MatchWriter:
-    """Writes the nearest colours of a palette between the texts of templates. Like the palette it never changes.
+    """MatchWriter(palette, colours, *, match, result, answer)\n--\n
+    Writes the nearest colours of a palette between the texts of templates. Like the palette it never changes.
 
     `colours`: a text for each colour of the palette. Each % in a template is a placeholder. `answer` has one, for the
     results. `result`, for one query, has four: r, g, b and the matches. `match` has three: the text of the colour, the

@@ -3,15 +3,20 @@
 import ast
 import doctest
 import inspect
+import pydoc
 import re
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 import sepu
+import sepu._index_builder
 import sepu._names
+import sepu._palette
 
 ROOT = Path(__file__).parents[1]
 
@@ -45,22 +50,55 @@ def test_importing_sepu_alone_imports_nothing_heavy() -> None:
 def test_everything_public_is_there_and_documented() -> None:
     assert set(sepu.__all__) <= set(dir(sepu))
     for name in sepu.__all__:
-        assert inspect.getdoc(getattr(sepu, name)), name
+        thing = getattr(sepu, name)
+        assert inspect.getdoc(thing), name
+        if callable(thing) and not (isinstance(thing, type) and issubclass(thing, Exception)):
+            assert "*args" not in str(inspect.signature(thing)), name
     with pytest.raises(AttributeError, match="no attribute 'palete'"):
         sepu.palete  # type: ignore[attr-defined]  # noqa: B018
 
 
-def test_the_stub_of_the_index_says_what_the_index_says() -> None:
-    tree = ast.parse((ROOT / "src" / "sepu" / "_names.pyi").read_text("utf-8"))
+@pytest.mark.parametrize("core", [sepu._index_builder, sepu._names, sepu._palette], ids=lambda core: core.__name__)
+def test_the_stub_of_the_core_says_what_the_core_says(core: ModuleType) -> None:
+    """Signatures, which editors take from the stub and `help` from the core, and docstrings."""
+    tree = ast.parse((ROOT / "src" / "sepu" / f"{core.__name__.removeprefix('sepu.')}.pyi").read_text("utf-8"))
     for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.ClassDef):
-            thing = getattr(sepu._names, node.name)
-            same(node, thing)
+        if isinstance(node, ast.FunctionDef):
+            same(node, getattr(core, node.name))
+        elif isinstance(node, ast.ClassDef):
+            made = getattr(core, node.name)
+            assert ast.get_docstring(node) in (None, inspect.getdoc(made))
             for member in node.body:
-                if isinstance(member, ast.FunctionDef):
-                    same(member, getattr(thing, member.name))
+                if isinstance(member, ast.FunctionDef) and not member.decorator_list:
+                    same(member, made if member.name == "__init__" else getattr(made, member.name))
 
 
-def same(node: ast.FunctionDef | ast.ClassDef, thing: object) -> None:
-    written = ast.get_docstring(node)
-    assert written is None or written == inspect.getdoc(thing), node.name
+def same(node: ast.FunctionDef, thing: Callable[..., object]) -> None:
+    if node.name != "__init__":
+        assert ast.get_docstring(node) in (None, inspect.getdoc(thing))
+    elif node.args.args[0].arg == "self":
+        del node.args.args[0]
+    for argument in ast.walk(node.args):
+        if isinstance(argument, ast.arg):
+            argument.annotation = None
+    stub: dict[str, Callable[..., object]] = {}
+    exec(f"def written({ast.unparse(node.args)}): ...", stub)
+    assert inspect.signature(thing) == inspect.signature(stub["written"]), node.name
+
+
+def test_the_signature_of_a_palette_is_what_it_takes() -> None:
+    """The core's classes state their signatures, which the language does not check."""
+    named = {name: value.default for name, value in inspect.signature(sepu.Palette).parameters.items()}
+    with pytest.raises(ValueError, match="needs rgb or lab"):
+        sepu.Palette(**named)
+    assert sepu.Palette([(1, 2, 3)], **{name: value for name, value in named.items() if name != "rgb"}).size == 1
+    with pytest.raises(TypeError, match="unexpected keyword"):
+        sepu.Palette(**named, threads=2)  # type: ignore[call-arg]
+
+
+@pytest.mark.parametrize("thing", [sepu.Palette, sepu.NameIndex], ids=lambda thing: thing.__name__)
+def test_help_begins_with_the_signature(thing: type) -> None:
+    first, _, text = pydoc.plain(pydoc.render_doc(thing)).partition("\n\n")[2].partition("\n")
+    assert first == f"class {thing.__name__}(builtins.object)"
+    assert text.startswith(f" |  {thing.__name__}{inspect.signature(thing)}\n |  \n |  Finds ")
+    assert "cython__" not in text
