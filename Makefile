@@ -20,6 +20,7 @@
 # make bench-gate-proof    show that the gate sees each hot path made slower by 1 %, and no change where there is none
 # make load                a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 # make docs                the documentation site: build/site/index.html
+# make test-site           the site in a real browser: no page is wider than the window
 # make pictures            draw the documentation's pictures again from the library, and run its notebook
 # make bench-peers         the compiled core beside the alternatives
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
@@ -38,7 +39,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs pictures
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs test-site pictures
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
 .DELETE_ON_ERROR:
@@ -242,6 +243,9 @@ build/docs/ready: requirements/docs.txt
 docs: build/docs/ready
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build
 	@echo "build/site/index.html; the search box needs a server: python3 -m http.server --directory build/site"
+
+test-site: build build/docs/ready
+	SEPU_TEST_ALL=yes $(BIN)/pytest tests/docs/test_site.py
 
 pictures: build
 	$(BIN)/python docs/site/pictures.py

@@ -27,6 +27,7 @@ ELSEWHERE = {
 _LOG = get_plugin_logger("hooks")
 # A link to a file of code that stands alone: the site shows the code below it.
 _CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
+_WIDE_TABLE = re.compile(r"^\|(?:---\|){12,}$", re.MULTILINE)
 _JSON = re.compile(r'(?<=<span class="go">){"[^<]*')
 _LINK = re.compile(r"\]\((?:\.\./)?((?:\.\./)*)([\w/]+\.md)(#[\w-]*)?\)")
 
@@ -52,6 +53,8 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lets links from `docs` to those pages find them, and appends the OpenAPI document to its page."""
     if page.file.src_uri == "reference.md":
         markdown = f"{markdown}\n{reference(_document())}"
+    if _WIDE_TABLE.search(markdown):  # at 1280 pixels a dozen columns need the room of the list of contents
+        page.meta["hide"] = ["toc"]
     directory = Path(page.file.abs_src_path or ROOT).parent
     return _CODE.sub(lambda found: _with_code(found, directory), _linked(markdown))
 

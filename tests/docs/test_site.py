@@ -1,0 +1,91 @@
+"""The site as a browser shows it."""
+
+import json
+import os
+import subprocess
+import threading
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from queue import Queue
+
+import pytest
+from tests.processes import running
+from tests.programs import installed, missing, program
+
+ROOT = Path(__file__).parents[2]
+MKDOCS = ROOT / "build" / "docs" / "bin" / "mkdocs"
+# Reports what is wider than its place: for each, the page, the element and the beginning of its text.
+MEASURING = """<!doctype html><body><script>
+(async () => {
+  const found = [];
+  for (const page of %s) {
+    const frame = document.createElement("iframe");
+    frame.style.cssText = "border: 0; height: 800px; width: %dpx";
+    frame.src = page;
+    const loaded = new Promise(resolve => frame.onload = resolve);
+    document.body.append(frame);
+    await loaded;
+    for (const element of frame.contentDocument.querySelectorAll("html, .md-content *")) {
+      const scrolls = element.localName == "html" || /auto|hidden|scroll/.test(getComputedStyle(element).overflowX);
+      if (scrolls && element.clientWidth && element.scrollWidth > element.clientWidth + 1)
+        found.push([page, element.localName, element.textContent.trim().slice(0, 40)]);
+    }
+    frame.remove();
+  }
+  fetch("report", {method: "POST", body: JSON.stringify(found)});
+})();
+</script>"""
+
+
+@pytest.fixture(scope="module")
+def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    if not MKDOCS.exists():
+        missing("MkDocs is not installed: make docs")
+    directory = tmp_path_factory.mktemp("site")
+    subprocess.run(
+        [MKDOCS, "build", "--quiet", "--site-dir", directory],
+        cwd=ROOT,
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        check=True,
+        timeout=60,
+    )
+    return directory
+
+
+def reported(site: Path, page: str, directory: Path) -> str:
+    """What a page of the site posts to `report` in a browser."""
+    browser = installed("google-chrome") or program("chromium", "chromium")
+    reports: Queue[str] = Queue()
+
+    class Handler(SimpleHTTPRequestHandler):
+        def do_POST(self) -> None:
+            reports.put(self.rfile.read(int(self.headers["Content-Length"])).decode())
+            self.send_response(204)
+            self.end_headers()
+
+        def log_message(self, format: str, *arguments: object) -> None:  # noqa: A002  # its name
+            pass
+
+    options = ["--headless", "--no-sandbox", "--disable-gpu", "--no-first-run", f"--user-data-dir={directory}"]
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(Handler, directory=str(site))) as server:
+        threading.Thread(target=server.serve_forever).start()
+        try:
+            with (
+                (directory / "log").open("wb") as log,
+                running([browser, *options, f"http://127.0.0.1:{server.server_port}/{page}"], stdout=log, stderr=log),
+            ):
+                return reports.get(timeout=90)
+        finally:
+            server.shutdown()
+
+
+@pytest.mark.parametrize(("width", "scrolling"), [(1280, set()), (400, {"code", "div", "p"})])
+def test_no_page_is_wider_than_the_window(site: Path, tmp_path: Path, width: int, scrolling: set[str]) -> None:
+    """At 1280 pixels nothing scrolls to the side; on a small screen tables, pictures and what was printed may."""
+    pages = sorted(page.relative_to(site).as_posix() for page in site.rglob("*.html") if page.name != "404.html")
+    assert len(pages) > 30
+    (site / "measuring.html").write_text(MEASURING % (json.dumps(pages), width))
+    found = json.loads(reported(site, "measuring.html", tmp_path))
+    (site / "measuring.html").unlink()
+    assert [one for one in found if one[1] not in scrolling] == []
