@@ -61,7 +61,8 @@ def test_everything_public_is_there_and_documented() -> None:
 @pytest.mark.parametrize("core", [sepu._index_builder, sepu._names, sepu._palette], ids=lambda core: core.__name__)
 def test_the_stub_of_the_core_says_what_the_core_says(core: ModuleType) -> None:
     """Signatures, which editors take from the stub and `help` from the core, and docstrings."""
-    tree = ast.parse((ROOT / "src" / "sepu" / f"{core.__name__.removeprefix('sepu.')}.pyi").read_text("utf-8"))
+    stub = Path(sepu.__file__).with_name(f"{core.__name__.removeprefix('sepu.')}.pyi")
+    tree = ast.parse(stub.read_text("utf-8"))
     for node in tree.body:
         if isinstance(node, ast.FunctionDef):
             same(node, getattr(core, node.name))
