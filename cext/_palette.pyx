@@ -16,6 +16,7 @@ from libc.string cimport memcmp, memcpy
 import os
 import struct
 from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from hashlib import sha256
 
 import numpy as np
@@ -418,7 +419,7 @@ cdef class Palette:
     `index` of the palette has these bytes, or None.
 
     A palette never changes, so threads may share one. `size` is the number of its colours. `instruction_set`: see
-    `instruction_sets`.
+    `instruction_sets`; copies and pickles have the default.
     """
 
     cdef SortedColours by_lightness
@@ -430,6 +431,7 @@ cdef class Palette:
     cdef const Lab* labs  # in palette order
     cdef bint in_oklab
     cdef bytes digest
+    cdef object source  # makes the same palette, of an index
     cdef object lab_rows, cells, lists  # own the memory that the pointers are of
 
     def __cinit__(
@@ -480,7 +482,12 @@ cdef class Palette:
             at = order[min(place, self.size - 1)]
             set_lane(&self.by_lightness.blocks[place // LANES], place % LANES, &self.labs[at])
             self.by_lightness.indices[place] = at
-        self.digest = hash_parts(b"rgb" if lab is None else b"lab", np.asarray(rows).astype("<f8").tobytes())
+        given = np.asarray(rows).astype("<f8")
+        self.source = (
+            partial(Palette, given, difference=difference, scale=255) if lab is None
+            else partial(Palette, None, lab=given, difference=difference)
+        )
+        self.digest = hash_parts(b"rgb" if lab is None else b"lab", given.tobytes())
         if index is True:
             index = self.build_index()
         if index is not None and index is not False:
@@ -490,11 +497,26 @@ cdef class Palette:
         free(self.by_lightness.blocks)
         free(self.by_lightness.indices)
 
+    def __len__(self):
+        return self.size
+
+    def __repr__(self):
+        index = f", with an index for the nearest {self.cell_lists.k}" if self.cell_lists.k else ""
+        return f"<Palette of {self.size} colours by {self.difference}{index}>"
+
+    def __reduce__(self):
+        return self.source, (self.index,)
+
     cdef int use_index(self, index) except -1:
         cdef const unsigned int[::1] cells, wide
         cdef const unsigned short[::1] narrow
         if not isinstance(index, bytes):  # what can change after the check could make `find` read elsewhere
-            index = bytes(memoryview(index))
+            try:
+                index = bytes(memoryview(index))
+            except TypeError:
+                raise TypeError(
+                    f"index must be True or the bytes of an index, not {index!r}; for a file: pathlib.Path(…).read_bytes()"
+                ) from None
         k, self.cells, self.lists = read_index(index, self.digest, self.size, self.difference)
         cells = self.cells
         self.cell_lists.cells = &cells[0]
@@ -545,7 +567,7 @@ cdef class Palette:
                 self.labs, self.compute_delta_e, &query, <const unsigned short*> index.lists + place, index.unit, k, best
             )
 
-    def nearest(self, double r, double g, double b, Py_ssize_t k):
+    def nearest(self, double r, double g, double b, Py_ssize_t k=1):
         """Returns the `k` colours nearest to one sRGB colour, as a list of (index, delta_e), nearest first.
 
         The channels are from 0 to 255. Colours at the same difference come in palette order. Raises ValueError for a
@@ -563,7 +585,7 @@ cdef class Palette:
         finally:
             free(best)
 
-    def nearest_batch(self, rgb, Py_ssize_t k, *, scale=None, background=None, threads=1):
+    def nearest_batch(self, rgb, Py_ssize_t k=1, *, scale=None, background=None, threads=1):
         """Finds the `k` colours nearest to each colour of an array, in the order of `nearest`.
 
         `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3); fastest as uint8. `scale`: the greatest

@@ -2,7 +2,8 @@
 
 cdef check_numbers(array, str name):
     if array.dtype.kind not in "uif":
-        raise TypeError(f"{name} must be real numbers, not {array.dtype}")
+        hint = "; '#C83C23' is tuple(bytes.fromhex('C83C23'))" if array.dtype.kind == "U" else ""
+        raise TypeError(f"{name} must be real numbers, not {array.dtype}{hint}")
 
 
 cdef const double[:, ::1] check_rows(rows, str name, low, high, str problem) except *:
@@ -39,10 +40,10 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
     allows for alpha.
     """
     array = np.asarray(values)
+    check_numbers(array, "rgb")
     channels = array.shape[array.ndim - 1] if array.ndim else 0
     if channels not in (3, most_channels):
         raise ValueError(f"rgb must have the shape (..., 3), not {array.shape}")
-    check_numbers(array, "rgb")
     if scale is None:
         scale = 255
         if array.dtype.kind == "f" and array.size and 0.0 < array.max() <= 1.0:

@@ -35,11 +35,12 @@ class Palette:
     def build_index(
         self, *, k: int = 10, threads: int | None = None, progress: Callable[[float], object] | None = None
     ) -> bytes: ...
-    def nearest(self, r: float, g: float, b: float, k: int) -> list[tuple[int, float]]: ...
+    def __len__(self, /) -> int: ...
+    def nearest(self, r: float, g: float, b: float, k: int = 1) -> list[tuple[int, float]]: ...
     def nearest_batch(
         self,
         rgb: ArrayLike,
-        k: int,
+        k: int = 1,
         *,
         scale: float | None = None,
         background: ArrayLike | None = None,

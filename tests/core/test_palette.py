@@ -1,6 +1,8 @@
 """The compiled colour core: against the published pairs, an independent reference, and a full scan."""
 
+import copy
 import csv
+import pickle
 import random
 import threading
 from collections.abc import Callable
@@ -385,3 +387,45 @@ def test_threads_share_a_palette() -> None:
     for thread in threads:
         thread.join()
     assert answers == [expected] * 8
+
+
+@pytest.mark.parametrize("difference", ["ciede2000", "oklab"])
+@pytest.mark.parametrize("index", [False, True])
+def test_a_copy_answers_the_same(difference: str, index: bool) -> None:
+    """Such as in another process."""
+    members, rgb = random_rgb(20), random_rgb(50)
+    palette = Palette(members, index, difference=difference)
+    members[:] = 0
+    for copied in (copy.copy(palette), copy.deepcopy(palette), pickle.loads(pickle.dumps(palette))):
+        assert (len(copied), copied.difference, copied.index) == (20, difference, palette.index)
+        for found, expected in zip(copied.nearest_batch(rgb, 3), palette.nearest_batch(rgb, 3), strict=True):
+            np.testing.assert_array_equal(found, expected)
+
+
+def test_a_copy_of_colours_that_no_screen_shows() -> None:
+    palette = Palette(lab=[(50, 180, -180), (50, 0, 0)])
+    assert copy.copy(palette).nearest(255, 0, 255, 2) == palette.nearest(255, 0, 255, 2)
+    dark = Palette([(1, 0, 1), (0, 0, 0)])  # whose floats would need a scale
+    assert pickle.loads(pickle.dumps(dark)).nearest(1, 0, 1) == dark.nearest(1, 0, 1) == [(0, 0.0)]
+
+
+def test_what_a_palette_says_of_itself() -> None:
+    assert repr(Palette([(1, 2, 3), (4, 5, 6)])) == "<Palette of 2 colours by ciede2000>"
+    built = Palette([(1, 2, 3)], Palette([(1, 2, 3)]).build_index(k=4))
+    assert repr(built) == "<Palette of 1 colours by ciede2000, with an index for the nearest 4>"
+
+
+def test_texts_are_refused_with_what_to_do() -> None:
+    with pytest.raises(TypeError, match=r"not <U7; '#C83C23' is tuple\(bytes.fromhex\('C83C23'\)\)"):
+        Palette(["#C83C23", "#fff"])
+    for path in ("colours.index", Path("colours.index")):
+        with pytest.raises(
+            TypeError, match=r"index must be True or the bytes .* for a file: pathlib.Path\(…\).read_bytes"
+        ):
+            Palette([(1, 2, 3)], path)  # type: ignore[arg-type]
+
+
+def test_one_is_what_is_asked_for_without_a_number() -> None:
+    palette = Palette([(0, 0, 0), (255, 255, 255)])
+    assert palette.nearest(250, 250, 250) == palette.nearest(250, 250, 250, 1)
+    assert palette.nearest_batch(np.zeros((2, 3), np.uint8))[0].tolist() == [[0], [0]]

@@ -194,3 +194,8 @@ def test_signatures_name_their_arguments() -> None:
             method = getattr(sepu.Release, name, None)
             if method is not None:  # the same, of a release
                 assert list(inspect.signature(method).parameters)[1:] == list(inspect.signature(function).parameters)
+
+
+def test_a_search_takes_text() -> None:
+    with pytest.raises(TypeError, match="a search takes text, not 5"):
+        sepu.search(5)  # type: ignore[arg-type]

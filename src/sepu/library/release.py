@@ -132,6 +132,8 @@ class Release(Struct, frozen=True, dict=True):
 
     def search(self, q: str, *, limit: int = 10) -> Records[Record]:
         """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
+        if not isinstance(q, str):
+            raise TypeError(f"a search takes text, not {q!r}")
         return Records(self.records[place] for place in self._names.search(q, limit))
 
     def name_image(self, image: Image, *, top: int | None = None, scale: int | None = None) -> Records[Share]:
