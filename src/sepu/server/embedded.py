@@ -378,8 +378,10 @@ def _prepared(state_dir: Path, *, create: bool) -> Path:
                 path = _placed_elsewhere(path, user)
         if stat.S_IMODE(path.stat().st_mode) & stat.S_IWOTH:
             raise StartError(f"everybody can write to {path}; choose another --state-dir, such as {path / 'sepu'}")
+        # Asked first: between these questions a server that starts at the same time may let the user in, and fill it.
+        filled = user is not None and any(path.iterdir())
         if user is not None and not _can_enter(user, path):
-            if not _can_enter(user, path.parent) or any(path.iterdir()):
+            if filled or not _can_enter(user, path.parent):
                 raise StartError(
                     f"Postgres runs as {SYSTEM_USER}, who cannot enter {path}; "
                     f"choose another with --state-dir, such as {_REACHABLE}/state"
