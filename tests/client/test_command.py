@@ -83,6 +83,7 @@ def test_errors_of_the_service(run: Run, issued: accounts.IssuedKey) -> None:
     done = run("match", "#fff", "--top", "4", "--idempotency-key", "order-4711")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("sepu-client: 422 invalid_top (request id ")
+    assert done.stderr.endswith("); sepu-client match --help says what it takes\n")
     wrong = issued.api_key[:-1] + ("a" if issued.api_key[-1] != "a" else "b")
     done = run("usage", SEPU_API_KEY=wrong)
     assert done.stderr.startswith("sepu-client: 401 unauthorized")

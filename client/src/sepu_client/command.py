@@ -7,7 +7,16 @@ import os
 import sys
 from collections.abc import Iterator
 
-from sepu_client import Client, Color, Error, MatchResponse, SearchResponse, UsageResponse, __version__
+from sepu_client import (
+    Client,
+    Color,
+    Error,
+    InvalidRequestError,
+    MatchResponse,
+    SearchResponse,
+    UsageResponse,
+    __version__,
+)
 
 
 def main() -> None:
@@ -20,8 +29,13 @@ def main() -> None:
     except (TypeError, ValueError) as error:
         parser.error(str(error))
     except Error as error:
-        again = f"; to repeat it, add --idempotency-key {error.idempotency_key}" if error.idempotency_key else ""
-        parser.exit(1, f"sepu-client: {error}{again}\n")
+        if isinstance(error, InvalidRequestError):
+            hint = f"; sepu-client {arguments.command} --help says what it takes"
+        elif error.idempotency_key:
+            hint = f"; to repeat it, add --idempotency-key {error.idempotency_key}"
+        else:
+            hint = ""
+        parser.exit(1, f"sepu-client: {error}{hint}\n")
     as_json = [json.dumps(dataclasses.asdict(answer), ensure_ascii=False)]
     lines = as_json if arguments.json else _lines(answer)
     sys.stdout.write("".join(f"{line}\n" for line in lines))
