@@ -19,6 +19,7 @@ from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets, srgb_to_l
 HEADER = struct.Struct("<8sII16sIQQ32s32s")  # with the SHA-256 of all other bytes
 DIVIDED = 0x40000000
 ROOT_CELLS = 16**3
+BORDERS = st.integers(0, 127).map(lambda i: 2.0 * i)  # of cells
 
 
 @pytest.fixture(scope="module")
@@ -119,11 +120,8 @@ def test_no_number_of_threads(members: NDArray[np.float64], threads: object) -> 
         Palette(members).nearest_batch(members, 1, threads=threads)  # type: ignore[arg-type]
 
 
-@given(st.data())
-def test_single_queries_by_the_index(members: NDArray[np.float64], index: bytes, data: st.DataObject) -> None:
-    borders = st.integers(0, 127).map(lambda i: 2.0 * i)
-    query: Rgb = data.draw(st.one_of(colours, st.tuples(borders, borders, borders)))
-    k = data.draw(st.integers(1, 12))
+@given(query=st.one_of(colours, st.tuples(BORDERS, BORDERS, BORDERS)), k=st.integers(1, 12))
+def test_single_queries_by_the_index(members: NDArray[np.float64], index: bytes, query: Rgb, k: int) -> None:
     assert Palette(members, index).nearest(*query, k) == Palette(members).nearest(*query, k)
 
 
