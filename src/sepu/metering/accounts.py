@@ -291,15 +291,16 @@ def list_accounts(
     plan_id: str | None = None,
     status: str | None = None,
     search: str | None = None,
+    after: str = "",
+    page_size: int = _PAGE,
 ) -> Iterator[Account]:
-    """Gives the accounts that pass all filters in the order of their ids.
+    """Gives the accounts that pass all filters in the order of their ids, those after a given one.
 
     `search` is a part of the id, the external id or the name. Each page is a statement, so an account that is made
     meanwhile may be among them.
     """
     filters = {"account_id": account_id, "plan_id": plan_id, "status": status, "search": search}
-    after = ""
-    while page := run(connection, "list_accounts", after=after, limit=_PAGE, **filters).fetchall():
+    while page := run(connection, "list_accounts", after=after, limit=page_size, **filters).fetchall():
         yield from map(_account, page)
         after = page[-1][0]
 
