@@ -20,6 +20,7 @@
 # make bench-gate-proof    show that the gate sees each hot path made slower by 1 %, and no change where there is none
 # make load                a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 # make docs                the documentation site: build/site/index.html
+# make screenshots         take the pictures of docs/console.md again, in Chromium
 # make pictures            draw the documentation's pictures again from the library, and run its notebook
 # make bench-peers         the compiled core beside the alternatives
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
@@ -38,7 +39,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs pictures
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs pictures screenshots
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
 .DELETE_ON_ERROR:
@@ -246,6 +247,9 @@ docs: build/docs/ready
 pictures: build
 	$(BIN)/python docs/site/pictures.py
 	$(BIN)/python docs/site/notebook.py
+
+screenshots: build build/npm/ready
+	$(BIN)/python -m tests.console.screenshots
 
 build/wheel/ready: requirements/wheel.txt
 	rm -rf build/wheel

@@ -227,6 +227,20 @@ def test_the_unit_is_what_systemd_takes_and_lets_little_through(tmp_path: Path) 
     assert security.returncode == 0, security.stdout + security.stderr
 
 
+@pytest.mark.skipif(SYSTEMD_ANALYZE is None, reason="systemd is not installed")
+def test_the_unit_takes_the_consoles_command(tmp_path: Path) -> None:
+    unit, console = (
+        (DEPLOY / "systemd" / name).read_text().replace("/opt/sepu/bin/sepu", sys.executable)
+        for name in ("sepu@.service", "sepu@console.conf")
+    )
+    (tmp_path / "sepu@.service").write_text(unit)
+    (tmp_path / "sepu@console.service.d").mkdir()
+    (tmp_path / "sepu@console.service.d" / "console.conf").write_text(console)
+    assert SYSTEMD_ANALYZE is not None
+    verified = completed([SYSTEMD_ANALYZE, "verify", str(tmp_path / "sepu@console.service")])
+    assert (verified.returncode, verified.stderr) == (0, "")
+
+
 def test_the_unit_leaves_time_to_finish() -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
