@@ -46,7 +46,7 @@ def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
         connection.execute("update sepu.account set created_at = %s where account_id = %s", (made, issued.account_id))
         connection.execute("update sepu.api_key set created_at = %s where account_id = %s", (made, issued.account_id))
     accounts.revoke_key(connection, accounts.issue_key(connection, issued.account_id, name="old shop").key_id)
-    accounts.set_plan(connection, "standard", match_limit=2100)
+    accounts.set_plan(connection, "standard", match_limit=2100, requests_per_minute=150)
     suspended = accounts.find_account(connection, "cus_9201")
     accounts.set_status(connection, suspended, "suspended")
     record_audit(connection, audit(connection))

@@ -106,6 +106,7 @@ def test_one_account(seeded: Console) -> None:
     for part in ("Silk & Co.", "cus_8812", "active", "web shop", "back end", THIS, LAST):
         assert part in page
     assert "limit for colours 2000 to 2100" in page
+    assert "requests a minute 120 to 150" in page
     with connect(seeded.owner_url) as connection:
         account_id = accounts.find_account(connection, "cus_8812")
         months: dict[str, int] = dict(

@@ -11,7 +11,7 @@ import psycopg
 
 from sepu.errors import SepuError
 from sepu.metering import scripts
-from sepu.metering.accounts import AccountUsage, PlanChange, account_usage
+from sepu.metering.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange, account_usage
 from sepu.metering.connection import snapshot
 from sepu.metering.meters import METERS
 
@@ -45,7 +45,7 @@ class _Plans:
         limits = [
             change
             for (plan_id, meter), changes in self.changes.items()
-            if meter in METERS
+            if meter in METERS or meter == REQUESTS_PER_MINUTE
             for change in changes
             if change.at < end and self.plan(account_id, plan_now, change.at) == plan_id
         ]
