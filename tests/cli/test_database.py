@@ -28,6 +28,7 @@ COMMANDS = {
     "account show": "a",
     "account suspend": "a",
     "audit": "",
+    "console": "--bind unix:console.sock",
     "db distribute": "",
     "db grant": "a",
     "db migrate": "",

@@ -35,7 +35,7 @@ _HEADERS = {
     "X-Content-Type-Options": "nosniff",
 }
 _UNKNOWN_HOST = "The console does not answer to this name. If it should: sepu console --allowed-hosts NAME"
-_PAGES: dict[str, tuple[str, pages.Page]] = {
+PAGES: dict[str, tuple[str, pages.Page]] = {
     "/": ("overview.html", pages.overview),
     "/accounts": ("accounts.html", pages.account_list),
     "/accounts/{account_id}": ("account.html", pages.account),
@@ -90,7 +90,7 @@ def create_console(reading: Reading, hosts: Collection[str]) -> "falcon.App[Requ
     app.add_error_handler(Exception, on_error)
     app.add_error_handler(falcon.HTTPError, on_error)
     app.add_static_route("/static", Path(__file__).with_name("static"))
-    for route, (name, page) in _PAGES.items():
+    for route, (name, page) in PAGES.items():
         app.add_route(route, _Resource(reading, route, templates.get_template(name), page))
     return app
 
