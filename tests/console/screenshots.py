@@ -29,8 +29,7 @@ def main() -> None:
         looks = [
             shot("overview", "/", 1000, 520),
             shot("accounts", "/accounts", 1280, 560),
-            shot("account", "/accounts/cus_8812", 1280, 900),
-            shot("account-dark", "/accounts/cus_8812", 1280, 900, dark=True),
+            shot("account-dark", "/accounts/cus_8812", 1000, 1000, dark=True),
             shot("narrow", "/accounts/cus_8812", 400, 800),
         ]
         for seen, one in zip(look(looks), looks, strict=True):

@@ -6,7 +6,7 @@ import pytest
 from tests.browser import Look, Scheme, Seen, look
 from tests.console.running import Console
 
-PAGES = ("/", "/accounts", "/accounts/cus_8812", "/plans", "/usage", "/nowhere")
+PAGES = ("/", "/accounts", "/accounts/cus_8812", "/plans", "/usage", "/events", "/nowhere")
 WIDTHS = (1280, 400)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")
 
@@ -40,7 +40,7 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_is_blocked(seeded: Consol
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(seen: dict[Look, Seen]) -> None:
     for page, found in seen.items():
         names = [stop.name for stop in found.reached]
-        assert names[:5] == ["To the content", "Overview", "Accounts", "Usage", "Plans"]
+        assert names[:5] == ["To the content", "Overview", "Accounts", "Usage", "Events"]
         assert [stop.name for stop in found.reached if stop.outline == "none"] == []
         if page.url.endswith("/accounts"):
             assert {"Search", "Silk & Co.", "四季染坊"} <= set(names)

@@ -17,6 +17,7 @@ from sepu.cli.console import console
 from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.audit import audit, record_audit
+from sepu.metering.events import list_events
 
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"
@@ -49,7 +50,7 @@ def crawled(found: Console) -> dict[str, str]:
     return pages
 
 
-@pytest.mark.parametrize("target", ["/", "/accounts", "/plans", "/usage", "/static/style.css", "/nowhere"])
+@pytest.mark.parametrize("target", ["/", "/accounts", "/plans", "/usage", "/events", "/static/style.css", "/nowhere"])
 def test_nothing_is_kept_or_comes_from_elsewhere(seeded: Console, target: str) -> None:
     found = seeded.get(target)
     assert found.status == (404 if target == "/nowhere" else 200)
@@ -142,7 +143,7 @@ def test_what_cannot_be_shown_is_told(seeded: Console, target: str, status: int,
 
 
 def test_plans_and_usage_of_all(seeded: Console) -> None:
-    assert "gold 15,000 10,000 600 3" in plain(seeded.page("/plans"))
+    assert "gold 15,000 10,000 600 80, 95, 100 % 3" in plain(seeded.page("/plans"))
     page = plain(seeded.page("/usage"))
     with connect(seeded.owner_url) as connection:
         row = connection.execute(
@@ -151,6 +152,34 @@ def test_plans_and_usage_of_all(seeded: Console) -> None:
     assert row is not None
     assert f"{LAST} {row[0]:,} " in page
     assert f"{LAST} by day" in plain(seeded.page(f"/usage?month={LAST}"))
+
+
+def test_events(seeded: Console) -> None:
+    with connect(seeded.owner_url) as connection:
+        recorded = list(list_events(connection, period=THIS))
+    text = plain(seeded.page("/events"))
+    assert "Silk & Co. colours 95 %" in text
+    assert text.count(" of 2,000 due") + text.count(" of 15,000 due") == len(recorded) > 3
+    silk = plain(seeded.page("/accounts/cus_8812"))
+    assert re.search(r"Events Crossed .* colours 80 % 1,[67]\d\d of 2,000 due .* colours 95 %", silk)
+    assert "Events Crossed" not in plain(seeded.page("/accounts/cus_9130"))
+    assert "There is none" in seeded.page("/events?state=dead")
+    assert f'value="{LAST}"' in seeded.page(f"/events?month={LAST}")
+    assert "no event is" in seeded.page("/events?state=x", 400)
+
+
+def test_many_events_are_cut(empty: Console, owner: psycopg.Connection) -> None:
+    issued = accounts.create_account(owner, "standard")
+    owner.execute(
+        "insert into sepu.quota_event (account_id, period, meter, threshold, unit_limit, committed, crossed_at) "
+        "select %s, %s, 'color_match', 80, n, n, now() + n * interval '1 s' from generate_series(1, 150) n",
+        (issued.account_id, THIS),
+    )
+    text = plain(empty.page("/events"))
+    assert "There are more: sepu events list" in text
+    assert text.count("past its retention") == 100
+    assert text.index("150 of 150") < text.index("51 of 51")
+    assert "50 of 50 " not in text.replace("150 of 150", "")
 
 
 def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:

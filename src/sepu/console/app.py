@@ -39,6 +39,7 @@ PAGES: dict[str, tuple[str, pages.Page]] = {
     "/": ("overview.html", pages.overview),
     "/accounts": ("accounts.html", pages.account_list),
     "/accounts/{account_id}": ("account.html", pages.account),
+    "/events": ("events.html", pages.event_list),
     "/plans": ("plans.html", pages.plan_list),
     "/usage": ("usage.html", pages.usage),
 }

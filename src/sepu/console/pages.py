@@ -1,5 +1,6 @@
 """What each page shows, read from the ledger."""
 
+from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -8,7 +9,7 @@ from typing import Any
 import psycopg
 
 from sepu.errors import SepuError
-from sepu.metering import accounts
+from sepu.metering import accounts, events
 from sepu.metering.audit import last_audit
 from sepu.metering.export import export_usage
 from sepu.metering.meters import METERS, is_month
@@ -22,6 +23,7 @@ Page = Callable[..., Mapping[str, Any]]
 NEAR_PERCENT = 80
 _NEAREST = 50
 _ACCOUNTS = 50
+_EVENTS = 100
 # The daily job may be late, as its alert has it (SepuAuditOld).
 _AUDIT_IS_OLD = timedelta(hours=26)
 
@@ -71,10 +73,26 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
         "account": accounts.show_account(connection, account_id),
         "month": month,
         "used": found[0],
+        "events": list(events.list_events(connection, account_id=account_id, period=month)),
         "months": _drawn(usage_by_month(connection, account_id)),
         "days": _drawn(usage_by_day(connection, month, account_id)),
         "keys": accounts.list_keys(connection, account_id),
         "by_key": {part.name: part.units for part in usage_by_key(connection, month, account_id)},
+    }
+
+
+def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
+    """The latest events of a month, by the state of their delivery."""
+    month, state = _month(connection, parameter), parameter("state")
+    if state is not None and state not in events.STATES:
+        raise AddressError(f"no event is {state!r}")
+    found = deque(events.list_events(connection, period=month, state=state), _EVENTS + 1)
+    return {
+        "month": month,
+        "state": state,
+        "states": events.STATES,
+        "events": list(reversed(found))[:_EVENTS],
+        "are_more": len(found) > _EVENTS,
     }
 
 
