@@ -32,6 +32,7 @@ COMMANDS = {
     "db distribute": "",
     "db grant": "a",
     "db migrate": "",
+    "events list": "",
     "export-usage": "2027-01",
     "key issue": "a",
     "key list": "a",
