@@ -56,10 +56,17 @@ class _Guard:
         if req.method != "GET":
             raise falcon.HTTPMethodNotAllowed(["GET"])
         # A stranger's page may give its own name the address of this machine (DNS rebinding), and would then read here.
-        if req.host.lower().strip("[]") not in self._hosts:
+        if _host(req) not in self._hosts:
             raise falcon.HTTPError(falcon.HTTP_421, description=_UNKNOWN_HOST)
         if "\0" in req.path or "%00" in req.query_string:  # which Postgres has in no text
             raise falcon.HTTPBadRequest(description="An address of the console has no NUL.")
+
+
+def _host(req: Request) -> str | None:
+    try:
+        return req.host.lower().strip("[]")
+    except ValueError:  # the port is no number
+        return None
 
 
 class _Resource:
