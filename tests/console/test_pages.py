@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import sql
 from tests.console.running import Console
 from tests.console.seeding import CUSTOMERS
 from tests.processes import completed
@@ -18,6 +19,7 @@ from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.audit import audit, record_audit
 from sepu.metering.events import list_events
+from sepu.metering.roles import grant
 
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"
@@ -246,6 +248,14 @@ def test_a_database_that_is_gone_is_told(empty: Console, owner: psycopg.Connecti
         assert "is not permitted to log in" in empty.page("/", 503)
     finally:
         owner.execute("alter role sepu_console login")
+    assert empty.get("/").status == 200
+
+
+def test_a_role_that_may_not_read_is_told_the_way_out(empty: Console, owner: psycopg.Connection) -> None:
+    owner.execute("drop owned by sepu_console")
+    owner.execute(sql.SQL("grant connect on database {} to sepu_console").format(sql.Identifier(owner.info.dbname)))
+    assert "permission denied for schema sepu; the owner" in empty.page("/", 503)
+    grant(owner, "sepu_console", "console")
     assert empty.get("/").status == 200
 
 

@@ -9,7 +9,7 @@ import click
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from sepu.cli.database import clear_errors, connect, console_url, database, database_options
+from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
 from sepu.cli.output import env_option, example
 from sepu.console.app import create_console
 from sepu.metering.connection import snapshot
@@ -23,6 +23,7 @@ _ENVIRONMENT = "SEPU_CONSOLE_"
 _STATEMENT_SECONDS = 4.0
 # libpq's, for a database that is gone.
 _NETWORK = {"tcp_user_timeout": 10_000, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 2}
+_GRANT = "the owner of the schema lets the role read by: sepu db grant ROLE --console"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
@@ -58,7 +59,10 @@ def console(
         @contextmanager
         def reading() -> Iterator[psycopg.Connection]:
             with clear_errors(), connect(url) as connection, snapshot(connection, _STATEMENT_SECONDS):
-                yield connection
+                try:
+                    yield connection
+                except psycopg.errors.InsufficientPrivilege as error:
+                    raise DatabaseError(f"{error.diag.message_primary}; {_GRANT}") from error
 
         click.echo(f"The console is at {bind or f'http://{address}/'}")
         each_second = [keeper(state_dir)] if database_url is None else []
