@@ -21,6 +21,7 @@
 # make load                a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 # make docs                the documentation site: build/site/index.html
 # make test-site           the site in a real browser: no page is wider than the window
+# make screenshots         take the pictures of docs/console.md again, in Chromium
 # make pictures            draw the documentation's pictures again from the library, and run its notebook
 # make bench-peers         the compiled core beside the alternatives
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
@@ -39,7 +40,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs test-site pictures
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs test-site pictures screenshots
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
 .DELETE_ON_ERROR:
@@ -250,6 +251,9 @@ test-site: build build/docs/ready
 pictures: build
 	$(BIN)/python docs/site/pictures.py
 	$(BIN)/python docs/site/notebook.py
+
+screenshots: build build/npm/ready
+	$(BIN)/python -m tests.console.screenshots
 
 build/wheel/ready: requirements/wheel.txt
 	rm -rf build/wheel

@@ -43,6 +43,7 @@ setup(
     include_package_data=False,  # these, and not all that MANIFEST.in gives to the sdist
     package_data={
         "sepu": ["py.typed", "*.pyi"],
+        "sepu.console": ["static/*", "templates/*.html"],
         # a link to data/release: installed, the release lies beside its reader
         "sepu.library": ["release/*.json", "release/*.bin"],
         "sepu.metering": ["sql/**/*.sql"],

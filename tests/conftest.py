@@ -7,15 +7,14 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from psycopg import sql
-from psycopg.conninfo import make_conninfo
+from tests.postgres import empty_database
 from tests.processes import end_with_the_tests
 from tests.programs import refuse_others
 
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.metering import accounts
-from sepu.metering.keys import Credential, credential, new_account_id
+from sepu.metering.keys import Credential, credential
 from sepu.metering.migrate import migrate
 
 _ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
@@ -48,13 +47,8 @@ def service_url(database_url: str) -> str:
 @pytest.fixture
 def empty_url(database_url: str) -> Iterator[str]:
     """The connection string of an empty database of the test's own, on the same server."""
-    name = f"empty_{new_account_id()}"
-    with connect(database_url) as root:
-        root.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
-        try:
-            yield make_conninfo(database_url, dbname=name)
-        finally:
-            root.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
+    with empty_database(database_url) as url:
+        yield url
 
 
 @pytest.fixture

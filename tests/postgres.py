@@ -1,4 +1,4 @@
-"""Postgres servers of a test's own from any build of Postgres: Debian's, or one with Citus."""
+"""Postgres servers of a test's own from any build of Postgres, Debian's or one with Citus; and databases."""
 
 import os
 import shutil
@@ -9,6 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from psycopg import sql
+from psycopg.conninfo import make_conninfo
+
+from sepu.cli.database import connect
+from sepu.metering.keys import new_account_id
 from sepu.server.embedded import SYSTEM_USER, _programs, _system_user
 
 EMBEDDED = _programs()
@@ -83,6 +88,18 @@ class Cluster:
             yield self.url
         finally:
             self.stop("immediate")
+
+
+@contextmanager
+def empty_database(url: str) -> Iterator[str]:
+    """The connection string of an empty database on the same server, which is dropped in the end."""
+    name = f"empty_{new_account_id()}"
+    with connect(url) as root:
+        root.execute(sql.SQL("create database {}").format(sql.Identifier(name)))
+        try:
+            yield make_conninfo(url, dbname=name)
+        finally:
+            root.execute(sql.SQL("drop database {} with (force)").format(sql.Identifier(name)))
 
 
 def let_in(path: Path) -> None:

@@ -11,7 +11,7 @@ from tests.serving import Server, serving
 from sepu.cli.database import connect
 from sepu.metering.distribute import distribute
 from sepu.metering.migrate import migrate
-from sepu.metering.roles import make_service_role
+from sepu.metering.roles import make_role
 
 NO_JOIN = ("--no-join",)
 
@@ -23,7 +23,7 @@ def cluster() -> Iterator[Citus]:
     with citus() as running:
         with connect(running.url) as connection:
             migrate(connection)
-            make_service_role(connection, "sepu_service")
+            make_role(connection, "sepu_service")
             distribute(connection)
         yield running
 

@@ -3,12 +3,20 @@
 from datetime import UTC, datetime, timedelta
 
 import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.citus.cluster import Citus
 
+from sepu.cli.database import connect
+from sepu.console.app import PAGES
+from sepu.console.pages import account
 from sepu.metering import accounts, keys
 from sepu.metering.audit import audit
+from sepu.metering.connection import snapshot
 from sepu.metering.erase import erase_account
 from sepu.metering.export import export_usage
 from sepu.metering.prune import prune
+from sepu.metering.roles import make_role
 from sepu.metering.usage import nearest_limits, usage_by_day, usage_by_key, usage_by_month
 
 NOW = datetime.now(UTC)
@@ -62,3 +70,15 @@ def test_an_operators_day(connection: psycopg.Connection) -> None:
     assert erase_account(connection, account_id).results == 1
     assert usage_by_month(connection, account_id) == months
     assert account_id not in {difference.account_id for difference in audit(connection).differences}
+
+
+def test_the_console_reads(connection: psycopg.Connection, cluster: Citus) -> None:
+    make_role(connection, "sepu_console", "console")
+    with connect(make_conninfo(cluster.url, user="sepu_console")) as console:
+        with snapshot(console, 4):
+            for _, page in PAGES.values():
+                path = {"account_id": accounts.oldest_account(connection)} if page is account else {}
+                assert page(console, lambda _: None, **path)
+        for hidden in ("key_hash from sepu.api_key", "body from sepu.stored_result", "receipt from sepu.receipt"):
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                console.execute(f"select {hidden}".encode())

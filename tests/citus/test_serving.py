@@ -19,7 +19,7 @@ from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.audit import audit
 from sepu.metering.distribute import distribute
-from sepu.metering.roles import make_service_role
+from sepu.metering.roles import make_role
 
 __all__ = ["TestAcrossNodes"]
 
@@ -35,7 +35,7 @@ def nodes(server: Server) -> tuple[Server, Server]:
 @pytest.fixture
 def url(spoilt: psycopg.Connection, other: Citus) -> str:
     """Of the other cluster, distributed, as the service's role."""
-    make_service_role(spoilt, "sepu_service")
+    make_role(spoilt, "sepu_service")
     distribute(spoilt)
     return make_conninfo(other.url, user="sepu_service")
 

@@ -132,6 +132,22 @@ def test_a_months_usage(run: Run, own_url: str) -> None:
     assert "\r" not in done.stdout
 
 
+def test_a_months_changes(run: Run, own_url: str) -> None:
+    month = f"{datetime.now(UTC):%Y-%m}"
+    with connect(own_url) as connection:
+        accounts.create_account(connection, "standard")
+        accounts.set_plan(connection, "standard", match_limit=2100)
+        accounts.set_plan(connection, "standard", requests_per_minute=150)
+    exported = lines(run("export-usage", month, "--json", SEPU_DATABASE_URL=own_url))
+    found = {line["meter"]: [(each["what"], each["from"], each["to"]) for each in line["changes"]] for line in exported}
+    assert found == {
+        "color_match": [("limit", 2000, 2100), ("requestsPerMinute", 120, 150)],
+        "color_search": [("requestsPerMinute", 120, 150)],
+    }
+    done = run("export-usage", month, SEPU_DATABASE_URL=own_url)
+    assert done.stdout.count("Z requestsPerMinute 120 to 150\n") == 2
+
+
 @pytest.mark.parametrize("form", [[], ["--json"]])
 def test_a_bar_on_the_terminal_takes_nothing_from_the_file(run: Run, own_url: str, form: list[str]) -> None:
     month = f"{datetime.now(UTC):%Y-%m}"

@@ -83,7 +83,11 @@ def test_containers_can_do_little() -> None:
         assert "privileged" not in service, name
         assert not [value for value in service.get("environment", {}).values() if "password=" in str(value)], name
     ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
-    assert ports == {"nginx": ["443:443"], "grafana": ["127.0.0.1:3000:3000"]}
+    assert ports == {
+        "nginx": ["443:443"],
+        "grafana": ["127.0.0.1:3000:3000"],
+        "console": ["127.0.0.1:8010:8010"],
+    }
     assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
     for name in ("service-1", "service-2"):
         assert services[name]["networks"] == services["postgres"]["networks"]
@@ -163,7 +167,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     made = [str(secrets / Path(one["file"]).name) for one in compose()["secrets"].values()]
     texts = [Path(path).read_text() for path in made]
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
-    assert len(set(passwords)) == len(passwords) == len(texts) == 5
+    assert len(set(passwords)) == len(passwords) == len(texts) == 6
     again = subprocess.run([secrets.parent / "deploy" / "secrets"], capture_output=True, check=False)
     assert again.returncode != 0
     assert [Path(path).read_text() for path in made] == texts
@@ -179,6 +183,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             "superuser",
             "owner.conf",
             "service.conf",
+            "console.conf",
             "monitor",
         ]
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
@@ -189,7 +194,9 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             check=True,
         )
         query = "select rolname, rolpassword like 'SCRAM-SHA-256$%' from pg_authid where rolname ~ '^sepu_' order by 1"
-        assert root.execute(query).fetchall() == [(f"sepu_{role}", True) for role in ("monitor", "owner", "service")]
+        assert root.execute(query).fetchall() == [
+            (f"sepu_{role}", True) for role in ("console", "monitor", "owner", "service")
+        ]
         for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
             if match := re.match(r"(\w+) = '?([^'#]+?)'?$", line):
                 root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses what it does not know
@@ -201,7 +208,9 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             "PGSERVICEFILE": str(owner),
             "SEPU_DATABASE_URL": "postgresql:///?service=sepu",
         }
-        for arguments in (("db", "migrate"), ("db", "grant", "sepu_service")):
+        for command in compose()["services"]["migrate"]["command"][0].split(" && "):
+            name, *arguments = command.split()
+            assert name == "sepu"
             subprocess.run([SEPU, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
         as_owner = f"postgresql://sepu_owner@/sepu?host={quote(host, safe='')}"
         with connect(as_owner) as connection:
@@ -210,6 +219,8 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         with serving("uvloop", as_owner.replace("sepu_owner", "sepu_service"), workers=1) as server:
             headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": "container-1"}
             assert server.request("GET", "/v1/search?q=taohong", headers).status == 200
+        with connect(as_owner.replace("sepu_owner", "sepu_console")) as connection:
+            assert connection.execute("select committed from sepu.usage").fetchall() == [(1,)]
 
 
 # --- systemd
@@ -225,6 +236,20 @@ def test_the_unit_is_what_systemd_takes_and_lets_little_through(tmp_path: Path) 
     assert (verified.returncode, verified.stderr) == (0, "")
     security = completed([SYSTEMD_ANALYZE, "security", "--offline=true", "--threshold=15", str(unit)])
     assert security.returncode == 0, security.stdout + security.stderr
+
+
+@pytest.mark.skipif(SYSTEMD_ANALYZE is None, reason="systemd is not installed")
+def test_the_unit_takes_the_consoles_command(tmp_path: Path) -> None:
+    unit, console = (
+        (DEPLOY / "systemd" / name).read_text().replace("/opt/sepu/bin/sepu", sys.executable)
+        for name in ("sepu@.service", "sepu@console.conf")
+    )
+    (tmp_path / "sepu@.service").write_text(unit)
+    (tmp_path / "sepu@console.service.d").mkdir()
+    (tmp_path / "sepu@console.service.d" / "console.conf").write_text(console)
+    assert SYSTEMD_ANALYZE is not None
+    verified = completed([SYSTEMD_ANALYZE, "verify", str(tmp_path / "sepu@console.service")])
+    assert (verified.returncode, verified.stderr) == (0, "")
 
 
 def test_the_unit_leaves_time_to_finish() -> None:

@@ -1,6 +1,7 @@
 """What the audit must find: every way in which counters and stored results can disagree."""
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime, timedelta
 from threading import Event
 from typing import TYPE_CHECKING
 
@@ -8,7 +9,7 @@ import psycopg
 import pytest
 
 from sepu.cli.database import connect
-from sepu.metering.audit import Audit, audit
+from sepu.metering.audit import Audit, audit, last_audit, record_audit
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -185,3 +186,24 @@ def test_an_event_of_units_that_were_not_charged_is_a_difference(
     connection.execute("update sepu.quota_event set committed = 9")
     (found,) = audit(connection).differences
     assert (found.committed, found.events, found.recorded) == (8, 1, 1)
+
+
+def test_the_last_verdict_is_kept(connection: psycopg.Connection, charged: "Customer") -> None:
+    assert last_audit(connection) is None
+    record_audit(connection, audit(connection))
+    charged.meter(connection, "match-0003")
+    connection.execute("update sepu.usage set committed = committed + 1 where account_id = %s", (charged.account_id,))
+    record_audit(connection, audit(connection))
+    kept = last_audit(connection)
+    assert kept is not None
+    assert (kept.counters, kept.results, kept.differences) == (4, 7, 2)
+    assert abs(datetime.now(UTC) - kept.audited_at) < timedelta(minutes=1)
+
+
+@pytest.mark.usefixtures("charged")
+def test_a_standby_audits_and_keeps_nothing(connection: psycopg.Connection) -> None:
+    connection.execute("set default_transaction_read_only = on")
+    found = audit(connection)
+    record_audit(connection, found)
+    assert found.differences == ()
+    assert last_audit(connection) is None

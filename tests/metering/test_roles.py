@@ -1,4 +1,4 @@
-"""The service's role: it serves, and can do nothing else."""
+"""The database roles: that of the service serves, that of the console reads, and neither can do anything else."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, LiteralString
@@ -14,14 +14,14 @@ from sepu.metering import accounts, scripts
 from sepu.metering.keys import new_key_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.migrate import migrate, pending
-from sepu.metering.roles import grant, make_service_role
+from sepu.metering.roles import grant, make_role
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
 
 TABLES = (
     *("plan", "plan_limit", "plan_change", "account", "account_move", "api_key", "usage", "usage_day"),
-    *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration"),
+    *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run"),
 )
 SUPERSEDED = {"read_usage", "read_usage_each"}
 SERVES = {
@@ -223,8 +223,78 @@ def test_granting_to_no_role(connection: psycopg.Connection, name: str) -> None:
 
 
 def test_making_the_role_again_changes_nothing(connection: psycopg.Connection, service: psycopg.Connection) -> None:
-    make_service_role(connection, service.info.user)
+    make_role(connection, service.info.user)
     assert callable_by(connection, service.info.user) == SERVES
+
+
+# What the console may not read of the tables that it reads; it reads none of the others.
+HIDDEN = {
+    "api_key": {"key_hash"},
+    "stored_result": {"idempotency_key", "fingerprint", "body"},
+}
+UNREAD = {"receipt", "request_rate"}
+
+
+@pytest.fixture
+def console(connection: psycopg.Connection, database_url: str, role: str) -> Iterator[psycopg.Connection]:
+    """A session of a role of the console."""
+    for _ in range(2):  # again changes nothing
+        grant(connection, role, "console")
+    with connect(make_conninfo(database_url, user=role)) as opened:
+        yield opened
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_the_console_reads_what_is_no_secret(
+    connection: psycopg.Connection, console: psycopg.Connection, table: str
+) -> None:
+    columns = names(
+        connection,
+        "select attname from pg_attribute where attrelid = %s::regclass and attnum > 0 and not attisdropped",
+        f"sepu.{table}",
+    )
+    hidden = columns if table in UNREAD else HIDDEN.get(table, set())
+    assert hidden <= columns
+    for column in columns:
+        query = sql.SQL("select {} from {}").format(sql.Identifier(column), sql.Identifier("sepu", table))
+        if column in hidden:
+            with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                console.execute(query)
+        else:
+            console.execute(query)
+
+
+def test_the_console_changes_and_calls_nothing(connection: psycopg.Connection, console: psycopg.Connection) -> None:
+    assert callable_by(connection, console.info.user) == set()
+    for table in TABLES:
+        privileges = connection.execute(
+            "select has_any_column_privilege(%(role)s, %(table)s, 'insert, update, references'), "
+            "has_table_privilege(%(role)s, %(table)s, 'delete, truncate, trigger')",
+            {"role": console.info.user, "table": f"sepu.{table}"},
+        ).fetchone()
+        assert privileges == (False, False), table
+    for statement in ("create table sepu.own ()", "create table public.own ()", "create schema own", "set role sepu"):
+        with pytest.raises(psycopg.errors.InsufficientPrivilege):
+            console.execute(statement.encode())
+
+
+def test_an_upgrade_grants_the_console_what_it_reads_anew(
+    empty_url: str, role: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read = scripts.statement
+    with connect(empty_url) as empty:
+        migrate(empty)
+        grant(empty, role, "console")
+        newer = scripts.Script("functions.sql", f"{scripts.functions().text}\ncreate table sepu.newer ();")
+        monkeypatch.setattr(scripts, "functions", lambda: newer)
+        monkeypatch.setattr(
+            scripts, "statement", lambda name: read(name).replace("sepu.audit_run to", "sepu.audit_run, sepu.newer to")
+        )
+        migrate(empty)
+        with connect(make_conninfo(empty_url, user=role)) as session:
+            session.execute("select from sepu.newer")
+        assert callable_by(empty, role) == set(), "nor does it serve now"
+        empty.execute(sql.SQL("drop owned by {}").format(sql.Identifier(role)))
 
 
 def test_grants_survive_an_upgrade_and_new_functions_are_nobodys(

@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from sepu.metering import accounts
-from sepu.metering.accounts import AccountUsage, PlanChange
+from sepu.metering.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange
 from sepu.metering.audit import audit
 from sepu.metering.export import export_usage
 from sepu.metering.keys import credential
@@ -153,7 +153,8 @@ def test_changes_of_a_plan_are_kept_and_told(
     move("2026-03-10T12:00:00Z", gold.plan_id)  # nor this
     change("2026-03-15T00:00:00Z", match_limit=12)  # of a plan that it has left
     move("2026-04-02T00:00:00Z", old)
-    change("2026-05-01T00:00:00Z", search_limit=25)
+    change("2026-04-07T00:00:00Z", requests_per_minute=7)
+    change("2026-05-01T00:00:00Z", search_limit=25, requests_per_minute=7)
 
     def moment(day: str) -> datetime:
         return datetime.fromisoformat(f"2026-{day}T00:00:00Z")
@@ -161,12 +162,13 @@ def test_changes_of_a_plan_are_kept_and_told(
     first = PlanChange(moment("03-05"), "color_match", 10, 11)
     to_gold = PlanChange(moment("03-10"), None, old, gold.plan_id)
     to_old = PlanChange(moment("04-02"), None, gold.plan_id, old)
+    slower = PlanChange(moment("04-07"), REQUESTS_PER_MINUTE, 100_000, 7)
     last = PlanChange(moment("05-01"), "color_search", 20, 25)
     told = {period: exported(connection, period, customer) for period in ("2026-02", "2026-03", "2026-04", "2026-05")}
     assert [(found.plan_id, limits(found), found.changes) for found in told.values()] == [
         (old, (10, 20), ()),
         (gold.plan_id, (100, 200), (first, to_gold)),
-        (old, (12, 20), (to_old,)),
+        (old, (12, 20), (to_old, slower)),
         (old, (12, 25), (last,)),
     ]
     whole = {found.account_id: found for found in export_usage(connection, "2026-03")}

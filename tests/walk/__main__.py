@@ -11,7 +11,7 @@ import sys
 from tests.walk.machine import BUILD, lacking, machine, prepare, shell
 from tests.walk.pages import commands
 
-PAGES = ("deploy.md", "keys.md", "observe.md", "operate.md", "runbook.md")
+PAGES = ("deploy.md", "keys.md", "observe.md", "operate.md", "runbook.md", "console.md")
 
 _READY = "set -o pipefail; cd /srv/sepu"
 _OPERATOR = f"""{_READY}
@@ -70,6 +70,7 @@ THEN = {
 LEFT_OUT = {
     "deploy/secrets": "for containers",
     "docker ": "for containers",
+    "sepu console": "serves until it is stopped; the unit serves it below",
     "sepu serve": "serves until it is stopped; the unit has the same metrics",
 }
 

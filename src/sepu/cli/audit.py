@@ -11,7 +11,7 @@ from rich.console import Console
 from sepu.cli.database import database_connection, database_options
 from sepu.cli.output import echo_json, echo_rows, example, fail, json_option
 from sepu.errors import SepuError
-from sepu.metering.audit import Audit
+from sepu.metering.audit import Audit, record_audit
 from sepu.metering.audit import audit as audited
 from sepu.server.textfile import write_metrics
 
@@ -39,6 +39,7 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
             database_connection(database_url, state_dir) as connection,
         ):
             found = audited(connection)
+            record_audit(connection, found)
         if metrics_file is not None:
             write_metrics(
                 metrics_file,

@@ -14,13 +14,12 @@ from sepu.cli.output import Fields, Form, echo_fields, echo_rows, env_option, fo
 from sepu.errors import SepuError
 from sepu.metering.accounts import find_account
 from sepu.metering.migrate import MigrationError, migrate, pending
-from sepu.metering.roles import make_service_role
+from sepu.metering.roles import Purpose, make_role
 from sepu.server.embedded import embedded_postgres
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CONNECT_SECONDS = 5
-_SERVICE_ROLE = "sepu_service"
 
 
 class DatabaseError(SepuError):
@@ -112,9 +111,19 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
 
 def service_url(url: str) -> str:
     """Returns the connection string of a role that can only serve. Creates the role if there is none."""
+    return _role_url(url, "service")
+
+
+def console_url(url: str) -> str:
+    """Returns the connection string of a role that can only read. Creates the role if there is none."""
+    return _role_url(url, "console")
+
+
+def _role_url(url: str, purpose: Purpose) -> str:
+    role = f"sepu_{purpose}"
     with clear_errors(), connect(url) as connection:
-        make_service_role(connection, _SERVICE_ROLE)
-    return make_conninfo(url, user=_SERVICE_ROLE)
+        make_role(connection, role, purpose)
+    return make_conninfo(url, user=role)
 
 
 @contextmanager

@@ -9,12 +9,14 @@ from psycopg import Connection
 from sepu.cli.database import with_connection
 from sepu.cli.output import Fields, echo_json, example, instant, json_lines_option, month, progress
 from sepu.metering import export
-from sepu.metering.accounts import PlanChange
+from sepu.metering.accounts import REQUESTS_PER_MINUTE, PlanChange
 
 _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
     *("externalId", "name", "changes"),
 )
+# What changes for each meter, by the name that the change has.
+_OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: "requestsPerMinute"}
 
 
 @click.command("export-usage", epilog=example("export-usage 2026-11 > 2026-11.csv"))
@@ -37,7 +39,7 @@ def export_usage(connection: Connection, period: str, as_json: bool) -> None:
             lines.writeheader()
         for account in export.export_usage(connection, period):
             for used in account.usage:
-                changes = [_change(each) for each in account.changes if each.meter in (None, used.meter)]
+                changes = [_change(each) for each in account.changes if each.meter in {*_OF_ALL_METERS, used.meter}]
                 line = {
                     "accountId": account.account_id,
                     "planId": account.plan_id,
@@ -59,7 +61,7 @@ def export_usage(connection: Connection, period: str, as_json: bool) -> None:
 
 
 def _change(change: PlanChange) -> Fields:
-    what = "planId" if change.meter is None else "limit"
+    what = _OF_ALL_METERS.get(change.meter, "limit")
     return {"at": instant(change.at), "what": what, "from": change.before, "to": change.after}
 
 

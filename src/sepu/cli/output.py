@@ -2,7 +2,6 @@
 
 import csv
 import os
-import re
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -26,6 +25,7 @@ from rich.progress import (
 from rich.text import Text
 
 from sepu.errors import SepuError
+from sepu.metering.meters import is_month
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -56,15 +56,15 @@ def example(command: str) -> str:
     return f"\b\nExample:\n  sepu {command}"
 
 
-def env_option(names: str, text: str, **settings: Any) -> Callable[[F], F]:  # noqa: ANN401
+def env_option(names: str, text: str, prefix: str = "SEPU_", **settings: Any) -> Callable[[F], F]:  # noqa: ANN401
     """Adds an option that an environment variable can set too: `--host` or SEPU_HOST."""
-    variable = "SEPU_" + names.partition("/")[0].removeprefix("--").replace("-", "_").upper()
+    variable = prefix + names.partition("/")[0].removeprefix("--").replace("-", "_").upper()
     return click.option(names, envvar=variable, help=f"{text}  [env: {variable}]".lstrip(), **settings)
 
 
 def month(value: str) -> str:
     """Checks the form of a UTC month, such as 2027-01."""
-    if not re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", value):
+    if not is_month(value):
         raise click.BadParameter(f"{value!r} is not like 2027-01")
     return value
 

@@ -135,13 +135,14 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
 
 @db.command("grant", epilog=example("db grant sepu_service"))
 @click.argument("role")
+@click.option("--console", is_flag=True, help="Let it read what `sepu console` shows, instead of serving.")
 @prints_fields
-def grant_role(connection: Connection, role: str) -> dict[str, str]:
+def grant_role(connection: Connection, role: str, console: bool) -> dict[str, str]:
     """Let a database role serve: call the functions that a request calls, and touch nothing else.
 
-    Run by the owner of the schema. `sepu serve` then connects as that role.
+    Run by the owner of the schema. `sepu serve` then connects as that role, or `sepu console` with --console.
     """
-    grant(connection, role)
+    grant(connection, role, "console" if console else "service")
     return {"role": role}
 
 

@@ -14,6 +14,8 @@ from sepu.metering.meters import METERS, Usage, usages
 from sepu.metering.scripts import run, value
 
 STATUSES = ("active", "suspended", "erased")
+REQUESTS_PER_MINUTE = "requests_per_minute"
+"""The abuse limit, where changes name a limit by its meter."""
 
 _PAGE = 5000
 _BAD_NAME = "a name has 1 to 200 characters that can be printed, and no space before or after them"
@@ -45,11 +47,11 @@ class IssuedKey:
 
 @dataclass(frozen=True, slots=True)
 class PlanChange:
-    """A change of what an account may use: of its plan, or of its plan's limit for a meter."""
+    """A change of what an account may use: of its plan, or of a limit of its plan."""
 
     at: datetime
     meter: str | None
-    """None if it is the plan that changed."""
+    """None if it is the plan that changed, and REQUESTS_PER_MINUTE if the abuse limit."""
     before: str | int
     after: str | int
 
@@ -134,6 +136,7 @@ def set_plan(
                 names = [*missing, *(["requests_per_minute"] if per_minute is None else [])]
                 options = ", ".join(f"--{name.replace('_', '-')}" for name in names)
                 raise AccountError(f"there is no plan {plan_id!r} yet; a new one needs {options} too")
+            run(connection, "record_rate_change", plan_id=plan_id, requests_per_minute=per_minute)
             run(connection, "set_plan", plan_id=plan_id, requests_per_minute=per_minute)
             for limit, meter in meters.items():
                 if (units := limits.get(limit)) is not None:
@@ -291,15 +294,16 @@ def list_accounts(
     plan_id: str | None = None,
     status: str | None = None,
     search: str | None = None,
+    after: str = "",
+    page_size: int = _PAGE,
 ) -> Iterator[Account]:
-    """Gives the accounts that pass all filters in the order of their ids.
+    """Gives the accounts that pass all filters in the order of their ids, those after a given one.
 
     `search` is a part of the id, the external id or the name. Each page is a statement, so an account that is made
     meanwhile may be among them.
     """
     filters = {"account_id": account_id, "plan_id": plan_id, "status": status, "search": search}
-    after = ""
-    while page := run(connection, "list_accounts", after=after, limit=_PAGE, **filters).fetchall():
+    while page := run(connection, "list_accounts", after=after, limit=page_size, **filters).fetchall():
         yield from map(_account, page)
         after = page[-1][0]
 

@@ -2,6 +2,10 @@
 prune summed up by day and the events are still there.
 """
 
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
 import msgspec
 import psycopg
 
@@ -37,7 +41,30 @@ class Audit(msgspec.Struct, frozen=True, rename="camel"):
     differences: tuple[Difference, ...]
 
 
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an audit found."""
+
+    audited_at: datetime
+    counters: int
+    results: int
+    differences: int
+
+
 def audit(connection: psycopg.Connection) -> Audit:
     """Compares every counter with the stored results, days and events, in one snapshot, so traffic may go on."""
     ((counters, results, differences),) = run(connection, "audit").fetchall()
     return Audit(counters, results, tuple(Difference(*difference) for difference in differences))
+
+
+def record_audit(connection: psycopg.Connection, found: Audit) -> None:
+    """Keeps the verdict. A standby keeps none."""
+    with suppress(psycopg.errors.ReadOnlySqlTransaction):
+        counts = {"counters": found.counters, "results": found.results, "differences": len(found.differences)}
+        run(connection, "record_audit", **counts)
+
+
+def last_audit(connection: psycopg.Connection) -> Verdict | None:
+    """Gives the latest verdict that was kept, if there is any."""
+    row = run(connection, "last_audit").fetchone()
+    return None if row is None else Verdict(*row)

@@ -1,12 +1,16 @@
-"""Connections to Postgres: how to make one that gives up in time, and whether one is still there."""
+"""Connections to Postgres: how to make one that gives up in time, whether one is still there, and snapshots."""
 
 import select
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGconn
 
 from sepu import limits
+from sepu.metering import scripts
 
 
 def with_timeouts(database_url: str) -> str:
@@ -37,3 +41,24 @@ def hung_up(pgconn: PGconn) -> bool:
         except psycopg.OperationalError:
             return True
     return False
+
+
+@contextmanager
+def snapshot(connection: psycopg.Connection, statement_seconds: float | None = None) -> Iterator[None]:
+    """Lets the statements of the block see the ledger at one moment, and change nothing.
+
+    Each may take so many seconds. Within a transaction of the caller's, it is that one.
+    """
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        yield
+        return
+    before = connection.isolation_level, connection.read_only
+    connection.isolation_level, connection.read_only = psycopg.IsolationLevel.REPEATABLE_READ, True
+    try:
+        with connection.transaction():
+            if statement_seconds is not None:
+                scripts.run(connection, "limit_statements", milliseconds=str(round(statement_seconds * 1000)))
+            yield
+    finally:
+        if not connection.closed:
+            connection.isolation_level, connection.read_only = before

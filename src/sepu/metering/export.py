@@ -11,7 +11,8 @@ import psycopg
 
 from sepu.errors import SepuError
 from sepu.metering import scripts
-from sepu.metering.accounts import AccountUsage, PlanChange, account_usage
+from sepu.metering.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange, account_usage
+from sepu.metering.connection import snapshot
 from sepu.metering.meters import METERS
 
 _PAGE = 5000
@@ -44,7 +45,7 @@ class _Plans:
         limits = [
             change
             for (plan_id, meter), changes in self.changes.items()
-            if meter in METERS
+            if meter in METERS or meter == REQUESTS_PER_MINUTE
             for change in changes
             if change.at < end and self.plan(account_id, plan_now, change.at) == plan_id
         ]
@@ -74,18 +75,13 @@ def export_usage(connection: psycopg.Connection, period: str, account_id: str | 
     month = datetime.strptime(period, "%Y-%m").replace(tzinfo=UTC)
     end = (month + timedelta(days=32)).replace(day=1)
     which = {"period": period, "account_id": account_id}
-    isolation = connection.isolation_level
-    connection.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
-    try:
-        with connection.transaction():
-            plans = _read_plans(connection, which)
-            with connection.cursor(name="export_usage") as cursor:
-                cursor.itersize = _PAGE
-                rows = cursor.execute(scripts.statement("export_usage"), which)
-                for account, meters in groupby(rows, lambda row: row[:5]):
-                    yield _usage(account, period, [row[5:] for row in meters], plans, end)
-    finally:
-        connection.isolation_level = isolation
+    with snapshot(connection):
+        plans = _read_plans(connection, which)
+        with connection.cursor(name="export_usage") as cursor:
+            cursor.itersize = _PAGE
+            rows = cursor.execute(scripts.statement("export_usage"), which)
+            for account, meters in groupby(rows, lambda row: row[:5]):
+                yield _usage(account, period, [row[5:] for row in meters], plans, end)
 
 
 def _usage(

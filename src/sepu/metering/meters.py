@@ -3,6 +3,7 @@
 A new meter needs a line here, and a migration that gives each plan a limit for it (`sepu.plan_limit`).
 """
 
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -59,6 +60,11 @@ class Usage(msgspec.Struct, frozen=True):
             "reserved": self.reserved,
             "remaining": self.remaining,
         }
+
+
+def is_month(text: str) -> bool:
+    """Tells whether a text has the form of a period, a UTC month such as 2027-01."""
+    return re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", text) is not None
 
 
 def usages(period: str, rows: Iterable[tuple[Any, ...]]) -> tuple[Usage, ...]:

@@ -1,4 +1,8 @@
-"""The service's database roles: they may call the functions that a request calls, and touch nothing else."""
+"""Database roles. One that serves may call the functions that a request calls, and touch nothing else. One of the
+console may read what the console shows, and nothing else.
+"""
+
+from typing import Literal, get_args
 
 import psycopg
 from psycopg import sql
@@ -6,20 +10,22 @@ from psycopg import sql
 from sepu.errors import SepuError
 from sepu.metering import scripts
 
+Purpose = Literal["service", "console"]
 
-def grant(connection: psycopg.Connection, role: str) -> None:
-    """Lets a role serve; granting again changes nothing.
+
+def grant(connection: psycopg.Connection, role: str, purpose: Purpose = "service") -> None:
+    """Lets a role do what its purpose needs; granting again changes nothing.
 
     Raises:
         SepuError: there is no such role, or the connection is not the owner's.
     """
     with connection.transaction():
         scripts.run(connection, "lock_migrations")
-        _grant(connection, role)
+        _grant(connection, role, purpose)
 
 
-def make_service_role(connection: psycopg.Connection, role: str) -> None:
-    """Makes a role that may log in and serve, unless it is there.
+def make_role(connection: psycopg.Connection, role: str, purpose: Purpose = "service") -> None:
+    """Makes a role that may log in and do what its purpose needs, unless it is there.
 
     Raises:
         SepuError: as for `grant`.
@@ -28,23 +34,24 @@ def make_service_role(connection: psycopg.Connection, role: str) -> None:
         scripts.run(connection, "lock_migrations")  # so that only one of several servers makes it
         if not scripts.value(connection, "has_role", role=role):
             connection.execute(_naming("create_role", role))
-        _grant(connection, role)
+        _grant(connection, role, purpose)
 
 
 def grant_anew(connection: psycopg.Connection) -> None:
-    """Gives the roles that serve already what this release's service needs; in the transaction that migrates."""
-    for (role,) in scripts.run(connection, "read_service_roles").fetchall():
-        connection.execute(_naming("grant_service", role))
+    """Gives the roles that have a purpose already what this release needs for it; in the transaction that migrates."""
+    for purpose in get_args(Purpose):
+        for (role,) in scripts.run(connection, f"read_{purpose}_roles").fetchall():
+            connection.execute(_naming(f"grant_{purpose}", role))
 
 
-def _grant(connection: psycopg.Connection, role: str) -> None:
+def _grant(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
     # To Postgres the name public is every role, and it only warns a user who may not grant.
     if not scripts.value(connection, "has_role", role=role):
         raise SepuError(f"there is no database role {role!r}; make it with: create role {role} login")
     ((owner, is_owner),) = scripts.run(connection, "read_owner").fetchall()
     if not is_owner:
         raise SepuError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
-    connection.execute(_naming("grant_service", role))
+    connection.execute(_naming(f"grant_{purpose}", role))
 
 
 def _naming(statement: str, role: str) -> sql.Composed:

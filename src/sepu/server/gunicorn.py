@@ -53,10 +53,57 @@ class Settings:
     metrics_bind: str | None = None  # `HOST:PORT`
 
 
-class Server(BaseApplication):
-    """Runs gunicorn with one release, which is loaded before the workers are forked, so that they share its memory."""
+class Application(BaseApplication):
+    """Runs gunicorn in this process."""
 
     observer: RequestObserver  # in each worker
+    each_second: Callable[[], None] = staticmethod(lambda: None)
+
+    def arbitrate(self) -> None:
+        """Serves until stopped; ends by SystemExit, as gunicorn does."""
+        master = os.getpid()
+        try:
+            _Arbiter(self).run()
+        except SystemExit as ended:
+            if os.getpid() != master:
+                # A forked worker ends by unwinding the master's stack, but must not clean up for the master.
+                os._exit(ended.code if isinstance(ended.code, int) else 0)
+            raise
+        except RuntimeError as error:  # raised by gunicorn if a worker class cannot be loaded
+            raise StartError(str(error)) from error
+
+    def configure(self, bind: str, worker: Worker, **options: object) -> None:
+        """Sets gunicorn's settings: these, and those that are always the same."""
+        always: dict[str, object] = {
+            "bind": bind,
+            "worker_class": _WORKER_CLASSES[worker],
+            "keepalive": limits.IDLE_SECONDS,
+            "worker_connections": limits.CONNECTIONS,
+            "limit_request_line": limits.LINE_BYTES,
+            "limit_request_field_size": limits.LINE_BYTES,
+            "limit_request_fields": limits.HEADERS,
+            "forwarded_allow_ips": "",  # nobody sets SCRIPT_NAME or the scheme by a header
+            "pre_request": _check_head,
+            "timeout": limits.HEARTBEAT_SECONDS,
+            "graceful_timeout": limits.GRACEFUL_SECONDS,
+            "umask": 0o117,  # the Unix socket is for its user and for the group of the proxy
+            "control_socket_disable": True,
+            "proc_name": "sepu",
+            "logger_class": GunicornLogger,
+        }
+        if os.access(_RAM_DISK, os.W_OK):
+            always["worker_tmp_dir"] = str(_RAM_DISK)
+        if worker == "gthread":
+            # Ctrl-C also reaches the workers, before the master's SIGQUIT. gthread's handler would interrupt itself and
+            # block for graceful_timeout. The master's signal is enough.
+            always["post_worker_init"] = lambda _worker: signal.signal(signal.SIGINT, signal.SIG_IGN)
+        for name, value in {**always, **options}.items():
+            self.cfg.set(name, value)
+
+
+class Server(Application):
+    """Runs gunicorn with one release, which is loaded before the workers are forked, so that they share its memory."""
+
     batcher: Batcher | None = None  # in each uvloop worker
 
     def __init__(
@@ -79,55 +126,25 @@ class Server(BaseApplication):
 
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
-        master = os.getpid()
         gc.freeze()  # the collector would write to the memory that the workers share
-        os.register_at_fork(after_in_child=_default_signals)
+        os.register_at_fork(after_in_child=default_signals)
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
                 stack.enter_context(serve_metrics(bind, self._blocks, self._settings.worker, self._library))
-            try:
-                _Arbiter(self).run()
-            except SystemExit as ended:
-                if os.getpid() != master:
-                    # A forked worker ends by unwinding the master's stack, but must not clean up for the master.
-                    os._exit(ended.code if isinstance(ended.code, int) else 0)
-                raise
-            except RuntimeError as error:  # raised by gunicorn if a worker class cannot be loaded
-                raise StartError(str(error)) from error
+            self.arbitrate()
 
     def load_config(self) -> None:
         """Loads the configuration; gunicorn calls it."""
-        options: dict[str, object] = {
-            "bind": self._settings.bind,
-            "workers": self._settings.workers,
-            "worker_class": _WORKER_CLASSES[self._settings.worker],
-            "threads": _THREADS if self._settings.worker == "gthread" else 1,
-            "keepalive": limits.IDLE_SECONDS,
-            "worker_connections": limits.CONNECTIONS,
-            "limit_request_line": limits.LINE_BYTES,
-            "limit_request_field_size": limits.LINE_BYTES,
-            "limit_request_fields": limits.HEADERS,
-            "forwarded_allow_ips": "",  # nobody sets SCRIPT_NAME or the scheme by a header
-            "pre_request": _check_head,
-            "timeout": limits.HEARTBEAT_SECONDS,
-            "graceful_timeout": limits.GRACEFUL_SECONDS,
-            "umask": 0o117,  # the Unix socket is for its user and for the group of the proxy
-            "control_socket_disable": True,
-            "proc_name": "sepu",
-            "logger_class": GunicornLogger,
-            "pre_fork": self._before_fork,
-            "post_fork": self._after_fork,
-            "worker_exit": self._worker_exit,
-            "child_exit": self._after_exit,
-        }
-        if os.access(_RAM_DISK, os.W_OK):
-            options["worker_tmp_dir"] = str(_RAM_DISK)
-        if self._settings.worker == "gthread":
-            # Ctrl-C also reaches the workers, before the master's SIGQUIT. gthread's handler would interrupt itself and
-            # block for graceful_timeout. The master's signal is enough.
-            options["post_worker_init"] = lambda _worker: signal.signal(signal.SIGINT, signal.SIG_IGN)
-        for name, value in options.items():
-            self.cfg.set(name, value)
+        self.configure(
+            self._settings.bind,
+            self._settings.worker,
+            workers=self._settings.workers,
+            threads=_THREADS if self._settings.worker == "gthread" else 1,
+            pre_fork=self._before_fork,
+            post_fork=self._after_fork,
+            worker_exit=self._worker_exit,
+            child_exit=self._after_exit,
+        )
 
     def load(self) -> Callable[..., Any]:
         """Returns the application; gunicorn calls it in each worker."""
@@ -173,7 +190,7 @@ def _check_head(_worker: object, request: Request) -> None:
 class _Arbiter(Arbiter):
     """gunicorn's master, which also runs given functions each second."""
 
-    app: Server
+    app: Application
 
     def manage_workers(self) -> None:
         """Waits, at most a second; the master calls it in its loop."""
@@ -181,7 +198,7 @@ class _Arbiter(Arbiter):
         self.app.each_second()
 
 
-def _default_signals() -> None:
-    # A new worker has the master's handlers, which would lose signals until it sets its own.
+def default_signals() -> None:
+    """Undoes the master's handlers, which a new worker has, and which would lose signals until it sets its own."""
     for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
         signal.signal(number, signal.SIG_DFL)

@@ -3,7 +3,7 @@ select t.relname
   from pg_class t
   left join pg_dist_partition d on d.logicalrelid = t.oid
  where t.relnamespace = 'sepu'::regnamespace and t.relkind = 'r'
-   and case when t.relname in ('plan', 'plan_limit', 'plan_change', 'migration')
+   and case when t.relname in ('plan', 'plan_limit', 'plan_change', 'migration', 'audit_run')
             then d.partmethod = 'n' and d.repmodel = 't'
             else d.partmethod = 'h' and d.colocationid = (
                 select a.colocationid from pg_dist_partition a where a.logicalrelid = 'sepu.account'::regclass)

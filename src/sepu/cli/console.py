@@ -1,0 +1,69 @@
+"""`sepu console`."""
+
+import logging
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import click
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
+from sepu.cli.output import env_option, example
+from sepu.console.app import create_console
+from sepu.metering.connection import snapshot
+from sepu.server import listen
+from sepu.server.console import ConsoleServer
+from sepu.server.embedded import keeper
+from sepu.server.request_log import RequestLog
+
+_ENVIRONMENT = "SEPU_CONSOLE_"
+# Of two in a page, so that it is told before the server gives the request up.
+_STATEMENT_SECONDS = 4.0
+# libpq's, for a database that is gone.
+_NETWORK = {"tcp_user_timeout": 10_000, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 2}
+_GRANT = "the owner of the schema lets the role read by: sepu db grant ROLE --console"
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+
+
+@click.command(epilog=example("console --port 8010"))
+@env_option("--host", "", _ENVIRONMENT, default="127.0.0.1", show_default=True)
+@env_option("--port", "", _ENVIRONMENT, type=click.IntRange(1, 65535), default=8010, show_default=True)
+@env_option("--bind", "A unix socket, instead of TCP.", _ENVIRONMENT, metavar="unix:PATH")
+@env_option(
+    "--allowed-hosts",
+    "Names by which browsers ask for it, besides --host and localhost.",
+    _ENVIRONMENT,
+    default="",
+    metavar="NAME,...",
+)
+@database_options
+def console(
+    host: str, port: int, bind: str | None, allowed_hosts: str, database_url: str | None, state_dir: Path
+) -> None:
+    """Serve pages for operators, which only read, in the foreground, until Ctrl-C or SIGTERM.
+
+    There is no login: whoever reaches the address sees accounts and usage.
+    """
+    logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RequestLog("auto")])
+    address = listen.address(host, port, bind, "gthread")
+    hosts = {host, *_LOOPBACK, *(name.strip() for name in allowed_hosts.split(",") if name.strip())}
+    with ExitStack() as stack:
+        url = stack.enter_context(database(database_url, state_dir))
+        if database_url is None:
+            url = console_url(url)
+        with clear_errors():
+            url = make_conninfo(url, **_NETWORK)
+
+        @contextmanager
+        def reading() -> Iterator[psycopg.Connection]:
+            with clear_errors(), connect(url) as connection, snapshot(connection, _STATEMENT_SECONDS):
+                try:
+                    yield connection
+                except psycopg.errors.InsufficientPrivilege as error:
+                    raise DatabaseError(f"{error.diag.message_primary}; {_GRANT}") from error
+
+        click.echo(f"The console is at {bind or f'http://{address}/'}")
+        each_second = [keeper(state_dir)] if database_url is None else []
+        ConsoleServer(address, create_console(reading, hosts), *each_second).run()

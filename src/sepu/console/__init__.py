@@ -1,0 +1,1 @@
+"""The pages for operators: one Falcon application, which only reads."""

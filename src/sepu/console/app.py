@@ -1,0 +1,139 @@
+"""The Falcon application of the console: GET only, no cookies, no scripts, and nothing from elsewhere."""
+
+import logging
+import traceback
+from collections.abc import Callable, Collection
+from contextlib import AbstractContextManager
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any
+
+import falcon
+import jinja2
+import psycopg
+from falcon import Request, Response
+
+from sepu.console import pages
+from sepu.errors import SepuError
+from sepu.metering.accounts import AccountError
+from sepu.metering.meters import METERS
+
+log = logging.getLogger("sepu.console")
+
+# Opens the ledger for one page; whatever fails there is a SepuError.
+Reading = Callable[[], AbstractContextManager[psycopg.Connection]]
+
+_HEADERS = {
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": (
+        "default-src 'none'; style-src 'self'; img-src 'self'; form-action 'self'; base-uri 'none'; "
+        "frame-ancestors 'none'"
+    ),
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Referrer-Policy": "no-referrer",
+    "X-Content-Type-Options": "nosniff",
+}
+_UNKNOWN_HOST = "The console does not answer to this name. If it should: sepu console --allowed-hosts NAME"
+PAGES: dict[str, tuple[str, pages.Page]] = {
+    "/": ("overview.html", pages.overview),
+    "/accounts": ("accounts.html", pages.account_list),
+    "/accounts/{account_id}": ("account.html", pages.account),
+    "/events": ("events.html", pages.event_list),
+    "/plans": ("plans.html", pages.plan_list),
+    "/usage": ("usage.html", pages.usage),
+}
+
+
+class _Guard:
+    """Refuses what no page needs, before anything is read."""
+
+    def __init__(self, hosts: Collection[str]) -> None:
+        self._hosts = {host.lower().strip("[]") for host in hosts}
+
+    def process_request(self, req: Request, resp: Response) -> None:
+        resp.set_headers(_HEADERS)
+        if req.method != "GET":
+            raise falcon.HTTPMethodNotAllowed(["GET"])
+        # A stranger's page may give its own name the address of this machine (DNS rebinding), and would then read here.
+        if _host(req) not in self._hosts:
+            raise falcon.HTTPError(falcon.HTTP_421, description=_UNKNOWN_HOST)
+        if "\0" in req.path or "%00" in req.query_string:  # which Postgres has in no text
+            raise falcon.HTTPBadRequest(description="An address of the console has no NUL.")
+
+
+def _host(req: Request) -> str | None:
+    try:
+        return req.host.lower().strip("[]")
+    except ValueError:  # the port is no number
+        return None
+
+
+class _Resource:
+    def __init__(self, reading: Reading, at: str, template: jinja2.Template, page: pages.Page) -> None:
+        self._at = at
+        self._reading = reading
+        self._template = template
+        self._page = page
+
+    def on_get(self, req: Request, resp: Response, **path: str) -> None:
+        with self._reading() as connection:
+            found = self._page(connection, lambda name: req.get_param(name) or None, **path)
+        resp.content_type = falcon.MEDIA_HTML
+        resp.text = self._template.render(found, at=self._at, section="/" + self._at.split("/")[1])
+
+
+def create_console(reading: Reading, hosts: Collection[str]) -> "falcon.App[Request, Response]":
+    """Connects the pages to Falcon. Answers only requests to one of these hosts."""
+    templates = _templates()
+    app = falcon.App(middleware=[_Guard(hosts)])
+
+    def on_error(req: Request, resp: Response, raised: Exception, params: dict[str, Any]) -> None:  # noqa: ARG001
+        resp.status, message = _told(raised)
+        if isinstance(raised, falcon.HTTPError):
+            resp.set_headers(raised.headers or {})
+        resp.content_type = falcon.MEDIA_HTML
+        resp.text = templates.get_template("error.html").render(status=resp.status, message=message, at="", section="")
+
+    app.add_error_handler(Exception, on_error)
+    app.add_error_handler(falcon.HTTPError, on_error)
+    app.add_static_route("/static", Path(__file__).with_name("static"))
+    for route, (name, page) in PAGES.items():
+        app.add_route(route, _Resource(reading, route, templates.get_template(name), page))
+    return app
+
+
+def _told(raised: Exception) -> tuple[str, str]:
+    """Returns the status and what a person is told."""
+    match raised:
+        case falcon.HTTPError():
+            return str(raised.status), raised.description or ""
+        case AccountError():
+            return falcon.HTTP_404, str(raised)
+        case pages.AddressError():
+            return falcon.HTTP_400, str(raised)
+        case SepuError():
+            return falcon.HTTP_503, str(raised)
+    # No message: it could quote the input.
+    frames = "".join(traceback.format_tb(raised.__traceback__))
+    log.error("a page failed: %s\n%s", type(raised).__name__, frames)
+    return falcon.HTTP_500, "The console's log says why."
+
+
+def _templates() -> jinja2.Environment:
+    found = jinja2.Environment(
+        loader=jinja2.PackageLoader("sepu.console"),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    found.globals["meters"] = METERS
+    found.filters["number"] = "{:,}".format
+    found.filters["time"] = _time
+    return found
+
+
+def _time(at: datetime | date) -> str:
+    """Formats a time for a person, in UTC."""
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M:%S}Z" if isinstance(at, datetime) else at.isoformat()

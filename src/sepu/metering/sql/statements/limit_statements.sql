@@ -1,0 +1,2 @@
+-- Until the transaction ends.
+select set_config('statement_timeout', %(milliseconds)s, true)

@@ -1,0 +1,63 @@
+"""A ledger to look at: customers with names, three months of usage, keys, and a change of a plan."""
+
+import random
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+
+from sepu.metering import accounts, keys
+from sepu.metering.audit import audit, record_audit
+
+# Name, external id, plan, and the share of its limit for colours that it uses in a month.
+CUSTOMERS = (
+    ("Silk & Co.", "cus_8812", "standard", 0.97),
+    ("Tea House on the Lake", "cus_9001", "gold", 0.41),
+    ("Brush and Ink", "cus_9044", "standard", 0.86),
+    ("Porcelain Works", "cus_9102", "gold", 0.83),
+    ("Lantern Studio", "cus_9130", "standard", 0.12),
+    ("Paper Kites", "cus_9177", "standard", 0.55),
+    ("Bamboo Furniture", "cus_9201", "standard", 0.0),
+    ("四季染坊", "cus_9233", "gold", 0.22),
+)
+
+
+def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
+    """Fills an empty ledger as if customers had used it until now."""
+    now = now or datetime.now(UTC)
+    chance = random.Random(161)
+    accounts.set_plan(connection, "gold", match_limit=15_000, search_limit=10_000, requests_per_minute=600)
+    limits = {plan.plan_id: plan.limits for plan in accounts.list_plans(connection)}
+    months = [now.replace(day=1)]
+    for _ in range(2):
+        months.insert(0, (months[0] - timedelta(days=1)).replace(day=1))
+    for name, external_id, plan_id, share in CUSTOMERS:
+        issued = accounts.create_account(connection, plan_id, name, external_id)
+        accounts.name_key(connection, issued.key_id, "web shop")
+        backend = accounts.issue_key(connection, issued.account_id, now + timedelta(days=90), "back end")
+        for growth, month in zip((0.6, 0.8, 1), months, strict=True):
+            days = [month + timedelta(days=number) for number in range(31)]
+            days = [day for day in days if day <= now and day.month == month.month]
+            weights = [chance.uniform(0.2, 1) * (0.4 if day.weekday() >= 5 else 1) for day in days]
+            for meter, part in (("color_match", share), ("color_search", share / 2)):
+                for day, weight in zip(days, weights, strict=True):
+                    units = int(limits[plan_id][meter] * part * growth * weight / sum(weights))
+                    _charge(connection, chance.choice((issued, issued, backend)), meter, units, day)
+        made = months[0] - timedelta(days=20)
+        connection.execute("update sepu.account set created_at = %s where account_id = %s", (made, issued.account_id))
+        connection.execute("update sepu.api_key set created_at = %s where account_id = %s", (made, issued.account_id))
+    accounts.revoke_key(connection, accounts.issue_key(connection, issued.account_id, name="old shop").key_id)
+    accounts.set_plan(connection, "standard", match_limit=2100, requests_per_minute=150)
+    suspended = accounts.find_account(connection, "cus_9201")
+    accounts.set_status(connection, suspended, "suspended")
+    record_audit(connection, audit(connection))
+
+
+def _charge(connection: psycopg.Connection, issued: accounts.IssuedKey, meter: str, units: int, at: datetime) -> None:
+    holder = keys.credential(issued.api_key)
+    assert holder is not None
+    if units:
+        key = f"{meter}-{at:%Y-%m-%d}"
+        connection.execute(
+            "select from sepu.meter_request(%s, %s, %s, %s, %s, %s, '{}', %s)",
+            (holder.account_id, holder.key_hash, key, bytes(32), meter, units, at),
+        )

@@ -1,0 +1,48 @@
+"""The console's pages in a real Chromium: in a wide and a narrow window, light and dark, and by keyboard."""
+
+from itertools import product
+
+import pytest
+from tests.browser import Look, Scheme, Seen, look
+from tests.console.running import Console
+
+PAGES = ("/", "/accounts", "/accounts/cus_8812", "/plans", "/usage", "/events", "/nowhere")
+WIDTHS = (1280, 400)
+SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+
+
+@pytest.fixture(scope="module")
+def seen(seeded: Console) -> dict[Look, Seen]:
+    pages = [
+        Look(f"http://{seeded.address}{page}", width, scheme) for page, width, scheme in product(PAGES, WIDTHS, SCHEMES)
+    ]
+    return dict(zip(pages, look(pages), strict=True))
+
+
+def test_no_page_is_wider_than_its_window(seen: dict[Look, Seen]) -> None:
+    assert {page: found.overflow for page, found in seen.items() if found.overflow > 0} == {}
+
+
+def test_axe_finds_no_fault(seen: dict[Look, Seen]) -> None:
+    assert {page: found.violations for page, found in seen.items() if found.violations} == {}
+    assert all(
+        {"color-contrast", "document-title", "landmark-one-main"} <= set(found.passes) for found in seen.values()
+    )
+
+
+def test_nothing_is_fetched_from_elsewhere_and_nothing_is_blocked(seeded: Console, seen: dict[Look, Seen]) -> None:
+    for page, found in seen.items():
+        assert [request for request in found.requests if not request.startswith(f"http://{seeded.address}/")] == []
+        expected = ["404"] if page.url.endswith("/nowhere") else []
+        assert [complaint for complaint in found.complaints if not any(each in complaint for each in expected)] == []
+
+
+def test_the_keyboard_reaches_everything_and_shows_where_it_is(seen: dict[Look, Seen]) -> None:
+    for page, found in seen.items():
+        names = [stop.name for stop in found.reached]
+        assert names[:5] == ["To the content", "Overview", "Accounts", "Usage", "Events"]
+        assert [stop.name for stop in found.reached if stop.outline == "none"] == []
+        if page.url.endswith("/accounts"):
+            assert {"Search", "Silk & Co.", "四季染坊"} <= set(names)
+    narrow = next(found for page, found in seen.items() if page.url.endswith("/usage") and page.width == 400)
+    assert "Months" in [stop.name for stop in narrow.reached], "a table that scrolls"

@@ -1,0 +1,279 @@
+"""The console's pages, as they are served."""
+
+import re
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from html import escape, unescape
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg import sql
+from tests.console.running import Console
+from tests.console.seeding import CUSTOMERS
+from tests.processes import completed
+from tests.serving import SEPU
+
+from sepu.cli.console import console
+from sepu.cli.database import connect
+from sepu.metering import accounts
+from sepu.metering.audit import audit, record_audit
+from sepu.metering.events import list_events
+from sepu.metering.roles import grant
+
+NOW = datetime.now(UTC)
+THIS = f"{NOW:%Y-%m}"
+LAST = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"
+
+
+@pytest.fixture
+def owner(empty: Console) -> Iterator[psycopg.Connection]:
+    with connect(empty.owner_url) as opened:
+        yield opened
+
+
+def plain(page: str) -> str:
+    """What a reader sees of it."""
+    return " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
+
+
+def links(page: str) -> set[str]:
+    return {unescape(link) for link in re.findall(r'<a [^>]*href="(/[^"]*)"', page)}
+
+
+def crawled(found: Console) -> dict[str, str]:
+    """Every page that links lead to."""
+    pages: dict[str, str] = {}
+    due = {"/"}
+    while due:
+        target = due.pop()
+        pages[target] = found.page(target)
+        due |= links(pages[target]) - pages.keys()
+    return pages
+
+
+@pytest.mark.parametrize("target", ["/", "/accounts", "/plans", "/usage", "/events", "/static/style.css", "/nowhere"])
+def test_nothing_is_kept_or_comes_from_elsewhere(seeded: Console, target: str) -> None:
+    found = seeded.get(target)
+    assert found.status == (404 if target == "/nowhere" else 200)
+    assert found.headers["cache-control"] == "no-store"
+    assert found.headers["content-security-policy"].startswith("default-src 'none'; style-src 'self';")
+    assert "script-src" not in found.headers["content-security-policy"]
+    assert found.headers["cross-origin-resource-policy"] == "same-origin"
+    assert found.headers["x-content-type-options"] == "nosniff"
+    assert "set-cookie" not in found.headers
+    assert not [name for name in found.headers if name.startswith("access-control-")]
+
+
+def test_every_link_leads_to_a_page_without_a_secret(seeded: Console) -> None:
+    with connect(seeded.owner_url) as connection:
+        hashes = [row[0] for row in connection.execute("select key_hash from sepu.api_key").fetchall()]
+        used = [row[0] for row in connection.execute("select idempotency_key from sepu.stored_result").fetchall()]
+    pages = crawled(seeded)
+    assert len(pages) > len(CUSTOMERS) * 3
+    for page in pages.values():
+        assert not re.search(r"<script|<style|\sstyle=|\son\w+=|https?://", page)
+        assert "sepu_" not in page, "as a key begins"
+        assert not [key for key in hashes if key.hex()[:16] in page]
+        assert not [key for key in used if key in page]
+
+
+def test_who_is_near_a_limit(seeded: Console) -> None:
+    text = plain(seeded.page("/"))
+    assert re.search(r"Silk & Co\. standard colours 1,[89]\d\d of 2,100 \d\d %", text)
+    assert "Lantern Studio" not in text
+    assert re.search(r"It adds up: \d+ counters, [\d,]+ stored results\. " + f"{NOW:%Y-%m-%d}", text)
+
+
+def test_accounts_are_searched_and_filtered(seeded: Console) -> None:
+    def named(query: str) -> set[str]:
+        page = seeded.page(f"/accounts{query}")
+        return {name for name, *_ in CUSTOMERS if escape(name) in page}
+
+    everybody = {name for name, *_ in CUSTOMERS}
+    assert named("") == named("?search=&plan_id=&status=") == everybody
+    assert named("?search=lantern") == {"Lantern Studio"}
+    assert named("?search=cus_90") == {"Tea House on the Lake", "Brush and Ink"}
+    assert named("?plan_id=gold") == {name for name, _, plan, _ in CUSTOMERS if plan == "gold"}
+    assert named("?status=suspended") == {"Bamboo Furniture"}
+    assert named("?search=%E5%9B%9B%E5%AD%A3") == {"四季染坊"}
+    assert "No account is like this" in seeded.page("/accounts?search=nobody")
+    assert "no status" in seeded.page("/accounts?status=odd", 400)
+    with connect(seeded.owner_url) as connection:
+        account_id = accounts.find_account(connection, "cus_9130")
+    assert named(f"?search={account_id}") == {"Lantern Studio"}
+
+
+def test_one_account(seeded: Console) -> None:
+    page = plain(seeded.page("/accounts/cus_8812"))
+    for part in ("Silk & Co.", "cus_8812", "active", "web shop", "back end", THIS, LAST):
+        assert part in page
+    assert "limit for colours 2000 to 2100" in page
+    assert "requests a minute 120 to 150" in page
+    with connect(seeded.owner_url) as connection:
+        account_id = accounts.find_account(connection, "cus_8812")
+        months: dict[str, int] = dict(
+            connection.execute(
+                "select period, committed from sepu.usage where meter = 'color_match' and account_id = %s",
+                (account_id,),
+            ).fetchall()
+        )
+    assert f"Colours {months[THIS]:,} of 2,100 " in page
+    before = plain(seeded.page(f"/accounts/{account_id}?month={LAST}"))
+    assert f"Colours {months[LAST]:,} of 2,000 " in before, "the plan's limit of then"
+    (days,) = re.findall(r"by day Day Colours Searches (.*)", before)
+    assert sum(int(units.replace(",", "")) for units in re.findall(r"\d-\d\d ([\d,]+)", days)) == months[LAST]
+
+
+@pytest.mark.parametrize(
+    ("target", "status", "told"),
+    [
+        ("/accounts/aaaaaaaaaaaaaaaa", 404, "there is no account"),
+        ("/accounts/%3Cb%3E", 404, "&lt;b&gt;"),
+        ("/accounts/cus_8812?month=2026-13", 400, "is not a month like"),
+        ("/accounts/cus_8812?month=9999-12", 400, "has not begun"),
+        ("/accounts/cus_8812?month=2000-01", 400, "was made after 2000-01"),
+        ("/usage?month=x", 400, "is not a month like"),
+        ("/accounts?search=a%00", 400, "has no NUL"),
+        ("/accounts/a%00", 400, "has no NUL"),
+        ("/nowhere", 404, "404 Not Found"),
+        ("/accounts/", 404, "404 Not Found"),
+    ],
+)
+def test_what_cannot_be_shown_is_told(seeded: Console, target: str, status: int, told: str) -> None:
+    assert told in seeded.page(target, status)
+
+
+def test_plans_and_usage_of_all(seeded: Console) -> None:
+    assert "gold 15,000 10,000 600 80, 95, 100 % 3" in plain(seeded.page("/plans"))
+    page = plain(seeded.page("/usage"))
+    with connect(seeded.owner_url) as connection:
+        row = connection.execute(
+            "select sum(committed) from sepu.usage where meter = 'color_match' and period = %s", (LAST,)
+        ).fetchone()
+    assert row is not None
+    assert f"{LAST} {row[0]:,} " in page
+    assert f"{LAST} by day" in plain(seeded.page(f"/usage?month={LAST}"))
+
+
+def test_events(seeded: Console) -> None:
+    with connect(seeded.owner_url) as connection:
+        recorded = list(list_events(connection, period=THIS))
+    text = plain(seeded.page("/events"))
+    assert "Silk & Co. colours 95 %" in text
+    assert text.count(" of 2,000 due") + text.count(" of 15,000 due") == len(recorded) > 3
+    silk = plain(seeded.page("/accounts/cus_8812"))
+    assert re.search(r"Events Crossed .* colours 80 % 1,[67]\d\d of 2,000 due .* colours 95 %", silk)
+    assert "Events Crossed" not in plain(seeded.page("/accounts/cus_9130"))
+    assert "There is none" in seeded.page("/events?state=dead")
+    assert f'value="{LAST}"' in seeded.page(f"/events?month={LAST}")
+    assert "no event is" in seeded.page("/events?state=x", 400)
+
+
+def test_many_events_are_cut(empty: Console, owner: psycopg.Connection) -> None:
+    issued = accounts.create_account(owner, "standard")
+    owner.execute(
+        "insert into sepu.quota_event (account_id, period, meter, threshold, unit_limit, committed, crossed_at) "
+        "select %s, %s, 'color_match', 80, n, n, now() + n * interval '1 s' from generate_series(1, 150) n",
+        (issued.account_id, THIS),
+    )
+    text = plain(empty.page("/events"))
+    assert "There are more: sepu events list" in text
+    assert text.count("past its retention") == 100
+    assert text.index("150 of 150") < text.index("51 of 51")
+    assert "50 of 50 " not in text.replace("150 of 150", "")
+
+
+def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
+    made = {accounts.create_account(owner, "standard", f"Customer {number}").account_id for number in range(120)}
+    found: list[str] = []
+    target: str | None = "/accounts?search=customer&plan_id=standard"
+    pages = 0
+    while target is not None:
+        page = empty.page(target)
+        pages += 1
+        found += re.findall(r'href="/accounts/([a-z2-7]{16})"', page)
+        target = next((link for link in links(page) if "after=" in link), None)
+    assert (pages, sorted(found)) == (3, sorted(made))
+
+
+def test_a_name_is_text(empty: Console, owner: psycopg.Connection) -> None:
+    name = "<script>alert('名')</script>&amp;\"{{ 7 * 7 }}"
+    issued = accounts.create_account(owner, "standard", name, "a/b:c@d")
+    for target in ("/accounts", f"/accounts/{issued.account_id}", "/accounts?search=%3Cscript"):
+        page = empty.page(target)
+        assert "<script" not in page
+        assert name in plain(page)
+    assert 'value="&lt;script"' in empty.page("/accounts?search=%3Cscript")
+
+
+def test_the_audits_last_verdict(empty: Console, owner: psycopg.Connection) -> None:
+    assert "never audited" in empty.page("/")
+    issued = accounts.create_account(owner, "standard")
+    record_audit(owner, audit(owner))
+    assert "It adds up: 0 counters, 0 stored results" in plain(empty.page("/"))
+    owner.execute("insert into sepu.usage values (%s, %s, 'color_match', 7)", (issued.account_id, THIS))
+    assert completed([SEPU, "audit", "--database-url", empty.owner_url]).returncode == 1
+    assert "1 of 1 counters differ" in plain(empty.page("/"))
+    assert "more than a day ago" not in empty.page("/")
+    owner.execute("update sepu.audit_run set audited_at = audited_at - interval '27 hours'")
+    assert "more than a day ago" in empty.page("/")
+
+
+@pytest.mark.parametrize(
+    "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8010", "localhost.", "[]", "127.0.0.1:x"]
+)
+def test_a_foreign_name_is_refused(seeded: Console, host: str) -> None:
+    """A page of a stranger's could give its own name this machine's address, and read what we answer."""
+    found = seeded.get("/accounts", host=host)
+    assert found.status == 421
+    assert b"Silk" not in found.body
+    assert b"--allowed-hosts" in found.body
+
+
+def test_its_own_names_are_known(empty: Console) -> None:
+    for host in ("localhost:1", "LOCALHOST", "127.0.0.1", "[::1]:9", "console.example", "other.example"):
+        assert empty.get("/", host=host).status == 200
+
+
+@pytest.mark.parametrize("method", ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "HEAD", "TRACE"])
+def test_it_only_reads(seeded: Console, method: str) -> None:
+    found = seeded.get("/accounts", method)
+    assert (found.status, found.headers["allow"]) == (405, "GET")
+
+
+def test_a_database_that_is_gone_is_told(empty: Console, owner: psycopg.Connection) -> None:
+    owner.execute("alter role sepu_console nologin")
+    try:
+        assert "is not permitted to log in" in empty.page("/", 503)
+    finally:
+        owner.execute("alter role sepu_console login")
+    assert empty.get("/").status == 200
+
+
+def test_a_role_that_may_not_read_is_told_the_way_out(empty: Console, owner: psycopg.Connection) -> None:
+    owner.execute("drop owned by sepu_console")
+    owner.execute(sql.SQL("grant connect on database {} to sepu_console").format(sql.Identifier(owner.info.dbname)))
+    assert "permission denied for schema sepu; the owner" in empty.page("/", 503)
+    grant(owner, "sepu_console", "console")
+    assert empty.get("/").status == 200
+
+
+def test_a_page_that_takes_too_long_is_given_up(empty: Console, owner: psycopg.Connection) -> None:
+    with owner.transaction():
+        owner.execute("lock table sepu.plan in access exclusive mode")
+        assert "statement timeout" in empty.page("/plans", 503)
+    assert empty.get("/plans").status == 200
+
+
+def test_a_port_in_use_is_told(seeded: Console, tmp_path: Path) -> None:
+    taken = completed([SEPU, "console", "--port", seeded.address.rpartition(":")[2], "--state-dir", tmp_path])
+    assert (taken.returncode, taken.stdout) == (1, "")
+    assert "is taken" in taken.stderr
+
+
+def test_every_setting_is_told() -> None:
+    settings = {parameter.envvar for parameter in console.params} - {None}
+    assert "SEPU_CONSOLE_PORT" in settings
+    page = (Path(__file__).parents[2] / "docs" / "console.md").read_text("utf-8")
+    assert settings <= set(re.findall(r"SEPU_\w+", page))
