@@ -25,7 +25,6 @@ from sepu.http.service import Service
 from sepu.library.records import rgb_of
 from sepu.metering.commands import Command
 from sepu.metering.keys import Credential
-from sepu.metering.session import Session
 from sepu.operations.color import color
 from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search
@@ -75,11 +74,10 @@ class InstantLedger:
 
 @dataclass
 class HotPath:
-    """A path is made when it is first run. `seam` is a Python method of the product that each run calls, or None."""
+    """A path is made when it is first run."""
 
     name: str
     make: Callable[[], Callable[[], object]]
-    seam: tuple[type, str] | None = None
 
     @cached_property
     def run(self) -> Callable[[int], None]:
@@ -227,19 +225,19 @@ def hot_paths(url: str = "") -> list[HotPath]:
         HotPath("core: CIEDE2000 of 999 pairs", lambda: lambda: sepu.ciede2000(LAB[1:], LAB[:-1])),
         HotPath("core: sRGB to L*a*b* of 1,000 colours", lambda: lambda: sepu.srgb_to_lab(RGB)),
         HotPath("core: 120 searches", lambda: lambda: [NAMES.search(q, 10) for q in QUERIES]),
-        HotPath("operation: match", _match_operation, (Matcher, "answer")),
-        HotPath("operation: search", _search_operation, (Searcher, "answer")),
-        HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY), (Matcher, "answer")),
-        HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY), (Searcher, "answer")),
-        HotPath("HTTP: parser and response", lambda: _request("GET", "/healthz"), (Connection, "buffer_updated")),
-        HotPath("request: match", lambda: _request("POST", "/v1/match", MATCH_BODY), (Endpoint, "judge")),
-        HotPath("request: search", lambda: _request("GET", "/v1/search", b"", SEARCH_QUERY), (Endpoint, "judge")),
-        HotPath("request: library", lambda: _request("GET", "/v1/library"), (Endpoint, "judge")),
+        HotPath("operation: match", _match_operation),
+        HotPath("operation: search", _search_operation),
+        HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY)),
+        HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY)),
+        HotPath("HTTP: parser and response", lambda: _request("GET", "/healthz")),
+        HotPath("request: match", lambda: _request("POST", "/v1/match", MATCH_BODY)),
+        HotPath("request: search", lambda: _request("GET", "/v1/search", b"", SEARCH_QUERY)),
+        HotPath("request: library", lambda: _request("GET", "/v1/library")),
     ]
     if url:
         paths += [
-            HotPath("ledger: charge", lambda: Recorded(url, 1).round, (Session, "send")),
+            HotPath("ledger: charge", lambda: Recorded(url, 1).round),
             HotPath("ledger: 1 charge, then 16 in a batch", lambda: Recorded(url, MOST).round),
-            HotPath("request: match, with the ledger", lambda: _served_match(service, url), (Endpoint, "judge")),
+            HotPath("request: match, with the ledger", lambda: _served_match(service, url)),
         ]
     return paths

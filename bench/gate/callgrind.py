@@ -40,6 +40,7 @@ def environment(**more: str) -> dict[str, str]:
         "PYTHONHASHSEED": "0",
         "PYTHONDONTWRITEBYTECODE": "1",
         "PYTHONMALLOC": "malloc",
+        "OPENBLAS_NUM_THREADS": "1",  # a thread of numpy's waits by spinning, for longer on a busy machine
         "GLIBC_TUNABLES": "glibc.malloc.tcache_count=2000:glibc.malloc.tcache_max=65536",
         **more,
     }

@@ -12,15 +12,10 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 from bench.gate.callgrind import counted
 from bench.gate.disturbance import begin, burn
-
-if TYPE_CHECKING:
-    from bench.hot_paths import HotPath  # whose import is counted
 
 WARM_UP = 40
 BLOCKS, RUNS = 3, 25
@@ -35,46 +30,14 @@ def count(prefix: str, run: Callable[[], object]) -> int:
     return counted(prefix, os.getpid())[-1]
 
 
-def count_path(prefix: str, run: Callable[[int], object]) -> float:
-    """Counts one run of a hot path."""
+def count_path(prefix: str, run: Callable[[int], object], turns: float = 0) -> float:
+    """Counts one run of a hot path, made longer by so many turns of a loop.
+
+    They are made at once for all runs of a block: a call in each run would take more than 1 % of a short path.
+    """
     gc.collect()
     run(WARM_UP)
-    return min(count(prefix, lambda: run(RUNS)) for _ in range(BLOCKS)) / RUNS
-
-
-def count_slowed(prefix: str, path: "HotPath", more: float, turn: float) -> float:
-    """Counts one run of a path that takes so many instructions more."""
-    before = count_path(prefix, path.run)
-    with slowed(path, 0) as run:
-        detour = count_path(prefix, run) - before  # the wrapper itself takes instructions
-    with slowed(path, round((more - detour) / turn)) as run:
-        return count_path(prefix, run)
-
-
-@contextmanager
-def slowed(path: "HotPath", turns: int) -> Iterator[Callable[[int], object]]:
-    """Makes each run of a path longer by a loop: in the method of its seam, or after the run if there is none."""
-    if path.seam is None:
-
-        def run(times: int) -> None:
-            for _ in range(times):
-                path.run(1)
-                burn(turns)
-
-        yield run
-        return
-    home, method = path.seam
-    original = getattr(home, method)
-
-    def slow(*arguments: object) -> object:
-        burn(turns)
-        return original(*arguments)
-
-    setattr(home, method, slow)
-    try:
-        yield path.run
-    finally:
-        setattr(home, method, original)
+    return min(count(prefix, lambda: (run(RUNS), burn(round(turns * RUNS)))) for _ in range(BLOCKS)) / RUNS  # type: ignore[func-returns-value]
 
 
 def _in_child(run: Callable[[], float]) -> float | str:
@@ -121,12 +84,8 @@ def main(prefix: str, database: str, disturbance: str) -> None:
     once("start-up: the release loaded, the service made", service)
     hot_paths = importlib.import_module("bench.hot_paths").hot_paths
     for path in hot_paths(*[database][: hot_paths.__code__.co_argcount]):
-        extra = more(path.name)
-        found[path.name] = _in_child(
-            lambda path=path, extra=extra: (  # type: ignore[misc]
-                count_slowed(prefix, path, extra, turn) if extra else count_path(prefix, path.run)
-            )
-        )
+        turns = more(path.name) / turn
+        found[path.name] = _in_child(lambda path=path, turns=turns: count_path(prefix, path.run, turns))  # type: ignore[misc]
     json.dump(found, sys.stdout)
 
 

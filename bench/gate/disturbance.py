@@ -20,9 +20,13 @@ class Disturbance(NamedTuple):
         path.write_text(json.dumps(self))
 
 
+def read(path: str) -> Disturbance:
+    return Disturbance(*json.loads(Path(path).read_text()))
+
+
 def begin(path: str) -> Disturbance:
     """Reads a disturbance, and shifts what this process allocates from now on, as a change elsewhere would."""
-    found = Disturbance(*json.loads(Path(path).read_text()))
+    found = read(path)
     chosen = random.Random(found.layout)
     _kept.extend(bytes(chosen.randrange(600)) for _ in range(chosen.randrange(3000) if found.layout else 0))
     return found

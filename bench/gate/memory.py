@@ -5,7 +5,7 @@ import json
 import sys
 from pathlib import Path
 
-from bench.gate.disturbance import begin
+from bench.gate.disturbance import read
 from bench.hot_paths import hot_paths
 
 NAME = "memory: a worker that has served, KiB"
@@ -14,7 +14,7 @@ REQUESTS = 200
 
 def main(disturbance: str) -> None:
     """Serves requests of all kinds."""
-    disturbed = begin(disturbance)
+    disturbed = read(disturbance)  # what shifts the memory of other counts would be a part of this one
     wasted = b"x" * round(disturbed.slowdown * disturbed.known.get(NAME, 0) * 1024)
     for path in hot_paths():
         if path.name.startswith("request"):

@@ -16,7 +16,6 @@ from bench.gate import callgrind, count, database, sides
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.disturbance import burn
 from bench.gate.sides import Comparison, Counts
-from bench.hot_paths import HotPath
 from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED
 from tests.processes import until
@@ -220,21 +219,14 @@ def test_an_alarm_ends_the_gate_with_the_lines_that_accept_it(
     assert "accepted: it is worth it" in capsys.readouterr().out
 
 
-def test_a_path_is_slowed_in_its_seam_or_after_it(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Product:
-        def method(self) -> str:
-            return "its own"
-
+def test_a_path_is_made_slower_by_as_many_turns_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs: list[int] = []
     burnt: list[int] = []
     monkeypatch.setattr(count, "burn", burnt.append)
-    results: list[str] = []
-    for seam in ((Product, "method"), None):
-        path = HotPath("path", lambda: lambda: results.append(Product().method()), seam)
-        with count.slowed(path, 7) as run:
-            run(3)
-        path.run(1)
-    assert burnt == [7] * 6
-    assert results == ["its own"] * 8
+    monkeypatch.setattr(count, "count", lambda _, run: run() and 100)
+    assert count.count_path("", runs.append, 2.4) == 100 / count.RUNS
+    assert runs == [count.WARM_UP] + [count.RUNS] * count.BLOCKS
+    assert burnt == [round(2.4 * count.RUNS)] * count.BLOCKS
     burn(7)
 
 
