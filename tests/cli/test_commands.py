@@ -233,9 +233,10 @@ def test_a_prune(run: Run, own_url: str) -> None:
                 "now() - make_interval(days => %s))",
                 (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), days),
             )
-    assert printed(run("prune", "--json", SEPU_DATABASE_URL=own_url)) == {"olderThanDays": 90, "results": 1, "units": 3}
+    pruned = printed(run("prune", "--json", SEPU_DATABASE_URL=own_url))
+    assert pruned == {"olderThanDays": 90, "results": 1, "units": 3, "deliveries": 0}
     again = fields(run("prune", "--older-than-days", "31", SEPU_DATABASE_URL=own_url))
-    assert again == {"olderThanDays": "31", "results": "2", "units": "6"}
+    assert again == {"olderThanDays": "31", "results": "2", "units": "6", "deliveries": "0"}
     assert printed(run("audit", "--json", SEPU_DATABASE_URL=own_url))["results"] == 1
     assert run("prune", "--older-than-days", "30", SEPU_DATABASE_URL=own_url).returncode == 2
 

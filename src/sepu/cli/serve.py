@@ -135,13 +135,14 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
 
 @db.command("grant", epilog=example("db grant sepu_service"))
 @click.argument("role")
+@click.option("--events", is_flag=True, help="Let it deliver events, instead.")
 @prints_fields
-def grant_role(connection: Connection, role: str) -> dict[str, str]:
+def grant_role(connection: Connection, role: str, events: bool) -> dict[str, str]:
     """Let a database role serve: call the functions that a request calls, and touch nothing else.
 
-    Run by the owner of the schema. `sepu serve` then connects as that role.
+    Run by the owner of the schema. `sepu serve`, or with --events `sepu events deliver`, then connects as that role.
     """
-    grant(connection, role)
+    grant(connection, role, events=events)
     return {"role": role}
 
 
