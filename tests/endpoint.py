@@ -67,8 +67,11 @@ def endpoint() -> Iterator[Endpoint]:
         def log_message(self, *_: object) -> None:
             """Says nothing."""
 
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        server.daemon_threads = True
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 64  # all webhooks connect at once
+
+    with Server(("127.0.0.1", 0), Handler) as server:
         running = Endpoint(f"http://127.0.0.1:{server.server_port}/hooks")
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()

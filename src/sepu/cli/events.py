@@ -125,7 +125,8 @@ def deliver(
     count_at = 0.0
     while not stopped:
         claimed = ledger.claim_events(connection)
-        send(connection, claimed)
+        if claimed:
+            send(connection, claimed)
         ends = once and not claimed
         if metrics_file is not None and (ends or time.monotonic() >= count_at):
             _write_metrics(connection, metrics_file)
