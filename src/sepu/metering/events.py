@@ -5,6 +5,7 @@ statement; so several may, and what one claimed and did not finish is due again 
 """
 
 import random
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -72,13 +73,13 @@ class Backlog:
 
 
 def claim_events(connection: psycopg.Connection) -> list[Event]:
-    """Takes some events that are due; nobody else gets them within `limits.CLAIM_SECONDS`."""
-    claimed = []
-    for row in run(connection, "next_deliveries", limit=limits.WEBHOOKS).fetchall():
-        event = Event(*row)
-        given = {**_key(event), "due_at": event.due_at, "seconds": limits.CLAIM_SECONDS}
-        if claim := run(connection, "claim_delivery", **given).fetchone():
-            claimed.append(replace(event, due_at=claim[0], attempts=claim[1]))
+    """Takes some events that are due, if any is; nobody else gets them within `limits.CLAIM_SECONDS`."""
+    claimed: list[Event] = []
+    while not claimed and (rows := run(connection, "next_deliveries", limit=limits.WEBHOOKS).fetchall()):
+        for event in (Event(*row) for row in rows):  # others may claim them all, just now
+            given = {**_key(event), "due_at": event.due_at, "seconds": limits.CLAIM_SECONDS}
+            if claim := run(connection, "claim_delivery", **given).fetchone():
+                claimed.append(replace(event, due_at=claim[0], attempts=claim[1]))
     return claimed
 
 
@@ -110,13 +111,13 @@ def retry_delivery(connection: psycopg.Connection, event_id: str) -> None:
     Raises:
         SepuError: no such event.
     """
-    names = ("account_id", "period", "meter", "threshold", "limit")
-    key: dict[str, object] = dict(zip(names, event_id.split(":"), strict=False))
-    numbers = [key.get(name) for name in names[3:]]
-    if len(key) < len(names) or not all(str(number).isascii() and str(number).isdigit() for number in numbers):
+    form = re.fullmatch(
+        "(?P<account_id>[^:]+):(?P<period>[^:]+):(?P<meter>[^:]+):(?P<threshold>[0-9]{1,3}):(?P<limit>[0-9]{1,10})",
+        event_id,
+    )
+    if form is None:
         raise SepuError(f"{event_id!r} is not the id of an event; see: sepu events list --json")
-    key.update(zip(names[3:], (int(str(number)) for number in numbers), strict=True))
-    if run(connection, "retry_delivery", **key).rowcount == 0:
+    if run(connection, "retry_delivery", **form.groupdict()).rowcount == 0:
         raise SepuError(f"there is no event {event_id!r}")
 
 
