@@ -314,9 +314,9 @@ prove-match: build
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
 lock: build
-	$(COMPILE) --upgrade --extra server --extra embedded --group dev -o requirements/dev.txt pyproject.toml
-	$(COMPILE) -c requirements/dev.txt --extra server -o requirements/server.txt pyproject.toml
-	$(COMPILE) -c requirements/dev.txt --extra server --extra embedded -o requirements/embedded.txt pyproject.toml
+	$(COMPILE) --upgrade --extra events --extra embedded --group dev -o requirements/dev.txt pyproject.toml
+	$(COMPILE) -c requirements/dev.txt --extra events -o requirements/server.txt pyproject.toml
+	$(COMPILE) -c requirements/dev.txt --extra events --extra embedded -o requirements/embedded.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group build -o requirements/build.txt
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(COMPILE) --group advisories -o requirements/advisories.txt

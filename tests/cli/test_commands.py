@@ -233,9 +233,10 @@ def test_a_prune(run: Run, own_url: str) -> None:
                 "now() - make_interval(days => %s))",
                 (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), days),
             )
-    assert printed(run("prune", "--json", SEPU_DATABASE_URL=own_url)) == {"olderThanDays": 90, "results": 1, "units": 3}
+    pruned = printed(run("prune", "--json", SEPU_DATABASE_URL=own_url))
+    assert pruned == {"olderThanDays": 90, "results": 1, "units": 3, "deliveries": 0}
     again = fields(run("prune", "--older-than-days", "31", SEPU_DATABASE_URL=own_url))
-    assert again == {"olderThanDays": "31", "results": "2", "units": "6"}
+    assert again == {"olderThanDays": "31", "results": "2", "units": "6", "deliveries": "0"}
     assert printed(run("audit", "--json", SEPU_DATABASE_URL=own_url))["results"] == 1
     assert run("prune", "--older-than-days", "30", SEPU_DATABASE_URL=own_url).returncode == 2
 
@@ -313,7 +314,18 @@ def test_the_offline_commands_need_nothing_of_the_server() -> None:
     assert "serve" in without(absent, "--help").stdout
     for command in (("serve", "--port", "8000"), ("account", "create", "--json"), ("usage", "a" * 16)):
         failed(without(absent, *command), "is not installed", "pip install 'sepu[server]'")
+    failed(without(absent, "events", "list"), "is not installed", "pip install 'sepu[server]'")
     failed(without(absent, "receipt", "open", "--help"), "is not installed", "pip install 'sepu[receipt]'")
+
+
+def test_only_webhooks_need_what_sends_them(own_url: str, tmp_path: Path) -> None:
+    secret = tmp_path / "hooks.secret"
+    secret.write_text("whsec_" + "A" * 44)
+    absent = ("httpx", "standardwebhooks")
+    database = ("--once", "--database-url", own_url)
+    assert without(absent, "events", "deliver", "--print", *database).returncode == 0
+    sending = without(absent, "events", "deliver", "--url", "https://a.b", "--secret-file", str(secret), *database)
+    failed(sending, "httpx is not installed", "pip install 'sepu[events]'")
 
 
 def test_receipts_need_nothing_of_the_server(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from click.testing import CliRunner
 
 from sepu.cli.main import commands
 
-IN_THE_FOREGROUND = {("console",), ("serve",)}  # they answer by serving
+IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # what they do is their answer
 
 
 def every(group: click.Group = commands, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:

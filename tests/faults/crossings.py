@@ -1,16 +1,18 @@
 """Whether the quota events are those that the charges of a history crossed: none is missing, none is there besides.
 
 The usage headers tell of each charge its units, the counter after it and the limit that it was judged by, so they tell
-what it crossed. A charge that nobody was told of lies between two that were told, or behind the last. What such charges
-crossed together is known as well, unless the limit changed: then each of their events has to be possible.
+what it crossed. A charge that nobody was told of lies between two that were told, or behind the last: so it is known
+when it happened, and what such charges crossed together, unless the limit changed just then. In that case each of their
+events has to be possible.
 """
 
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence, Set
+from math import inf
 from typing import NamedTuple
 
 import psycopg
-from tests.faults.consistency import Ledger
+from tests.faults.consistency import InForce, Ledger
 from tests.faults.history import Counter, History, Outcome
 
 # An event is there when it can be delivered, too.
@@ -24,6 +26,10 @@ THRESHOLDS = """
     select account_id, meter, thresholds from sepu.account join sepu.plan_limit using (plan_id)
      where account_id = any(%s)
 """
+
+
+# A charge reads its limit by so much earlier than it is committed, at most.
+READ_SECONDS = 5
 
 
 class Event(NamedTuple):
@@ -64,22 +70,24 @@ def crossed(before: int, committed: int, limit: int, thresholds: Sequence[int]) 
 
 def wrong_events(history: History, ledger: Ledger, recorded: Recorded) -> Iterator[tuple[Counter, Wrong]]:
     """Compares each counter with what the ledger holds in the end."""
-    charges = defaultdict[Counter, list[tuple[int, int, int]]](list)
+    charges = defaultdict[Counter, list[tuple[int, int, int, float, float]]](list)
     counters = list(history.counters)
     for at, outcome in enumerate(history.outcome):
         if outcome == Outcome.CHARGED:
             units = history.units_of_request[history.request[at]]
-            charges[counters[history.counter[at]]].append((history.committed[at], units, history.limit[at]))
+            told_of = (history.committed[at], units, history.limit[at], history.start[at], history.end[at])
+            charges[counters[history.counter[at]]].append(told_of)
     for counter in sorted(ledger.committed.keys() | recorded.events.keys()):
         account, meter, _ = counter
         thresholds = recorded.thresholds[account, meter]
-        changed = (change.before.units[meter] for change in history.changes[account])
-        ever = {ledger.terms[account].units[meter], *changed}
+        in_force = InForce(history.changes[account], ledger.terms[account])
         left, missing = set(recorded.events.get(counter, ())), set[Event]()
-        state = 0
+        state, since = 0, -inf
         # The end is a charge of no units.
-        for total, units, limit in [*sorted(charges[counter]), (ledger.committed.get(counter, 0), 0, 0)]:
+        last = (ledger.committed.get(counter, 0), 0, 0, inf, inf)
+        for total, units, limit, start, end in [*sorted(charges[counter]), last]:
             before = total - units
+            ever = {terms.units[meter] for terms in in_force.within(since - READ_SECONDS, end)}
             possible = {
                 event
                 for event in left
@@ -96,6 +104,6 @@ def wrong_events(history: History, ledger: Ledger, recorded: Recorded) -> Iterat
             told = {Event(threshold, limit, total) for threshold in crossed(before, total, limit, thresholds)}
             missing |= told - left
             left -= told
-            state = total
+            state, since = total, start
         if missing or left:
             yield counter, Wrong(sorted(missing), sorted(left))

@@ -41,7 +41,7 @@ def test_there_are_events_of_every_kind() -> None:
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_missing_event_is_noticed(seed: int) -> None:
-    """Of an account whose limit changed, unless nobody was told of the charge."""
+    """Unless nobody was told of the charge, and the limit changed about then."""
     unnoticed = noticed = 0
     for counter, events in true_scene(seed)[0].events.items():
         for event in events:

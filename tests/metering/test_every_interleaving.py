@@ -3,7 +3,8 @@
 Three requests, of any accounts, keys and inputs, each in a call of its own or two of them in one; so a request may be
 the retry of one that crashed. The month turns at any time, and then a prune may run. The steps are those of `meter_one`
 and `prune_results` in `sql/functions.sql`: what one statement there does to shared state is one step here. Locks and
-rows behave as Postgres's at READ COMMITTED. A crash after the commit leaves what an answer leaves.
+rows behave as Postgres's at READ COMMITTED. Events are no steps: a charge writes them under its counter's lock. A crash
+after the commit leaves what an answer leaves.
 """
 
 from collections import deque

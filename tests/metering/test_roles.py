@@ -14,7 +14,7 @@ from sepu.metering import accounts, scripts
 from sepu.metering.keys import new_key_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.migrate import migrate, pending
-from sepu.metering.roles import grant, make_role
+from sepu.metering.roles import Purpose, grant, make_role
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
@@ -278,17 +278,18 @@ def test_the_console_changes_and_calls_nothing(connection: psycopg.Connection, c
             console.execute(statement.encode())
 
 
-def test_an_upgrade_grants_the_console_what_it_reads_anew(
-    empty_url: str, role: str, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(("purpose", "table"), [("console", "sepu.audit_run"), ("events", "sepu.quota_event")])
+def test_an_upgrade_grants_anew_what_a_role_reads(
+    empty_url: str, role: str, purpose: Purpose, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     read = scripts.statement
     with connect(empty_url) as empty:
         migrate(empty)
-        grant(empty, role, "console")
+        grant(empty, role, purpose)
         newer = scripts.Script("functions.sql", f"{scripts.functions().text}\ncreate table sepu.newer ();")
         monkeypatch.setattr(scripts, "functions", lambda: newer)
         monkeypatch.setattr(
-            scripts, "statement", lambda name: read(name).replace("sepu.audit_run to", "sepu.audit_run, sepu.newer to")
+            scripts, "statement", lambda name: read(name).replace(f"{table} to", f"{table}, sepu.newer to")
         )
         migrate(empty)
         with connect(make_conninfo(empty_url, user=role)) as session:

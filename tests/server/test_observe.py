@@ -488,8 +488,11 @@ def test_dashboard_and_alerts_name_what_there_is(watched: Watched, tmp_path: Pat
     told: set[str] = {name for name, _ in samples(watched.metrics)}
     written = tmp_path / "sepu_audit.prom"
     assert completed([SEPU, "audit", "--metrics-file", written, "--database-url", watched.url]).returncode == 0
-    jobs = written.read_text() + (DEPLOY / "systemd" / "sepu-backup.service").read_text()
-    told |= set(re.findall(r"\bsepu_(?:audit|backup)_\w+(?= )", jobs))
+    events = tmp_path / "sepu_events.prom"
+    deliver = ("events", "deliver", "--print", "--once", "--metrics-file", events, "--database-url", watched.url)
+    assert completed([SEPU, *deliver]).returncode == 0
+    jobs = written.read_text() + events.read_text() + (DEPLOY / "systemd" / "sepu-backup.service").read_text()
+    told |= set(re.findall(r"\bsepu_(?:audit|backup|events)_\w+(?= )", jobs))
     dashboard = json.loads((DEPLOY / "grafana" / "sepu.json").read_text("utf-8"))
     alerts = msgspec.yaml.decode((DEPLOY / "prometheus" / "alerts.yml").read_bytes())
     for found in (dashboard, alerts):

@@ -20,6 +20,7 @@ from sepu.server.embedded import embedded_postgres
 F = TypeVar("F", bound=Callable[..., Any])
 
 _CONNECT_SECONDS = 5
+_DEAD_SECONDS = 30  # a server whose machine is gone says nothing
 
 
 class DatabaseError(SepuError):
@@ -144,7 +145,14 @@ def connect(url: str) -> psycopg.Connection:
         DatabaseError: there is no such server, or it refuses.
     """
     with clear_errors():
-        return psycopg.connect(url, autocommit=True, connect_timeout=_CONNECT_SECONDS, application_name="sepu")
+        return psycopg.connect(
+            url,
+            autocommit=True,
+            connect_timeout=_CONNECT_SECONDS,
+            tcp_user_timeout=_DEAD_SECONDS * 1000,
+            keepalives_idle=_DEAD_SECONDS,
+            application_name="sepu",
+        )
 
 
 @contextmanager

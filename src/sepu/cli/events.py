@@ -1,14 +1,23 @@
 """`sepu events`: who crossed a threshold of a limit, and telling so to other systems."""
 
-from collections.abc import Iterable
+import asyncio
+import signal
+import time
+from collections.abc import Callable, Iterable
+from pathlib import Path
 
 import click
+import msgspec
 from psycopg import Connection
 
-from sepu.cli.database import prints_rows
-from sepu.cli.output import Fields, example, instant, month
+from sepu import limits
+from sepu.cli.database import prints_fields, prints_rows, with_connection
+from sepu.cli.files import first_bytes
+from sepu.cli.output import Fields, echo_json, example, instant, month
+from sepu.errors import SepuError
+from sepu.metering import events as ledger
 from sepu.metering.events import STATES, Event
-from sepu.metering.events import list_events as listed
+from sepu.server.textfile import write_metrics
 
 _COLUMNS = (
     *("eventId", "accountId", "externalId", "name", "period", "meter", "threshold", "limit", "committed", "crossedAt"),
@@ -61,4 +70,141 @@ def list_events(
     connection: Connection, account_id: str | None, period: str | None, state: str | None
 ) -> Iterable[Fields]:
     """List the events of an account, or of all, the oldest first."""
-    return map(_fields, listed(connection, account_id=account_id, period=period, state=state))
+    return map(_fields, ledger.list_events(connection, account_id=account_id, period=period, state=state))
+
+
+def _payload(event: Event) -> Fields:
+    """What is told of an event, by the conventions of Standard Webhooks."""
+    return {
+        "type": "quota.threshold_crossed",
+        "timestamp": instant(event.crossed_at),
+        "data": {
+            "eventId": event.event_id,
+            "accountId": event.account_id,
+            "externalId": event.external_id,
+            "period": event.period,
+            "meter": event.meter,
+            "threshold": event.threshold,
+            "limit": event.limit,
+            "committed": event.committed,
+        },
+    }
+
+
+@events.command("deliver", epilog=example("events deliver --url https://example.com/hooks --secret-file hooks.secret"))
+@click.option("--url", envvar="SEPU_EVENTS_URL", help="Send webhooks to this endpoint.  [env: SEPU_EVENTS_URL]")
+@click.option(
+    "--secret-file",
+    "secrets",
+    metavar="FILE",
+    envvar="SEPU_EVENTS_SECRET_FILE",
+    type=first_bytes,
+    help="Sign with the secrets in this file, one a line.  [env: SEPU_EVENTS_SECRET_FILE]",
+)
+@click.option("--print", "prints", is_flag=True, help="Print each event as a line of JSON, instead.")
+@click.option("--once", is_flag=True, help="End when nothing is due any more.")
+@click.option(
+    "--metrics-file",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what is not delivered for Prometheus's node exporter, each minute.",
+)
+@with_connection
+def deliver(
+    connection: Connection, url: str | None, secrets: bytes | None, prints: bool, once: bool, metrics_file: Path | None
+) -> None:
+    """Deliver the events that are due, each at least once, until told to stop.
+
+    A delivery that fails is tried again, after longer and longer times, for two days and a half; then the event is
+    dead. Several of these commands may run at a time.
+    """
+    if not prints and (url is None or secrets is None):
+        raise click.UsageError("take --url and --secret-file, or --print")
+    send = _print if prints else _sender(url or "", secrets or b"")
+    stopped: list[int] = []
+    signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent
+    count_at = 0.0
+    while not stopped:
+        claimed = ledger.claim_events(connection)
+        if claimed:
+            send(connection, claimed)
+        ends = once and not claimed
+        if metrics_file is not None and (ends or time.monotonic() >= count_at):
+            _write_metrics(connection, metrics_file)
+            count_at = time.monotonic() + limits.EVENTS_COUNTED_SECONDS
+        if ends:
+            return
+        until = time.monotonic() + (0 if claimed else limits.EVENTS_SECONDS)
+        while not stopped and time.monotonic() < until:
+            time.sleep(0.2)
+
+
+def _print(connection: Connection, claimed: list[Event]) -> None:
+    for event in claimed:
+        echo_json(_payload(event))
+        ledger.record_delivery(connection, event)
+
+
+def _sender(url: str, secrets: bytes) -> Callable[[Connection, list[Event]], None]:
+    try:
+        from sepu.server.webhooks import Endpoint, Message, read_secrets
+    except ModuleNotFoundError as error:
+        raise SepuError(f"{error.name} is not installed; webhooks need: pip install 'sepu[events]'") from error
+    endpoint = Endpoint(url, read_secrets(secrets))
+
+    def send(connection: Connection, claimed: list[Event]) -> None:
+        messages = [Message(event.event_id, msgspec.json.encode(_payload(event))) for event in claimed]
+        answers = asyncio.run(endpoint.send(messages))
+        for event, answer in zip(claimed, answers, strict=True):
+            if answer.error is None:
+                ledger.record_delivery(connection, event)
+                continue
+            seconds = ledger.postpone_delivery(connection, event, answer.error, answer.retry_after, final=answer.final)
+            then = "it is dead; see: sepu events dead" if seconds is None else f"again in {seconds} s"
+            click.echo(f"sepu: {event.event_id}: attempt {event.attempts}: {answer.error}; {then}", err=True)
+
+    return send
+
+
+@events.command("dead", epilog=example("events dead"))
+@prints_rows(
+    _COLUMNS,
+    lambda row: {name: row[name] for name in ("eventId", "attempts", "lastError")},
+)
+def list_dead(connection: Connection) -> Iterable[Fields]:
+    """List the events whose delivery was given up, the oldest first."""
+    return map(_fields, ledger.list_events(connection, state="dead"))
+
+
+@events.command("retry", epilog=example("events retry --all-dead"))
+@click.argument("event_ids", metavar="[EVENTID]...", nargs=-1)
+@click.option("--all-dead", is_flag=True, help="Each event whose delivery was given up.")
+@prints_fields
+def retry(connection: Connection, event_ids: tuple[str, ...], all_dead: bool) -> Fields:
+    """Deliver events again, whether they are dead or were delivered."""
+    if all_dead == bool(event_ids):
+        raise click.UsageError("take ids of events, or --all-dead")
+    with connection.transaction():
+        for event_id in event_ids:
+            ledger.retry_delivery(connection, event_id)
+    return {"due": ledger.retry_dead(connection) if all_dead else len(event_ids)}
+
+
+@events.command("status", epilog=example("events status --json"))
+@prints_fields
+def status(connection: Connection) -> Fields:
+    """Show how many events are not delivered yet or dead, and how old the oldest that is due is."""
+    backlog = ledger.count_deliveries(connection)
+    return {"due": backlog.due, "dead": backlog.dead, "oldestDueSeconds": backlog.oldest_seconds}
+
+
+def _write_metrics(connection: Connection, path: Path) -> None:
+    backlog = ledger.count_deliveries(connection)
+    write_metrics(
+        path,
+        {
+            ("sepu_events_due", "Events that are not delivered yet."): backlog.due,
+            ("sepu_events_dead", "Events whose delivery was given up."): backlog.dead,
+            ("sepu_events_oldest_due_seconds", "Age of the oldest event that is due."): backlog.oldest_seconds,
+            ("sepu_events_timestamp_seconds", "When the deliveries were last counted."): time.time(),
+        },
+    )

@@ -5,7 +5,7 @@ from psycopg import Connection
 
 from sepu.cli.database import prints_fields
 from sepu.cli.output import example, progress
-from sepu.metering.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable
+from sepu.metering.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable, prune_deliveries
 from sepu.metering.prune import prune as prune_batches
 
 
@@ -22,6 +22,8 @@ from sepu.metering.prune import prune as prune_batches
 def prune(connection: Connection, days: int) -> dict[str, int]:
     """Delete stored results after their retention period. Then their idempotency keys count as new.
 
+    Deletes the deliveries of events of that age, too; the events stay.
+
     Works beside traffic, in short transactions. May be stopped at any time and repeated.
     """
     results = units = 0
@@ -34,4 +36,5 @@ def prune(connection: Connection, days: int) -> dict[str, int]:
             results += batch.results
             units += batch.units
             bar.advance(task, batch.results)
-    return {"olderThanDays": days, "results": results, "units": units}
+    deliveries = prune_deliveries(connection, days)
+    return {"olderThanDays": days, "results": results, "units": units, "deliveries": deliveries}

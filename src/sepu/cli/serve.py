@@ -26,7 +26,7 @@ from sepu.http.client_address import Network
 from sepu.library.release import load_release
 from sepu.metering.distribute import distribute
 from sepu.metering.migrate import migrate
-from sepu.metering.roles import grant
+from sepu.metering.roles import Purpose, grant
 from sepu.server import listen
 from sepu.server.embedded import embedded_postgres, keeper
 from sepu.server.gunicorn import Server, Settings, Worker
@@ -135,14 +135,16 @@ def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -
 
 @db.command("grant", epilog=example("db grant sepu_service"))
 @click.argument("role")
-@click.option("--console", is_flag=True, help="Let it read what `sepu console` shows, instead of serving.")
+@click.option("--console", "purpose", flag_value="console", help="Let it read what `sepu console` shows, instead.")
+@click.option("--events", "purpose", flag_value="events", help="Let it deliver events, instead.")
 @prints_fields
-def grant_role(connection: Connection, role: str, console: bool) -> dict[str, str]:
+def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> dict[str, str]:
     """Let a database role serve: call the functions that a request calls, and touch nothing else.
 
-    Run by the owner of the schema. `sepu serve` then connects as that role, or `sepu console` with --console.
+    Run by the owner of the schema. `sepu serve` then connects as that role, `sepu console` with --console, and `sepu
+    events deliver` with --events.
     """
-    grant(connection, role, "console" if console else "service")
+    grant(connection, role, purpose or "service")
     return {"role": role}
 
 

@@ -57,6 +57,11 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
             yield Batch(results, units)
 
 
+def prune_deliveries(connection: psycopg.Connection, days: int) -> int:
+    """Forgets how events older than `days` were delivered. The events stay."""
+    return run(connection, "prune_deliveries", days=days).rowcount
+
+
 def _next_prunable(connection: psycopg.Connection, days: int, after: dict[str, str]) -> list[dict[str, str]]:
     rows = run(connection, "next_prunable", days=days, limit=_COUNTERS, **after).fetchall()
     return [dict(zip(after, row, strict=True)) for row in rows]

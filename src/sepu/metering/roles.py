@@ -1,6 +1,4 @@
-"""Database roles. One that serves may call the functions that a request calls, and touch nothing else. One of the
-console may read what the console shows, and nothing else.
-"""
+"""Database roles, each for a purpose: it may do what that needs, and touch nothing else."""
 
 from typing import Literal, get_args
 
@@ -10,7 +8,7 @@ from psycopg import sql
 from sepu.errors import SepuError
 from sepu.metering import scripts
 
-Purpose = Literal["service", "console"]
+Purpose = Literal["service", "console", "events"]
 
 
 def grant(connection: psycopg.Connection, role: str, purpose: Purpose = "service") -> None:

@@ -1,0 +1,350 @@
+"""`sepu events`: listed, delivered at least once to a real endpoint, tried again, given up and sent again."""
+
+import hashlib
+import hmac
+import json
+import signal
+import threading
+import time
+from base64 import b64decode, b64encode
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.cli.running import Run, failed, printed
+from tests.endpoint import Endpoint, Received, endpoint
+from tests.metering.conftest import Customer
+from tests.processes import running
+from tests.serving import SEPU
+
+from sepu import limits
+from sepu.cli.database import connect
+from sepu.metering import accounts
+from sepu.metering.events import claim_events, list_events, postpone_delivery
+from sepu.metering.keys import credential, new_key_id
+
+SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
+NOW = datetime.now(UTC)
+
+
+@pytest.fixture
+def connection(own_url: str) -> Iterator[psycopg.Connection]:
+    """To a database of the test's own: who delivers takes all events."""
+    with connect(own_url) as opened:
+        yield opened
+
+
+@pytest.fixture
+def hooks() -> Iterator[Endpoint]:
+    with endpoint() as running_endpoint:
+        yield running_endpoint
+
+
+@pytest.fixture
+def secret_file(tmp_path: Path) -> Path:
+    file = tmp_path / "hooks.secret"
+    file.write_text("\n".join(SECRETS) + "\n")
+    return file
+
+
+@pytest.fixture
+def sepu(run: Run, own_url: str) -> Run:
+    return lambda *arguments, **environment: run(*arguments, SEPU_DATABASE_URL=own_url, **environment)
+
+
+@pytest.fixture
+def deliver(sepu: Run, hooks: Endpoint, secret_file: Path) -> Callable[[], str]:
+    """Delivers what is due to the endpoint, and gives what was said."""
+
+    def once() -> str:
+        done = sepu("events", "deliver", "--once", "--url", hooks.url, "--secret-file", str(secret_file))
+        assert (done.returncode, done.stdout) == (0, "")
+        return str(done.stderr)
+
+    return once
+
+
+def near_limit(connection: psycopg.Connection, units: int = 10, external_id: str | None = None) -> Customer:
+    """A customer who has used so many of 10 units."""
+    plan_id = "test-" + new_key_id("plan")
+    accounts.set_plan(connection, plan_id, match_limit=10, search_limit=10, requests_per_minute=1000)
+    issued = accounts.create_account(connection, plan_id, "Silk & Co.", external_id)
+    found = credential(issued.api_key)
+    assert found is not None
+    customer = Customer(issued.account_id, plan_id, issued.key_id, found)
+    assert customer.meter(connection, units=units, at=datetime.now(UTC)).outcome == "charged"
+    return customer
+
+
+def delivering(url: str, hooks: Endpoint, secret_file: Path) -> list[str | Path]:
+    """What delivers until it is told to stop."""
+    where = ("--url", hooks.url, "--secret-file", secret_file, "--database-url", url)
+    return [SEPU, "events", "deliver", *where]
+
+
+def due_now(connection: psycopg.Connection) -> None:
+    """As if so much time had passed."""
+    connection.execute("update sepu.event_delivery set due_at = now() where due_at is not null")
+
+
+def test_each_is_sent_once_in_order_and_signed(
+    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
+) -> None:
+    customer = near_limit(connection, external_id="cus_8812")
+    assert printed(sepu("events", "status", "--json"))["due"] == 3
+    assert deliver() == ""
+    month = f"{NOW:%Y-%m}"
+    ids = [f"{customer.account_id}:{month}:color_match:{threshold}:10" for threshold in (80, 95, 100)]
+    assert hooks.ids == ids
+    assert deliver() == ""
+    assert hooks.ids == ids
+
+    first = hooks.received[0]
+    for secret in SECRETS:
+        first.verify(secret)
+    signed = ".".join((first.event_id, first.headers["webhook-timestamp"], first.body.decode()))
+    expected = hmac.new(b64decode(SECRETS[0].removeprefix("whsec_")), signed.encode(), hashlib.sha256).digest()
+    assert first.headers["webhook-signature"].split()[0] == f"v1,{b64encode(expected).decode()}"
+    assert first.headers["content-type"] == "application/json"
+    told = first.json
+    assert told["type"] == "quota.threshold_crossed"
+    assert told["timestamp"] == next(iter(list_events(connection))).crossed_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert told["data"] == {
+        "eventId": ids[0],
+        "accountId": customer.account_id,
+        "externalId": "cus_8812",
+        "period": month,
+        "meter": "color_match",
+        "threshold": 80,
+        "limit": 10,
+        "committed": 10,
+    }
+    assert {event.state for event in list_events(connection)} == {"delivered"}
+    assert printed(sepu("events", "status", "--json")) == {"due": 0, "dead": 0, "oldestDueSeconds": 0}
+
+
+def test_what_fails_is_tried_again_and_those_behind_it_wait(
+    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
+) -> None:
+    customer, other = near_limit(connection), near_limit(connection, 8)
+    hooks.reply = lambda got: (204, {}) if other.account_id in got.event_id else (503, {"retry-after": "120"})
+    said = deliver()
+    assert said.startswith(f"sepu: {customer.account_id}:")
+    assert "attempt 1: HTTP 503; again in 120 s" in said
+    assert len(hooks.received) == 2, "the other account's event does not wait"
+    first, second, *_ = list_events(connection, account_id=customer.account_id)
+    assert (first.state, first.attempts, first.last_error) == ("due", 1, "HTTP 503")
+    assert first.due_at is not None
+    assert 110 < (first.due_at - datetime.now(UTC)).total_seconds() < 121
+    assert (second.attempts, second.last_error) == (0, None)
+    assert deliver() == "", "nothing is due"
+    status = printed(sepu("events", "status", "--json"))
+    assert (status["due"], status["dead"]) == (3, 0)
+
+    hooks.reply = lambda _: (200, {})
+    due_now(connection)
+    assert deliver() == ""
+    sent = [one.json["data"]["threshold"] for one in hooks.received if customer.account_id in one.event_id]
+    assert sent == [80, 80, 95, 100]
+
+
+def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(
+    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
+) -> None:
+    near_limit(connection, 8)
+    hooks.reply = lambda _: (500, {})
+    connection.execute("update sepu.event_delivery set attempts = %s", (limits.DELIVERY_ATTEMPTS - 1,))
+    assert f"attempt {limits.DELIVERY_ATTEMPTS}: HTTP 500; it is dead" in deliver()
+    (dead,) = (json.loads(line) for line in sepu("events", "dead", "--json").stdout.splitlines())
+    assert (dead["state"], dead["lastError"], dead["dueAt"]) == ("dead", "HTTP 500", None)
+    assert "HTTP 500" in sepu("events", "dead").stdout
+    assert printed(sepu("events", "status", "--json"))["dead"] == 1
+    assert deliver() == ""
+
+    hooks.reply = lambda _: (204, {})
+    assert printed(sepu("events", "retry", "--all-dead", "--json")) == {"due": 1}
+    assert deliver() == ""
+    assert printed(sepu("events", "retry", dead["eventId"], "--json")) == {"due": 1}
+    assert deliver() == ""
+    assert hooks.ids == [dead["eventId"]] * 3
+    failed(sepu("events", "retry", "nobody"), "is not the id of an event")
+    failed(sepu("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
+    assert sepu("events", "retry").returncode == 2
+
+
+def test_an_endpoint_that_is_gone_gets_nothing_more(
+    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint
+) -> None:
+    near_limit(connection, 8)
+    hooks.reply = lambda _: (410, {})
+    assert "HTTP 410; it is dead" in deliver()
+
+
+def test_the_times_between_attempts_grow(connection: psycopg.Connection) -> None:
+    near_limit(connection, 8)
+    waits = []
+    for _ in range(limits.DELIVERY_ATTEMPTS):
+        due_now(connection)
+        (event,) = claim_events(connection)
+        assert claim_events(connection) == []
+        waits.append(postpone_delivery(connection, event, "HTTP 500"))
+    assert waits[-1] is None
+    expected = [5, 20, 80, 320, 1280, 5120, 20480, *[43200] * 4]
+    assert len(waits) == len(expected) + 1
+    for wait, backoff in zip(waits[:-1], expected, strict=True):
+        assert wait is not None
+        assert 0.79 * backoff <= wait <= 1.21 * backoff
+    assert len({wait and wait / backoff for wait, backoff in zip(waits[-5:-1], expected[-4:], strict=True)}) > 1
+    (dead,) = list_events(connection, state="dead")
+    assert dead.attempts == limits.DELIVERY_ATTEMPTS
+
+
+def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(connection: psycopg.Connection) -> None:
+    near_limit(connection, 8)
+    (slow,) = claim_events(connection)
+    due_now(connection)
+    (quick,) = claim_events(connection)
+    postpone_delivery(connection, slow, "HTTP 500", final=True)
+    (event,) = list_events(connection)
+    assert (event.state, event.due_at, event.attempts) == ("due", quick.due_at, 2)
+
+
+def test_several_deliver_and_none_sends_what_another_does(
+    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
+) -> None:
+    customers = [near_limit(connection) for _ in range(20)]
+
+    def slowly(_: Received) -> tuple[int, dict[str, str]]:
+        time.sleep(0.02)
+        return 204, {}
+
+    hooks.reply = slowly
+    command = delivering(own_url, hooks, secret_file)
+    with running(command) as one, running(command) as other:
+        deadline = time.monotonic() + 60
+        while len(hooks.received) < 60 and time.monotonic() < deadline:
+            time.sleep(0.05)
+        time.sleep(0.5)
+        for process in (one, other):
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+    assert len(hooks.ids) == len(set(hooks.ids)) == 60
+    for customer in customers:
+        told = [one.json["data"]["threshold"] for one in hooks.received if customer.account_id in one.event_id]
+        assert told == [80, 95, 100]
+    assert {event.state for event in list_events(connection)} == {"delivered"}
+
+
+def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
+    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path, deliver: Callable[[], str]
+) -> None:
+    near_limit(connection, 8)
+    let_go = threading.Event()
+
+    def hang(_: Received) -> tuple[int, dict[str, str]]:
+        let_go.wait(30)
+        return 204, {}
+
+    hooks.reply = hang
+    with running(delivering(own_url, hooks, secret_file)) as process:
+        while not hooks.received:
+            time.sleep(0.02)
+        process.kill()
+        process.wait(30)
+    let_go.set()
+    assert deliver() == "", "it is claimed for a while"
+    (event,) = list_events(connection)
+    assert event.due_at is not None
+    assert 0 < (event.due_at - datetime.now(UTC)).total_seconds() <= limits.CLAIM_SECONDS
+    due_now(connection)
+    assert deliver() == ""
+    assert len(hooks.ids) == 2
+    assert len(set(hooks.ids)) == 1
+
+
+def test_events_are_printed_instead(connection: psycopg.Connection, sepu: Run) -> None:
+    near_limit(connection)
+    done = sepu("events", "deliver", "--print", "--once")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [json.loads(line)["data"]["threshold"] for line in done.stdout.splitlines()] == [80, 95, 100]
+    assert sepu("events", "deliver", "--print", "--once").stdout == ""
+
+
+def test_secrets_are_in_no_message(connection: psycopg.Connection, sepu: Run, tmp_path: Path) -> None:
+    near_limit(connection, 8)
+    bad, good = tmp_path / "bad.secret", tmp_path / "good.secret"
+    bad.write_text("whsec_c2VjcmV0")
+    good.write_text(SECRETS[0])
+    url = "http://user:c2VjcmV0@127.0.0.1:9/c2VjcmV0"
+    said = sepu("events", "deliver", "--once", "--url", url, "--secret-file", str(good))
+    assert said.returncode == 0
+    assert "attempt 1: not reached: ConnectError; again in " in said.stderr
+    wrong_secret = sepu("events", "deliver", "--once", "--url", url, "--secret-file", str(bad))
+    failed(wrong_secret, "secret 1 is not whsec_ and 24 to 64 bytes in base64")
+    wrong_url = sepu("events", "deliver", "--once", "--url", "c2VjcmV0", "--secret-file", str(good))
+    failed(wrong_url, "the address of the endpoint is not like https://")
+    (event,) = list_events(connection)
+    for text in (said.stderr, wrong_secret.stderr, wrong_url.stderr, str(event)):
+        assert "c2VjcmV0" not in text
+        assert SECRETS[0].removeprefix("whsec_") not in text
+    assert sepu("events", "deliver").returncode == 2
+
+
+def test_figures_for_prometheus(connection: psycopg.Connection, sepu: Run, secret_file: Path, tmp_path: Path) -> None:
+    near_limit(connection, 8)
+    connection.execute("update sepu.quota_event set crossed_at = now() - interval '1 hour'")
+    assert printed(sepu("events", "status", "--json"))["oldestDueSeconds"] >= 3600
+    file = tmp_path / "sepu_events.prom"
+    nowhere = ("--url", "http://127.0.0.1:9/", "--secret-file", str(secret_file))
+    sepu("events", "deliver", "--once", *nowhere, "--metrics-file", str(file))
+    written = file.read_text()
+    assert "sepu_events_due 1.0" in written
+    assert "sepu_events_dead 0.0" in written
+    assert "sepu_events_oldest_due_seconds 36" in written
+    assert "sepu_events_timestamp_seconds 1" in written
+
+
+def test_a_role_that_can_deliver_and_nothing_else(
+    connection: psycopg.Connection, own_url: str, run: Run, hooks: Endpoint, secret_file: Path
+) -> None:
+    role = "deliverer_" + new_key_id("role").replace("-", "_")
+    connection.execute(f"create role {role} login".encode())
+    try:
+        granted = run("db", "grant", role, "--events", "--json", SEPU_DATABASE_URL=own_url)
+        assert printed(granted) == {"role": role}
+        near_limit(connection)
+        url = make_conninfo(own_url, user=role)
+        sent = run(
+            *("events", "deliver", "--once", "--url", hooks.url, "--secret-file", str(secret_file)),
+            SEPU_DATABASE_URL=url,
+        )
+        assert (sent.returncode, sent.stderr) == (0, "")
+        assert len(hooks.ids) == 3
+        assert len(run("events", "list", "--json", SEPU_DATABASE_URL=url).stdout.splitlines()) == 3
+        assert printed(run("events", "retry", hooks.ids[0], "--json", SEPU_DATABASE_URL=url)) == {"due": 1}
+        with connect(url) as session:
+            for forbidden in (
+                "select from sepu.api_key",
+                "select from sepu.stored_result",
+                "select status from sepu.account",
+                "delete from sepu.quota_event",
+                "update sepu.usage set committed = 0",
+            ):
+                with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                    session.execute(forbidden.encode())
+    finally:
+        connection.execute(f"drop owned by {role}".encode())
+        connection.execute(f"drop role {role}".encode())
+
+
+def test_a_prune_forgets_old_deliveries_and_keeps_the_events(connection: psycopg.Connection, sepu: Run) -> None:
+    near_limit(connection)
+    connection.execute("update sepu.quota_event set crossed_at = now() - interval '91 days' where threshold < 100")
+    assert printed(sepu("prune", "--json"))["deliveries"] == 2
+    assert [event.state for event in list_events(connection)] == [None, None, "due"]
+    listed = sepu("events", "list").stdout.splitlines()
+    assert listed[0].split() == ["crossedAt", "name", "meter", "threshold", "limit", "state"]
+    assert [line.split()[-1] for line in listed[1:]] == ["-", "-", "due"]

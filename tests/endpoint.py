@@ -1,0 +1,82 @@
+"""An endpoint for webhooks: it keeps what it gets, and answers as the test says."""
+
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import msgspec
+from standardwebhooks.webhooks import Webhook
+
+
+@dataclass(frozen=True)
+class Received:
+    """One webhook."""
+
+    headers: dict[str, str]
+    body: bytes
+
+    @property
+    def event_id(self) -> str:
+        return self.headers["webhook-id"]
+
+    @property
+    def json(self) -> Any:
+        return msgspec.json.decode(self.body)
+
+    def verify(self, secret: str) -> None:
+        """By the reference library, as an endpoint does."""
+        Webhook(secret).verify(self.body, self.headers)
+
+
+Reply = tuple[int, dict[str, str]]
+
+
+@dataclass
+class Endpoint:
+    """What runs. `reply` gives status and headers; it may take its time."""
+
+    url: str
+    received: list[Received] = field(default_factory=list)
+    reply: Callable[[Received], Reply] = lambda _: (204, {})
+
+    @property
+    def ids(self) -> list[str]:
+        return [one.event_id for one in self.received]
+
+
+@contextmanager
+def endpoint() -> Iterator[Endpoint]:
+    """Listens on a free port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 30
+
+        def do_POST(self) -> None:
+            body = self.rfile.read(int(self.headers["content-length"]))
+            got = Received({name.lower(): value for name, value in self.headers.items()}, body)
+            running.received.append(got)
+            status, headers = running.reply(got)
+            self.send_response(status)
+            for name, value in {"content-length": "0", **headers}.items():
+                self.send_header(name, value)
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Says nothing."""
+
+    class Server(ThreadingHTTPServer):
+        daemon_threads = True
+        request_queue_size = 64  # all webhooks connect at once
+
+    with Server(("127.0.0.1", 0), Handler) as server:
+        running = Endpoint(f"http://127.0.0.1:{server.server_port}/hooks")
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield running
+        finally:
+            server.shutdown()
+            thread.join()
