@@ -55,7 +55,7 @@ class _Guard:
         resp.set_headers(_HEADERS)
         if req.method != "GET":
             raise falcon.HTTPMethodNotAllowed(["GET"])
-        # A stranger's page may give its own name the address of this machine (DNS rebinding), and would then read here.
+        # A page of another site may give its own name this machine's address (DNS rebinding), and would then read here.
         if _host(req) not in self._hosts:
             raise falcon.HTTPError(falcon.HTTP_421, description=_UNKNOWN_HOST)
         if "\0" in req.path or "%00" in req.query_string:  # which Postgres has in no text

@@ -1,6 +1,5 @@
 """What each page shows, read from the ledger."""
 
-from collections import deque
 from collections.abc import Callable, Iterable, Mapping
 from datetime import UTC, datetime, timedelta
 from itertools import islice
@@ -86,7 +85,7 @@ def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[
     month, state = _month(connection, parameter), parameter("state")
     if state is not None and state not in events.STATES:
         raise AddressError(f"no event is {state!r}")
-    found = deque(events.list_events(connection, period=month, state=state), _EVENTS + 1)
+    found = list(events.list_events(connection, period=month, state=state, latest=_EVENTS + 1))
     return {
         "month": month,
         "state": state,

@@ -54,10 +54,11 @@ def list_events(
     account_id: str | None = None,
     period: str | None = None,
     state: str | None = None,
+    latest: int | None = None,
 ) -> Iterator[Event]:
-    """Gives the events that pass all filters, the oldest first."""
+    """Gives the events that pass all filters, the oldest first; if `latest` is given, only so many."""
     filters = {"account_id": account_id, "period": period, "state": state}
-    for row in run(connection, "list_events", **filters):
+    for row in run(connection, "list_events", **filters, latest=latest):
         yield Event(*row)
 
 
