@@ -3,4 +3,4 @@ select distinct r.rolname
   from pg_class c
  cross join aclexplode(c.relacl) a
   join pg_roles r on r.oid = a.grantee
- where c.oid = 'sepu.audit_run'::regclass and a.privilege_type = 'SELECT' and a.grantee <> c.relowner
+ where c.oid = to_regclass('sepu.audit_run') and a.privilege_type = 'SELECT' and a.grantee <> c.relowner

@@ -3,4 +3,4 @@ select distinct r.rolname
   from pg_class c
  cross join aclexplode(c.relacl) a
   join pg_roles r on r.oid = a.grantee
- where c.oid = 'sepu.event_delivery'::regclass and a.privilege_type = 'UPDATE' and a.grantee <> c.relowner
+ where c.oid = to_regclass('sepu.event_delivery') and a.privilege_type = 'UPDATE' and a.grantee <> c.relowner
