@@ -22,6 +22,7 @@
 # make docs                the documentation site: build/site/index.html
 # make test-site           the site in a real browser: no page is wider than the window
 # make screenshots         take the pictures of docs/console.md again, in Chromium
+# make dashboard           draw the dashboard's picture again, of a real service and a real Prometheus
 # make pictures            draw the documentation's pictures again from the library, and run its notebook
 # make bench-peers         the compiled core beside the alternatives
 # make advisories          known vulnerabilities of the pinned requirements; asks PyPI
@@ -40,7 +41,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs test-site pictures screenshots
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs test-site pictures screenshots dashboard
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
 .DELETE_ON_ERROR:
@@ -254,6 +255,9 @@ pictures: build
 
 screenshots: build build/npm/ready
 	$(BIN)/python -m tests.console.screenshots
+
+dashboard: build
+	$(BIN)/python -m tests.deploy.dashboard_picture
 
 build/wheel/ready: requirements/wheel.txt
 	rm -rf build/wheel

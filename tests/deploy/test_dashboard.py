@@ -1,0 +1,38 @@
+"""The dashboard that we ship, and its picture."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+import msgspec
+from tests.deploy.dashboard import dashboard
+from tests.deploy.dashboard_picture import PICTURE
+from tests.processes import completed
+from tests.programs import program
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def test_the_first_row_is_rate_time_and_errors() -> None:
+    row = sorted((panel for panel in dashboard().panels if panel.grid_pos.y == 0), key=lambda panel: panel.grid_pos.x)
+    rate, time, errors = ([target.expr for target in panel.targets] for panel in row)
+    assert "rate(sepu_http_requests_total{" in rate[0]
+    assert any(query.startswith("histogram_quantile(0.99, ") for query in time)
+    assert "rate(sepu_http_refusals_total{" in errors[0]
+
+
+def test_prometheus_takes_each_query(tmp_path: Path) -> None:
+    promtool, shown, rules = program("promtool", "prometheus"), dashboard(), tmp_path / "rules.json"
+    queries = [shown.query(target) for panel in shown.panels for target in panel.targets]
+    recorded = [{"record": f"query_{number}", "expr": query} for number, query in enumerate(queries)]
+    rules.write_bytes(msgspec.json.encode({"groups": [{"name": "dashboard", "rules": recorded}]}))  # JSON is YAML
+    done = completed([promtool, "check", "rules", rules])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert f"{len(queries)} rules found" in done.stdout
+
+
+def test_the_picture_is_of_this_dashboard() -> None:
+    """`make dashboard` draws it again."""
+    drawn = ElementTree.parse(PICTURE).getroot().findall(f"{SVG}g")
+    assert [(panel.findtext(f"{SVG}title"), panel.findtext(f"{SVG}desc")) for panel in drawn] == [
+        (panel.title, "\n".join(target.expr for target in panel.targets)) for panel in dashboard().panels
+    ]
