@@ -22,7 +22,7 @@ use_up() {{  # three events of a new customer
     sepu plan set small --match-limit 1 --search-limit 1 --requests-per-minute 1 > /dev/null &&
     curl -sSf -o /dev/null --unix-socket /run/sepu/1.sock 'http://localhost/v1/search?q=red' \\
         -H "Authorization: Bearer $(sepu account create --plan small | sed -n 's/^apiKey *//p')" \\
-        -H 'Idempotency-Key: walk'
+        -H 'Idempotency-Key: walk-events'
 }}"""
 # What has taken so many events, each with a signature that is right.
 _TAKEN = "timeout 60 sh -c 'until test $(sort -u /run/taken | wc -l) = {}; do sleep 1; done'"
