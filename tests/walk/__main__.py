@@ -114,7 +114,8 @@ def main() -> None:
                     if prepared := of(BEFORE, command):
                         status, printed, _ = reader.run(prepared)
                         if status:
-                            _tell(f"before:\n{printed}")
+                            failures += 1
+                            _tell(f"FAILED before:\n{printed}")
                     read = as_read(command)
                     status, printed, seconds = reader.run(read)
                     walked += 1
