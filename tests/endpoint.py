@@ -39,8 +39,8 @@ class Endpoint:
     """What runs. `reply` gives status and headers; it may take its time."""
 
     url: str
+    reply: Callable[[Received], Reply]
     received: list[Received] = field(default_factory=list)
-    reply: Callable[[Received], Reply] = lambda _: (204, {})
 
     @property
     def ids(self) -> list[str]:
@@ -48,8 +48,8 @@ class Endpoint:
 
 
 @contextmanager
-def endpoint() -> Iterator[Endpoint]:
-    """Listens on a free port."""
+def endpoint(port: int = 0, reply: Callable[[Received], Reply] = lambda _: (204, {})) -> Iterator[Endpoint]:
+    """Listens on a port, if none is given on a free one."""
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 30
@@ -71,8 +71,8 @@ def endpoint() -> Iterator[Endpoint]:
         daemon_threads = True
         request_queue_size = 64  # all webhooks connect at once
 
-    with Server(("127.0.0.1", 0), Handler) as server:
-        running = Endpoint(f"http://127.0.0.1:{server.server_port}/hooks")
+    with Server(("127.0.0.1", port), Handler) as server:
+        running = Endpoint(f"http://127.0.0.1:{server.server_port}/hooks", reply)
         thread = threading.Thread(target=server.serve_forever, args=(0.05,))
         thread.start()
         try:

@@ -16,8 +16,10 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.cli.running import Run, failed, printed
 from tests.endpoint import Endpoint, Received, endpoint
+from tests.faults.proxy import socket_directory
 from tests.metering.conftest import Customer
-from tests.processes import running
+from tests.postgres import Cluster
+from tests.processes import completed, running, until
 from tests.serving import SEPU
 
 from sepu import limits
@@ -25,6 +27,7 @@ from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.events import claim_events, list_events, postpone_delivery
 from sepu.metering.keys import credential, new_key_id
+from sepu.metering.migrate import migrate
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)
@@ -263,6 +266,29 @@ def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
     assert deliver() == ""
     assert len(hooks.ids) == 2
     assert len(set(hooks.ids)) == 1
+
+
+def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path, tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    with socket_directory() as directory:
+        cluster = Cluster(directory)
+        cluster.initialise()
+        with cluster.running() as url, connect(url) as connection:
+            migrate(connection)
+        command = delivering(cluster.url, hooks, secret_file)
+        failed(completed([*command, "--once"]), "the database cannot be reached")
+        with log.open("a") as stderr, running(command, stderr=stderr) as process:
+            for _ in range(2):
+                until(lambda: "again in 5 s" in log.read_text())
+                with cluster.running() as url, connect(url) as connection:
+                    near_limit(connection, 8)
+                    until(lambda: {event.state for event in list_events(connection)} == {"delivered"})
+                    stderr.truncate(0)
+            until(lambda: "again in 5 s" in log.read_text())
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(30) == 0
+    assert len(hooks.ids) == len(set(hooks.ids)) == 2
+    assert "Traceback" not in log.read_text()
 
 
 def test_events_are_printed_instead(connection: psycopg.Connection, sepu: Run) -> None:

@@ -11,13 +11,21 @@ import sys
 from tests.walk.machine import BUILD, lacking, machine, prepare, shell
 from tests.walk.pages import commands
 
-PAGES = ("deploy.md", "keys.md", "observe.md", "operate.md", "runbook.md", "console.md")
+PAGES = ("deploy.md", "keys.md", "events.md", "observe.md", "operate.md", "runbook.md", "console.md")
 
 _READY = "set -o pipefail; cd /srv/sepu"
 _OPERATOR = f"""{_READY}
 export PATH=/opt/sepu/bin:$PATH PGSERVICEFILE=/etc/sepu/owner.conf SEPU_DATABASE_URL='postgresql:///?service=sepu'
 ACCOUNT=$(sepu account create --plan standard | sed -n 's/^accountId *//p')
-KEYID=$(sepu key issue $ACCOUNT | sed -n 's/^keyId *//p')"""
+KEYID=$(sepu key issue $ACCOUNT | sed -n 's/^keyId *//p')
+use_up() {{  # three events of a new customer
+    sepu plan set small --match-limit 1 --search-limit 1 --requests-per-minute 1 > /dev/null &&
+    curl -sSf -o /dev/null --unix-socket /run/sepu/1.sock 'http://localhost/v1/search?q=red' \\
+        -H "Authorization: Bearer $(sepu account create --plan small | sed -n 's/^apiKey *//p')" \\
+        -H 'Idempotency-Key: walk-events'
+}}"""
+# What has taken so many events, each with a signature that is right.
+_TAKEN = "timeout 60 sh -c 'until test $(sort -u /run/taken | wc -l) = {}; do sleep 1; done'"
 # psql goes on after an error, and does not tell of it in its exit status.
 _FIRST = """set -o pipefail
 echo '\\set ON_ERROR_STOP on' | tee ~/.psqlrc > /var/lib/postgresql/.psqlrc
@@ -39,6 +47,9 @@ READ_AS = (
     (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
     (r"password '…'", "password 'secret'"),
     (r"password=…", "password=secret"),
+    (r"https://example\.com/hooks", "http://127.0.0.1:8091/hooks"),
+    (r"^sepu events deliver .*", r"\g<0> --once"),
+    (r"to sepu_service;  -- and to sepu_events .*", "to sepu_service, sepu_events;"),
     (r"http://127.0.0.1:8000/", "--unix-socket /run/sepu/1.sock http://localhost/"),
     (r"pg_(cancel|terminate)_backend\(\d+\)", r"pg_\1_backend($BLOCKING)"),
     (r'sepu -c "…"', 'sepu -c "select 1"'),
@@ -46,6 +57,10 @@ READ_AS = (
 # What happens to a reader, or what the page says in words, before a command.
 BEFORE = {
     "sepu receipt open": "sepu key rotate $ACCOUNT --public-key sepu-public.jwk > receipt.txt",
+    "sepu events list": "use_up",
+    "sepu events deliver": "systemd-run -q --working-directory=/srv/sepu /opt/sepu/bin/python -m tests.walk.receiver\n"
+    "timeout 60 sh -c 'until curl -s http://127.0.0.1:8091; do sleep 1; done'",
+    "systemctl enable --now sepu-events": "use_up",
     "pg_createcluster 15 restored": "MOMENT=$(runuser -u postgres -- psql -Atc 'select clock_timestamp()')\n"
     "sepu account create --plan standard > /dev/null && runuser -u postgres -- psql -c 'select pg_switch_wal()'",
     "runuser -u postgres -- psql -p 5433 -Atc": "sleep 5",
@@ -57,6 +72,11 @@ BEFORE = {
 # What is so when a page was followed.
 THEN = {
     "deploy.md": ("curl -sf http://127.0.0.1:9391/metrics", "curl -sf http://127.0.0.1:9392/metrics"),
+    "events.md": (
+        _TAKEN.format(6),
+        "timeout 60 sh -c \"until sepu events status | grep -x 'due  *0'; do sleep 1; done\"",
+        "grep '^sepu_events_dead 0' /var/lib/prometheus/node-exporter/sepu_events.prom",
+    ),
     "observe.md": ("curl -sf http://127.0.0.1:9187/metrics | grep '^pg_stat_archiver_failed_count'",),
     "operate.md": (
         "curl -sf http://127.0.0.1:9100/metrics | grep '^sepu_audit_differences 0'",
@@ -65,6 +85,8 @@ THEN = {
         " from pg_database where datname in ('sepu', 'restored')\" | grep -c . | grep -x 1",
         "test \"$(runuser -u postgres -- psql -p 5433 -Atc 'select pg_is_in_recovery()')\" = f",
     ),
+    # Postgres was restarted meanwhile.
+    "runbook.md": (f"use_up && {_TAKEN.format(9)} && systemctl show -P NRestarts sepu-events | grep -x 0",),
 }
 # What a machine without Docker and network cannot do, or what does not end.
 LEFT_OUT = {
@@ -92,7 +114,8 @@ def main() -> None:
                     if prepared := of(BEFORE, command):
                         status, printed, _ = reader.run(prepared)
                         if status:
-                            _tell(f"before:\n{printed}")
+                            failures += 1
+                            _tell(f"FAILED before:\n{printed}")
                     read = as_read(command)
                     status, printed, seconds = reader.run(read)
                     walked += 1

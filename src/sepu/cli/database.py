@@ -27,6 +27,10 @@ class DatabaseError(SepuError):
     """Says that the database cannot be reached, or refused a statement."""
 
 
+class DatabaseUnavailableError(DatabaseError):
+    """Says that the database is not there or takes no writes now; it may later."""
+
+
 def database_options(command: F) -> F:
     """Adds `--database-url` and `--state-dir`."""
     command = env_option(
@@ -160,6 +164,8 @@ def clear_errors() -> Iterator[None]:
     """Turns errors of Postgres and of the connection into a DatabaseError."""
     try:
         yield
+    except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+        raise DatabaseUnavailableError(_reason(error)) from error
     except psycopg.Error as error:
         raise DatabaseError(_reason(error)) from error
 

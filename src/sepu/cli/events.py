@@ -11,7 +11,13 @@ import msgspec
 from psycopg import Connection
 
 from sepu import limits
-from sepu.cli.database import prints_fields, prints_rows, with_connection
+from sepu.cli.database import (
+    DatabaseUnavailableError,
+    database_connection,
+    database_options,
+    prints_fields,
+    prints_rows,
+)
 from sepu.cli.files import first_bytes
 from sepu.cli.output import Fields, echo_json, example, instant, month
 from sepu.errors import SepuError
@@ -108,34 +114,57 @@ def _payload(event: Event) -> Fields:
     type=click.Path(dir_okay=False, path_type=Path),
     help="Write what is not delivered for Prometheus's node exporter, each minute.",
 )
-@with_connection
+@database_options
 def deliver(
-    connection: Connection, url: str | None, secrets: bytes | None, prints: bool, once: bool, metrics_file: Path | None
+    database_url: str | None,
+    state_dir: Path,
+    url: str | None,
+    secrets: bytes | None,
+    prints: bool,
+    once: bool,
+    metrics_file: Path | None,
 ) -> None:
     """Deliver the events that are due, each at least once, until told to stop.
 
     A delivery that fails is tried again, after longer and longer times, for two days and a half; then the event is
-    dead. Several of these commands may run at a time.
+    dead. Without --once it waits for a database that is away. Several of these commands may run at a time.
     """
     if not prints and (url is None or secrets is None):
         raise click.UsageError("take --url and --secret-file, or --print")
     send = _print if prints else _sender(url or "", secrets or b"")
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent
-    count_at = 0.0
-    while not stopped:
-        claimed = ledger.claim_events(connection)
-        if claimed:
-            send(connection, claimed)
-        ends = once and not claimed
-        if metrics_file is not None and (ends or time.monotonic() >= count_at):
-            _write_metrics(connection, metrics_file)
-            count_at = time.monotonic() + limits.EVENTS_COUNTED_SECONDS
-        if ends:
-            return
-        until = time.monotonic() + (0 if claimed else limits.EVENTS_SECONDS)
+
+    def pause() -> None:
+        until = time.monotonic() + limits.EVENTS_SECONDS
         while not stopped and time.monotonic() < until:
             time.sleep(0.2)
+
+    def deliver_due(connection: Connection) -> None:
+        count_at = 0.0
+        while not stopped:
+            claimed = ledger.claim_events(connection)
+            if claimed:
+                send(connection, claimed)
+            ends = once and not claimed
+            if metrics_file is not None and (ends or time.monotonic() >= count_at):
+                _write_metrics(connection, metrics_file)
+                count_at = time.monotonic() + limits.EVENTS_COUNTED_SECONDS
+            if ends:
+                return
+            if not claimed:
+                pause()
+
+    while not stopped:
+        try:
+            with database_connection(database_url, state_dir) as connection:
+                deliver_due(connection)
+                return
+        except DatabaseUnavailableError as error:
+            if once:
+                raise
+            click.echo(f"sepu: {error}; again in {limits.EVENTS_SECONDS:g} s", err=True)
+        pause()
 
 
 def _print(connection: Connection, claimed: list[Event]) -> None:
