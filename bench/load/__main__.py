@@ -61,7 +61,9 @@ def main() -> None:
     made.add_argument("--rate", type=float, help="of the open loop; default: half of the closed loop's")
     made.add_argument("--url", help="HOST:PORT of a running server, instead of one of our own; without floors")
     made.add_argument(
-        "--key", default=os.environ.get("SEPU_API_KEY"), help="that server's API key, charged for all  [env: SEPU_API_KEY]"
+        "--key",
+        default=os.environ.get("SEPU_API_KEY"),
+        help="that server's API key, charged for all  [env: SEPU_API_KEY]",
     )
 
     made = command("growth", growth, "an empty database beside a filled one, which is made if it is not there")
