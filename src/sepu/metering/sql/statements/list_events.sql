@@ -12,7 +12,8 @@ with told as (
         on d.account_id = e.account_id and d.period = e.period and d.meter = e.meter
        and d.threshold = e.threshold and d.unit_limit = e.unit_limit
 ), latest as (
-    select *
+    select account_id, external_id, name, period, meter, threshold, unit_limit, committed, crossed_at,
+           state, attempts, due_at, delivered_at, last_error
       from told
      where (%(account_id)s::text is null or account_id = %(account_id)s)
        and (%(period)s::text is null or period = %(period)s)
@@ -20,4 +21,7 @@ with told as (
      order by crossed_at desc, account_id desc, meter desc, committed desc, threshold desc
      limit %(latest)s
 )
-select * from latest order by crossed_at, account_id, meter, committed, threshold
+select account_id, external_id, name, period, meter, threshold, unit_limit, committed, crossed_at,
+       state, attempts, due_at, delivered_at, last_error
+  from latest
+ order by crossed_at, account_id, meter, committed, threshold
