@@ -78,6 +78,7 @@ class FaultInjector:
         self._random = random.Random(seed)
         self.done: Counter[str] = Counter()
         self.crashes: list[tuple[float, float]] = []  # of Postgres, which then forgets its unlogged tables
+        self._noting: list[asyncio.Task[None]] = []
 
     async def inject(self) -> None:
         """Goes on until cancelled; Postgres then runs again."""
@@ -94,6 +95,7 @@ class FaultInjector:
                     kinds.create_task(self._again_and_again(mean, fault))
         finally:
             await asyncio.to_thread(start, self._state_dir)
+            await asyncio.gather(*self._noting)
 
     async def _again_and_again(self, mean: float, fault: Callable[[], Awaitable[None]]) -> None:
         while True:
@@ -107,7 +109,9 @@ class FaultInjector:
         # The postmaster then restarts all of its processes, after a crash recovery; unless this one was just ending.
         began, others = time.monotonic(), checkpointers(self._state_dir)
         if self._kill(back_ends(self._state_dir), signal.SIGKILL, "back ends killed"):
-            await asyncio.to_thread(self._note_crash, began, others)
+            # Also if this fault is the last one, and its task is cancelled now.
+            self._noting.append(asyncio.create_task(asyncio.to_thread(self._note_crash, began, others)))
+            await asyncio.shield(self._noting[-1])
 
     def _note_crash(self, began: float, others: list[int]) -> None:
         while time.monotonic() < began + MOST_CRASH_SECONDS:

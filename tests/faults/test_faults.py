@@ -1,14 +1,25 @@
 """The fault harness in its short form, on each kind of worker."""
 
+import asyncio
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, cast
 
 import psycopg
 import pytest
+from tests.faults.injection import FaultInjector, Pace
+from tests.faults.proxy import socket_directory
 from tests.faults.short_soak import soak_briefly
 from tests.faults.soak import Plan, soak
 from tests.serving import WORKERS, why_not
 
+from sepu.cli.database import connect, database
 from sepu.metering import scripts
+
+if TYPE_CHECKING:
+    from tests.faults.proxy import Proxy
+    from tests.serving import Server
 
 
 @pytest.mark.parametrize("worker", WORKERS)
@@ -46,3 +57,24 @@ def test_a_ledger_that_records_other_events_is_noticed(right: str, wrong: str, n
     verdict = soak(Plan(300, clients=12, most_seconds=5), spoil=spoil).verdict
     assert str(verdict).startswith("0 lost, 0 doubled, 0 stuck, ")
     assert any(noticed in what for _, what in verdict.findings)
+
+
+def test_a_crash_is_noted_even_if_nothing_more_is_asked_after_it() -> None:
+    """Or the abuse limit would seem to let too many through: Postgres forgot the requests of that minute."""
+    never = 1e9
+
+    async def kill_one(injector: FaultInjector) -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_default_executor(ThreadPoolExecutor(1))
+        busy = loop.run_in_executor(None, time.sleep, 1.0)
+        injecting = asyncio.create_task(injector.inject())
+        while not injector.done:
+            await asyncio.sleep(0)
+        injecting.cancel()
+        await asyncio.wait([injecting, busy])
+
+    with socket_directory() as state_dir, database(None, state_dir, create=True) as url, connect(url):
+        pace = Pace(worker_kill=never, back_end_kill=0.01, back_end_terminate=never, restart=never, cut=never)
+        injector = FaultInjector(cast("Server", None), state_dir, cast("Proxy", None), pace, seed=1)
+        asyncio.run(kill_one(injector))
+    assert len(injector.crashes) == 1
