@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
 from sepu import limits
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN
+from sepu.console.pages import AUDIT_IS_OLD
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
 from sepu.metering import scripts
@@ -112,6 +114,13 @@ def test_nginx_refuses_with_the_contracts_codes_and_retry_after() -> None:
     assert nginx_map("retry_after") == {status: seconds for status, seconds in expected.items() if seconds}
 
 
+def test_the_console_and_the_alert_agree_on_an_old_audit() -> None:
+    alerts = (ROOT / "deploy" / "prometheus" / "alerts.yml").read_text("utf-8")
+    hours = AUDIT_IS_OLD // timedelta(hours=1)
+    assert f"time() - sepu_audit_timestamp_seconds > {hours} * 3600" in alerts
+    assert f"older than {hours} hours" in (ROOT / "docs" / "console.md").read_text("utf-8")
+
+
 def test_documents_have_the_plan_of_the_demo_account() -> None:
     matches, searches, requests = (
         DEMO_LIMITS["match_limit"],
@@ -176,6 +185,15 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
                 f"the service takes {limits.BODY_BYTES // KIB} KiB",
                 f"A head has {limits.REQUEST_SECONDS:g} seconds",
                 f"has up to {SESSIONS} connections",
+            ],
+        ),
+        (
+            "docs/events.md",
+            [
+                f"any 2xx within {limits.WEBHOOK_SECONDS:g} seconds",
+                f"after {limits.FIRST_RETRY_SECONDS} seconds, then after four times as long",
+                f"up to {limits.LONGEST_RETRY_SECONDS // 3600} hours",
+                f"After {limits.DELIVERY_ATTEMPTS} attempts",
             ],
         ),
         (

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import click
 import psycopg
-from psycopg.conninfo import make_conninfo
 
 from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
 from sepu.cli.output import env_option, example
@@ -21,8 +20,6 @@ from sepu.server.request_log import RequestLog
 _ENVIRONMENT = "SEPU_CONSOLE_"
 # Of two in a page, so that it is told before the server gives the request up.
 _STATEMENT_SECONDS = 4.0
-# libpq's, for a database that is gone.
-_NETWORK = {"tcp_user_timeout": 10_000, "keepalives_idle": 5, "keepalives_interval": 5, "keepalives_count": 2}
 _GRANT = "the owner of the schema lets the role read by: sepu db grant ROLE --console"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -53,8 +50,6 @@ def console(
         url = stack.enter_context(database(database_url, state_dir))
         if database_url is None:
             url = console_url(url)
-        with clear_errors():
-            url = make_conninfo(url, **_NETWORK)
 
         @contextmanager
         def reading() -> Iterator[psycopg.Connection]:

@@ -11,7 +11,7 @@ from sepu.errors import SepuError
 from sepu.metering import export
 from sepu.metering.accounts import AccountUsage, list_keys, show_usage
 from sepu.metering.meters import METERS
-from sepu.metering.usage import Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.metering.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
 
 
 @click.command(epilog=example("usage cus_8812 --month 2026-11 --by day"))
@@ -102,7 +102,7 @@ def _echo_parts(
     "--at-least",
     metavar="PERCENT",
     type=click.IntRange(0, 1000),
-    default=80,
+    default=NEAR_PERCENT,
     show_default=True,
     help="Of a limit. 100 is at the limit.",
 )

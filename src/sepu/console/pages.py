@@ -13,18 +13,17 @@ from sepu.metering.audit import last_audit
 from sepu.metering.export import export_usage
 from sepu.metering.meters import METERS, is_month
 from sepu.metering.scripts import value
-from sepu.metering.usage import Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.metering.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
 
 # Gives a parameter of the page's address; empty is none.
 Parameter = Callable[[str], str | None]
 Page = Callable[..., Mapping[str, Any]]
 
-NEAR_PERCENT = 80
 _NEAREST = 50
 _ACCOUNTS = 50
 _EVENTS = 100
 # The daily job may be late, as its alert has it (SepuAuditOld).
-_AUDIT_IS_OLD = timedelta(hours=26)
+AUDIT_IS_OLD = timedelta(hours=26)
 
 
 class AddressError(SepuError):
@@ -39,7 +38,7 @@ def overview(connection: psycopg.Connection, parameter: Parameter) -> Mapping[st
         "nearest": nearest_limits(connection, NEAR_PERCENT, _NEAREST + 1),
         "shown": _NEAREST,
         "audit": verdict,
-        "audit_is_old": verdict is not None and datetime.now(UTC) - verdict.audited_at > _AUDIT_IS_OLD,
+        "audit_is_old": verdict is not None and datetime.now(UTC) - verdict.audited_at > AUDIT_IS_OLD,
     }
 
 

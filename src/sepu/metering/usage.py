@@ -12,6 +12,9 @@ from sepu.metering.accounts import AccountUsage
 from sepu.metering.meters import METERS, Usage
 from sepu.metering.scripts import run, value
 
+NEAR_PERCENT = 80
+"""Of a limit: who used so much is near it."""
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
