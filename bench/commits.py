@@ -64,9 +64,9 @@ def built(base: str, head: str) -> Iterator[tuple[Path, Path]]:
 
 def _build(tree: str, directory: Path) -> None:
     """Writes the files of a tree, and compiles its core if it differs from the one that is built here."""
-    done = subprocess.run(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE, check=True)
+    done = subprocess.run(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=_SECONDS)
     directory.mkdir()
-    subprocess.run(["tar", "-x"], cwd=directory, input=done.stdout, check=True)
+    subprocess.run(["tar", "-x"], cwd=directory, input=done.stdout, check=True, timeout=_SECONDS)
     if objects(tree, _CORE) == objects(working_tree(), _CORE):
         for module in (ROOT / "src" / "sepu").glob("*.so"):
             shutil.copy(module, directory / "src" / "sepu")
