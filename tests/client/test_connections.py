@@ -479,9 +479,10 @@ def dripping(first: bytes, drop: bytes) -> Iterator[str]:
 
 @pytest.mark.parametrize("what", DRIPS)
 def test_an_answer_that_never_ends_is_given_up_in_time(open_client: Open, what: str) -> None:
-    with dripping(*DRIPS[what]) as url, open_client(url, SECRET, timeout=0.3, deadline=1.0) as client:
+    # One attempt: a last one of some milliseconds could end by something else.
+    with dripping(*DRIPS[what]) as url, open_client(url, SECRET, timeout=1.0, deadline=1.0) as client:
         started = time.monotonic()
-        with pytest.raises(NoAnswerError, match="too slowly|ReadTimeout"):  # on a busy machine nothing may drip in time
+        with pytest.raises(NoAnswerError, match="too slowly"):
             client.library()
         assert time.monotonic() - started < 10  # it would not end at all
 
