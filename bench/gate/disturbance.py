@@ -16,9 +16,6 @@ class Disturbance(NamedTuple):
     layout: int = 0
     known: dict[str, float] = {}  # noqa: RUF012
 
-    def write(self, path: Path) -> None:
-        path.write_text(json.dumps(self))
-
 
 def read(path: str) -> Disturbance:
     return Disturbance(*json.loads(Path(path).read_text()))

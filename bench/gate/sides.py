@@ -27,6 +27,9 @@ from bench.gate.disturbance import Disturbance
 KINDS = {"worker": ("src", "cext", "setup.py"), "database": ("src/sepu/metering",)}
 _NAMES = """from bench.hot_paths import hot_paths
 for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(path.name)"""
+# A worker's figure is the least of two processes, whose memory is laid out otherwise: by chance, two names that a path
+# looks up share a place in CPython's cache of types, and it takes 0.3 % more.
+LAYOUTS = 2
 _SECONDS = 1800
 _NONE = Disturbance()
 
@@ -41,12 +44,15 @@ class Counts:
     failures: dict[str, str] = field(default_factory=dict)
 
     def take(self, what: str, told: str, errors: str) -> None:
-        """Adds what a program printed, or why it did not."""
+        """Adds what a program printed, or why it did not. Of a figure that is there, keeps the less."""
         if not told.strip():
             self.failures[what] = (errors.strip() or "it ended without a message").splitlines()[-1]
             return
         for name, figure in json.loads(told).items():
-            (self.failures if isinstance(figure, str) else self.figures)[name] = figure
+            if isinstance(figure, str):
+                self.failures[name] = figure
+            else:
+                self.figures[name] = min(figure, self.figures.get(name, figure))
 
 
 @dataclass(frozen=True)
@@ -62,23 +68,29 @@ class Side:
             directory = Path(made)
             directory.chmod(0o711)  # Postgres may run as another user
             disturbance, prefix = directory / "disturbance.json", str(directory / "callgrind")
-            disturbed.write(disturbance)
             # The gate is always head's: that of base was removed.
             where = {
                 "PYTHONPATH": _path(self.directory / "src", harness, harness.with_name("head")),
-                "LAYOUT": "x" * disturbed.layout,  # shifts the stack, too
             }
+
+            def lay_out(number: int) -> None:
+                layout = disturbed.layout * LAYOUTS + number
+                where["LAYOUT"] = "x" * layout  # shifts the stack, too
+                disturbance.write_text(json.dumps(disturbed._replace(layout=layout)))
 
             def program(name: str, *arguments: str) -> list[str]:
                 return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments, str(disturbance)]
 
+            lay_out(0)
             command = program("database", f"{directory}/state", "counts" if "database" in kinds else "")
             async with _running(command, {**os.environ, **where}) as database:
                 assert database.stdout is not None
                 url = (await database.stdout.readline()).decode().strip()
                 if url and "worker" in kinds:
                     count = callgrind.command(prefix, "getppid", *program("count", prefix, url))
-                    counts.take("count", *await _run(count, callgrind.environment(**where)))
+                    for number in range(LAYOUTS):
+                        lay_out(number)
+                        counts.take("count", *await _run(count, callgrind.environment(**where)))
                     counts.take("memory", *await _run(program("memory"), {"PYTHONHASHSEED": "0", **where}))
                 counts.take("database", *await _ended(database, b"\n"))
         return counts

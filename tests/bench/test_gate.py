@@ -75,6 +75,16 @@ def test_a_path_that_cannot_be_counted_is_an_alarm() -> None:
     assert (row.alarms, row.verdict) == (True, "**cannot be counted**: TypeError: no")
 
 
+def test_a_figure_is_the_least_of_the_processes_that_counted_it() -> None:
+    counts = Counts()
+    for told in ('{"core": 502.0, "import": 7}', '{"core": 500.0, "import": 8}', '{"core": 501.0}'):
+        counts.take("count", told, "")
+    assert (counts.figures, counts.failures) == ({"core": 500.0, "import": 7}, {})
+    counts.take("count", '{"core": "TypeError: no"}', "")
+    counts.take("database", "", "it has ended\n")
+    assert counts.failures == {"core": "TypeError: no", "database": "it has ended"}
+
+
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A repository with two commits on main, in which the gate works."""
