@@ -8,6 +8,7 @@ import atexit
 import itertools
 import socket
 import tempfile
+from secrets import token_hex
 
 import uvloop
 from bench.load.holders import api_key
@@ -39,7 +40,7 @@ def holder(number: int) -> Credential:
 
 
 def charge(holder: Credential, key: str = "") -> Command[Metered]:
-    """Returns a charge, by default with an idempotency key that nobody has used."""
+    """Returns a charge, by default with an idempotency key that this process has not used."""
     return meter_request(holder, key or f"bench-{next(_NUMBERS):09}", Charge("color_match", 1, bytes(32), _BODY))
 
 
@@ -90,8 +91,10 @@ class Recorded:
         self.batcher = AwaitedBatcher(url)
         for _ in range(3):
             self._answers.clear()
-            new = (charge(holder(number + 1)) for number in range(len(self._commands)))
-            await asyncio.gather(*map(self.batcher.run, new))
+            # Other processes have charged the same accounts in this database.
+            new = (charge(holder(number + 1), f"recorded-{token_hex(8)}") for number in range(len(self._commands)))
+            answers = await asyncio.gather(*map(self.batcher.run, new))
+            assert all(answer.outcome == "charged" for answer in answers)
         # A timer of the first round is over, or not, by how fast that was; and what a charge takes depends on it.
         await asyncio.sleep(_SETTLING_SECONDS)
 

@@ -69,9 +69,7 @@ class Side:
             directory.chmod(0o711)  # Postgres may run as another user
             disturbance, prefix = directory / "disturbance.json", str(directory / "callgrind")
             # The gate is always head's: that of base was removed.
-            where = {
-                "PYTHONPATH": _path(self.directory / "src", harness, harness.with_name("head")),
-            }
+            where = {"PYTHONPATH": _path(self.directory / "src", harness, harness.with_name("head"))}
 
             def lay_out(number: int) -> None:
                 layout = disturbed.layout * LAYOUTS + number
