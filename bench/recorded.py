@@ -6,9 +6,9 @@ A round is one charge, or several at once: then the first goes alone, and a batc
 import asyncio
 import atexit
 import itertools
+import os
 import socket
 import tempfile
-from secrets import token_hex
 
 import uvloop
 from bench.load.holders import api_key
@@ -91,8 +91,10 @@ class Recorded:
         self.batcher = AwaitedBatcher(url)
         for _ in range(3):
             self._answers.clear()
-            # Other processes have charged the same accounts in this database.
-            new = (charge(holder(number + 1), f"recorded-{token_hex(8)}") for number in range(len(self._commands)))
+            # Other processes have charged the same accounts in this database. Their numbers leave the keys in order:
+            # what an index takes depends on that.
+            keys = (f"recorded-{os.getpid():07}-{next(_NUMBERS):09}" for _ in self._commands)
+            new = (charge(holder(number), key) for number, key in enumerate(keys, start=1))
             answers = await asyncio.gather(*map(self.batcher.run, new))
             assert all(answer.outcome == "charged" for answer in answers)
         # A timer of the first round is over, or not, by how fast that was; and what a charge takes depends on it.
