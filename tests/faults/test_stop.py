@@ -3,6 +3,8 @@
 import asyncio
 import random
 import signal
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -80,6 +82,26 @@ def test_term_is_heard_while_a_worker_starts(database_url: str) -> None:
             time.sleep(0.05 + delay / 1000)
             server.process.send_signal(signal.SIGTERM)
             assert server.process.wait(STOP_SECONDS) == 0
+
+
+# A new worker is sent a signal before it has handlers of its own.
+SIGNALLED = """
+import os, signal
+from sepu.server.gunicorn import default_signals_in_children
+
+signal.signal(signal.{name}, lambda *_: None)  # the master's handler
+os.register_at_fork(after_in_child=lambda: os.kill(os.getpid(), signal.{name}))
+default_signals_in_children()
+if not (child := os.fork()):
+    os._exit(0)
+assert os.waitpid(child, 0)[1] == signal.{name}
+os.kill(os.getpid(), signal.{name})  # the master still has its own
+"""
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGQUIT", "SIGTERM"])
+def test_a_new_worker_loses_no_signal(name: str) -> None:
+    subprocess.run([sys.executable, "-c", SIGNALLED.format(name=name)], check=True, timeout=60)
 
 
 def reload(server: Server) -> None:

@@ -1,11 +1,10 @@
 """Serves the console: one worker with a few threads, which forks nothing and counts nothing."""
 
-import os
 from collections.abc import Callable
 from typing import Any
 
 from sepu.http.observer import RequestObserver
-from sepu.server.gunicorn import Application, default_signals
+from sepu.server.gunicorn import Application
 
 _THREADS = 4
 
@@ -20,11 +19,6 @@ class ConsoleServer(Application):
         self._app = app
         self.each_second = each_second
         super().__init__()
-
-    def run(self) -> None:
-        """Serves until stopped; ends by SystemExit, as gunicorn does."""
-        os.register_at_fork(after_in_child=default_signals)
-        self.arbitrate()
 
     def load_config(self) -> None:
         """Loads the configuration; gunicorn calls it."""

@@ -7,6 +7,7 @@ import signal
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -59,9 +60,10 @@ class Application(BaseApplication):
     observer: RequestObserver  # in each worker
     each_second: Callable[[], None] = staticmethod(lambda: None)
 
-    def arbitrate(self) -> None:
+    def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
         master = os.getpid()
+        default_signals_in_children()
         try:
             _Arbiter(self).run()
         except SystemExit as ended:
@@ -127,11 +129,10 @@ class Server(Application):
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
         gc.freeze()  # the collector would write to the memory that the workers share
-        os.register_at_fork(after_in_child=default_signals)
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
                 stack.enter_context(serve_metrics(bind, self._blocks, self._settings.worker, self._library))
-            self.arbitrate()
+            super().run()
 
     def load_config(self) -> None:
         """Loads the configuration; gunicorn calls it."""
@@ -198,7 +199,18 @@ class _Arbiter(Arbiter):
         self.app.each_second()
 
 
-def default_signals() -> None:
-    """Undoes the master's handlers, which a new worker has, and which would lose signals until it sets its own."""
-    for number in (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_DFL)
+def default_signals_in_children() -> None:
+    """Lets a new worker be ended by signals until it handles them itself.
+
+    At first it has the master's handlers, and Python drops what they hear around a fork. So signals wait until then.
+    """
+    mine = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+    unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, mine)
+
+    def in_child() -> None:
+        for number in mine:
+            signal.signal(number, signal.SIG_DFL)
+        unblock()
+
+    block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, mine)
+    os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=in_child)
