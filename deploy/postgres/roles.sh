@@ -1,6 +1,6 @@
 #!/bin/sh
 # Run once by the image of Postgres, when the cluster is new: the database, the role that owns its schema, the one that
-# serves, the one of the console, and the one that monitors. The passwords are those that they connect with.
+# serves, those of the console and of events, and the one that monitors. The passwords are those that they connect with.
 set -eu
 
 password() {
@@ -9,12 +9,13 @@ password() {
 
 psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \
     --set owner="$(password owner)" --set service="$(password service)" --set console="$(password console)" \
-    --set monitor="$(cat /run/secrets/monitor)" <<'SQL'
+    --set events="$(password events)" --set monitor="$(cat /run/secrets/monitor)" <<'SQL'
 create role sepu_owner login password :'owner';
 create role sepu_service login password :'service';
 create role sepu_console login password :'console';
+create role sepu_events login password :'events';
 create role sepu_monitor login password :'monitor' in role pg_monitor;
 create database sepu owner sepu_owner template template0 encoding 'UTF8' locale 'C';
 revoke all on database sepu from public;
-grant connect on database sepu to sepu_service, sepu_console;
+grant connect on database sepu to sepu_service, sepu_console, sepu_events;
 SQL

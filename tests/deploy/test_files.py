@@ -16,6 +16,8 @@ from urllib.parse import quote
 import msgspec
 import pytest
 from psycopg.conninfo import conninfo_to_dict
+from standardwebhooks.webhooks import Webhook
+from tests.endpoint import endpoint
 from tests.faults.proxy import socket_directory
 from tests.metrics import samples
 from tests.processes import completed, running, until
@@ -113,10 +115,11 @@ def test_prometheus_and_grafana_find_what_they_ask() -> None:
     mounts = [volume.split(":") for volume in services["grafana"]["volumes"] + services["prometheus"]["volumes"]]
     assert f"{provider['options']['path']}/sepu.json" in [mount[1] for mount in mounts]
     assert [mount[0] for mount in mounts if mount[0].startswith(".") and not (ROOT / mount[0]).exists()] == []
-    written, read = services["audit"], services["node-exporter"]
-    assert written["volumes"][0].partition(":")[0] == read["volumes"][0].partition(":")[0]
-    assert written["command"][-1].startswith(written["volumes"][0].partition(":")[2])
-    assert read["user"].endswith(f":{written['user'].partition(':')[2]}")  # the directory is for its group
+    read = services["node-exporter"]
+    for written in (services["audit"], services["events"]):
+        assert written["volumes"][0].partition(":")[0] == read["volumes"][0].partition(":")[0]
+        assert written["command"][-1].startswith(written["volumes"][0].partition(":")[2])
+        assert read["user"].endswith(f":{written['user'].partition(':')[2]}")  # the directory is for its group
 
 
 def test_the_image_is_made_of_what_is_let_in() -> None:
@@ -167,7 +170,8 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     made = [str(secrets / Path(one["file"]).name) for one in compose()["secrets"].values()]
     texts = [Path(path).read_text() for path in made]
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
-    assert len(set(passwords)) == len(passwords) == len(texts) == 6
+    assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 7
+    Webhook((secrets / "hooks").read_text().strip())  # refuses what is no secret
     again = subprocess.run([secrets.parent / "deploy" / "secrets"], capture_output=True, check=False)
     assert again.returncode != 0
     assert [Path(path).read_text() for path in made] == texts
@@ -175,7 +179,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
 
 
 def test_the_database_of_the_containers(secrets: Path) -> None:
-    """What compose.yaml does, on an empty cluster: roles, schema, grant, service."""
+    """What compose.yaml does, on an empty cluster: roles, schema, grant, service, console and events."""
     with socket_directory() as state_dir, embedded.embedded_postgres(state_dir) as url, connect(url) as root:
         host = str(conninfo_to_dict(url)["host"])
         targets = compose()["services"]["postgres"]["secrets"]
@@ -184,6 +188,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             "owner.conf",
             "service.conf",
             "console.conf",
+            "events.conf",
             "monitor",
         ]
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
@@ -195,32 +200,39 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         )
         query = "select rolname, rolpassword like 'SCRAM-SHA-256$%' from pg_authid where rolname ~ '^sepu_' order by 1"
         assert root.execute(query).fetchall() == [
-            (f"sepu_{role}", True) for role in ("console", "monitor", "owner", "service")
+            (f"sepu_{role}", True) for role in ("console", "events", "monitor", "owner", "service")
         ]
         for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
             if match := re.match(r"(\w+) = '?([^'#]+?)'?$", line):
                 root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses what it does not know
 
-        owner = secrets / "owner.conf"
-        owner.write_text(owner.read_text().replace("host=postgres\n", f"host={host}\n"))
-        environment = {
-            "PATH": os.environ["PATH"],
-            "PGSERVICEFILE": str(owner),
-            "SEPU_DATABASE_URL": "postgresql:///?service=sepu",
-        }
+        def sepu(arguments: list[str], role: str, **environment: str) -> None:
+            file = secrets / f"{role}.conf"
+            file.write_text(file.read_text().replace("host=postgres\n", f"host={host}\n"))
+            connection = {"PGSERVICEFILE": str(file), "SEPU_DATABASE_URL": "postgresql:///?service=sepu"}
+            environment |= {"PATH": os.environ["PATH"], **connection}
+            subprocess.run([SEPU, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL, timeout=60)
+
         for command in compose()["services"]["migrate"]["command"][0].split(" && "):
             name, *arguments = command.split()
             assert name == "sepu"
-            subprocess.run([SEPU, *arguments], env=environment, check=True, stdout=subprocess.DEVNULL)
+            sepu(arguments, "owner")
         as_owner = f"postgresql://sepu_owner@/sepu?host={quote(host, safe='')}"
         with connect(as_owner) as connection:
             assert connection.execute("show server_encoding").fetchall() == [("UTF8",)]  # a cluster's own may be none
-            issued = accounts.create_account(connection, "standard")
+            accounts.set_plan(connection, "one", match_limit=1, search_limit=1, requests_per_minute=10)
+            issued = accounts.create_account(connection, "one")
         with serving("uvloop", as_owner.replace("sepu_owner", "sepu_service"), workers=1) as server:
             headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": "container-1"}
             assert server.request("GET", "/v1/search?q=taohong", headers).status == 200
         with connect(as_owner.replace("sepu_owner", "sepu_console")) as connection:
             assert connection.execute("select committed from sepu.usage").fetchall() == [(1,)]
+        *arguments, metrics = compose()["services"]["events"]["command"]
+        with endpoint() as hooks:
+            environment = {"SEPU_EVENTS_URL": hooks.url, "SEPU_EVENTS_SECRET_FILE": str(secrets / "hooks")}
+            sepu([*arguments, str(secrets / Path(metrics).name), "--once"], "events", **environment)
+        assert len(hooks.received) == 3
+        hooks.received[0].verify((secrets / "hooks").read_text().strip())
 
 
 # --- systemd
