@@ -116,9 +116,9 @@ MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isol
 serve: serving
 	@$(BIN)/sepu serve --port $(PORT)
 
-# Two files at a time: most tests wait, for clocks, disks and processes.
+# Three files at a time, also on two cores: most tests wait, for clocks, disks and processes.
 test: lint types meinheld $(if $(shell command -v npm),build/npm/ready)
-	$(BIN)/pytest -n 2 --dist loadfile
+	$(BIN)/pytest -n 3 --dist loadfile
 
 lint: build
 	$(BIN)/ruff check
