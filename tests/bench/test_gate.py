@@ -1,6 +1,7 @@
 """The gate's judgement. That it sees a slowdown of any path is shown by `make bench-gate-proof`."""
 
 import os
+import platform
 import shutil
 import signal
 import subprocess
@@ -141,6 +142,21 @@ def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monk
     for command in ("check", "prove"):
         with pytest.raises(SystemExit, match="apt install valgrind"):
             gate.main(command)
+
+
+@pytest.mark.parametrize(
+    ("machine", "version", "counts"),
+    [("aarch64", "3.19.0", False), ("aarch64", "3.22.0", True), ("x86_64", "3.19.0", True)],
+)
+def test_a_valgrind_that_aborts_at_numpy_counts_nothing(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, version: str, counts: bool
+) -> None:
+    program = tmp_path / "valgrind"
+    program.write_text(f"#!/bin/sh\necho valgrind-{version}\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(platform, "machine", lambda: machine)
+    assert callgrind.valgrind() == (str(program) if counts else None)
 
 
 @pytest.mark.parametrize(
