@@ -92,7 +92,7 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
         env=environment(LAYOUT=os.environ["LAYOUT"]),
         user=owner.st_uid,
         group=owner.st_gid,
-        extra_groups=[],
+        extra_groups=[] if os.geteuid() == 0 else None,  # only root may change them
         cwd="/",
         input="".join(f"{statement};\n\n" for statement in statements),
         capture_output=True,

@@ -1,5 +1,6 @@
 """The gate's judgement. That it sees a slowdown of any path is shown by `make bench-gate-proof`."""
 
+import json
 import os
 import platform
 import shutil
@@ -20,6 +21,7 @@ from bench.gate.sides import Comparison, Counts
 from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED
 from tests.processes import until
+from tests.programs import missing, program
 from tools.dist.contents import ROOT
 from tools.workflows.steps import jobs
 
@@ -151,12 +153,34 @@ def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monk
 def test_a_valgrind_that_aborts_at_numpy_counts_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, version: str, counts: bool
 ) -> None:
-    program = tmp_path / "valgrind"
-    program.write_text(f"#!/bin/sh\necho valgrind-{version}\n")
-    program.chmod(0o755)
+    found = tmp_path / "valgrind"
+    found.write_text(f"#!/bin/sh\necho valgrind-{version}\n")
+    found.chmod(0o755)
     monkeypatch.setenv("PATH", str(tmp_path))
     monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert callgrind.valgrind() == (str(program) if counts else None)
+    assert callgrind.valgrind() == (str(found) if counts else None)
+
+
+def test_an_ordinary_user_counts_statements(tmp_path: Path) -> None:
+    program("valgrind", "valgrind")
+    ordinary: list[str] = []
+    if os.geteuid() == 0:
+        ordinary = [program("unshare", "util-linux"), "--user", "--map-user=1000", "--map-group=1000"]
+    if ordinary and subprocess.run([*ordinary, "true"], check=False, timeout=60).returncode:
+        missing("no user namespace can be made here")
+    (tmp_path / "disturbance").write_text("[0, 0, {}]")
+    counts = (sys.executable, "-P", "-m", "bench.gate.database", tmp_path / "state", "counts", tmp_path / "disturbance")
+    done = subprocess.run(
+        [*ordinary, *counts],
+        env={**os.environ, "PYTHONPATH": str(ROOT), "LAYOUT": ""},
+        input="\n",
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=600,
+    )
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout.splitlines()[-1])["SQL: charge"] > 1000
 
 
 @pytest.mark.parametrize(
