@@ -103,6 +103,8 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
         sys.exit(next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr))
     found = counted(f"{counts}/callgrind")[1::2]
     shutil.rmtree(counts)
+    if not all(found):
+        sys.exit("callgrind has counted no instructions in Postgres")
     # The root of a plan comes first, and has the figures of all below it.
     return found, [re.split('"Plans"|"Planning"', part)[0] for part in done.stdout.split('QUERY PLAN = "')[1:]]
 
