@@ -81,12 +81,9 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     postgres = (str(programs / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres")
     done = subprocess.run(
-        # Without what happens once a second: statistics that are passed on.
         command(
             f"{counts}/callgrind",
             "pg_backend_pid",
-            "--toggle-collect=pgstat_report_stat",
-            "--collect-atstart=yes",
             *postgres,
         ),
         env=environment(LAYOUT=os.environ["LAYOUT"]),
