@@ -9,6 +9,7 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -93,6 +94,21 @@ def test_it_starts_again_after_a_crash(state_dir: Path) -> None:
         os.kill(postmaster(state_dir), signal.SIGKILL)
     with embedded_postgres(state_dir) as url, psycopg.connect(url) as connection:
         assert connection.execute("select 1").fetchone() == (1,)
+
+
+def test_it_starts_again_while_a_child_of_the_crashed_server_holds_its_socket(state_dir: Path) -> None:
+    with embedded_postgres(state_dir):
+        os.kill(postmaster(state_dir), signal.SIGKILL)
+    path = state_dir / "socket" / ".s.PGSQL.5432"
+    path.unlink()
+    held = socket.socket(socket.AF_UNIX)
+    held.bind(str(path))
+    held.listen()
+    letting_go = threading.Timer(1, held.close)
+    letting_go.start()
+    with embedded_postgres(state_dir) as url, psycopg.connect(url) as connection:
+        assert connection.execute("select 1").fetchone() == (1,)
+    letting_go.join()
 
 
 def test_a_half_made_cluster_is_made_anew(state_dir: Path) -> None:

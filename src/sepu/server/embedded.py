@@ -143,6 +143,9 @@ class _Server:
             self._check_owner(self._data)
             crashed = self._pid_file() != [] and not self.is_alive()
             begun, reported = time.monotonic(), False
+            # For a moment, the children of a killed server may hold its socket.
+            while crashed and self._answers() and time.monotonic() - begun < _RETRY_SECONDS:
+                time.sleep(_POLL_SECONDS)
             while not self._is_ready():
                 spent = time.monotonic() - begun
                 if self.is_alive():
