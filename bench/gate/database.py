@@ -6,7 +6,6 @@ has kept their plans. Sockets and processes are not in the counts, nor what a ch
 
 import json
 import os
-import platform
 import re
 import shutil
 import signal
@@ -38,17 +37,14 @@ CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
     "usage": lambda: [read_usage(holder(1))],
     "look-up of a key": lambda: [find_key(holder(1), None)],
 }
-WARM_UP, BLOCKS, RUNS = 10, 3, 15
+# The least of the runs counts: once a second one also passes Postgres's statistics on.
+WARM_UP, RUNS, EXPLANATIONS = 10, 30, 3
 _MARK = "select pg_backend_pid()"  # the function at which callgrind writes a file
 # Each request calls the last version of this function; the proof makes it slower.
 _SEAM = """select pg_get_functiondef(oid) from pg_proc where proname ~ '^authenticate(_v[0-9]+)?$'
            order by length(proname) desc, proname desc limit 1"""
 _TURNS = 100_000
 _SETTINGS = ("full_page_writes=off", "checkpoint_timeout=1d", "jit=off")
-# They are passed on once a second. On aarch64 callgrind counts nothing after that function: it misses its return.
-_WITHOUT_STATISTICS = (
-    () if platform.machine() == "aarch64" else ("--toggle-collect=pgstat_report_stat", "--collect-atstart=yes")
-)
 _EXPLAIN = "explain (analyze, buffers, wal, costs off, timing off, summary off, format json)"
 EXPLAINED = {
     "buffers": re.compile(r'"Shared (?:Hit|Read) Blocks": (\d+)'),
@@ -57,7 +53,7 @@ EXPLAINED = {
 
 
 def _statements(name: str, prepared: str) -> Iterator[str]:
-    """Yields the statements for one name: its preparation, and blocks of runs after a warm-up."""
+    """Yields the statements for one name: its preparation, and runs after a warm-up, each between two marks."""
     numbers = count(1)
 
     def execution() -> str:
@@ -69,16 +65,16 @@ def _statements(name: str, prepared: str) -> Iterator[str]:
     calls = CALLS[name]()
     text = calls[0].statement if len(calls) == 1 else str(calls[0].joined_statement)
     yield f"prepare {prepared} as {re.sub('%s', lambda _: f'${next(numbers)}', text)}"
-    for _ in range(BLOCKS):
-        yield from (execution() for _ in range(WARM_UP))
+    yield from (execution() for _ in range(WARM_UP))
+    yield _MARK
+    for _ in range(RUNS):
+        yield execution()
         yield _MARK
-        yield from (execution() for _ in range(RUNS))
-        yield _MARK
-        yield f"{_EXPLAIN} {execution()}"
+    yield from (f"{_EXPLAIN} {execution()}" for _ in range(EXPLANATIONS))
 
 
 def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
-    """Runs statements; returns the counts between two marks, and the explanations."""
+    """Runs statements; returns the counts before each mark, and the explanations."""
     counts = data.with_name("counts")
     counts.mkdir()
     owner = data.stat()
@@ -86,7 +82,7 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     postgres = (str(programs / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres")
     done = subprocess.run(
-        command(f"{counts}/callgrind", "pg_backend_pid", *_WITHOUT_STATISTICS, *postgres),
+        command(f"{counts}/callgrind", "pg_backend_pid", *postgres),
         env=environment(LAYOUT=os.environ["LAYOUT"]),
         user=owner.st_uid,
         group=owner.st_gid,
@@ -99,7 +95,7 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     )
     if done.returncode or "ERROR" in done.stderr:
         sys.exit(next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr))
-    found = counted(f"{counts}/callgrind")[1::2]
+    found = counted(f"{counts}/callgrind")
     shutil.rmtree(counts)
     if not all(found):
         sys.exit("callgrind has counted no instructions in Postgres")
@@ -123,18 +119,20 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) ->
     """Returns all figures; with a slowdown, of each statement made slower by that share."""
 
     def run(data: Path, turns: Mapping[str, int]) -> dict[str, float]:
-        statements: list[str] = []
+        statements = [_MARK] * RUNS
         for number, name in enumerate(CALLS):
             if turns:
                 statements.append(slower(slowed, turns[name]))
             statements += _statements(name, f"s{number}")
         counts, plans = _run(data, programs, statements)
         figures: dict[str, float] = {}
+        marks = min(counts[1:RUNS])
         for number, name in enumerate(CALLS):
-            mine = slice(number * BLOCKS, (number + 1) * BLOCKS)
-            figures[f"SQL: {name}"] = min(counts[mine]) / RUNS
+            first = RUNS + number * (RUNS + 1) + 1  # after the first mark
+            figures[f"SQL: {name}"] = min(counts[first : first + RUNS]) - marks
+            mine = plans[number * EXPLANATIONS : (number + 1) * EXPLANATIONS]
             for figure, pattern in EXPLAINED.items():
-                figures[f"SQL: {name}, {figure}"] = min(sum(map(int, pattern.findall(plan))) for plan in plans[mine])
+                figures[f"SQL: {name}, {figure}"] = min(sum(map(int, pattern.findall(plan))) for plan in mine)
         return figures
 
     data, copy = state / "postgres", state / "copy"
@@ -142,7 +140,7 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) ->
         return run(data, {})
     loop = f"do $$ begin for i in 1..{_TURNS} loop null; end loop; end $$"
     subprocess.run(["cp", "--archive", data, copy], check=True)
-    (total,), _ = _run(copy, programs, [_MARK, loop, _MARK])
+    _, total, *_ = _run(copy, programs, [_MARK, loop, _MARK])[0]
     without = run(copy, dict.fromkeys(CALLS, 0))  # a function that has been replaced takes more or less by itself
 
     def turns(name: str) -> int:
