@@ -12,9 +12,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+# On aarch64 an older one aborts at numpy: https://bugs.kde.org/461074
+_ON_AARCH64 = (3, 22)
 NEEDED = (
-    "the gate needs Linux and valgrind (Debian and Ubuntu: apt install valgrind), on aarch64 3.22 or newer (Debian 13, "
-    "Ubuntu 24.04)"
+    "the gate needs Linux and valgrind (Debian and Ubuntu: apt install valgrind), on aarch64 "
+    f"{'.'.join(map(str, _ON_AARCH64))} or newer (Debian 13)"
 )
 _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
@@ -22,11 +24,10 @@ _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 def valgrind() -> str | None:
     """Returns valgrind's path, or None where nothing can be counted."""
     found = shutil.which("valgrind") if sys.platform == "linux" else None
-    return None if found and platform.machine() == "aarch64" and _version(found) < (3, 22) else found
+    return None if found and platform.machine() == "aarch64" and _version(found) < _ON_AARCH64 else found
 
 
 def _version(program: str) -> tuple[int, ...]:
-    """Returns valgrind's version. On aarch64, one before 3.22 aborts at numpy: https://bugs.kde.org/461074."""
     told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
     return tuple(map(int, re.findall(r"\d+", told)))
 

@@ -119,17 +119,17 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) ->
     """Returns all figures; with a slowdown, of each statement made slower by that share."""
 
     def run(data: Path, turns: Mapping[str, int]) -> dict[str, float]:
-        statements = [_MARK] * RUNS
+        statements = [_MARK] * (1 + RUNS)  # what a mark takes by itself
         for number, name in enumerate(CALLS):
             if turns:
                 statements.append(slower(slowed, turns[name]))
             statements += _statements(name, f"s{number}")
         counts, plans = _run(data, programs, statements)
         figures: dict[str, float] = {}
-        marks = min(counts[1:RUNS])
+        # Before the first mark of each is its preparation.
+        mark, *least = (min(counts[first + 1 : first + 1 + RUNS]) for first in range(0, len(counts), 1 + RUNS))
         for number, name in enumerate(CALLS):
-            first = RUNS + number * (RUNS + 1) + 1  # after the first mark
-            figures[f"SQL: {name}"] = min(counts[first : first + RUNS]) - marks
+            figures[f"SQL: {name}"] = least[number] - mark
             mine = plans[number * EXPLANATIONS : (number + 1) * EXPLANATIONS]
             for figure, pattern in EXPLAINED.items():
                 figures[f"SQL: {name}, {figure}"] = min(sum(map(int, pattern.findall(plan))) for plan in mine)
@@ -140,7 +140,7 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) ->
         return run(data, {})
     loop = f"do $$ begin for i in 1..{_TURNS} loop null; end loop; end $$"
     subprocess.run(["cp", "--archive", data, copy], check=True)
-    _, total, *_ = _run(copy, programs, [_MARK, loop, _MARK])[0]
+    (_, total), _ = _run(copy, programs, [_MARK, loop, _MARK])
     without = run(copy, dict.fromkeys(CALLS, 0))  # a function that has been replaced takes more or less by itself
 
     def turns(name: str) -> int:
