@@ -202,15 +202,16 @@ class _Arbiter(Arbiter):
 def default_signals_in_children() -> None:
     """Lets a new worker be ended by signals until it handles them itself.
 
-    At first it has the master's handlers, and Python drops what they hear around a fork. So signals wait until then.
+    At first it has the master's handlers, and Python drops a signal that comes during the fork. So signals are blocked
+    until the handlers are gone.
     """
-    mine = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
-    unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, mine)
+    ending = (signal.SIGINT, signal.SIGQUIT, signal.SIGTERM)
+    block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, ending)
+    unblock = partial(signal.pthread_sigmask, signal.SIG_UNBLOCK, ending)
 
     def in_child() -> None:
-        for number in mine:
+        for number in ending:
             signal.signal(number, signal.SIG_DFL)
         unblock()
 
-    block = partial(signal.pthread_sigmask, signal.SIG_BLOCK, mine)
     os.register_at_fork(before=block, after_in_parent=unblock, after_in_child=in_child)
