@@ -6,7 +6,7 @@
 # make prove-batcher       the batcher in a million simulated schedules with faults [SCHEDULES=1000000; SEED=one, with its trace]
 # make prove-ledger        faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names"]
 # make prove-search        the name index against the slow reference, for millions of queries
-# make fuzz                hostile clients against a real server, for minutes [WORKER=uvloop SECONDS=300 SEED=1]
+# make fuzz                what is hostile at one boundary, for minutes [WHAT=wire SECONDS=300 SEED=1 WORKER=uvloop]
 # make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
 # make integrate           the clients of docs/integrate, the Postman collection and the .http file; none may be skipped
 # make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
@@ -164,11 +164,12 @@ prove-ledger: build
 prove-search: build
 	@$(BIN)/python -m tests.search.prove $(SEED)
 
+WHAT ?= wire
 WORKER ?= uvloop
 SECONDS ?= 300
 
 fuzz: build meinheld
-	@$(BIN)/python -m tests.fuzz $(WORKER) $(SECONDS) $(SEED)
+	@WORKER=$(WORKER) $(BIN)/python -m tests.fuzz $(WHAT) $(SECONDS) $(SEED)
 
 walk: build
 	@$(BIN)/python -m tests.walk

@@ -13,7 +13,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from tests.deploy.proxy import Proxied, proxied
-from tests.fuzz.campaign import Campaign
+from tests.fuzz.hostile_clients import Campaign
 from tests.http.raw import (
     BAD,
     CHUNKED,

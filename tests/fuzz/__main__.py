@@ -1,27 +1,25 @@
-"""`make fuzz`: hostile clients for minutes. `make fuzz SECONDS=300 SEED=7 WORKER=gthread`."""
+"""`make fuzz`: what is hostile at one boundary, for minutes. `make fuzz WHAT=wire SECONDS=300 SEED=7 WORKER=gthread`.
+
+Each boundary is a module of this package with a function `fuzz(seconds, seed)` that returns what it tried and found.
+The same seed makes the same cases in the same order.
+"""
 
 import sys
-import tempfile
+from importlib import import_module
 from pathlib import Path
 
-from tests.fuzz.campaign import Campaign
-from tests.serving import serving
+from tests.fuzz.outcome import Outcome
 
-from sepu.cli.database import connect, database
-
-HANG_SECONDS = 2.0  # on a quiet machine no probe takes a tenth of it
+BOUNDARIES = sorted(path.name.removeprefix("test_")[:-3] for path in Path(__file__).parent.glob("test_*.py"))
 
 
-def main(worker: str, seconds: str, seed: str) -> int:
-    with (
-        tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
-        database(None, Path(directory), create=True) as url,
-        connect(url) as connection,
-        serving(worker, url) as server,
-    ):
-        report = Campaign(server, connection, int(seed), HANG_SECONDS).run(float(seconds))
-    sys.stdout.write(f"{worker}, {seconds} s, seed {seed}: {report}\n")
-    return 1 if report.violations or report.deaths or report.hangs else 0
+def main(what: str, seconds: str, seed: str) -> int:
+    if what not in BOUNDARIES:
+        sys.stderr.write(f"fuzz: there is no {what}; there are {', '.join(BOUNDARIES)}\n")
+        return 2
+    outcome: Outcome = import_module(f"tests.fuzz.{what}").fuzz(float(seconds), int(seed))
+    sys.stdout.write(f"{what}, {seconds} s, seed {seed}: {outcome}\n")
+    return 1 if outcome.faults else 0
 
 
 if __name__ == "__main__":

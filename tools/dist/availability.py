@@ -5,6 +5,7 @@ Asks the package index, for each CPython and processor of Linux that we support,
 
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import click
@@ -16,10 +17,11 @@ PLATFORMS = ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28"]
 
 def installable(lock: Path, python: str, platform: str) -> bool:
     """Whether wheels alone satisfy a lock there; what is missing is said by uv."""
-    where = ["--python", sys.executable, "--target", "nowhere", "--python-version", python]
-    uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--dry-run", *where]
-    command = [*uv, "--python-platform", platform, "--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
-    return subprocess.run(command, check=False).returncode == 0
+    uv = [str(Path(sys.executable).with_name("uv")), "pip", "install", "--quiet", "--dry-run"]
+    wanted = ["--python-platform", platform, "--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
+    with tempfile.TemporaryDirectory() as target:  # a dry run too writes a lock file there
+        where = ["--python", sys.executable, "--target", target, "--python-version", python]
+        return subprocess.run([*uv, *where, *wanted], check=False).returncode == 0
 
 
 def availability(distribution: Distribution) -> bool:

@@ -1,8 +1,8 @@
-"""The short form of `make fuzz`."""
+"""The short form of `make fuzz WHAT=wire`."""
 
 import psycopg
 import pytest
-from tests.fuzz.campaign import Campaign
+from tests.fuzz.hostile_clients import Campaign
 from tests.serving import serving
 
 SECONDS = {"uvloop": 8, "gthread": 4}
