@@ -120,8 +120,6 @@ def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Cal
     environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
     head = TimedRequest(environ)
     verdict = endpoint.judge(head, body)
-    if isinstance(verdict, Pending) and verdict.command.look_up_for is not None:
-        verdict = verdict.conclude(True)
     assert isinstance(verdict, Pending)
     verdict.conclude(verdict.command.read([_CHARGED]))  # the key is known from now on
     return lambda: endpoint.judge(head, body)

@@ -60,7 +60,12 @@ BATCH_LOCK_SECONDS = 0.2
 RECONNECT_SECONDS = 0.3
 # How old the answer of a probe may be: a flood of probes costs the database one a second.
 PROBE_SECONDS = 1.0
-# Look-ups of keys that a worker has not seen yet. All its connections may wait for one, and are answered in time.
+# When the ledger has refused more keys to a worker than those of a second, the worker looks up those that it does not
+# know before it passes their requests on,
+REFUSED_KEYS_PER_SECOND = 100
+# and for so long at most after the last.
+SUSPICION_SECONDS = 10.0
+# Those look-ups. All connections of a worker may wait for one, and are answered in time.
 LOOK_UPS_PER_SECOND = 1000
 # What shares one call of the database.
 LOOK_UP_CALLS = 100

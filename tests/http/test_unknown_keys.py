@@ -1,12 +1,16 @@
-"""Keys that a worker has not seen are looked up first: so many a second, and with a turn for each address."""
+"""Keys that a worker does not know: the valid ones are let through, however many others are refused."""
+
+from multiprocessing import get_context
 
 import psycopg
 import pytest
 from tests.serving import Response, Server
 
+from sepu import limits
 from sepu.http.known_keys import KnownKeys
 from sepu.metering import accounts, keys
 from sepu.metering.keys import Credential
+from sepu.metering.refusals import Refusals
 
 
 def unknown() -> Credential:
@@ -15,18 +19,41 @@ def unknown() -> Credential:
     return found
 
 
-def test_what_is_remembered_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sepu.http.known_keys._MOST", 3)
-    used, unused, revoked = unknown(), unknown(), unknown()
+def test_a_key_has_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sepu.http.known_keys._PLACES", 256)
     known = KnownKeys()
-    for key in (used, unused, revoked):
+    used, next_to_it, instead = (Credential("a" * 16, bytes([0] * 7 + [n, 9])) for n in (1, 2, 1))
+    instead = Credential("a" * 16, b"x" + used.key_hash[1:])
+    for key in (used, next_to_it):
         known.add(key)
-    known.discard(revoked)
-    known.discard(unknown())
-    known.add(unknown())
-    known.add(used)
-    known.add(unknown())
-    assert (used in known, unused in known, revoked in known) == (True, False, False)
+    assert (used in known, next_to_it in known, instead in known) == (True, True, False)
+    known.add(instead)
+    known.discard(used)  # whose place another has
+    assert (used in known, next_to_it in known, instead in known) == (False, True, True)
+    known.discard(instead)
+    assert instead not in known
+
+
+def test_workers_share_what_they_know() -> None:
+    known, key = KnownKeys(), unknown()
+    child = get_context("fork").Process(target=known.add, args=(key,))
+    child.start()
+    child.join()
+    assert key in known
+
+
+def test_refusals_are_many_for_a_while() -> None:
+    refusals = Refusals()
+    for _ in range(limits.REFUSED_KEYS_PER_SECOND):
+        refusals.count(1000.0)
+    assert not refusals.are_many(1000.0)
+    refusals.count(1000.0)
+    assert refusals.are_many(1000.0)
+    assert not refusals.are_many(1000.1)
+    for _ in range(100 * limits.REFUSED_KEYS_PER_SECOND):
+        refusals.count(2000.0)
+    assert refusals.are_many(2000.0 + limits.SUSPICION_SECONDS - 1.1)
+    assert not refusals.are_many(2000.0 + limits.SUSPICION_SECONDS)
 
 
 def ask(server: Server, api_key: str, address: str = "198.51.100.20") -> Response:
@@ -37,7 +64,7 @@ def ask(server: Server, api_key: str, address: str = "198.51.100.20") -> Respons
 def test_a_valid_key_is_let_through_whatever_its_address_did(
     server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
 ) -> None:
-    for _ in range(50):
+    for _ in range(limits.REFUSED_KEYS_PER_SECOND + 50):  # so the rest is looked up first
         assert ask(server, keys.new_key(issued.account_id)).error == "unauthorized"
     other = accounts.create_account(connection, "standard")
     for key in (issued, other):
@@ -47,7 +74,7 @@ def test_a_valid_key_is_let_through_whatever_its_address_did(
         assert ask(server, other.api_key).error == "unauthorized"
 
 
-def test_a_look_up_is_not_counted(server: Server, connection: psycopg.Connection) -> None:
+def test_a_made_up_key_is_not_counted(server: Server, connection: psycopg.Connection) -> None:
     accounts.set_plan(connection, "once", match_limit=1, search_limit=1, requests_per_minute=1)
     issued = accounts.create_account(connection, "once")
     assert ask(server, keys.new_key(issued.account_id)).error == "unauthorized"

@@ -12,7 +12,7 @@ def charge(account: str) -> Command[Any]:
 
 
 def accounts_taken(queue: FairQueue, most: int, busy: frozenset[str] = frozenset()) -> list[str]:
-    return [call.account for call in queue.take(most, busy)]
+    return [call.turn for call in queue.take(most, busy)]
 
 
 def queue_of(*commands: Command[Any]) -> FairQueue:

@@ -1,6 +1,7 @@
 """Commands in a batch: each gets what it would get alone."""
 
 import asyncio
+import inspect
 import os
 import signal
 import socket
@@ -9,6 +10,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
 from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
 
+import msgspec
 import psycopg
 import pytest
 from tests.awaited_batcher import AwaitedBatcher
@@ -16,8 +18,8 @@ from tests.awaited_batcher import AwaitedBatcher
 from sepu import limits
 from sepu.metering import accounts, keys
 from sepu.metering import session as session_module
-from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
-from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
+from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS, Batcher
+from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential
 from sepu.metering.observer import LedgerObserver
@@ -457,29 +459,116 @@ def test_an_unknown_key_of_somebody_else(database_url: str, issued: accounts.Iss
     assert play(database_url, scene) == ["ok", "ok", "unauthorized", "ok"]
 
 
+def unverified(command: Command[T], address: str = "there") -> Command[T]:
+    return msgspec.structs.replace(command, sender=address)
+
+
 def test_so_many_keys_are_looked_up_a_second_by_turns_of_addresses(
     database_url: str, make_customer: "MakeCustomer"
 ) -> None:
     valid, crowd = make_customer().credential, 6 * limits.LOOK_UP_CALLS
 
-    async def scene() -> None:
-        batcher = AwaitedBatcher(database_url)
-        assert await batcher.run(find_key(valid, "there"))  # is connected
+    async def scene(company: AwaitedBatcher) -> None:
+        invented = [unverified(admit(Credential(keys.new_account_id(), bytes(32)))) for _ in range(crowd)]
+        # As many are refused as it takes to look the others up.
+        assert set(await together(company, invented)) == {"unauthorized"}
         loop = asyncio.get_running_loop()
         started, answered = loop.time(), []
 
-        async def look_up(credential: Credential, address: str | None) -> bool:
-            is_valid = await batcher.run(find_key(credential, address))
-            answered.append(is_valid)
-            return is_valid
+        async def ask(command: Command[str]) -> str:
+            outcome = await company.run(command)
+            answered.append(outcome)
+            return outcome
 
-        unknown = [Credential(keys.new_account_id(), bytes(32)) for _ in range(crowd)]
-        running = [asyncio.create_task(look_up(each, "there")) for each in unknown]
+        running = [asyncio.create_task(ask(each)) for each in invented]
         await asyncio.sleep(0)
-        assert await look_up(valid, "elsewhere")
-        assert answered.index(True) <= 2 * limits.LOOK_UP_CALLS  # those before it, and those that were under way
-        assert await asyncio.gather(*running) == [False] * crowd
+        assert await ask(unverified(admit(valid), "elsewhere")) == "ok"
+        assert answered.index("ok") <= 2 * limits.LOOK_UP_CALLS  # those before it, and those that were under way
+        assert await asyncio.gather(*running) == ["unauthorized"] * crowd
         assert loop.time() - started > (crowd - limits.LOOK_UP_CALLS) / limits.LOOK_UPS_PER_SECOND
+
+    play(database_url, scene)
+
+
+def test_a_valid_key_that_is_not_verified_goes_together_with_others(
+    database_url: str, calls: list[int], customer: "Customer"
+) -> None:
+    commands = [customer.request("key-0001"), *[unverified(customer.request(f"key-{n:04}")) for n in range(2, 8)]]
+    assert outcomes(play(database_url, lambda company: together(company, commands))) == ["charged"] * 7
+    assert calls == [1, 1, 6]
+
+
+class InstantSession(Session):
+    """Has each answer at once, for whoever reads it."""
+
+    def __init__(self) -> None:
+        self._done: Done | None = None
+        self._calls = 0
+
+    def is_over(self) -> bool:
+        return False
+
+    def send(self, _statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
+        self._done = done
+        self._calls = len(parameters[0]) if isinstance(parameters[0], list) else 0
+
+    def poll(self) -> None:
+        done, self._done = self._done, None
+        if done is not None:
+            done([(at, "ok") for at in range(1, self._calls + 1)] or [("ok",)])
+
+    def close(self) -> None: ...
+
+
+def test_an_answer_is_not_read_within_another() -> None:
+    """Whoever is told asks again at once, and has the ledger read again, as pipelined requests do."""
+    depths: list[int] = []
+
+    async def scene() -> None:
+        session = InstantSession()
+
+        async def connect(_conninfo: str, _seconds: float) -> Session:
+            return session
+
+        batcher = Batcher("", connect=connect)
+
+        def done(_answer: object) -> None:
+            depths.append(len(inspect.stack(0)))
+            if len(depths) < 240:
+                batcher.submit(admit(NOBODY), done)
+                batcher.poll()
+
+        batcher.submit(admit(NOBODY), done)
+        while len(depths) < 240:
+            await asyncio.sleep(0)
+            batcher.poll()
         await batcher.close()
 
     asyncio.run(scene())
+    assert max(depths) == min(depths)
+
+
+def test_what_a_callback_raises_keeps_no_answer_from_others(
+    database_url: str, customer: "Customer", caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scene(company: AwaitedBatcher) -> None:
+        told: list[object] = []
+
+        def broken(_answer: object) -> None:
+            raise ZeroDivisionError(customer.account_id)
+
+        def ask(command: Command[Any]) -> None:
+            company.submit(command, broken)
+            company.submit(command, told.append)
+            company.probe(broken)
+
+        ready = asyncio.create_task(company.ready())
+        for command in (admit(customer.credential), unverified(admit(NOBODY)), admit(NOBODY)):
+            ask(command)
+        assert await ready
+        assert await company.run(read_usage(customer.credential))
+        assert sorted(map(str, told)) == ["ok", "unauthorized", "unauthorized"]
+
+    play(database_url, scene)
+    assert "a callback failed: ZeroDivisionError" in caplog.text
+    assert customer.account_id not in caplog.text

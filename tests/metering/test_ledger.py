@@ -11,6 +11,7 @@ from pathlib import Path
 from time import monotonic, sleep
 from typing import TYPE_CHECKING, Any, LiteralString, Protocol, TypeVar
 
+import msgspec
 import psycopg
 import pytest
 from tests.awaited_batcher import AwaitedBatcher
@@ -19,7 +20,7 @@ from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
-from sepu.metering.commands import Command, Metered, admit, read_usage
+from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
@@ -163,6 +164,23 @@ def test_unknown_account(connection: psycopg.Connection, customer: "Customer") -
     stranger = Credential(new_account_id(), customer.credential.key_hash)
     assert outcomes(customer, connection, NOON, stranger) == {"unauthorized"}
     assert nothing_happened(customer, connection)
+
+
+def test_a_made_up_key_locks_and_writes_nothing(connection: psycopg.Connection, customer: "Customer") -> None:
+    """So nobody waits for it, least of all the account that it names."""
+    made_up = Credential(customer.account_id, bytes(32))
+    charge = customer.request()
+    charge = msgspec.structs.replace(charge, parameters=(*charge.parameters[:1], bytes(32), *charge.parameters[2:]))
+    with connection.transaction():
+        for command in (charge, admit(made_up), read_usage(made_up), find_key(made_up, None)):
+            assert command.joined_statement is not None
+            alone = connection.execute(command.statement, command.parameters).fetchall()
+            joined = connection.execute(command.joined_statement, [[each] for each in command.parameters]).fetchall()
+            assert joined == [(1, *row) for row in alone]
+            assert alone[0][0] in {"unauthorized", False}
+        assert connection.execute("select pg_current_xact_id_if_assigned()").fetchone() == (None,)
+        modes = connection.execute("select distinct mode from pg_locks where pid = pg_backend_pid()").fetchall()
+        assert set(modes) <= {("AccessShareLock",), ("ExclusiveLock",)}  # the latter of its own virtual transaction
 
 
 def test_a_key_expires_at_the_instant(connection: psycopg.Connection, customer: "Customer") -> None:

@@ -24,6 +24,7 @@ from sepu.metering.session import Done, Row, Rows, Session, SessionLost
 PERIOD = "2031-03"
 _LOOK_SECONDS = 0.1
 _READ_USAGE = commands.read_usage(Credential("", b"")).statement
+_FIND_KEY = commands.find_key(Credential("", b""), None)
 _READY_ROW: Row = (",".join(sorted(migrate._applied_migrations())),)
 
 
@@ -31,6 +32,7 @@ class KeyHash(bytes):
     """The hash of a key, which tells whose call it came with: a parameter of every statement of a call."""
 
     call: "Call"
+    is_made_up = False
 
 
 class State(Enum):
@@ -44,35 +46,49 @@ class State(Enum):
 
 
 class Call:
-    """A command that a client asks, and what became of it. A look-up of a key has the client's address for account."""
+    """A command that a client asks, and what became of it."""
 
     __slots__ = (
         "account",
         "answers",
         "command",
         "error",
+        "found",
+        "is_verified",
+        "look_up_failed",
         "number",
         "rows",
         "single",
         "state",
         "submitted",
         "transaction",
+        "turn",
+        "was_verified",
     )
 
-    def __init__(self, number: int, account: str, command: Command[Any], submitted: float) -> None:
+    def __init__(self, number: int, command: Command[Any], submitted: float) -> None:
         self.number = number
-        self.account = account
+        self.account = command.account
         self.command = command
         self.submitted = submitted
+        self.is_verified = command.sender is None
+        self.turn = command.account if command.sender is None else command.sender
+        self.look_up_failed = False
+        self.found: bool | None = None  # what the database says of its key
         self.answers = 0
         self.state = State.WAITING
         self.single = False  # it was sent by itself the last time
+        self.was_verified = False  # and its key was verified then
         self.error: Exception | None = None
         self.rows: Rows | None = None  # what the database has answered
         self.transaction: Transaction | None = None  # the last one
 
+    @property
+    def mark(self) -> str:
+        return self.account if self.is_verified else f"?{self.account}"
+
     def __repr__(self) -> str:
-        return f"{self.account}.{self.number}"
+        return f"{self.mark}.{self.number}"
 
 
 class Account:
@@ -119,10 +135,25 @@ REFUSALS: tuple[Fate, ...] = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # aft
 class Transaction:
     """A statement at the server."""
 
-    __slots__ = ("blamed", "calls", "charges", "committed", "fate", "give_up", "joined", "keys", "rows", "session")
+    __slots__ = (
+        "blamed",
+        "calls",
+        "charges",
+        "committed",
+        "fate",
+        "give_up",
+        "joined",
+        "keys",
+        "looks_up",
+        "rows",
+        "session",
+    )
 
-    def __init__(self, session: "SimulatedSession", calls: list[Call], fate: Fate, *, joined: bool) -> None:
+    def __init__(
+        self, session: "SimulatedSession", calls: list[Call], fate: Fate, *, joined: bool, looks_up: bool
+    ) -> None:
         self.session = session
+        self.looks_up = looks_up
         self.calls = calls
         self.fate = fate
         self.joined = joined
@@ -153,6 +184,7 @@ class SimulatedSession(Session):
         self.hung_up = False  # by the server
         self.read_only = False  # its server is no longer the primary
         self.calls: list[Call] = []  # under way
+        self.looks_up = False
 
     def __repr__(self) -> str:
         return f"session {self._number}"
@@ -209,10 +241,13 @@ class SimulatedSession(Session):
         calls, self.calls = self.calls, []
         lost = isinstance(outcome, SessionLost)
         for call in calls:
+            if self.looks_up:
+                call.look_up_failed = isinstance(outcome, Exception)
+                continue
             call.state = State.LOST if lost else State.REFUSED if isinstance(outcome, Exception) else State.SERVED
             call.error = outcome if isinstance(outcome, Exception) else None
         self._database.note(self, "is told", outcome)
-        self._database.on_outcome(calls, outcome)
+        self._database.on_outcome(calls, outcome, self.looks_up)
         done(outcome)
 
 
@@ -229,7 +264,7 @@ class Database:
         accounts: dict[str, Account],
         latency: float,
         on_send: Callable[[SimulatedSession, list[Call]], None],
-        on_outcome: Callable[[list[Call], Rows | Exception], None],
+        on_outcome: Callable[[list[Call], Rows | Exception, bool], None],
         note: Callable[..., None],
     ) -> None:
         self.loop = loop
@@ -323,16 +358,21 @@ class Database:
         fate = self._fate()
         if session.read_only:
             fate = Fate.READ_ONLY
-        transaction = Transaction(session, calls, fate, joined=joined)
+        looks_up = statement in {_FIND_KEY.statement, _FIND_KEY.joined_statement}
+        transaction = Transaction(session, calls, fate, joined=joined, looks_up=looks_up)
+        session.looks_up = looks_up
         self._on_send(session, calls)
         session.calls = calls
         for call in calls:
+            if looks_up:
+                continue
             assert statement == (call.command.joined_statement if joined else call.command.statement)
             call.state = State.SENT
             call.single = not joined
+            call.was_verified = call.is_verified
             call.rows = None
             call.transaction = transaction
-        self.note(session, "sends", list(calls), fate)
+        self.note(session, "looks up" if looks_up else "sends", list(calls), fate)
         if fate is Fate.SEND_FAILS:
             session.close()
         elif session.hung_up:
@@ -400,7 +440,10 @@ class Database:
                 account.stored[key] = fingerprint, body, units
                 account.committed += units
             for call, rows in zip(transaction.calls, transaction.rows, strict=False):
-                call.rows = rows
+                if transaction.looks_up:
+                    call.found = rows[0][0]
+                else:
+                    call.rows = rows
         self.note(transaction, "committed" if transaction.committed else "rolled back", transaction.charges)
         if self._blocked:
             self.unblock()
@@ -428,18 +471,21 @@ class Database:
                 transaction.blamed = position
                 return False
             transaction.rows.append(rows)
-        for call in transaction.calls:
-            if call.command.look_up_for is None:
+        for call, rows in zip(transaction.calls, transaction.rows, strict=False):
+            if not transaction.looks_up and rows[0][0] != "unauthorized":
                 self.accounts[call.account].requests -= 1
         return True
 
     def _decide(self, transaction: Transaction, call: Call, charged: dict[str, int]) -> Rows | None:
         parameters = call.command.parameters
-        if call.command.look_up_for is not None:
-            return [(parameters[0] in self.accounts,)]
-        account = self.accounts[call.account]
+        is_valid = not parameters[1].is_made_up
+        if transaction.looks_up:
+            return [(is_valid,)]
         metered = len(parameters) > 2
         reads_usage = call.command.statement == _READ_USAGE
+        if not is_valid:  # before any lock
+            return [("unauthorized", *[None] * (5 if metered else 6 if reads_usage else 0))]
+        account = self.accounts[call.account]
         if metered:
             _, _, key, fingerprint, _, units, body = parameters
             held = self._keys.get((call.account, key))

@@ -10,6 +10,7 @@ from random import Random
 from typing import Any
 from unittest.mock import patch
 
+import msgspec
 import psycopg
 from async_solipsism import EventLoop, ResolutionWarning, SleepForeverError
 from tests.schedules.database import FAULTS, REFUSALS, Account, Call, Database, KeyHash, SimulatedSession, State, charge
@@ -18,7 +19,7 @@ from sepu import limits
 from sepu.metering import failure
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Batcher
 from sepu.metering.calls import FairQueue
-from sepu.metering.commands import RATE_LIMITED, Metered, admit, find_key, read_usage
+from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential
 from sepu.metering.session import Rows, SessionLost
@@ -29,8 +30,13 @@ _LOOK_SECONDS = 0.1
 MAX_WAIT = limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
 # While nothing but one account's rows is in the way, others wait for the lock of its batch.
 MAX_NEIGHBOUR_WAIT = limits.BATCH_LOCK_SECONDS + 0.1
-# What clients ask: metered requests, the library, the usage, or with a key that the worker does not know.
-_KINDS = ("m", "m", "mmmmauk", "a", "u", "k")
+# What clients ask: metered requests, the library, the usage.
+_KINDS = ("m", "m", "mmmmau", "a", "u")
+# With keys that the worker does not know, or does; and of the former with keys that nobody has.
+_UNKNOWN, _MADE_UP = (0.0, 0.3, 1.0), (0.0, 0.5, 1.0)
+# After so many refused keys a second others are looked up first: as it is, or after few.
+_REFUSED = (limits.REFUSED_KEYS_PER_SECOND, 2)
+_ADDRESSES = ("@1", "@2")
 # Look-ups a second and in one statement: as they are, or so few that they wait for each other.
 _LOOK_UPS = ((limits.LOOK_UPS_PER_SECOND, limits.LOOK_UP_CALLS), (30, 3))
 REPEATED = ("22", "23", "40", "55")  # classes of errors after which a batch is sent again
@@ -59,13 +65,15 @@ class Schedule:
         self._relief_seconds = limits.RELIEF_SECONDS if random.random() < 0.7 else 0.04
         self._batch_calls = limits.BATCH_CALLS if small else random.choice((1, 2, 3, limits.BATCH_CALLS))
         self._look_ups = random.choice(_LOOK_UPS)
+        self._refused = random.choice(_REFUSED)
+        self._unknown, self._made_up = random.choice(_UNKNOWN), random.choice(_MADE_UP)
         self._look_up_from = 0.0  # when the next may be sent
         self._accounts = {
             name: Account(random.choice((3, 10, 1000)), random.choice((4, 1000, 1000, 1000)))
             for name in "abcdef"[: random.choice((1, 2, 2, 3, 3, 4, 6))]
         }
         self._names = list(self._accounts)
-        self._waiting: defaultdict[str, dict[int, Call]] = defaultdict(dict)  # of each account, unanswered, in order
+        self._waiting: defaultdict[str, dict[int, Call]] = defaultdict(dict)  # of each turn, unanswered, in order
         self._locked: str | None = None
         self._isolated: dict[str, float] = {}
         self._limited: dict[tuple[str, bytes], float] = {}  # when the database last said so of a key
@@ -90,6 +98,7 @@ class Schedule:
                 patch.object(limits, "RELIEF_SECONDS", self._relief_seconds),
                 patch.object(limits, "LOOK_UPS_PER_SECOND", self._look_ups[0]),
                 patch.object(limits, "LOOK_UP_CALLS", self._look_ups[1]),
+                patch.object(limits, "REFUSED_KEYS_PER_SECOND", self._refused),
                 patch.object(failure.log, "disabled", new=True),
             ):
                 loop.run_until_complete(self._play())
@@ -225,18 +234,18 @@ class Schedule:
         else:
             make = admit if kind == "a" else read_usage
         key_hash = KeyHash(b"%s-%d" % (account.encode(), random.random() < 0.4))
-        holder = Credential(account, key_hash)
-        if kind == "k":
-            account = f"@{account}"
-            asked = Credential(holder.account_id if random.random() < 0.5 else "nobody", key_hash)
-            call = Call(number, account, find_key(asked, account), self._loop.time())
-        else:
-            call = Call(number, account, make(holder), self._loop.time())
-        key_hash.call = call
-        if kind != "k" and random.random() < 0.5 and batcher.is_limited(holder):
+        sender = None
+        if random.random() < self._unknown:
+            if random.random() < self._made_up:
+                key_hash = KeyHash(b"made up")
+                key_hash.is_made_up = True
+            sender = random.choice(_ADDRESSES)
+        command = msgspec.structs.replace(make(Credential(account, key_hash)), sender=sender)
+        call = key_hash.call = Call(number, command, self._loop.time())
+        if random.random() < 0.5 and batcher.is_limited(Credential(account, key_hash)):
             self._check(self._is_limited(call), call, "is limited, and the database did not say so")
             return
-        self._waiting[account][number] = call
+        self._waiting[call.turn][number] = call
         self._note("ask", call, call.command.parameters[2:])
         batcher.submit(call.command, partial(self._answered, call, then))
         if random.random() < 0.2:
@@ -263,58 +272,61 @@ class Schedule:
         singles = [dispatcher._session for dispatcher in batcher._single_dispatchers]
         for call in calls:
             self._check(
-                call.state is State.WAITING
-                or (call.state is State.REFUSED and not call.single and _repeated(call.error)),
+                call.state is State.WAITING or (call.state is State.REFUSED and _may_be_repeated(call)),
                 call,
                 "is sent again, and may have been executed",
             )
             self._check(call.answers == 0, call, "is sent and was answered")
+            self._check(not (call.is_verified and session.looks_up), call, "is looked up again")
             self._check(
                 now - call.submitted <= MAX_WAIT - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
             )
             self.reached["sent again"] += call.state is State.REFUSED
             alone = session in batches or session in singles
-            self._check((call.command.look_up_for is None) == alone, call, "goes over another's session")
-        accounts = Counter(call.account for call in calls)
+            self._check(session.looks_up != alone, call, "goes over another's session")
+        turns = Counter(call.turn for call in calls)
         if session in batches:
             self.reached["batch beside another"] += session is batches[1]
             self._check(len(calls) <= self._batch_calls, "a batch of", len(calls))
             for other in batches:
                 if isinstance(other, SimulatedSession) and other is not session:
-                    both = accounts.keys() & {call.account for call in other.calls}
+                    both = {call.mark for call in calls} & {call.mark for call in other.calls}
                     self._check(not both, "both sessions hold", both)
-            for account in accounts:
-                self._check(self._isolated.get(account, 0.0) <= now, account, "is in a batch, and goes alone")
-            self._check_order(calls, lambda call: call not in self._in_single(call.account))
-            busy = {c.account for o in batches if isinstance(o, SimulatedSession) for c in o.calls}
-            self._check_turns(calls, accounts, busy, batcher._queue)
+            for call in calls:
+                self._check(self._isolated.get(call.mark, 0.0) <= now, call, "is in a batch, and goes alone")
+            self._check_order(calls, batcher._queue)
+            busy = {c.mark for o in batches if isinstance(o, SimulatedSession) for c in o.calls}
+            self._check_turns(calls, turns, busy, batcher._queue)
         elif session in singles:
             self.reached["call that goes alone"] += 1
             self._check(len(calls) == 1, len(calls), "together, and should go alone")
             for other in singles:
                 if isinstance(other, SimulatedSession) and other is not session:
-                    both = accounts.keys() & {call.account for call in other.calls}
+                    both = {call.mark for call in calls} & {call.mark for call in other.calls}
                     self._check(not both, "calls of", both, "go side by side")
-            self._check_order(calls, lambda call: call in self._in_single(call.account))
+            if self._join:
+                until = self._isolated.get(calls[0].mark, -9.0) + 2 * _LOOK_SECONDS
+                self._check(calls[0].is_verified and until >= calls[0].submitted, calls[0], "goes alone without need")
+            self._check_order(calls, batcher._single)
         elif calls:
-            self._check_look_ups(calls, accounts)
+            self._check_look_ups(calls, turns)
 
-    def _in_single(self, account: str) -> list[Call]:
-        return [waiting.command.parameters[1].call for waiting in self._batcher._single._waiting.get(account, ())]
-
-    def _check_order(self, calls: list[Call], waits_here: Callable[[Call], bool]) -> None:
-        """No call of the account that came earlier is left behind in the same queue."""
+    def _check_order(self, calls: list[Call], queue: FairQueue) -> None:
+        """No call of the turn that came earlier is left behind in the same queue."""
         now = self._loop.time()
         for at, call in enumerate(calls):
-            for earlier in self._waiting[call.account].values():
+            left = {waiting.command.parameters[1].call for waiting in queue._waiting.get(call.turn, ())}
+            for earlier in self._waiting[call.turn].values():
                 if earlier is call:
                     break
                 if earlier in calls[:at] or earlier.state in (State.SENT, State.LOST, State.SERVED):
                     continue
-                if earlier.state is State.REFUSED and (earlier.single or not _repeated(earlier.error)):
-                    continue  # it is being told
+                if earlier.state is State.REFUSED and (self._unknown or not _may_be_repeated(earlier)):
+                    continue  # it is being told, or came back after its account was isolated for another
+                if earlier.command.sender is not None and earlier.is_verified:
+                    continue  # it came to this turn later
                 overdue = earlier.submitted + limits.QUEUE_SECONDS <= now
-                self._check(overdue or not waits_here(earlier), call, "goes before", earlier)
+                self._check(overdue or earlier not in left, call, "goes before", earlier)
 
     def _check_look_ups(self, calls: list[Call], addresses: Counter[str]) -> None:
         """So many a second and no more, each address in its turn, and a probe first."""
@@ -325,37 +337,58 @@ class Schedule:
         self._check(now >= self._look_up_from - 2e-5, calls, "are looked up sooner than so many a second")
         self._check(not self._batcher._probes, calls, "are looked up before a probe")
         self._look_up_from = now + len(calls) / rate
-        self._check_order(calls, lambda _: True)
         self._check_turns(calls, addresses, set(), self._batcher._look_ups)
 
-    def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str], queue: FairQueue) -> None:
+    def _check_turns(self, calls: list[Call], turns: Counter[str], busy: set[str], queue: FairQueue) -> None:
         repeated = any(call.state is State.REFUSED for call in calls)
+        looks_up = queue is self._batcher._look_ups
         statement = calls[0].command.joined_statement
         waiting = queue._waiting
-        for account in waiting.keys() - accounts.keys() - busy:
-            next_command = waiting[account][0].command
-            if next_command.joined_statement is statement:
-                self._check(max(accounts.values()) == 1, account, "waits, and others have two turns:", accounts)
+        for turn in waiting.keys() - turns.keys():
+            next_command = waiting[turn][0].command
+            next_call = next_command.parameters[1].call
+            if next_call.mark in busy:
+                continue
+            if looks_up or next_command.joined_statement is statement:
+                self._check(max(turns.values()) == 1, turn, "waits, and others have two turns:", turns)
             if not repeated:
-                number = next_command.parameters[1].call.number
-                passed_over = self._passed_over[number] = self._passed_over[number] + 1
-                self._check(passed_over <= len(self._names), account, "was in none of", passed_over, "batches")
+                passed_over = self._passed_over[next_call.number] = self._passed_over[next_call.number] + 1
+                most = len(self._names) + len(_ADDRESSES)
+                self._check(passed_over <= most, turn, "was in none of", passed_over, "batches")
 
-    def _told(self, calls: list[Call], outcome: Rows | Exception) -> None:
+    def _told(self, calls: list[Call], outcome: Rows | Exception, looks_up: bool) -> None:
         """What the batcher is about to hear of a statement."""
         now = self._loop.time()
+        if looks_up:
+            if not isinstance(outcome, Exception):
+                for call in calls:
+                    if call.found:
+                        self._verified(call)
+            return
         if isinstance(outcome, Exception):
             lock = isinstance(outcome, psycopg.errors.LockNotAvailable)
-            if calls and (lock or (not calls[0].single and _repeated(outcome))):
+            if calls and (lock or _may_be_repeated(calls[0])):
                 detail = outcome.diag.message_detail if isinstance(outcome, psycopg.Error) else None
-                blamed = calls if detail is None else [calls[int(detail) - 1]]
-                for call in blamed:
-                    if not call.single or lock:
-                        self._isolated[call.account] = now + limits.ISOLATED_SECONDS
+                for call in calls if detail is None else [calls[int(detail) - 1]]:
+                    for mark in {call.mark, f"?{call.account}"}:
+                        self._isolated[mark] = now + limits.ISOLATED_SECONDS
             return
         for call in calls:
             if call.rows is not None and call.rows[0][0] == RATE_LIMITED:
                 self._limited[call.command.holder] = now
+
+    def _verified(self, call: Call) -> None:
+        """From now on it is its account's; and goes alone, if one like it was refused lately."""
+        now = self._loop.time()
+        suspected = call.mark in self._batcher._isolated
+        del self._waiting[call.turn][call.number]
+        call.is_verified, call.turn = True, call.account
+        self._waiting[call.turn][call.number] = call
+        self._passed_over.pop(call.number, None)
+        if suspected and call.submitted + limits.QUEUE_SECONDS > now and call.mark not in self._batcher._isolated:
+            for mark in (call.mark, f"?{call.account}"):
+                self._isolated[mark] = now + limits.ISOLATED_SECONDS
+        self.reached["verified"] += 1
 
     def _is_limited(self, call: Call) -> bool:
         now: float = self._loop.time()
@@ -367,13 +400,13 @@ class Schedule:
         self._note("answer", call, answer)
         call.answers += 1
         self._check(call.answers == 1, call, "is answered again")
-        self._waiting[call.account].pop(call.number, None)
+        self._waiting[call.turn].pop(call.number, None)
         self._check(waited <= MAX_WAIT, call, "waits for", waited, "seconds")
-        is_look_up = call.command.look_up_for is not None
         small = self._mode == "calm" or (self._mode == "locked" and call.account != self._locked)
-        small = small and not (is_look_up and self._look_ups != _LOOK_UPS[0])
+        small = small and (call.command.sender is None or (self._mode == "calm" and self._look_ups == _LOOK_UPS[0]))
         if small and self._join:
-            self._check(waited <= MAX_NEIGHBOUR_WAIT, call, "waits for", waited, "seconds for the sake of others")
+            most = MAX_NEIGHBOUR_WAIT + (limits.BATCH_LOCK_SECONDS if self._unknown else 0.0)
+            self._check(waited <= most, call, "waits for", waited, "seconds for the sake of others")
         self.reached[getattr(answer, "outcome", answer if isinstance(answer, str) else type(answer).__name__)] += 1
         if isinstance(answer, LedgerUnavailable):
             self.reached[type(call.error).__name__ if call.error else "overdue"] += 1
@@ -382,10 +415,15 @@ class Schedule:
             self._check(
                 waited >= limits.QUEUE_SECONDS - 0.001
                 or isinstance(call.error, SessionLost)
-                or (call.state is State.REFUSED and (call.single or is_look_up or not _repeated(call.error))),
+                or (call.state is State.REFUSED and not _may_be_repeated(call))
+                or call.look_up_failed,
                 call,
                 "is given up without need",
             )
+        elif call.command.parameters[1].is_made_up:
+            outcome = getattr(answer, "outcome", answer)
+            self._check(outcome == UNAUTHORIZED and (call.found is False or call.rows), call, "is told", answer)
+            self.reached["looked up and refused" if call.found is False else "refused"] += 1
         elif call.state is State.SERVED:
             transaction = call.transaction
             self._check(
@@ -398,7 +436,9 @@ class Schedule:
             self._check(call.single and answer == Metered("request_in_progress"), call, "is told", answer)
         else:
             self.reached["told without asking"] += 1
-            self._check(answer == call.command.when_limited and self._is_limited(call), call, "is told", answer)
+            self._check(
+                answer == call.command.refused(RATE_LIMITED) and self._is_limited(call), call, "is told", answer
+            )
         most = SINGLE_SESSIONS + BATCH_SESSIONS + PROBE_SESSIONS
         self._check(self._database.most_sessions <= most, self._database.most_sessions, "sessions")
         then()
@@ -413,8 +453,10 @@ class Schedule:
         self._trace.append((self._loop.time(), parts))
 
 
-def _repeated(error: Exception | None) -> bool:
-    return (getattr(error, "sqlstate", None) or "").startswith(REPEATED)
+def _may_be_repeated(call: Call) -> bool:
+    """A refused call that was with others, or whose key was not verified."""
+    sqlstate: str = getattr(call.error, "sqlstate", None) or ""
+    return sqlstate.startswith(REPEATED) and not (call.single and call.was_verified)
 
 
 def _line(parts: tuple[object, ...]) -> str:

@@ -13,6 +13,7 @@ from sepu import limits
 from sepu.metering import batcher
 from sepu.metering.batcher import Batcher, _Dispatcher, _Limited
 from sepu.metering.calls import FairQueue, PendingCall
+from sepu.metering.commands import Command
 from sepu.metering.session import Rows, SessionLost
 
 SCHEDULES = 10_000
@@ -31,7 +32,7 @@ def test_all_holds() -> None:
     assert schedules == SCHEDULES
     outcomes = {"charged", "replayed", "idempotency_conflict", "request_in_progress", "quota_exceeded", "rate_limited"}
     ways = {"sent again", "call that goes alone", "batch beside another", "overdue", "told without asking"}
-    ways |= {"look-ups together", "look-up that waited"}
+    ways |= {"look-ups together", "look-up that waited", "verified", "refused", "looked up and refused"}
     errors = {
         error.__name__ for error in (SessionLost, psycopg.errors.LockNotAvailable, psycopg.errors.UniqueViolation)
     }
@@ -91,7 +92,7 @@ def sends_single_calls_side_by_side(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_overdue_single_calls(patch: pytest.MonkeyPatch) -> None:
-    overdue = FairQueue.take_overdue
+    take_where = FairQueue.take_where
     queues: list[FairQueue] = []
 
     def sweep(self: Batcher, sweep: Callable[[Batcher], None] = Batcher._sweep) -> None:
@@ -99,7 +100,11 @@ def forgets_overdue_single_calls(patch: pytest.MonkeyPatch) -> None:
         sweep(self)
 
     patch.setattr(Batcher, "_sweep", sweep)
-    patch.setattr(FairQueue, "take_overdue", lambda self, now: [] if self in queues else overdue(self, now))
+    patch.setattr(
+        FairQueue,
+        "take_where",
+        lambda self, condition: [] if any(self is queue for queue in queues) else take_where(self, condition),
+    )
 
 
 def never_sweeps(patch: pytest.MonkeyPatch) -> None:
@@ -133,19 +138,18 @@ def isolates_nobody(patch: pytest.MonkeyPatch) -> None:
 def blames_the_next(patch: pytest.MonkeyPatch) -> None:
     blamed = batcher._blamed
 
-    def planted(calls: Sequence[PendingCall], error: Exception) -> str | None:
-        account = blamed(calls, error)
-        accounts = [call.account for call in calls]
-        return None if account is None else accounts[(accounts.index(account) + 1) % len(accounts)]
+    def planted(calls: Sequence[PendingCall], error: Exception) -> PendingCall | None:
+        call = blamed(calls, error)
+        return None if call is None else calls[(calls.index(call) + 1) % len(calls)]
 
     patch.setattr(batcher, "_blamed", planted)
 
 
 def limits_all_keys_of_an_account(patch: pytest.MonkeyPatch) -> None:
     def planted(self: Batcher, refused: PendingCall) -> None:
-        for call in self._queue.take_all(refused.account):
+        for call in self._queue.take_all(refused.turn):
             self._observer.command_ended()
-            call.done(call.command.when_limited)
+            call.done(call.command.refused("rate_limited"))
 
     patch.setattr(Batcher, "_limit", planted)
 
@@ -172,7 +176,7 @@ def looks_up_without_limit(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_look_ups_that_wait(patch: pytest.MonkeyPatch) -> None:
-    patch.setattr(Batcher, "_look_up", lambda self: setattr(self, "_look_up_timer", None))
+    patch.setattr(Batcher, "_look_up_again", lambda self: setattr(self, "_look_up_timer", None))
 
 
 def looks_up_before_it_probes(patch: pytest.MonkeyPatch) -> None:
@@ -194,7 +198,7 @@ def takes_no_turns_of_addresses(patch: pytest.MonkeyPatch) -> None:
         if self._waiting and next(iter(self._waiting)).startswith("@"):
             while len(taken) < most and self._waiting:
                 taken += take(self, 1)
-                self._waiting.move_to_end(taken[-1].account, last=False) if taken[-1].account in self._waiting else None
+                self._waiting.move_to_end(taken[-1].turn, last=False) if taken[-1].turn in self._waiting else None
             return taken
         return take(self, most, busy)
 
@@ -215,15 +219,55 @@ def repeats_refused_look_ups(patch: pytest.MonkeyPatch) -> None:
 
 
 def forgets_overdue_look_ups(patch: pytest.MonkeyPatch) -> None:
-    overdue = FairQueue.take_overdue
+    take_where = FairQueue.take_where
 
-    def planted(self: FairQueue, now: float) -> list[PendingCall]:
-        return [] if any(account.startswith("@") for account in self._waiting) else overdue(self, now)
+    def planted(self: FairQueue, condition: Callable[[PendingCall], bool]) -> list[PendingCall]:
+        look_ups = any(calls[0].command.is_look_up for calls in self._waiting.values())
+        return [] if look_ups else take_where(self, condition)
 
-    patch.setattr(FairQueue, "take_overdue", planted)
+    patch.setattr(FairQueue, "take_where", planted)
+
+
+def isolates_whom_a_made_up_key_names(patch: pytest.MonkeyPatch) -> None:
+    patch.setattr(PendingCall, "suspects", property(lambda self: (self.command.account, f"?{self.command.account}")))
+
+
+def lets_an_account_wait_for_a_made_up_key(patch: pytest.MonkeyPatch) -> None:
+    begin = PendingCall.__init__
+
+    def planted(self: PendingCall, command: Command[Any], done: Any, latest: float) -> None:
+        begin(self, command, done, latest)
+        self.mark = command.account
+
+    patch.setattr(PendingCall, "__init__", planted)
+
+
+def takes_the_turn_of_whom_a_key_names(patch: pytest.MonkeyPatch) -> None:
+    begin = PendingCall.__init__
+
+    def planted(self: PendingCall, command: Command[Any], done: Any, latest: float) -> None:
+        begin(self, command, done, latest)
+        self.turn = command.account
+
+    patch.setattr(PendingCall, "__init__", planted)
 
 
 # --- Faults that schedules found, and that were mended
+
+
+def looks_only_at_the_next_for_overdue_calls(patch: pytest.MonkeyPatch) -> None:
+    take_where, sweep = FairQueue.take_where, Batcher._sweep
+
+    def only_next(self: FairQueue, condition: Callable[[PendingCall], bool]) -> list[PendingCall]:
+        nexts = [calls[0] for calls in self._waiting.values()]
+        return take_where(self, lambda call: call in nexts and condition(call))
+
+    def planted(self: Batcher) -> None:
+        with patch.context() as swept:
+            swept.setattr(FairQueue, "take_where", only_next)
+            sweep(self)
+
+    patch.setattr(Batcher, "_sweep", planted)
 
 
 def passes_over_without_keeping_turns(patch: pytest.MonkeyPatch) -> None:
@@ -233,7 +277,7 @@ def passes_over_without_keeping_turns(patch: pytest.MonkeyPatch) -> None:
         while len(taken) < most and passed < len(self._waiting):
             account, calls = self._waiting.popitem(last=False)
             command = calls[0].command
-            if account in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
+            if calls[0].mark in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
                 passed += 1
                 self._waiting[account] = calls
                 continue
@@ -272,10 +316,10 @@ def isolates_many_and_sends_one(patch: pytest.MonkeyPatch) -> None:
 def disorders_what_is_not_limited(patch: pytest.MonkeyPatch) -> None:
     def planted(self: Batcher, refused: PendingCall) -> None:
         self._limited.setdefault(refused.command.holder, _Limited(self._loop.time() + limits.LIMITED_SECONDS))
-        for call in self._queue.take_all(refused.account):
+        for call in self._queue.take_all(refused.turn):
             if call.command.holder == refused.command.holder:
                 self._observer.command_ended()
-                call.done(call.command.when_limited)
+                call.done(call.command.refused("rate_limited"))
             else:
                 self._queue.add(call)
 
@@ -307,7 +351,7 @@ PLANTED = [
     (forgets_overdue_single_calls, "waits for|is sent late"),
     (never_sweeps, "waits for|nobody answers|is sent late"),
     (leaves_a_timer, "left a timer behind"),
-    (keeps_a_read_only_session, "not served when the trouble is over"),
+    (keeps_a_read_only_session, "not served when the trouble is over|a probe is told"),
     (isolates_nobody, "is in a batch, and goes alone"),
     (blames_the_next, "is in a batch, and goes alone|for the sake of others"),
     (limits_all_keys_of_an_account, "is told"),
@@ -318,6 +362,10 @@ PLANTED = [
     (takes_no_turns_of_addresses, "others have two turns"),
     (repeats_refused_look_ups, "goes over another's session"),
     (forgets_overdue_look_ups, "waits for|nobody answers|is sent late"),
+    (isolates_whom_a_made_up_key_names, "goes alone without need"),
+    (lets_an_account_wait_for_a_made_up_key, "goes alone without need|others have two turns"),
+    (takes_the_turn_of_whom_a_key_names, "goes before|others have two turns|was in none of"),
+    (looks_only_at_the_next_for_overdue_calls, "is sent late|waits for"),
     (passes_over_without_keeping_turns, "was in none of"),
     (repeats_overdue_calls, "is sent late"),
     (isolates_many_and_sends_one, "for the sake of others"),

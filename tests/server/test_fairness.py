@@ -138,13 +138,13 @@ def test_the_ledger_is_seldom_asked_of_a_limited_key(
     assert charge(server, rich, 1).status == 200
 
 
-def test_unknown_keys_keep_no_valid_key_waiting(server: Server, connection: psycopg.Connection) -> None:
-    unseen = accounts.create_account(connection, "rich")
-    with ExitStack() as stack:
-        requests = [USAGE % new_key(new_account_id()).encode() for _ in range(CLIENTS)]
-        waiting = Clients(server, requests, stack)
-        assert charge(server, unseen, 1).status == 200
-        assert waiting.answers(20) == {"unauthorized": CLIENTS}
+def test_the_first_request_of_a_key_is_one_call(server: Server, connection: psycopg.Connection) -> None:
+    accounts.set_plan(connection, "rich", match_limit=10**6, search_limit=10**6, requests_per_minute=10**6)
+    unseen = [accounts.create_account(connection, "rich") for _ in range(10)]
+    before = ledger_calls(server)
+    for issued in unseen:
+        assert charge(server, issued, 1).status == 200
+    assert ledger_calls(server) - before < 2 * len(unseen)  # it may also be probed meanwhile
 
 
 def test_a_call_that_takes_long_keeps_no_other_account_waiting(
@@ -160,11 +160,14 @@ def test_a_call_that_takes_long_keeps_no_other_account_waiting(
         assert waiting.answers(5) == {"usage_commit_failed": 1}
 
 
+@pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
 def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
-    server: Server, database_url: str, connection: psycopg.Connection, rich: accounts.IssuedKey
+    server: Server, database_url: str, connection: psycopg.Connection, rich: accounts.IssuedKey, is_known: bool
 ) -> None:
     stuck = accounts.create_account(connection, "rich")
     assert charge(server, stuck, 1).status == 200
+    if not is_known:
+        stuck = accounts.issue_key(connection, stuck.account_id)
     with ExitStack() as stack, usage_locked(database_url, stuck):
         clients = Clients(server, [match(stuck, n) for n in range(48)], stack)
         took = []
@@ -201,3 +204,30 @@ def test_probes_ask_the_database_once_a_second(server: Server) -> None:
     for _ in range(CLIENTS):
         assert server.request("GET", "/readyz", keep=True).status == 200
     assert ledger_calls(server) - before <= 2 + (time.monotonic() - started) / limits.PROBE_SECONDS
+
+
+# These leave a worker that looks keys up first.
+
+
+def test_a_made_up_key_does_not_wait_for_whom_it_names(
+    server: Server, database_url: str, rich: accounts.IssuedKey
+) -> None:
+    assert charge(server, rich, 1).status == 200
+    with ExitStack() as stack, usage_locked(database_url, rich):
+        waiting = Clients(server, [USAGE % new_key(rich.account_id).encode()] * 20, stack)
+        assert waiting.answers(20) == {"unauthorized": 20}
+
+
+@pytest.mark.parametrize("times", [1, 2], ids=["at first", "when many were refused"])
+def test_unknown_keys_keep_no_valid_key_waiting(
+    server: Server, connection: psycopg.Connection, rich: accounts.IssuedKey, times: int
+) -> None:
+    unseen = accounts.create_account(connection, "rich")
+    assert charge(server, rich, 1).status == 200
+    for _ in range(times):
+        with ExitStack() as stack:
+            named = [*[new_account_id() for _ in range(CLIENTS // 2)], *[rich.account_id] * (CLIENTS // 2)]
+            waiting = Clients(server, [USAGE % new_key(account).encode() for account in named], stack)
+            assert charge(server, unseen, 1).status == 200
+            assert charge(server, rich, 2).status == 200
+            assert waiting.answers(20) == {"unauthorized": CLIENTS}

@@ -16,7 +16,7 @@ from sepu import limits
 from sepu.http.client_address import Network, Peer, client_address
 from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import JSON, Reply, error, usage_headers
-from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, find_key, meter_request, read_usage
+from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.keys import Credential, credential
 from sepu.metering.meters import METERS
 from sepu.operations.errors import InputError
@@ -41,7 +41,7 @@ class Pending(msgspec.Struct, Generic[T], frozen=True):
     """What to ask the ledger, what its answer leads to, and the reply if it has none."""
 
     command: Command[T]
-    conclude: Callable[[T], "Reply | Pending[Any]"]
+    conclude: Callable[[T], Reply]
     unavailable: Reply
 
 
@@ -125,22 +125,17 @@ class Endpoint(ABC):
             return _UNAUTHORIZED
         if is_limited(holder):
             return msgspec.structs.replace(_RATE_LIMITED, account=holder.account_id)
-        if holder in self._known_keys:
-            return self._ask(holder, head, body)
-        return Pending(
-            find_key(holder, client_address(head, self._trusted_proxies)),
-            lambda is_valid: self._ask(holder, head, body) if is_valid else _UNAUTHORIZED,
-            self.unavailable,
-        )
-
-    def _ask(self, holder: Credential, head: Head, body: bytes) -> Pending[Any]:
         command, reply_to = self.decide(holder, head, body)
+        is_known = holder in self._known_keys
+        if not is_known:
+            sender = client_address(head, self._trusted_proxies) or ""
+            command = msgspec.structs.replace(command, sender=sender)
 
         def conclude(answer: object) -> Reply:
             reply = reply_to(answer)
             if reply.status == _UNAUTHORIZED.status:
                 self._known_keys.discard(holder)
-            else:
+            elif not is_known:
                 self._known_keys.add(holder)
             return reply
 
@@ -148,7 +143,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
-        """Tells what to ask the ledger for a request with a valid key."""
+        """Tells what to ask the ledger for a request, whose key may yet turn out to be unknown."""
 
 
 class LibraryEndpoint(Endpoint):

@@ -117,7 +117,7 @@ class WaitingResponder(Responder[WaitingLedger]):
     def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
         """Answers a request by its verdict."""
         account = None
-        while isinstance(verdict, Pending):
+        if isinstance(verdict, Pending):
             pending, account = verdict, verdict.command.account
             try:
                 verdict = pending.conclude(self._ledger.run(pending.command))
@@ -141,7 +141,7 @@ class CallbackResponder(Responder[CallingLedger]):
         """Returns whether the ledger is known to answer `rate_limited`."""
         return self._ledger.is_limited(holder)
 
-    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
+    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers by a verdict, now or later."""
         if verdict is READINESS:
             self._ledger.probe(
@@ -156,9 +156,6 @@ class CallbackResponder(Responder[CallingLedger]):
                 if not isinstance(answer, Exception):
                     try:
                         reply = conclude(answer)
-                        if isinstance(reply, Pending):
-                            self.respond(reply, req, resp)
-                            return
                     except Exception as raised:
                         self.respond_to_error(raised, req, None)
                         return

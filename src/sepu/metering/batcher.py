@@ -4,6 +4,10 @@ A batch is one statement, one round trip and one commit for many charges, over o
 under way is sent at once. A batch does for each of its calls what the call alone would do. If the database refuses a
 batch because of one account, the other calls are sent again at once, and that account's calls are sent one by one.
 While a batch takes long, perhaps because of one account, a second batch takes the calls of other accounts.
+
+A key that is not verified may be made up, and name any account. A call with one takes a turn of its sender's address,
+and only others like it wait for its end. Its key is looked up first if many keys were refused of late, or before its
+account goes alone: no account does so because of a key that is made up.
 """
 
 import asyncio
@@ -14,16 +18,18 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
+import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from sepu import limits
 from sepu.metering.calls import Done, FairQueue, PendingCall
-from sepu.metering.commands import PROBE, RATE_LIMITED, Command
+from sepu.metering.commands import PROBE, RATE_LIMITED, UNAUTHORIZED, Command, find_key
 from sepu.metering.connection import with_timeouts
-from sepu.metering.failure import LedgerUnavailable, report_failure
+from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
 from sepu.metering.keys import Credential
 from sepu.metering.observer import LedgerObserver
+from sepu.metering.refusals import Refusals
 from sepu.metering.session import Rows, Session
 
 # Sessions for batches (the second for while the first takes long), for single calls, and for probes.
@@ -67,13 +73,16 @@ class Batcher:
         self._observer = observer = observer or LedgerObserver()
         self._queue = FairQueue()
         self._single = FairQueue()
-        self._busy: set[str] = set()  # accounts in batches under way
-        self._busy_single: set[str] = set()  # accounts with a single call under way: each has one at a time
+        self._busy: set[str] = set()  # the marks of batches under way
+        self._busy_single: set[str] = set()  # the marks of single calls under way: of each one at a time
+        self._is_settling = False
+        self._refusals = Refusals()
         self._probes = FairQueue()
-        self._look_ups = FairQueue()  # of unknown keys, with a turn for each address
+        self._look_ups = FairQueue()
         self._next_look_up = float("-inf")
         self._look_up_timer: TimerHandle | None = None
-        self._isolated: dict[str, float] = {}  # accounts whose calls are sent one by one, and until when
+        # The marks of calls that are sent one by one, or whose keys are looked up first; and until when.
+        self._isolated: dict[str, float] = {}
         self._limited: dict[tuple[str, bytes], _Limited] = {}  # keys over the abuse limit
         self._sweep_timer: TimerHandle | None = None
         self._relief_timer: TimerHandle | None = None
@@ -97,11 +106,14 @@ class Batcher:
     def submit(self, command: Command[Any], done: Done) -> None:
         """Sends a command as soon as may be; `done` gets its answer, or an exception."""
         self._observer.command_began()
-        call = PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS)
-        if command.look_up_for is not None:
-            self._look_ups.add(call)
-            self._prober.go()
-        elif not self._join or call.account in self._isolated:
+        if command.sender is not None and not self._join:
+            command = msgspec.structs.replace(command, joined_statement=None)
+        self._add(PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS))
+
+    def _add(self, call: PendingCall) -> None:
+        if not call.is_verified and (call.mark in self._isolated or self._refusals.are_many(self._loop.time())):
+            self._look_up(call)
+        elif not self._join or call.mark in self._isolated:
             self._single.add(call)
             self._go_single()
         else:
@@ -118,8 +130,12 @@ class Batcher:
         return known.asked > limits.LIMITED_CALLS and known.until > self._loop.time()
 
     def poll(self) -> None:
-        """Reads what the database has answered, so that the next batch is sent before the event loop's next turn."""
-        self._batches.poll()
+        """Reads what the database has answered, so that the next batch is sent before the event loop's next turn.
+
+        Not while calls are told their answers, or one within the other would read without end.
+        """
+        if not self._is_settling:
+            self._batches.poll()
 
     def probe(self, done: Callable[[bool], None]) -> None:
         """Tells whether the database answers and holds this release's migrations; known for a second."""
@@ -149,15 +165,42 @@ class Batcher:
         wait = self._next_look_up - self._loop.time()
         if wait > _EARLY_SECONDS:
             if self._look_up_timer is None:
-                self._look_up_timer = self._loop.call_later(wait, self._look_up)
+                self._look_up_timer = self._loop.call_later(wait, self._look_up_again)
             return []
         calls = self._look_ups.take(limits.LOOK_UP_CALLS if self._join else 1)
         self._next_look_up = self._loop.time() + len(calls) / limits.LOOK_UPS_PER_SECOND
         return calls
 
-    def _look_up(self) -> None:
+    def _look_up_again(self) -> None:
         self._look_up_timer = None
         self._prober.go()
+
+    def _look_up(self, call: PendingCall) -> None:
+        """Sends a call once its key is known to be valid."""
+
+        def done(is_valid: object) -> None:
+            if is_valid is True:
+                is_suspect = call.mark in self._isolated
+                call.verify()
+                self._observer.command_began()
+                if call.latest <= self._loop.time():
+                    self._fail(call)
+                    return
+                if is_suspect and call.mark not in self._isolated:
+                    self._isolate([call])
+                self._add(call)
+            elif is_valid is False:
+                self._refusals.count(self._loop.time())
+                call.done(call.command.refused(UNAUTHORIZED))
+            else:
+                call.done(is_valid)
+
+        command = find_key(Credential(*call.command.holder), call.command.sender)
+        if not self._join:
+            command = msgspec.structs.replace(command, joined_statement=None)
+        self._look_ups.add(PendingCall(command, done, call.latest))
+        self._prober.go()
+        self._sweep_later()
 
     def _probe_ended(self, answer: object) -> None:
         self._probed = self._loop.time()
@@ -166,7 +209,7 @@ class Batcher:
             self._prober.hang_up()  # perhaps no longer the primary: look for it anew
         asking, self._asking = self._asking, []
         for done in asking:
-            done(self._ready)
+            _tell(done, self._ready)
 
     def _waits(self) -> bool:
         return self._queue.waits_beside(self._busy)
@@ -174,12 +217,12 @@ class Batcher:
     def _take(self) -> list[PendingCall]:
         calls = self._queue.take(limits.BATCH_CALLS, self._busy)
         for call in calls:
-            self._busy.add(call.account)
+            self._busy.add(call.mark)
         return calls
 
     def _ended(self, calls: Sequence[PendingCall]) -> None:
         for call in calls:
-            self._busy.discard(call.account)
+            self._busy.discard(call.mark)
 
     def _ended_relief(self, calls: Sequence[PendingCall]) -> None:
         self._ended(calls)
@@ -205,11 +248,11 @@ class Batcher:
 
     def _take_single(self) -> list[PendingCall]:
         calls = self._single.take(1, self._busy_single)
-        self._busy_single.update(call.account for call in calls)
+        self._busy_single.update(call.mark for call in calls)
         return calls
 
     def _ended_single(self, calls: Sequence[PendingCall]) -> None:
-        self._busy_single.difference_update(call.account for call in calls)
+        self._busy_single.difference_update(call.mark for call in calls)
         self._go_single()
 
     def _go_single(self) -> None:
@@ -217,55 +260,68 @@ class Batcher:
 
     def _settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
         """Gives each call its part of the outcome."""
-        if not isinstance(outcome, Exception):
-            self._observer.call_answered(len(calls))
-            if len(calls) == 1:
-                self._answer(calls[0], outcome)
+        settled_within, self._is_settling = self._is_settling, True
+        try:
+            if isinstance(outcome, Exception):
+                self._refuse(calls, outcome)
             else:
-                for position, rows in groupby(outcome, itemgetter(0)):
-                    self._answer(calls[position - 1], [row[1:] for row in rows])
-        elif (
-            len(calls) > 1
-            and calls[0].command.look_up_for is None
-            and (getattr(outcome, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME)
-        ):
-            self._repeat(calls, outcome)
-        else:
-            if isinstance(outcome, psycopg.errors.LockNotAvailable):
-                self._isolate(call.account for call in calls)
-            if not isinstance(outcome, psycopg.errors.UniqueViolation):
-                report_failure(outcome, self._observer)
-            for call in calls:
-                self._fail(call, outcome)
+                self._observer.call_answered(len(calls))
+                if _are_joined(calls):
+                    for position, rows in groupby(outcome, itemgetter(0)):
+                        self._answer(calls[position - 1], [row[1:] for row in rows])
+                else:
+                    self._answer(calls[0], outcome)
+        finally:
+            self._is_settling = settled_within
+
+    def _refuse(self, calls: Sequence[PendingCall], error: Exception) -> None:
+        """Repeats the calls if one of several may be to blame, or one whose key is not verified; or fails them."""
+        if not calls[0].command.is_look_up:
+            may_be_repeated = len(calls) > 1 or not calls[0].is_verified
+            if may_be_repeated and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
+                self._repeat(calls, error)
+                return
+            if isinstance(error, psycopg.errors.LockNotAvailable):
+                self._isolate(calls)
+        if not isinstance(error, psycopg.errors.UniqueViolation):
+            report_failure(error, self._observer)
+        for call in calls:
+            self._fail(call, error)
 
     def _repeat(self, calls: Sequence[PendingCall], error: Exception) -> None:
-        """Repeats a refused batch at once, without the account that caused the error: its calls are sent one by one."""
+        """Repeats refused calls at once, without the account that caused the error: its calls are sent one by one."""
         blamed = _blamed(calls, error)
         now = self._loop.time()
         self._queue.put_back(call for call in calls if call.latest > now)
-        self._isolate([blamed] if blamed is not None else [call.account for call in calls])
+        self._isolate(calls if blamed is None else [blamed])
         for call in calls:
             if call.latest <= now:  # or each refusal, of whomever, would make all wait longer
                 self._fail(call)
-        self._sweep_later()
 
-    def _isolate(self, accounts: Iterable[str]) -> None:
-        """Sends these accounts' calls one by one from now on: one that waits for a lock delays no others."""
-        for account in accounts:
-            self._isolated[account] = self._loop.time() + limits.ISOLATED_SECONDS
-            for call in self._queue.take_all(account):
+    def _isolate(self, calls: Iterable[PendingCall]) -> None:
+        """Sends the calls of these accounts one by one from now on: one that waits for a lock delays no others."""
+        marks = {mark for call in calls for mark in call.suspects}
+        self._isolated.update(dict.fromkeys(marks, self._loop.time() + limits.ISOLATED_SECONDS))
+        for call in self._queue.take_where(lambda call: call.mark in marks):
+            if call.is_verified:
                 self._single.add(call)
-            self._go_single()  # for each: it may wait for long
+                self._go_single()  # for each: it may wait for long
+            else:
+                self._look_up(call)
+        self._sweep_later()
 
     def _answer(self, call: PendingCall, rows: Rows) -> None:
         self._observer.command_ended()
-        if rows[0][0] == RATE_LIMITED:
+        outcome = rows[0][0]
+        if outcome == RATE_LIMITED:
             self._limit(call)
+        elif outcome == UNAUTHORIZED:
+            self._refusals.count(self._loop.time())
         try:
             answer = call.command.read(rows)
         except Exception as error:  # an error of ours is an answer too
             answer = error
-        call.done(answer)
+        _tell(call.done, answer)
 
     def _limit(self, refused: PendingCall) -> None:
         """Answers the calls that wait with a key over its abuse limit, as the ledger would in the same window."""
@@ -273,21 +329,21 @@ class Batcher:
         if (known := self._limited.get(refused.command.holder)) is None or known.until <= now:
             self._limited[refused.command.holder] = _Limited(now + limits.LIMITED_SECONDS)
         limited = []
-        for call in self._queue.take_all(refused.account):
+        for call in self._queue.take_all(refused.turn):
             if call.command.holder == refused.command.holder:
                 limited.append(call)
             else:
                 self._queue.add(call)
         for call in limited:  # when all is in order: who is told may ask again at once
             self._observer.command_ended()
-            call.done(call.command.when_limited)
+            _tell(call.done, call.command.refused(RATE_LIMITED))
 
     def _fail(self, call: PendingCall, error: Exception | None = None) -> None:
         self._observer.command_ended()
         if isinstance(error, psycopg.errors.UniqueViolation) and call.command.on_duplicate is not None:
-            call.done(call.command.on_duplicate)
+            _tell(call.done, call.command.on_duplicate)
         else:
-            call.done(LedgerUnavailable())
+            _tell(call.done, LedgerUnavailable())
 
     def _sweep_later(self) -> None:
         waiting = self._queue or self._single or self._probes or self._look_ups
@@ -299,7 +355,7 @@ class Batcher:
         self._sweep_timer = None
         now = self._loop.time()
         for queue in (self._queue, self._single, self._probes, self._look_ups):
-            for call in queue.take_overdue(now):
+            for call in queue.take_where(lambda call: call.latest <= now):
                 self._fail(call)
         self._limited = {key: known for key, known in self._limited.items() if known.until > now}
         self._isolated = {account: until for account, until in self._isolated.items() if until > now}
@@ -316,11 +372,19 @@ class _Limited:
         self.asked = 0
 
 
-def _blamed(calls: Sequence[PendingCall], error: Exception) -> str | None:
-    """Gives the account whose call was refused: the detail of the error is its position, from 1."""
+def _tell(done: Done, answer: object) -> None:
+    """Calls back. What a callback raises must not keep others from their answers."""
+    try:
+        done(answer)
+    except Exception as raised:
+        report_fault(raised)
+
+
+def _blamed(calls: Sequence[PendingCall], error: Exception) -> PendingCall | None:
+    """Gives the call that was refused: the detail of the error is its position, from 1."""
     detail = isinstance(error, psycopg.Error) and error.diag.message_detail
     if detail and detail.isdecimal() and 0 < int(detail) <= len(calls):
-        return calls[int(detail) - 1].account
+        return calls[int(detail) - 1]
     return None
 
 
@@ -428,10 +492,15 @@ class _Dispatcher:
         self.go()
 
 
+def _are_joined(calls: Sequence[PendingCall]) -> bool:
+    """Tells whether the calls go as a batch: even one does whose key is not verified, to wait less for a lock."""
+    return len(calls) > 1 or (not calls[0].is_verified and calls[0].command.joined_statement is not None)
+
+
 def _statement(calls: Sequence[PendingCall]) -> tuple[Any, Sequence[Any]]:
-    """Gives the statement for these calls. For several, each parameter becomes an array."""
+    """Gives the statement for these calls. For a batch, each parameter becomes an array."""
     first = calls[0].command
-    if len(calls) == 1 or first.joined_statement is None:
+    if not _are_joined(calls):
         return first.statement, first.parameters
     columns = zip(*(call.command.parameters for call in calls), strict=True)
     return first.joined_statement, [list(column) for column in columns]

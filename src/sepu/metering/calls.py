@@ -1,4 +1,4 @@
-"""Calls of the ledger that wait to be sent, with a share for each account."""
+"""Calls of the ledger that wait to be sent, with a share for each account, and for each address without one."""
 
 from collections import OrderedDict, deque
 from collections.abc import Callable, Iterable, Set
@@ -11,81 +11,106 @@ Done = Callable[[Any], None]
 
 
 class PendingCall:
-    """A command, and what takes its answer. It must be sent by `latest`, in the time of the event loop."""
+    """A command, and what takes its answer. It must be sent by `latest`, in the time of the event loop.
 
-    __slots__ = ("account", "command", "done", "latest")
+    With a key that is not verified it takes the `turn` of its sender's address, otherwise that of its account. It may
+    have to wait for the rows of its account. So while it is under way, those with the same `mark` wait here: those of
+    the account, or those that name it and are not verified.
+    """
+
+    __slots__ = ("command", "done", "is_verified", "latest", "mark", "turn")
 
     def __init__(self, command: Command[Any], done: Done, latest: float) -> None:
         self.command = command
-        self.account = command.account if command.look_up_for is None else command.look_up_for  # whose turn it takes
         self.done = done
         self.latest = latest
+        self.turn = self.mark = command.account
+        self.is_verified = command.sender is None
+        if command.sender is not None:
+            self.turn = command.sender
+            self.mark = _unverified(command.account)
+
+    def verify(self) -> None:
+        """Lets it take its account's turn, because its key is valid."""
+        self.turn = self.mark = self.command.account
+        self.is_verified = True
+
+    @property
+    def suspects(self) -> tuple[str, ...]:
+        """Gives the marks of those that may have to wait as long. What is not verified casts suspicion on its like."""
+        return (self.mark, _unverified(self.mark)) if self.is_verified else (self.mark,)
+
+
+def _unverified(account: str) -> str:
+    return f"?{account}"
 
 
 class FairQueue:
-    """Gives each account its turn: one that sends many calls delays itself.
+    """Gives each account (or address) its turn: one that sends many calls delays itself.
 
-    The calls of an account keep their order. It belongs to one event loop, so it needs no lock.
+    The calls of a turn keep their order. It belongs to one event loop, so it needs no lock.
     """
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, deque[PendingCall]] = OrderedDict()  # the next account first
+        self._waiting: OrderedDict[str, deque[PendingCall]] = OrderedDict()  # the next turn first
 
     def __bool__(self) -> bool:
         """Tells whether anything waits."""
         return bool(self._waiting)
 
     def add(self, call: PendingCall) -> None:
-        """Puts a call behind the others of its account."""
-        calls = self._waiting.get(call.account)
+        """Puts a call behind the others of its turn."""
+        calls = self._waiting.get(call.turn)
         if calls is None:
-            self._waiting[call.account] = deque((call,))
+            self._waiting[call.turn] = deque((call,))
         else:
             calls.append(call)
 
     def put_back(self, calls: Iterable[PendingCall]) -> None:
         """Puts taken calls back to their places, before all others."""
         for call in reversed(list(calls)):
-            self._waiting.setdefault(call.account, deque()).appendleft(call)
-            self._waiting.move_to_end(call.account, last=False)
+            self._waiting.setdefault(call.turn, deque()).appendleft(call)
+            self._waiting.move_to_end(call.turn, last=False)
 
     def take(self, most: int, busy: Set[str] = frozenset()) -> list[PendingCall]:
         """Takes the next call, and up to `most` in all that can share one with it: of one statement, in turns.
 
-        Accounts that are busy, or whose next call is of another statement, are passed over and keep their turn.
+        Who is busy, or whose next call is of another statement, is passed over and keeps the turn.
         """
         taken: list[PendingCall] = []
         passed: list[tuple[str, deque[PendingCall]]] = []
         while len(taken) < most and self._waiting:
-            account, calls = self._waiting.popitem(last=False)
+            turn, calls = self._waiting.popitem(last=False)
             command = calls[0].command
-            if account in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
-                passed.append((account, calls))
+            if calls[0].mark in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
+                passed.append((turn, calls))
                 continue
             taken.append(calls.popleft())
             if calls:
-                self._waiting[account] = calls
+                self._waiting[turn] = calls
             if command.joined_statement is None:
                 break
-        for account, calls in reversed(passed):
-            self._waiting[account] = calls
-            self._waiting.move_to_end(account, last=False)
+        for turn, calls in reversed(passed):
+            self._waiting[turn] = calls
+            self._waiting.move_to_end(turn, last=False)
         return taken
 
     def waits_beside(self, busy: Set[str]) -> bool:
-        """Tells whether a call waits of an account that is not busy."""
-        return bool(self._waiting) and (not busy or any(account not in busy for account in self._waiting))
+        """Tells whether the next call of anybody waits who is not busy."""
+        return bool(self._waiting) and (not busy or any(calls[0].mark not in busy for calls in self._waiting.values()))
 
-    def take_all(self, account: str) -> Iterable[PendingCall]:
-        """Takes an account's calls."""
-        return self._waiting.pop(account, ())
+    def take_all(self, turn: str) -> Iterable[PendingCall]:
+        """Takes the calls of a turn."""
+        return self._waiting.pop(turn, ())
 
-    def take_overdue(self, now: float) -> list[PendingCall]:
-        """Takes the calls that should have been sent by now."""
-        overdue = []
-        for account, calls in list(self._waiting.items()):
-            while calls and calls[0].latest <= now:
-                overdue.append(calls.popleft())
-            if not calls:
-                del self._waiting[account]
-        return overdue
+    def take_where(self, condition: Callable[[PendingCall], bool]) -> list[PendingCall]:
+        """Takes the calls of which the condition holds."""
+        taken = []
+        for turn, calls in list(self._waiting.items()):
+            found = [call for call in calls if condition(call)]
+            if len(found) == len(calls):
+                del self._waiting[turn]
+            elif found:
+                self._waiting[turn] = deque(call for call in calls if call not in found)
+            taken += found
+        return taken

@@ -45,19 +45,19 @@ class UsageReport(msgspec.Struct, frozen=True):
 class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
-    `when_limited` is the answer when the account is known to be over its abuse limit, `on_duplicate` the one when a
-    unique constraint refuses the row: another request has just stored it. `joined_statement` does the same for arrays
-    of the parameters; it puts the position, from 1, before each row, and keeps the rows of a position together.
+    `refused` makes the answer of a refusal's code, `on_duplicate` is the one when a unique constraint refuses the row:
+    another request has just stored it. `joined_statement` does the same for arrays of the parameters; it puts the
+    position, from 1, before each row, and keeps the rows of a position together.
     """
 
     statement: LiteralString
     parameters: tuple[Any, ...]
     read: Callable[[Sequence[Row]], T]
     joined_statement: LiteralString | None = None
-    when_limited: T | None = None
+    refused: Callable[[str], Any] = str
     on_duplicate: T | None = None
-    look_up_for: str | None = None
-    """Of a look-up of an unknown key: the client's address, which has a turn among others."""
+    sender: str | None = None
+    """With a key that is not verified yet: the client's address, which has a turn among others."""
 
     @property
     def account(self) -> str:
@@ -66,15 +66,20 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
         return account
 
     @property
+    def is_look_up(self) -> bool:
+        """Tells whether it only looks a key up."""
+        return self.statement is _FIND_KEY
+
+    @property
     def holder(self) -> tuple[str, bytes]:
         """Gives the account and the hash of its key: the first two parameters of whatever a request calls."""
         account, key_hash, *_ = self.parameters
         return account, key_hash
 
 
-# The first column of each row is the outcome; the gateway itself looks for this one.
+# The first column of each row is the outcome; the gateway itself looks for these.
 RATE_LIMITED = "rate_limited"
-_LIMITED = Metered(RATE_LIMITED)
+UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = Metered("request_in_progress")
 
 PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
@@ -91,19 +96,19 @@ _METER_REQUEST_EACH = scripts.statement("meter_request_each")
 def admit(credential: Credential) -> Command[str]:
     """Admits a request that charges nothing: `ok`, or the contract's code of the refusal."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_ADMIT, parameters, _read_value, _ADMIT_EACH, RATE_LIMITED)
+    return Command(_ADMIT, parameters, _read_value, _ADMIT_EACH)
 
 
 def find_key(credential: Credential, address: str | None) -> Command[bool]:
     """Looks a key up for a client: whether it is valid. Counts and charges nothing."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_FIND_KEY, parameters, _read_value, _FIND_KEY_EACH, look_up_for=address or "")
+    return Command(_FIND_KEY, parameters, _read_value, _FIND_KEY_EACH, sender=address or "")
 
 
 def read_usage(credential: Credential) -> Command[UsageReport]:
     """Reads the account's usage in the current period, one for each meter."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_READ_USAGE, parameters, _read_usage_report, _READ_USAGE_EACH, UsageReport(RATE_LIMITED))
+    return Command(_READ_USAGE, parameters, _read_usage_report, _READ_USAGE_EACH, UsageReport)
 
 
 def meter_request(credential: Credential, idempotency_key: str, charge: Charge) -> Command[Metered]:
@@ -124,7 +129,7 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge) 
         charge.units,
         charge.body,
     )
-    return Command(_METER_REQUEST, parameters, read, _METER_REQUEST_EACH, _LIMITED, _IN_PROGRESS)
+    return Command(_METER_REQUEST, parameters, read, _METER_REQUEST_EACH, Metered, _IN_PROGRESS)
 
 
 def _read_value(rows: Sequence[Row]) -> Any:  # noqa: ANN401

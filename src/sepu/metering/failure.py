@@ -1,6 +1,7 @@
-"""What the caller, the log and the metrics get when the database does not answer."""
+"""What the caller, the log and the metrics get when the database does not answer, and the log of a fault of ours."""
 
 import logging
+import traceback
 
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import UnreadableValueError
@@ -18,3 +19,9 @@ def report_failure(error: Exception, observer: LedgerObserver) -> None:
     detail = error if isinstance(error, UnreadableValueError) else sqlstate
     log.error("ledger unavailable: %s %s", type(error).__name__, detail)
     observer.call_failed(sqlstate)
+
+
+def report_fault(raised: Exception) -> None:
+    """Logs a fault of ours. The message could quote the input, so only the frames."""
+    frames = "".join(traceback.format_tb(raised.__traceback__))
+    log.error("a callback failed: %s\n%s", type(raised).__name__, frames.rstrip())

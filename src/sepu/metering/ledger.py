@@ -5,8 +5,7 @@ was committed; a retry with the same idempotency key finds out.
 """
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from collections.abc import Sequence
 from threading import Lock, Semaphore
 from typing import Any, TypeVar
 
@@ -17,10 +16,12 @@ from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sepu import limits
-from sepu.metering.commands import PROBE, Command
+from sepu.metering.commands import PROBE, UNAUTHORIZED, Command, Row, find_key
 from sepu.metering.connection import hung_up, with_timeouts
 from sepu.metering.failure import LedgerUnavailable, report_failure
+from sepu.metering.keys import Credential
 from sepu.metering.observer import LedgerObserver
+from sepu.metering.refusals import Refusals
 
 T = TypeVar("T")
 
@@ -68,6 +69,7 @@ class Ledger:
 
     def __init__(self, database_url: str, connections: int, observer: LedgerObserver | None = None) -> None:
         self._observer = observer or LedgerObserver()
+        self._refusals = Refusals()
         self._look_ups = Semaphore(limits.LOOK_UP_THREADS)
         self._probing = Lock()
         self._probed = float("-inf")
@@ -102,10 +104,12 @@ class Ledger:
             LedgerUnavailable: no answer, or not in time.
         """
         self._observer.command_began()
-        turn = nullcontext() if command.look_up_for is None else self._look_up_turn()
         try:
-            with turn, self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
-                rows = cursor.execute(command.statement, command.parameters).fetchall()
+            suspects = command.sender is not None and self._refusals.are_many(time.monotonic())
+            if suspects and not self._look_up(command):
+                answer: T = command.refused(UNAUTHORIZED)
+                return answer
+            rows = self._execute(command)
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.UniqueViolation) and command.on_duplicate is not None:
                 return command.on_duplicate
@@ -115,17 +119,27 @@ class Ledger:
             raise LedgerUnavailable from None
         finally:
             self._observer.command_ended()
-        self._observer.call_answered(1)
+        if rows[0][0] == UNAUTHORIZED:
+            self._refusals.count(time.monotonic())
         return command.read(rows)
 
-    @contextmanager
-    def _look_up_turn(self) -> Iterator[None]:
+    def _look_up(self, command: Command[Any]) -> bool:
+        """Tells whether the key of a command is valid. A few threads may ask at a time."""
         if not self._look_ups.acquire(timeout=limits.QUEUE_SECONDS):
             raise PoolTimeout
         try:
-            yield
+            ((is_valid,),) = self._execute(find_key(Credential(*command.holder), command.sender))
         finally:
             self._look_ups.release()
+        if not is_valid:
+            self._refusals.count(time.monotonic())
+        return bool(is_valid)
+
+    def _execute(self, command: Command[Any]) -> Sequence[Row]:
+        with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
+            rows = cursor.execute(command.statement, command.parameters).fetchall()
+        self._observer.call_answered(1)
+        return rows
 
     def ready(self) -> bool:
         """Tells whether the database answers and holds this release's migrations; known for a second."""
