@@ -34,13 +34,13 @@ class Message:
     expects: bool = False
 
 
-def _chunked(rng: Random, body: bytes) -> bytes:
+def _chunked(rng: Random, body: bytes, trailers: bytes) -> bytes:
     framed = b""
     while body:
         size = rng.choice([1, 7, 4000, len(body)])
         framed += b"%x%b\r\n%b\r\n" % (len(body[:size]), rng.choice([b"", b";a", b';a="b"']), body[:size])
         body = body[size:]
-    return framed + b"0\r\n" + rng.choice([b"", b"", b"Host: trailer\r\nUpgrade: h2c\r\n"]) + b"\r\n"
+    return framed + b"0\r\n" + trailers + b"\r\n"
 
 
 def _body(rng: Random) -> bytes:
@@ -82,7 +82,11 @@ def message(rng: Random, number: int) -> Message:
             framed = body
         case "chunked" if version == "1.1" or refusal is None:
             headers.append(f"Transfer-Encoding: {rng.choice(['chunked', 'Chunked'])}")
-            framed = _chunked(rng, body)
+            trailers = rng.choice(
+                [b"", b"", b"Host: a b\r\nUpgrade: h2c\r\n", b"Connection: close\r\n"][: 3 if plain else 4]
+            )
+            framed = _chunked(rng, body, trailers)
+            closes = closes or trailers.startswith(b"Connection")  # nobody may send it, and the parser heeds it
             if version == "1.0":
                 refusal = 400
         case _:

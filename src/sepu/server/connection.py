@@ -63,8 +63,8 @@ class State(Enum):
 
 # PERF: a name of a module is found faster than a member of an enumeration.
 _NEW, _IDLE, _HEAD, _BODY, _ENDED, _SERVING, _STUCK, _CLOSING, _LOST = State
-_BETWEEN = (_IDLE, _NEW)  # two requests
-_OPEN = (_IDLE, _BODY, _HEAD, _ENDED, _NEW)  # for the next step
+_BETWEEN = (_IDLE, _NEW)  # no byte of a request is here
+_OPEN = (_IDLE, _BODY, _HEAD, _ENDED, _NEW)  # those of the input
 
 
 class Owner(Protocol):
@@ -106,7 +106,7 @@ class Connection(asyncio.BufferedProtocol):
         self._url = b""
         self._headers: list[tuple[bytes, bytes]] = []
         self._environ: dict[str, Any] | None = None  # once the head is complete
-        self._keep_alive = True
+        self._keep_alive = True  # as far as the parser cannot tell
         self._body: list[bytes] = []
         self._body_bytes = 0
         self._other_bytes = 0  # of its head, then of its chunks' framing; not those that came with the request before
@@ -286,11 +286,12 @@ class Connection(asyncio.BufferedProtocol):
         self._environ = environ
         # What follows the head of a CONNECT is no request, whatever the answer is (RFC 9110, 9.3.6; RFC 9931, 8).
         is_connect = method == "CONNECT"
-        self._keep_alive = version == "1.1" and not is_connect and parser.should_keep_alive()
-        # The parser takes what follows an upgrade for another protocol. Then `_body_parser` goes on.
+        self._keep_alive = version == "1.1" and not is_connect
         if "HTTP_UPGRADE" in environ and (coding or int(length)) and not is_connect and parser.should_upgrade():
-            return
-        self._input = _BODY
+            # The parser takes what follows for another protocol; the one of `_body_parser` does not know this head.
+            self._keep_alive = self._keep_alive and parser.should_keep_alive()
+        else:
+            self._input = _BODY
 
     def on_body(self, body: bytes) -> None:
         """Takes a part of the body. Keeps one byte over the limit; closes the connection if the body is much larger."""
@@ -305,7 +306,7 @@ class Connection(asyncio.BufferedProtocol):
     def on_message_complete(self) -> None:
         """Appends the complete request to the earlier ones."""
         if self._input is _BODY:
-            self._complete(self._keep_alive)
+            self._complete(self._keep_alive and self._parser.should_keep_alive())
 
     # ---
 
