@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tests.fuzz.hostile_clients import Campaign
 from tests.fuzz.outcome import Outcome
-from tests.server.wire_simulation import play
+from tests.server.wire_simulation import play, play_mutated
 from tests.serving import serving
 
 from sepu.cli.database import connect, database
@@ -37,10 +37,11 @@ def simulate(outcome: Outcome, seed: int, until: float = 0, cases: int = 1) -> N
     for case in count(seed):
         if case >= seed + cases and time.monotonic() >= until:
             break
-        try:
-            outcome.tried += Counter({f"simulated {what}": number for what, number in play(case).items()})
-        except Exception as error:
-            outcome.faults.append(f"SECONDS=0 SEED={case}: {type(error).__name__}: {str(error)[:2000]}")
+        for kind in (play, play_mutated):
+            try:
+                outcome.tried += Counter({f"simulated {what}": number for what, number in kind(case).items()})
+            except Exception as error:
+                outcome.faults.append(f"SECONDS=0 SEED={case}: {type(error).__name__}: {str(error)[:2000]}")
 
 
 def _campaign(worker: str, seconds: float, seed: int, tried: Counter[str]) -> list[str]:

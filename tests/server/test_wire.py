@@ -13,41 +13,13 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from tests.server.wire_grammar import HOSTS, NO_HOSTS, SMUGGLED
-from tests.server.wire_simulation import Owner, Simulation, Wire, short
+from tests.server.wire_simulation import Owner, Played, Simulation
 
 from sepu import limits
-from sepu.server.connection import Connection
 
 HISTORIES = int(os.environ.get("SEPU_WIRE_HISTORIES", "50"))
 GET = b"GET / HTTP/1.1\r\nHost: sepu\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: sepu\r\nContent-Length: 2\r\n\r\n"
-
-
-class Played:
-    """A connection, to which a test does one thing after the other."""
-
-    def __init__(
-        self, *, at_once: bool = True, peer: object = ("127.0.0.1", 50_000), owner: Owner | None = None
-    ) -> None:
-        self.owner = owner or Owner(at_once=at_once)
-        self.connection = Connection(self.owner)
-        self.wire = Wire(self.connection, self.owner.buffer, peer)
-
-    def send(self, *segments: bytes) -> list[str]:
-        """Returns all that has come back."""
-        for segment in segments:
-            self.wire.sent += segment
-            self.owner.run(self.wire)
-        return self.came
-
-    def after(self, seconds: float) -> list[str]:
-        self.owner.clock.now += seconds
-        self.connection.check(self.owner.clock.now)
-        return self.came
-
-    @property
-    def came(self) -> list[str]:
-        return [short(data) for data in self.wire.came]
 
 
 @pytest.mark.parametrize("part", range(1, len(POST) + 2))

@@ -7,9 +7,11 @@ begins and ends, and so needs no parser.
 import asyncio
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from itertools import pairwise
 from random import Random
 from typing import Any, Literal, cast
 
+from tests.fuzz.seeds import mutate
 from tests.server.wire_grammar import Message, message
 
 from sepu import limits
@@ -158,6 +160,33 @@ def short(data: bytes) -> str:
         return status
     fields = dict(line.split(": ", 1) for line in data.decode().split("\r\n\r\n")[0].split("\r\n")[1:])
     return f"answer {fields['X-Request-Id']}{' close' if fields.get('Connection') == 'close' else ''}"
+
+
+class Played:
+    """A connection, to which a test does one thing after the other."""
+
+    def __init__(
+        self, *, at_once: bool = True, peer: object = ("127.0.0.1", 50_000), owner: Owner | None = None
+    ) -> None:
+        self.owner = owner or Owner(at_once=at_once)
+        self.connection = Connection(self.owner)
+        self.wire = Wire(self.connection, self.owner.buffer, peer)
+
+    def send(self, *segments: bytes) -> list[str]:
+        """Returns all that has come back."""
+        for segment in segments:
+            self.wire.sent += segment
+            self.owner.run(self.wire)
+        return self.came
+
+    def after(self, seconds: float) -> list[str]:
+        self.owner.clock.now += seconds
+        self.connection.check(self.owner.clock.now)
+        return self.came
+
+    @property
+    def came(self) -> list[str]:
+        return [short(data) for data in self.wire.came]
 
 
 def _without_100(came: list[str]) -> tuple[list[str], list[int]]:
@@ -420,3 +449,23 @@ def play(seed: int) -> Counter[str]:
     simulation.finish()
     counts = Counter(came.split()[0] for came in simulation.reference.came)
     return counts + Counter({"cases": 1, "requests": len(simulation.reference.messages)})
+
+
+def play_mutated(seed: int) -> Counter[str]:
+    """Plays damaged requests in three ways: at once, in some segments, byte by byte. What comes of them is the same."""
+    rng = Random(seed)
+    data = mutate(rng, b"".join(message(rng, number).data for number in range(rng.choice([1, 1, 2, 3]))))
+    data = data[:3000]  # which is fast, and below the limits, which count segments
+    ends = sorted({rng.randrange(len(data) + 1) for _ in range(5)} | {0, len(data)})
+    manners = [[data], [data[start:end] for start, end in pairwise(ends)], [bytes([byte]) for byte in data]]
+    outcomes = []
+    for segments in manners:
+        played = Played()
+        played.send(*segments)
+        played.wire.ended = True
+        played.owner.run(played.wire)
+        came, _ = _without_100(played.came)
+        outcomes.append((played.owner.asked, came, played.wire.closed))
+    assert outcomes[0] == outcomes[1] == outcomes[2], (outcomes, data)
+    assert outcomes[0][2], "it stays open"
+    return Counter({"mutated": 1})
