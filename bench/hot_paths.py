@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import os
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cache, cached_property
@@ -18,6 +19,7 @@ from bench.recorded import MOST, Recorded
 
 import sepu
 from sepu.http.app import TimedRequest, create_app
+from sepu.http.client_address import Network
 from sepu.http.endpoints import Endpoint, Pending
 from sepu.http.observer import RequestObserver
 from sepu.http.responder import CallbackResponder, Responder
@@ -146,6 +148,8 @@ class InProcess:
         self.loop = loop
         self.observer = RequestObserver()
         self.connections: set[Connection] = set()
+        self.addresses: Counter[str] = Counter()
+        self.trusted_proxies: tuple[Network, ...] = ()
         self.buffer = memoryview(bytearray(16 * 1024))
         self._connection = Connection(self)
         self._wire = _Wire({"peername": ("127.0.0.1", 50000)})

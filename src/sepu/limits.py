@@ -22,6 +22,8 @@ LENGTH_DIGITS = 18
 
 # From a request's first byte to its last. gthread counts a connection's first request from the connection.
 REQUEST_SECONDS = 10.0
+# For the application to answer. The ledger's deadlines, below, are much shorter: only a mistake of ours takes so long.
+APPLICATION_SECONDS = 30.0
 # For a client to take its answer.
 ANSWER_SECONDS = 10.0
 # For a client to read the last answer and close, before the connection is torn.
@@ -38,6 +40,8 @@ SOCKET_PATH_BYTES = 103
 # With the database's and gunicorn's own they stay below 1024 open files, the usual limit. Each has one request at a
 # time, so this bounds the requests that wait for the ledger, too.
 CONNECTIONS = 900
+# Those of one address, by IPv6 of a /64 network, that is not a proxy's: three others have places left whatever it does.
+ADDRESS_CONNECTIONS = CONNECTIONS // 4
 # For the requests under way when a worker has to stop.
 GRACEFUL_SECONDS = 30
 # A worker that does not move for so long is replaced.

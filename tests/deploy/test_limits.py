@@ -145,6 +145,7 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
                 f"over {limits.HEADERS} headers, one of over {limits.LINE_BYTES} bytes",
                 f"{limits.HEAD_BYTES // KIB} KiB in all",
                 f"a worker's {limits.CONNECTIONS + 1}st connection",
+                f"or the {limits.ADDRESS_CONNECTIONS + 1}th of one address",
                 f"has {limits.ANSWER_SECONDS:g} seconds to take its answer",
                 f"after {limits.REQUEST_SECONDS:g} seconds if there never was a byte",
                 f"after {limits.IDLE_SECONDS} between two requests",
@@ -168,7 +169,7 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
                 f"A request has {limits.REQUEST_SECONDS:g} seconds from its first byte to its last",
                 f"a client {limits.ANSWER_SECONDS:g} seconds to take its answer",
                 f"a body has {limits.BODY_BYTES // KIB} KiB, a head {limits.HEAD_BYTES // KIB} KiB",
-                f"a worker takes {limits.CONNECTIONS} connections",
+                f"a worker takes {limits.CONNECTIONS} connections, {limits.ADDRESS_CONNECTIONS} of them from one",
             ],
         ),
         (
@@ -184,6 +185,7 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
             [
                 f"the service takes {limits.BODY_BYTES // KIB} KiB",
                 f"A head has {limits.REQUEST_SECONDS:g} seconds",
+                f"at most {limits.ADDRESS_CONNECTIONS} of its {limits.CONNECTIONS} connections from one address",
                 f"has up to {SESSIONS} connections",
             ],
         ),

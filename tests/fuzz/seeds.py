@@ -16,8 +16,12 @@ class Seed:
     idempotency_key: str | None = None
 
 
+_HOSTS = ["sepu"] * 5 + ["sepu:80", "127.0.0.1:8000", "[::1]", "a_b"]
+_NO_HOSTS = ["a b", "a/b,c@d"]
+
+
 def _request(line: str, headers: list[str], body: bytes = b"") -> bytes:
-    return "\r\n".join([f"{line} HTTP/1.1", "Host: sepu", *headers, "", ""]).encode() + body
+    return "\r\n".join([f"{line} HTTP/1.1", *headers, "", ""]).encode() + body
 
 
 def _chunked(rng: Random, body: bytes) -> bytes:
@@ -35,17 +39,27 @@ def seed(rng: Random, api_key: str, account_id: str, number: int, *, last: bool)
     idempotency_key = f"fuzz-{number:08d}-{rng.getrandbits(40):010x}"  # no mutation makes another request's of it
     metered = [bearer, f"Idempotency-Key: {idempotency_key}"]
     close = ["Connection: close"] if last else []
+    if rng.random() < 0.2:  # which a server may ignore (RFC 9110, 7.8)
+        close = [
+            f"Upgrade: {rng.choice(['h2c', 'websocket'])}",
+            f"Connection: {'upgrade, close' if last else 'Upgrade'}",
+        ]
+    begin = rng.choice([b"", b"", b"\r\n"])  # RFC 9112, 2.2
+    host = f"Host: {rng.choice(_HOSTS)}"
     red, green, blue = number >> 16 & 255, number >> 8 & 255, number & 255
     body = json.dumps({"colors": [{"r": red, "g": green, "b": blue}], "top": rng.randint(1, 3)}).encode()
     mark = b'"input":{"r":%d,"g":%d,"b":%d}' % (red, green, blue)
     a_json = "Content-Type: application/json"
 
     def post(headers: list[str], sent: bytes) -> bytes:
-        return _request("POST /v1/match", [*headers, a_json, *close], sent)
+        return begin + _request("POST /v1/match", [host, *headers, a_json, *close], sent)
 
     def get(target: str, headers: list[str]) -> bytes:
-        return _request(f"GET {target}", [*headers, *close])
+        return begin + _request(f"GET {target}", [host, *headers, *close])
 
+    if last and rng.random() < 0.05:
+        host = f"Host: {rng.choice(_NO_HOSTS)}"
+        return Seed(post([*metered, f"Content-Length: {len(body)}"], body), 400, b'"bad_request"')
     match rng.randrange(14):
         case 0 | 1 | 2:
             framed = [*metered, f"Content-Length: {len(body)}"]

@@ -27,6 +27,8 @@ MALFORMED = {
     "space-before-colon": (GET + b"X : y\r\n\r\n", BAD),
     "nul": (GET + b"X: a\0b\r\n\r\n", BAD),
     "two-hosts": (GET + b"Host: other\r\n\r\n", BAD),
+    "host-with-a-space": (b"GET /v1/library HTTP/1.1\r\nHost: a b\r\n\r\n", BAD),
+    "host-with-a-path": (b"GET /v1/library HTTP/1.1\r\nHost: a/b,c@d\r\n\r\n", BAD),
     "length-and-chunked": (POST + b"Content-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", BAD),
     "two-lengths": (POST + b"Content-Length: 1\r\nContent-Length: 2\r\n\r\n", BAD),
     "negative-length": (POST + b"Content-Length: -1\r\n\r\n", BAD),

@@ -227,6 +227,25 @@ def test_the_body_beside_an_upgrade_belongs_to_its_request(
     assert committed(connection, issued) == 1
 
 
+@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
+def test_an_upgrade_may_be_on_the_last_request(
+    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection, version: bytes
+) -> None:
+    needs_no_proxy(server)
+    head = (POST + b"Connection: upgrade, close\r\nUpgrade: h2c\r\n").replace(b"1.1", version)
+    head += b"Authorization: Bearer %b\r\nContent-Type: application/json\r\n" % issued.api_key.encode()
+    head += b"Idempotency-Key: upgraded-1\r\nContent-Length: %d\r\n\r\n" % len(ONE)
+    assert parsed(everything(server, head + ONE + GET + b"\r\n"))[0] == 200
+    assert committed(connection, issued) == 1
+
+
+def test_a_connect_is_refused_and_ends_the_connection(server: Server, issued: accounts.IssuedKey) -> None:
+    needs_no_proxy(server)
+    smuggled = GET + b"Authorization: Bearer %b\r\n\r\n" % issued.api_key.encode()
+    head = b"CONNECT sepu:80 HTTP/1.1\r\nHost: sepu\r\nContent-Length: %d\r\n\r\n" % len(smuggled)
+    check_refusal(everything(server, head + smuggled), "not_found")
+
+
 def test_one_side_may_close_and_still_read(
     server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
 ) -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import socket
 import struct
+from collections import Counter
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -11,6 +12,7 @@ import pytest
 import uvloop
 
 from sepu import limits
+from sepu.http.client_address import Network
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
@@ -27,6 +29,8 @@ class Owner:
         self.loop = loop
         self.observer = RequestObserver()
         self.connections: set[Connection] = set()
+        self.addresses: Counter[str] = Counter()
+        self.trusted_proxies: tuple[Network, ...] = ()
         self.buffer = memoryview(bytearray(16 * 1024))
         self.alive = True
         self.asked: list[Callable[[Reply, str], None]] = []

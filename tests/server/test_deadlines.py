@@ -20,6 +20,7 @@ limits.ANSWER_SECONDS = 1.5
 limits.LINGER_SECONDS = 0.5
 limits.IDLE_SECONDS = 2
 limits.CONNECTIONS = 40
+limits.ADDRESS_CONNECTIONS = 10
 main()
 """
 SOON = 8  # seconds that a machine may take for what is due in two
@@ -160,3 +161,20 @@ def test_connections_are_bounded(server: Server) -> None:
         assert len(late) == 45
     assert server.request("GET", "/healthz").status == 200
     assert server.workers() == [pid]
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the loopback has one address")
+def test_one_address_leaves_places_for_others(server: Server) -> None:
+    if server.worker != "uvloop":
+        pytest.skip("gthread counts no addresses")
+    host, _, port = server.address.rpartition(":")
+    with ExitStack() as stack:
+        silent = [
+            stack.enter_context(socket.create_connection((host, int(port)), SOON, ("127.0.0.2", 0))) for _ in range(40)
+        ]
+        for raw in silent[10:]:
+            assert b'{"error":"overloaded","requestId":' in until_closed(raw, SOON)
+        others = [stack.enter_context(server.socket()) for _ in range(29)]
+        for raw in others:
+            raw.sendall(GET + b"Connection: close\r\n\r\n")
+        assert [until_closed(raw, SOON)[:13] for raw in others] == [b"HTTP/1.1 200 "] * 29

@@ -1,4 +1,4 @@
-"""Finds the client address of a request behind trusted proxies."""
+"""Finds the client address of a connection, and of a request behind trusted proxies."""
 
 from collections.abc import Sequence
 from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network, ip_address
@@ -6,6 +6,9 @@ from typing import Protocol
 
 # More proxies than anybody has.
 _MAX_HOPS = 16
+
+# Where a proxy on this machine connects from.
+_OWN = (IPv4Address("127.0.0.1"), IPv6Address("::1"))
 
 Network = IPv4Network | IPv6Network
 
@@ -24,8 +27,7 @@ class Peer(Protocol):
 def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None:
     """Returns the last address on the way that is not a trusted proxy; None if a proxy names no client.
 
-    Anybody may have written the addresses to the left of it in X-Forwarded-For. For IPv6 this is the /64 network, the
-    least that a subscriber has.
+    Anybody may have written the addresses to the left of it in X-Forwarded-For.
     """
     hops = (peer.header("X-Forwarded-For") or "").rsplit(",", _MAX_HOPS)
     for hop in (peer.remote_addr or "127.0.0.1", *reversed(hops[-_MAX_HOPS:])):
@@ -33,8 +35,24 @@ def client_address(peer: Peer, trusted_proxies: Sequence[Network]) -> str | None
         if address is None:
             return None
         if not (address.is_loopback or any(address in network for network in trusted_proxies)):
-            return str(IPv6Network((address, 64), strict=False) if address.version == 6 else address)
+            return _subscriber(address)
     return None
+
+
+def connection_address(remote_addr: str, trusted_proxies: Sequence[Network]) -> str | None:
+    """Returns the address that a connection comes from, or None for those of proxies.
+
+    They connect by a Unix socket (empty here), from 127.0.0.1 or ::1, or from a network that is named.
+    """
+    address = _parsed(remote_addr)
+    if address is None or address in _OWN or any(address in network for network in trusted_proxies):
+        return None
+    return _subscriber(address)
+
+
+def _subscriber(address: IPv4Address | IPv6Address) -> str:
+    """Returns an address, for IPv6 its /64 network, the least that a subscriber has."""
+    return str(IPv6Network((address, 64), strict=False) if address.version == 6 else address)
 
 
 def _parsed(hop: str) -> IPv4Address | IPv6Address | None:

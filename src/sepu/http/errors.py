@@ -34,8 +34,8 @@ ERRORS: dict[str, Error] = {
         400,
         None,
         Again.CORRECTED,
-        "The request is not valid HTTP/1.x: no `Host` or two, contradictory headers, a transfer coding other than "
-        "`chunked`, broken chunks, or a body that is cut off.",
+        "The request is not valid HTTP/1.x: no `Host`, two, or one that is not a host, contradictory headers, a "
+        "transfer coding other than `chunked`, broken chunks, or a body that is cut off.",
         "Use an HTTP library, and look at what stands between it and the service.",
     ),
     "idempotency_key_required": Error(

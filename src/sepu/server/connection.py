@@ -2,12 +2,16 @@
 
 httptools parses strictly. This module checks the rest of RFC 9112: one Host, `chunked` as the only transfer coding,
 limits on all input, and a time limit on every wait. The requests of a connection are answered in order, one at a time.
+
+A connection is always in one `State`. Some of these are also those of its input, which may be ahead: while the answer
+to a request is awaited, the next may be here in part. Only `_enter` changes the state, and it sets the deadline.
 """
 
 import asyncio
 import sys
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Iterable
+from enum import Enum
 from functools import lru_cache
 from io import BytesIO
 from typing import Any, NamedTuple, Protocol, cast
@@ -17,10 +21,12 @@ import httptools
 
 from sepu import limits
 from sepu.http.app import environ_name
+from sepu.http.client_address import Network, connection_address
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
 from sepu.http.wire import refuse, response
+from sepu.server.host import is_host
 
 App = Callable[..., Iterable[bytes]]  # WSGI (PEP 3333)
 
@@ -29,9 +35,36 @@ _SLICE_BYTES = 2048
 _KNOWN_NAMES = 500
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
-_BODY = frozenset({"CONTENT_LENGTH", "HTTP_TRANSFER_ENCODING"})
+_EXPECT = "HTTP_EXPECT"
 # With two of these, two servers could read a request in different ways.
 _SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"})
+
+
+class State(Enum):
+    """What a connection waits for, and for how many seconds at most.
+
+    The first group are also the states of its input. A request has one deadline, so BODY keeps that of HEAD.
+    """
+
+    NEW = "the first byte of the first request", limits.REQUEST_SECONDS
+    IDLE = "the first byte of the next request (RFC 9112, 9.3)", limits.IDLE_SECONDS
+    HEAD = "the rest of a head (RFC 9112, 2.1)", limits.REQUEST_SECONDS
+    BODY = "the rest of a body (RFC 9112, 6)", limits.REQUEST_SECONDS
+    ENDED = "the answers that are due; no further input is parsed (RFC 9112, 9.6)", _NEVER
+
+    SERVING = "the application", limits.APPLICATION_SECONDS
+    STUCK = "the client to take its answers", limits.ANSWER_SECONDS
+    CLOSING = "the client to close its side (RFC 9112, 9.6)", limits.LINGER_SECONDS
+    LOST = "nothing", _NEVER
+
+    def __init__(self, _awaited: str, seconds: float) -> None:
+        self.seconds = seconds
+
+
+# PERF: a name of a module is found faster than a member of an enumeration.
+_NEW, _IDLE, _HEAD, _BODY, _ENDED, _SERVING, _STUCK, _CLOSING, _LOST = State
+_BETWEEN = (_IDLE, _NEW)  # no byte of a request is here
+_OPEN = (_IDLE, _BODY, _HEAD, _ENDED, _NEW)  # those of the input
 
 
 class Owner(Protocol):
@@ -40,6 +73,8 @@ class Owner(Protocol):
     loop: asyncio.AbstractEventLoop
     observer: RequestObserver
     connections: "set[Connection]"
+    addresses: Counter[str]  # of those connections that do not come from a proxy
+    trusted_proxies: tuple[Network, ...]
     buffer: memoryview  # input that is not parsed yet
     alive: bool
 
@@ -65,43 +100,49 @@ class Connection(asyncio.BufferedProtocol):
         self._loop = owner.loop
         self._parser = httptools.HttpRequestParser(self)
         self._transport: asyncio.Transport
+        self._address: str | None = None
         self._base: dict[str, Any] = {}
         # of the request that is being parsed
         self._url = b""
-        self._environ: dict[str, Any] | None = None  # once the head is complete
         self._headers: list[tuple[bytes, bytes]] = []
+        self._environ: dict[str, Any] | None = None  # once the head is complete
+        self._keep_alive = True  # as far as the parser cannot tell
         self._body: list[bytes] = []
         self._body_bytes = 0
-        self._held = 0  # bytes of it, without its body
+        self._other_bytes = 0  # of its head, then of its chunks' framing; not those that came with the request before
         # of those that are parsed
         self._requests: deque[_Request] = deque()
-        self._unparsed = b""
-        self._refusal: int | None = None  # sent after the answers to earlier requests
-        self._last = False  # no further request is parsed
         self._at_hand: _Request | None = None
-        self._running = False
+        self._refusal = 400  # once the input has ended, after the answers to these requests
         # of the connection
+        self._input = _NEW
+        self._state = _LOST
+        self.deadline: float
+        self._enter(_NEW)
+        self._unparsed = b""
         self._at_end = False  # the client has sent everything
-        self._stuck = False  # the client does not read its answers
         self._reading = True
-        self._closing = False
-        self.deadline = self._loop.time() + limits.REQUEST_SECONDS
+        self._running = False
 
     # --- called by the event loop
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Refuses a connection over the limit, and closes it at once."""
+        """Refuses a connection over the limits, and closes it at once."""
         self._transport = cast("asyncio.Transport", transport)
-        connections = self._owner.connections
-        connections.add(self)
-        if len(connections) > limits.CONNECTIONS:
-            refuse(503, self._transport.write, self._owner.observer)
-            self._at_end = True
-            self._close()
-            return
+        owner = self._owner
         peer = transport.get_extra_info("peername")
+        remote_addr = peer[0] if isinstance(peer, tuple) else ""
+        self._address = connection_address(remote_addr, owner.trusted_proxies)
+        owner.connections.add(self)
+        if self._address is not None:
+            owner.addresses[self._address] += 1
+        of_address = 0 if self._address is None else owner.addresses[self._address]
+        if len(owner.connections) > limits.CONNECTIONS or of_address > limits.ADDRESS_CONNECTIONS:
+            self._at_end = True
+            self._refuse(503)
+            return
         self._base = {
-            "REMOTE_ADDR": peer[0] if isinstance(peer, tuple) else "",
+            "REMOTE_ADDR": remote_addr,
             "SCRIPT_NAME": "",
             "SERVER_NAME": "sepu",
             "SERVER_PORT": "80",
@@ -117,19 +158,24 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, exc: Exception | None) -> None:  # noqa: ARG002
         """Forgets the connection, and drops the answer to its current request."""
-        self._closing = True
+        self._enter(_LOST)
+        self._input = _ENDED
         self._owner.connections.discard(self)
+        if self._address is not None:
+            self._owner.addresses[self._address] -= 1
+            if not self._owner.addresses[self._address]:
+                del self._owner.addresses[self._address]
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002
         """Lends the worker's buffer: its content is parsed or copied before another connection reads."""
         return self._owner.buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Takes the input. Drops that of a closing connection."""
-        if self._closing or self._last:
+        """Takes the input. Drops what comes after the last request."""
+        if self._input is _ENDED:
             return
         data = self._owner.buffer[:nbytes]
-        if self._at_hand is None and not self._unparsed and nbytes <= _SLICE_BYTES:
+        if self._state in _OPEN and not self._unparsed and nbytes <= _SLICE_BYTES:
             self._parse(data)
         else:
             self._unparsed += data
@@ -139,18 +185,17 @@ class Connection(asyncio.BufferedProtocol):
         """Notes that the client has sent everything; it may still wait for answers."""
         self._at_end = True
         self._go_on()
-        return not self._closing
+        return self._state is not _CLOSING
 
     def pause_writing(self) -> None:
         """Gives the client some time to read its answers."""
-        self._stuck = True
-        self.deadline = self._loop.time() + limits.ANSWER_SECONDS
+        if self._state in _OPEN:
+            self._enter(_STUCK)
 
     def resume_writing(self) -> None:
         """Continues with the client's input."""
-        self._stuck = False
-        if not self._closing:
-            self._await()
+        if self._state is _STUCK:
+            self._enter(self._input)
             self._go_on()
 
     # --- called by the worker
@@ -159,28 +204,35 @@ class Connection(asyncio.BufferedProtocol):
         """Ends a wait that is too long."""
         if now < self.deadline:
             return
-        if self._closing or self._stuck:
-            self._transport.abort()
-        elif self._held:
-            self._refuse(408)
+        if self._state in _BETWEEN:
+            self.close_if_idle()  # without an answer: the client could take it for that of its next request
+        elif self._state in {_HEAD, _BODY}:
+            self._refuse(408)  # RFC 9110, 15.5.9
+        elif self._state is _SERVING:
+            self._refuse(500)
         else:
-            self._close()
+            self._transport.abort()
 
     def close_if_idle(self) -> None:
         """Closes the connection, unless a request is being received or served."""
-        if not (self._at_hand or self._requests or self._held or self._unparsed or self._closing):
+        if self._state in _BETWEEN and not self._unparsed:
             self._close()
 
     # --- called by the parser
 
     def on_message_begin(self) -> None:
-        """Begins a request, perhaps after another in the same input."""
-        self._held = max(self._held, 1)
+        """Begins a request, perhaps after another in the same input. Empty lines before it do not (RFC 9112, 2.2)."""
+        if self._input not in _BETWEEN:
+            if self._input is _ENDED:
+                raise _RefusedError(400)  # ends the parsing
+            return  # the framing of `_body_parser`
+        self._input = _HEAD
         self._url = b""
-        self._environ = None
         self._headers = []
+        self._environ = None
         self._body = []
         self._body_bytes = 0
+        self._other_bytes = 0
 
     def on_url(self, url: bytes) -> None:
         """Takes the target or a part of it."""
@@ -193,6 +245,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_headers_complete(self) -> None:
         """Checks the head and creates the environ from it."""
+        if self._environ is not None:  # the framing of `_body_parser`
+            self._input = _BODY
+            return
         parser = self._parser
         version = parser.get_http_version()
         method = parser.get_method().decode()
@@ -205,47 +260,53 @@ class Connection(asyncio.BufferedProtocol):
         _add_headers(environ, self._headers)
         target, _, query = url.decode("ascii").partition("?")
         scheme, colon, rest = target.partition("://")
-        if colon and scheme.lower() in {"http", "https"}:  # absolute-form, which RFC 9112 requires of servers
-            target = "/" + rest.partition("/")[2]
+        if colon and scheme.lower() in {"http", "https"}:  # absolute-form: RFC 9112, 3.2.2
+            authority, _, path = rest.partition("/")
+            if not authority or not is_host(authority):  # RFC 9110, 4.2.1 and 4.2.4
+                raise _RefusedError(400)
+            target = "/" + path
         environ["REQUEST_METHOD"] = method
         environ["PATH_INFO"] = unquote_to_bytes(target).decode("latin-1") if "%" in target else target
         environ["QUERY_STRING"] = query
-        if "HTTP_HOST" not in environ and version == "1.1":
+        host = environ.get("HTTP_HOST")
+        if not (version == "1.0" if host is None else is_host(host)):  # RFC 9112, 3.2
             raise _RefusedError(400)
         if (coding := environ.get("HTTP_TRANSFER_ENCODING")) is not None and (
             coding.lower() != "chunked" or version == "1.0"
         ):
-            raise _RefusedError(400)
+            raise _RefusedError(400)  # RFC 9112, 6.1 and 6.3
         length = environ.get("CONTENT_LENGTH", "0")
         if not (length.isascii() and length.isdigit() and len(length) <= limits.LENGTH_DIGITS):
             raise _RefusedError(400)
-        if (expectation := environ.get("HTTP_EXPECT")) is not None:
+        if (expectation := environ.get(_EXPECT)) is not None:  # RFC 9110, 10.1.1
             if expectation.lower() != "100-continue":
                 raise _RefusedError(417)
-            # It cannot go between the answers to earlier requests. The client sends its body without it after a while.
-            if version == "1.1" and (coding or int(length)) and self._at_hand is None and not self._requests:
-                self._transport.write(_CONTINUE)
+            if version == "1.0":
+                del environ[_EXPECT]
         self._environ = environ
+        # What follows the head of a CONNECT is no request, whatever the answer is (RFC 9110, 9.3.6; RFC 9931, 8).
+        is_connect = method == "CONNECT"
+        self._keep_alive = version == "1.1" and not is_connect
+        if "HTTP_UPGRADE" in environ and (coding or int(length)) and not is_connect and parser.should_upgrade():
+            # The parser takes what follows for another protocol; the one of `_body_parser` does not know this head.
+            self._keep_alive = self._keep_alive and parser.should_keep_alive()
+        else:
+            self._input = _BODY
 
     def on_body(self, body: bytes) -> None:
         """Takes a part of the body. Keeps one byte over the limit; closes the connection if the body is much larger."""
-        self._held -= len(body)
-        if self._last:
-            return
+        self._other_bytes -= len(body)
         if self._body_bytes <= limits.BODY_BYTES:
             self._body.append(body)
         self._body_bytes += len(body)
         if self._body_bytes > limits.BODY_BYTES + limits.DISCARDED_BYTES:
-            self._last = True
             self._complete(keep_alive=False)
+            raise _RefusedError(413)  # ends the parsing; the application answers
 
     def on_message_complete(self) -> None:
         """Appends the complete request to the earlier ones."""
-        self._held = 0
-        if not self._last:
-            keep_alive = self._parser.should_keep_alive() and self._parser.get_http_version() == "1.1"
-            self._last = not keep_alive
-            self._complete(keep_alive)
+        if self._input is _BODY:
+            self._complete(self._keep_alive and self._parser.should_keep_alive())
 
     # ---
 
@@ -254,85 +315,84 @@ class Connection(asyncio.BufferedProtocol):
         assert environ is not None  # noqa: S101
         environ["wsgi.input"] = BytesIO(b"".join(self._body))
         self._requests.append(_Request(environ, keep_alive, environ["REQUEST_METHOD"] != "HEAD"))
+        self._input = _IDLE if keep_alive else _ENDED
 
     def _parse(self, data: "memoryview | bytes") -> None:
-        if not self._held:
-            self.deadline = self._loop.time() + limits.REQUEST_SECONDS
-        self._held += len(data)
+        self._other_bytes += len(data)
         while True:
             try:
                 self._parser.feed_data(data)
-            except httptools.HttpParserUpgrade as upgrade:
-                # A server may ignore an upgrade and answer as usual.
-                data = self._without_upgrade() + bytes(data[upgrade.args[0] :])
-                if self._last or not data:
-                    break
-                self._held = len(data)
+            except httptools.HttpParserUpgrade as upgrade:  # a server may ignore it (RFC 9110, 7.8)
+                if self._input is _HEAD:
+                    self._parser = self._body_parser()
+                data = data[upgrade.args[0] :]
                 continue
             except httptools.HttpParserError as error:
-                if not self._last:
-                    cause = error.__context__
-                    self._stop(cause.status if isinstance(cause, _RefusedError) else 400)
+                cause = error.__context__
+                self._stop(cause.status if isinstance(cause, _RefusedError) else 400)
             break
-        if self._held > limits.HEAD_BYTES and self._environ is None:
+        if self._input is _HEAD and self._other_bytes > limits.HEAD_BYTES:
             self._stop(431)
-        elif self._held > limits.FRAMING_BYTES:
+        elif self._input is _BODY and self._other_bytes > limits.FRAMING_BYTES:
             self._stop(413)
 
-    def _without_upgrade(self) -> bytes:
-        """Takes back the last request if it has a body, and returns its head without the upgrade, to be parsed again.
-
-        httptools takes such a body for further requests.
-        """
-        last = self._requests[-1].environ if self._requests else {}
-        if last is not self._environ or "HTTP_UPGRADE" not in last or not _BODY & last.keys():
-            return b""
-        self._requests.pop()
-        self._last = False
-        parser = self._parser
-        line = b"%b %b HTTP/%b\r\n" % (parser.get_method(), self._url, parser.get_http_version().encode())
-        # It has been told to continue.
-        kept = [header for header in self._headers if header[0].lower() not in {b"upgrade", b"expect"}]
-        return line + b"".join(b"%b: %b\r\n" % header for header in kept) + b"\r\n"
+    def _body_parser(self) -> httptools.HttpRequestParser:
+        """Returns a parser that has read a head with the framing of the current request, and nothing else of it."""
+        assert self._environ is not None  # noqa: S101
+        chunked = "HTTP_TRANSFER_ENCODING" in self._environ
+        framing = "Transfer-Encoding: chunked" if chunked else f"Content-Length: {self._environ['CONTENT_LENGTH']}"
+        parser = httptools.HttpRequestParser(self)
+        parser.feed_data(f"POST / HTTP/1.1\r\n{framing}\r\n\r\n".encode())
+        return parser
 
     def _stop(self, status: int) -> None:
-        """Refuses the request that is being parsed, and stops reading."""
-        self._refusal = status
-        self._last = True
+        """Refuses the request that is being parsed, and stops parsing; does nothing if it has stopped."""
+        if self._input is not _ENDED:
+            self._input = _ENDED
+            self._refusal = status
 
     def _go_on(self) -> None:
         """Serves parsed requests, then parses further input, until it must wait."""
         if self._running:
             return
         self._running = True
-        try:
-            while not (self._at_hand or self._stuck or self._closing) and self._step():
-                pass
-        finally:
-            self._running = False
-        self._read(not self._unparsed or self._closing)
+        parsed = False
+        while self._state in _OPEN:
+            if self._requests:
+                self._serve(self._requests.popleft())
+            elif self._input is _ENDED:
+                self._refuse(self._refusal)
+            elif self._unparsed and not parsed:
+                data, self._unparsed = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
+                self._parse(data)
+                parsed = True
+            elif self._unparsed or not self._at_end:
+                self._enter(self._input)
+                if self._unparsed:  # other connections come first
+                    self._loop.call_soon(self._go_on)
+                elif self._input is _BODY:
+                    self._continue()
+                break
+            elif self._input in _BETWEEN:
+                self._close()
+            else:
+                self._refuse(400)  # RFC 9112, 8
+        self._running = False
+        self._read(not self._unparsed)
 
-    def _step(self) -> bool:
-        """Does the next step; returns whether another can follow at once."""
-        if self._requests:
-            self._serve(self._requests.popleft())
-        elif self._refusal is not None:
-            self._refuse(self._refusal)
-        elif self._last:
-            self._close()
-        elif self._unparsed:
-            data, self._unparsed = self._unparsed[:_SLICE_BYTES], self._unparsed[_SLICE_BYTES:]
-            self._parse(data)
-            if self._unparsed:  # other connections come first
-                self._loop.call_soon(self._go_on)
-                return False
-        elif not self._at_end:
-            return False
-        elif self._held:
-            self._refuse(400)
-        else:
-            self._close()
-        return True
+    def _enter(self, state: State) -> None:
+        """Enters a state and sets its deadline, unless it is in that state."""
+        before = self._state
+        if state is before:
+            return
+        self._state = state
+        if before is not _HEAD or state is not _BODY:
+            self.deadline = self._loop.time() + state.seconds
+
+    def _continue(self) -> None:
+        """Asks for the body if the client waits for that: once, and after all earlier answers (RFC 9110, 10.1.1)."""
+        if self._environ is not None and self._environ.pop(_EXPECT, None) is not None:
+            self._transport.write(_CONTINUE)
 
     def _read(self, wanted: bool) -> None:
         if wanted != self._reading and not self._transport.is_closing():
@@ -344,29 +404,22 @@ class Connection(asyncio.BufferedProtocol):
 
     def _serve(self, request: _Request) -> None:
         self._at_hand = request
-        self.deadline = _NEVER
+        self._enter(_SERVING)
         self._owner.served()
         self._owner.wsgi(request.environ, _ignore)
 
     def _send(self, reply: Reply, request_id: str) -> None:
         """Answers the current request."""
-        request, self._at_hand = self._at_hand, None
-        if self._closing or request is None:
+        request = self._at_hand
+        if self._state is not _SERVING or request is None:
             return
+        self._enter(self._input)
         close = not (request.keep_alive and self._owner.alive)
         self._transport.write(response(reply, request_id, close=close, with_body=request.has_body))
         if close:
             self._close()
         else:
-            self._await()
             self._go_on()
-
-    def _await(self) -> None:
-        """Sets the time limit of the client's next action."""
-        if self._at_hand:
-            self.deadline = _NEVER
-        elif not self._stuck:
-            self.deadline = self._loop.time() + (limits.REQUEST_SECONDS if self._held else limits.IDLE_SECONDS)
 
     def _refuse(self, status: int) -> None:
         refuse(status, self._transport.write, self._owner.observer)
@@ -374,10 +427,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _close(self) -> None:
         """Closes the sending side, and the rest when the client closes: closing at once could cut off the answer."""
-        self._closing = True
+        self._enter(_CLOSING)
+        self._input = _ENDED
         self._requests.clear()
         self._unparsed = b""
-        self.deadline = self._loop.time() + limits.LINGER_SECONDS
         if self._at_end:
             self._transport.close()
         elif not self._transport.is_closing():

@@ -27,6 +27,7 @@ from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
 from sepu.server.errors import StartError
+from sepu.server.host import is_host
 from sepu.server.metrics import Blocks, Counts, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
 
@@ -116,6 +117,7 @@ class Server(Application):
         each_second: Callable[[], None] = lambda: None,
     ) -> None:
         self.each_second = each_second
+        self.trusted_proxies = settings.trusted_proxies
         self._settings = settings
         self._request_log = request_log
         self._blocks = Blocks()
@@ -181,7 +183,8 @@ def _check_head(_worker: object, request: Request) -> None:
     if sum(len(name) + len(value) for name, value in request.headers) > limits.HEAD_BYTES:
         raise LimitRequestHeaders("the head is too large")
     is_old = request.version is None or request.version < (1, 1)
-    if not is_old and "HOST" not in dict(request.headers):
+    host = dict(request.headers).get("HOST")
+    if not (is_old if host is None else is_host(host)):
         raise InvalidHeader("HOST")
     options = ",".join(value for name, value in request.headers if name == "CONNECTION")
     if is_old or "close" in {option.strip(" \t").lower() for option in options.split(",")}:

@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import socket
+from collections import Counter
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -33,6 +34,8 @@ class UvloopWorker(Worker):
         self.loop: asyncio.AbstractEventLoop = uvloop.new_event_loop()
         asyncio.set_event_loop(self.loop)
         self.connections: set[Connection] = set()
+        self.addresses: Counter[str] = Counter()
+        self.trusted_proxies = self.app.trusted_proxies
         self.buffer = memoryview(bytearray(_BUFFER_BYTES))
         self.observer: RequestObserver = self.app.observer
         self._quick = False
