@@ -91,6 +91,10 @@ def test_containers_can_do_little() -> None:
         "console": ["127.0.0.1:8010:8010"],
     }
     assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
+    # Only in a container does Postgres listen on all addresses; on a machine it would for everybody.
+    assert "listen_addresses=*" in services["postgres"]["command"]
+    settings = (DEPLOY / "postgres" / "sepu.conf").read_text()
+    assert not re.search("^(listen_addresses|wal_compression)", settings, re.MULTILINE)
     for name in ("service-1", "service-2"):
         assert services[name]["networks"] == services["postgres"]["networks"]
         assert seconds(services[name]["stop_grace_period"]) > limits.GRACEFUL_SECONDS
