@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from standardwebhooks.webhooks import Webhook
 from tests.endpoint import endpoint
 from tests.faults.proxy import socket_directory
@@ -28,6 +28,7 @@ from sepu import limits
 from sepu.cli.database import connect
 from sepu.cli.serve import serve
 from sepu.metering import accounts
+from sepu.metering.roles import left_open
 from sepu.server import embedded
 
 ROOT = Path(__file__).parents[2]
@@ -206,6 +207,8 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         assert root.execute(query).fetchall() == [
             (f"sepu_{role}", True) for role in ("console", "events", "monitor", "owner", "service")
         ]
+        with connect(make_conninfo(url, dbname="sepu")) as there:
+            assert left_open(there) == []
         for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
             if match := re.match(r"(\w+) = '?([^'#]+?)'?$", line):
                 root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses what it does not know
