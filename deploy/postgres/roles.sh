@@ -18,4 +18,8 @@ create role sepu_monitor login password :'monitor' in role pg_monitor;
 create database sepu owner sepu_owner template template0 encoding 'UTF8' locale 'C';
 revoke all on database sepu from public;
 grant connect on database sepu to sepu_service, sepu_console, sepu_events;
+-- What every role may write, and only a superuser can take away: large objects, and messages in the WAL.
+\connect sepu
+select 'revoke execute on function ' || oid::regprocedure || ' from public' from pg_proc
+ where proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message') \gexec
 SQL

@@ -268,8 +268,35 @@ def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
     assert len(set(hooks.ids)) == 1
 
 
+def test_an_answer_is_recorded_while_others_hang(
+    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
+) -> None:
+    hanging = [near_limit(connection, 8) for _ in range(limits.WEBHOOKS // 2)]
+    others = [near_limit(connection) for _ in range(limits.WEBHOOKS)]
+    let_go = threading.Event()
+
+    def reply(got: Received) -> tuple[int, dict[str, str]]:
+        if any(customer.account_id in got.event_id for customer in hanging):
+            let_go.wait(60)
+        return 204, {}
+
+    hooks.reply = reply
+    with running(delivering(own_url, hooks, secret_file)):
+        until(lambda: len(list(list_events(connection, state="delivered"))) == 3 * len(others), seconds=10)
+        let_go.set()
+    assert {event.state for event in list_events(connection)} == {"delivered"}, "what is being sent at a stop is sent"
+    assert len(hooks.ids) == len(set(hooks.ids))
+
+
 def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
+    answered = threading.Event()
+
+    def reply(_: Received) -> tuple[int, dict[str, str]]:
+        answered.wait(60)
+        return 204, {}
+
+    hooks.reply = reply
     with socket_directory() as directory:
         cluster = Cluster(directory)
         cluster.initialise()
@@ -278,16 +305,18 @@ def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path
         command = delivering(cluster.url, hooks, secret_file)
         failed(completed([*command, "--once"]), "the database cannot be reached")
         with log.open("a") as stderr, running(command, stderr=stderr) as process:
-            for _ in range(2):
-                until(lambda: "again in 5 s" in log.read_text())
-                with cluster.running() as url, connect(url) as connection:
-                    near_limit(connection, 8)
-                    until(lambda: {event.state for event in list_events(connection)} == {"delivered"})
-                    stderr.truncate(0)
             until(lambda: "again in 5 s" in log.read_text())
-            process.send_signal(signal.SIGTERM)
-            assert process.wait(30) == 0
-    assert len(hooks.ids) == len(set(hooks.ids)) == 2
+            with cluster.running() as url, connect(url) as connection:
+                near_limit(connection, 8)
+                until(lambda: hooks.received)
+                stderr.truncate(0)
+            answered.set()  # and the database is away
+            until(lambda: "again in 5 s" in log.read_text())
+            with cluster.running() as url, connect(url) as connection:
+                until(lambda: {event.state for event in list_events(connection)} == {"delivered"})
+                process.send_signal(signal.SIGTERM)
+                assert process.wait(30) == 0
+    assert len(hooks.ids) == 1, "what is known is recorded later, and not sent again"
     assert "Traceback" not in log.read_text()
 
 

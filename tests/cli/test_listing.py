@@ -19,6 +19,7 @@ from tests.serving import SEPU
 from sepu.cli.database import connect
 from sepu.cli.main import commands
 from sepu.metering import accounts, keys
+from sepu.metering.meters import METERS
 
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
 
@@ -130,6 +131,36 @@ def test_a_months_usage(run: Run, own_url: str) -> None:
     empty: tuple[object, ...] = (None, [])
     assert rows == [{name: "" if value in empty else str(value) for name, value in each.items()} for each in exported]
     assert "\r" not in done.stdout
+
+
+def test_a_plan_is_left_out_of_a_month(run: Run, own_url: str) -> None:
+    month = f"{datetime.now(UTC):%Y-%m}"
+    with connect(own_url) as connection:
+        for plan_id in ("test", "trial", "gold"):
+            accounts.set_plan(connection, plan_id, match_limit=1, search_limit=1, requests_per_minute=1)
+            accounts.create_account(connection, plan_id, "a,test,b")
+    for form in ([], ["--json"]):
+        command = ("export-usage", month, "--exclude-plan", "test", "--exclude-plan", "trial", *form)
+        done = run(*command, SEPU_DATABASE_URL=own_url)
+        assert (done.returncode, done.stderr) == (0, "")
+        told = lines(done) if form else list(csv.DictReader(io.StringIO(done.stdout)))
+        assert [line["planId"] for line in told] == ["gold"] * len(METERS)
+    failed(run("export-usage", month, "--exclude-plan", "tset", SEPU_DATABASE_URL=own_url), "there is no plan 'tset'")
+
+
+def test_no_text_is_a_formula_in_a_csv(run: Run, own_url: str) -> None:
+    formulas = ["=1+1", "+1", "-1", "@SUM(A1)", "＝1", "= ,\"'"]
+    with connect(own_url) as connection:
+        for name in (*formulas, "Silk = Co."):
+            accounts.create_account(connection, "standard", name)
+    month = f"{datetime.now(UTC):%Y-%m}"
+    for command in (("account", "list", "--csv"), ("export-usage", month)):
+        done = run(*command, SEPU_DATABASE_URL=own_url)
+        assert (done.returncode, done.stderr) == (0, "")
+        found = {line["name"] for line in csv.DictReader(io.StringIO(done.stdout))}
+        assert found == {"Silk = Co.", *(f"'{name}" for name in formulas)}, command
+    listed = lines(run("account", "list", "--json", SEPU_DATABASE_URL=own_url))
+    assert {line["name"] for line in listed} == {"Silk = Co.", *formulas}
 
 
 def test_a_months_changes(run: Run, own_url: str) -> None:

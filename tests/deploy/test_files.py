@@ -15,7 +15,7 @@ from urllib.parse import quote
 
 import msgspec
 import pytest
-from psycopg.conninfo import conninfo_to_dict
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from standardwebhooks.webhooks import Webhook
 from tests.endpoint import endpoint
 from tests.faults.proxy import socket_directory
@@ -28,6 +28,7 @@ from sepu import limits
 from sepu.cli.database import connect
 from sepu.cli.serve import serve
 from sepu.metering import accounts
+from sepu.metering.roles import left_open
 from sepu.server import embedded
 
 ROOT = Path(__file__).parents[2]
@@ -91,6 +92,10 @@ def test_containers_can_do_little() -> None:
         "console": ["127.0.0.1:8010:8010"],
     }
     assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
+    # Only in a container does Postgres listen on all addresses; on a machine it would for everybody.
+    assert "listen_addresses=*" in services["postgres"]["command"]
+    settings = (DEPLOY / "postgres" / "sepu.conf").read_text()
+    assert not re.search("^(listen_addresses|wal_compression)", settings, re.MULTILINE)
     for name in ("service-1", "service-2"):
         assert services[name]["networks"] == services["postgres"]["networks"]
         assert seconds(services[name]["stop_grace_period"]) > limits.GRACEFUL_SECONDS
@@ -202,6 +207,8 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         assert root.execute(query).fetchall() == [
             (f"sepu_{role}", True) for role in ("console", "events", "monitor", "owner", "service")
         ]
+        with connect(make_conninfo(url, dbname="sepu")) as there:
+            assert left_open(there) == []
         for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
             if match := re.match(r"(\w+) = '?([^'#]+?)'?$", line):
                 root.execute("alter system set " + match[1] + " = '" + match[2] + "'")  # refuses what it does not know

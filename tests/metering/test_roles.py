@@ -1,7 +1,8 @@
 """The database roles: that of the service serves, that of the console reads, and neither can do anything else."""
 
+import re
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, LiteralString
+from typing import TYPE_CHECKING, LiteralString, get_args
 
 import psycopg
 import pytest
@@ -14,11 +15,12 @@ from sepu.metering import accounts, scripts
 from sepu.metering.keys import new_key_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.migrate import migrate, pending
-from sepu.metering.roles import Purpose, grant, make_role
+from sepu.metering.roles import Purpose, grant, left_open, make_role
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
 
+PURPOSES = get_args(Purpose)
 TABLES = (
     *("plan", "plan_limit", "plan_change", "account", "account_move", "api_key", "usage", "usage_day"),
     *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run"),
@@ -319,3 +321,118 @@ def test_grants_survive_an_upgrade_and_new_functions_are_nobodys(
             assert callable_by(empty, "pg_monitor") == set(), "which was granted nothing"
         finally:
             empty.execute(sql.SQL("drop owned by {}").format(sql.Identifier(role)))
+
+
+# What a role may do with the tables, whole or by column.
+GRANTED: dict[Purpose, set[tuple[str, str]]] = {
+    "service": {("migration", "SELECT")},
+    "console": {(table, "SELECT") for table in set(TABLES) - UNREAD},
+    "events": {
+        *((table, "SELECT") for table in ("migration", "quota_event", "account", "event_delivery")),
+        *(("event_delivery", privilege) for privilege in ("INSERT", "UPDATE")),
+    },
+}
+HOLDS: LiteralString = """
+select c.relname, p.name
+  from pg_class c, unnest('{SELECT,INSERT,UPDATE,REFERENCES,DELETE,TRUNCATE,TRIGGER}'::text[]) p (name)
+ where c.relkind in ('r', 'p', 'v', 'm', 'f') and (c.relnamespace = 'sepu'::regnamespace or p.name <> 'SELECT')
+   and (has_table_privilege(c.oid, p.name)
+        or case when p.name in ('SELECT', 'INSERT', 'UPDATE', 'REFERENCES')
+                then has_any_column_privilege(c.oid, p.name) end)
+"""
+# Nobody holds any of these.
+NOTHING: tuple[LiteralString, ...] = (
+    "select datname from pg_database "
+    "where datname = current_database() and has_database_privilege(oid, 'CREATE, TEMP')",
+    "select nspname from pg_namespace where has_schema_privilege(oid, 'CREATE')",
+    "select relname from pg_class where case when relkind = 'S' then has_sequence_privilege(oid, 'USAGE, UPDATE') end",
+    "select spcname from pg_tablespace where spcname <> 'pg_default' and has_tablespace_privilege(oid, 'CREATE')",
+    "select fdwname from pg_foreign_data_wrapper where has_foreign_data_wrapper_privilege(oid, 'USAGE')",
+    "select srvname from pg_foreign_server where has_server_privilege(oid, 'USAGE')",
+    "select parname from pg_parameter_acl where has_parameter_privilege(parname, 'SET, ALTER SYSTEM')",
+    "select lanname from pg_language where not lanpltrusted and lanname not in ('internal', 'c')",
+    "select rolname from pg_roles where rolname <> current_user and pg_has_role(oid, 'MEMBER')",
+    "select rolname from pg_roles where rolname = current_user "
+    "and (rolsuper or rolcreaterole or rolcreatedb or rolreplication or rolbypassrls)",
+    "select relname from pg_class where pg_has_role(relowner, 'USAGE')",
+    "select proname from pg_proc where (prosecdef or proacl is null) "
+    "and pronamespace not in ('sepu'::regnamespace, 'pg_catalog'::regnamespace, 'information_schema'::regnamespace) "
+    "and has_function_privilege(oid, 'EXECUTE')",
+)
+CALLED: LiteralString = """
+select proname from pg_proc
+ where provolatile = 'v' and pronamespace <> 'sepu'::regnamespace and has_function_privilege(oid, 'EXECUTE')
+   and prorettype not in ('trigger'::regtype, 'event_trigger'::regtype, 'internal'::regtype)
+   and not 'internal'::regtype = any (proargtypes)
+"""
+# Functions of Postgres that do more than compute, and that each role may call. They only read, change what is the
+# role's own (its sessions, locks and settings) or nothing that stays, or check by themselves who calls.
+HARMLESS = re.compile(
+    r"""amvalidate | array_(sample|shuffle) | binary_upgrade_\w+ | brin_\w+ | gin_clean_pending_list | plpgsql_\w+
+    | current_query | currtid2? | currval | lastval | nextval | setval | setseed | set_config | ts_(rewrite|stat)
+    | clock_timestamp | timeofday | txid_status | random | random_normal | gen_random_uuid | uuidv[47]
+    | (cursor|query)_to_xml\w* | lo(read|write) | lo_(close|get|lseek(64)?|open|put|tell(64)?|truncate(64)?|unlink)
+    | pg_(try_)?advisory_\w+ | pg_(cancel|terminate)_backend | pg_notify | pg_sleep(_for|_until)? | pg_export_snapshot
+    | pg_(create|copy|drop|sync)_\w*replication_slots? | pg_replication_slot_advance | pg_logical_slot_\w+
+    | pg_(clear|restore)_(attribute|relation)_stats | pg_import_system_collations | pg_extension_config_dump
+    | pg_nextoid | pg_stop_making_pinned_objects
+    | pg_(available|blocking|collation|control|current|database|get|indexes|is)_\w+
+    | pg_(isolation|jit|last|lock|notification_queue|partition|prepared|relation|safe|sequence|stat|table)_\w+
+    | pg_(tablespace|total|wal|xact)_\w+""",
+    re.VERBOSE,
+)
+REFUSED = (
+    "create temp table own (id integer)",
+    "create temp sequence own",
+    "create temp view own as select 1 as id",
+    "select 1 as id into temp own",
+    "create table public.own (id integer)",
+    "select lo_create(0)",
+    "select lo_creat(-1)",
+    "select lo_from_bytea(0, 'own')",
+    "select lo_import('/etc/passwd')",
+    "select pg_logical_emit_message(false, 'own', 'message')",
+    "create publication own",
+    "alter database {} set work_mem = '1MB'",
+    "comment on database {} is 'own'",
+    "checkpoint",
+)
+
+
+@pytest.mark.parametrize("purpose", PURPOSES)
+def test_a_role_has_no_privilege_but_those_of_its_purpose(empty_url: str, role: str, purpose: Purpose) -> None:
+    """By the catalog, of whatever is in a database; and by trying."""
+    with connect(empty_url) as empty:
+        empty.execute("grant create on schema public to public")  # as before Postgres 15
+        migrate(empty)
+        grant(empty, role, purpose)
+        assert left_open(empty) == []
+        try:
+            with connect(make_conninfo(empty_url, user=role)) as session:
+                set_by_anybody = {("pg_settings", "UPDATE")}  # which is SET
+                assert set(session.execute(HOLDS).fetchall()) == GRANTED[purpose] | set_by_anybody
+                for nothing in NOTHING:
+                    assert names(session, nothing) == set(), nothing
+                assert {name for name in names(session, CALLED) if not HARMLESS.fullmatch(name)} == set()
+                for statement in REFUSED:
+                    with pytest.raises(psycopg.errors.InsufficientPrivilege):
+                        session.execute(statement.format(empty.info.dbname).encode())
+        finally:
+            empty.execute(sql.SQL("drop owned by {}").format(sql.Identifier(role)))
+
+
+def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
+    """The owner of the database is none: what belongs to Postgres itself stays open, and it is told so."""
+    with connect(empty_url) as empty:
+        database, owner = sql.Identifier(empty.info.dbname), sql.Identifier(role)
+        empty.execute(sql.SQL("alter database {} owner to {}").format(database, owner))
+        with connect(make_conninfo(empty_url, user=role)) as session:
+            migrate(session)
+            session.execute(sql.SQL("create schema own authorization {}").format(owner))
+            grant(session, role)
+            (statement,) = left_open(session)
+            assert "lo_create(oid)" in statement
+            session.execute("create temp table own (id integer)")  # an owner's right, and nobody else's
+        empty.execute(statement.encode())
+        assert left_open(empty) == []
+        empty.execute(sql.SQL("reassign owned by {} to sepu").format(owner))

@@ -1,9 +1,10 @@
 """`sepu events`: who crossed a threshold of a limit, and telling so to other systems."""
 
-import asyncio
 import signal
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, wait
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
@@ -22,8 +23,10 @@ from sepu.cli.files import first_bytes
 from sepu.cli.output import Fields, echo_json, example, instant, month
 from sepu.errors import SepuError
 from sepu.metering import events as ledger
-from sepu.metering.events import STATES, Event
+from sepu.metering.events import STATES, Answer, Event
 from sepu.server.textfile import write_metrics
+
+_STEP_SECONDS = 0.2  # in which a signal to stop is noticed
 
 _COLUMNS = (
     *("eventId", "accountId", "externalId", "name", "period", "meter", "threshold", "limit", "committed", "crossedAt"),
@@ -131,67 +134,70 @@ def deliver(
     """
     if not prints and (url is None or secrets is None):
         raise click.UsageError("take --url and --secret-file, or --print")
-    send = _print if prints else _sender(url or "", secrets or b"")
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent
-
-    def pause() -> None:
-        until = time.monotonic() + limits.EVENTS_SECONDS
-        while not stopped and time.monotonic() < until:
-            time.sleep(0.2)
+    sending: dict[Future[Answer], Event] = {}  # and kept until it is recorded, though the database be away meanwhile
 
     def deliver_due(connection: Connection) -> None:
-        count_at = 0.0
-        while not stopped:
-            claimed = ledger.claim_events(connection)
-            if claimed:
-                send(connection, claimed)
-            ends = once and not claimed
+        look_at = count_at = 0.0
+        while sending or not stopped:
+            if not stopped and len(sending) < limits.WEBHOOKS and time.monotonic() >= look_at:
+                for event in ledger.claim_events(connection, limits.WEBHOOKS - len(sending)):
+                    sending[send(event)] = event
+                look_at = time.monotonic() + limits.EVENTS_SECONDS
+            ends = once and not sending
             if metrics_file is not None and (ends or time.monotonic() >= count_at):
                 _write_metrics(connection, metrics_file)
                 count_at = time.monotonic() + limits.EVENTS_COUNTED_SECONDS
             if ends:
                 return
-            if not claimed:
-                pause()
+            if not sending:
+                time.sleep(_STEP_SECONDS)
+            for answer in wait(sending, _STEP_SECONDS, FIRST_COMPLETED).done:
+                _record(connection, sending[answer], answer.result())
+                del sending[answer]
+                if len(sending) <= limits.WEBHOOKS // 2:  # a look costs the same, however many it finds
+                    look_at = 0
 
-    while not stopped:
-        try:
-            with database_connection(database_url, state_dir) as connection:
-                deliver_due(connection)
-                return
-        except DatabaseUnavailableError as error:
-            if once:
-                raise
-            click.echo(f"sepu: {error}; again in {limits.EVENTS_SECONDS:g} s", err=True)
-        pause()
+    with nullcontext(_print) if prints else _sender(url or "", secrets or b"") as send:
+        while not stopped:
+            try:
+                with database_connection(database_url, state_dir) as connection:
+                    deliver_due(connection)
+                    return
+            except DatabaseUnavailableError as error:
+                if once:
+                    raise
+                click.echo(f"sepu: {error}; again in {limits.EVENTS_SECONDS:g} s", err=True)
+            until = time.monotonic() + limits.EVENTS_SECONDS
+            while not stopped and time.monotonic() < until:
+                time.sleep(_STEP_SECONDS)
 
 
-def _print(connection: Connection, claimed: list[Event]) -> None:
-    for event in claimed:
-        echo_json(_payload(event))
-        ledger.record_delivery(connection, event)
+def _print(event: Event) -> Future[Answer]:
+    echo_json(_payload(event))
+    printed: Future[Answer] = Future()
+    printed.set_result(Answer())
+    return printed
 
 
-def _sender(url: str, secrets: bytes) -> Callable[[Connection, list[Event]], None]:
+@contextmanager
+def _sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[Answer]]]:
     try:
         from sepu.server.webhooks import Endpoint, Message, read_secrets
     except ModuleNotFoundError as error:
         raise SepuError(f"{error.name} is not installed; webhooks need: pip install 'sepu[events]'") from error
-    endpoint = Endpoint(url, read_secrets(secrets))
+    with Endpoint(url, read_secrets(secrets)).sending() as send:
+        yield lambda event: send(Message(event.event_id, msgspec.json.encode(_payload(event))))
 
-    def send(connection: Connection, claimed: list[Event]) -> None:
-        messages = [Message(event.event_id, msgspec.json.encode(_payload(event))) for event in claimed]
-        answers = asyncio.run(endpoint.send(messages))
-        for event, answer in zip(claimed, answers, strict=True):
-            if answer.error is None:
-                ledger.record_delivery(connection, event)
-                continue
-            seconds = ledger.postpone_delivery(connection, event, answer.error, answer.retry_after, final=answer.final)
-            then = "it is dead; see: sepu events dead" if seconds is None else f"again in {seconds} s"
-            click.echo(f"sepu: {event.event_id}: attempt {event.attempts}: {answer.error}; {then}", err=True)
 
-    return send
+def _record(connection: Connection, event: Event, answer: Answer) -> None:
+    if answer.error is None:
+        ledger.record_delivery(connection, event)
+        return
+    seconds = ledger.postpone_delivery(connection, event, answer.error, answer.retry_after, final=answer.final)
+    then = "it is dead; see: sepu events dead" if seconds is None else f"again in {seconds} s"
+    click.echo(f"sepu: {event.event_id}: attempt {event.attempts}: {answer.error}; {then}", err=True)
 
 
 @events.command("dead", epilog=example("events dead"))

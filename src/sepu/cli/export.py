@@ -1,15 +1,14 @@
 """`sepu export-usage`."""
 
-import csv
 import sys
 
 import click
 from psycopg import Connection
 
 from sepu.cli.database import with_connection
-from sepu.cli.output import Fields, echo_json, example, instant, json_lines_option, month, progress
+from sepu.cli.output import Fields, csv_printer, echo_json, example, instant, json_lines_option, month, progress
 from sepu.metering import export
-from sepu.metering.accounts import REQUESTS_PER_MINUTE, PlanChange
+from sepu.metering.accounts import REQUESTS_PER_MINUTE, PlanChange, show_plan
 
 _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
@@ -21,24 +20,25 @@ _OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: "requestsPerMinute"}
 
 @click.command("export-usage", epilog=example("export-usage 2026-11 > 2026-11.csv"))
 @click.argument("period", type=month)
+@click.option("--exclude-plan", "excluded", metavar="PLAN", multiple=True, help="Leave out its accounts; repeatable.")
 @json_lines_option
 @with_connection
-def export_usage(connection: Connection, period: str, as_json: bool) -> None:
+def export_usage(connection: Connection, period: str, excluded: tuple[str, ...], as_json: bool) -> None:
     """Print what every account used in a UTC month, for billing: CSV, a line for each account and meter.
 
     PERIOD is a month such as 2027-01. An account that used nothing is there with 0, one that was made later is not.
     Plan and limit are those of the month's end, and changes has what changed within the month. Status and names are
     those of now. Works beside traffic; a month is final when it is over.
     """
+    for plan_id in excluded:
+        show_plan(connection, plan_id)  # there is one
     total = export.count_exported(connection, period)
     # On a terminal the lines show the progress themselves.
     with progress("accounts", hidden=sys.stdout.isatty()) as bar:
         task = bar.add_task("", total=total)
-        lines = csv.DictWriter(sys.stdout, _COLUMNS, lineterminator="\n")
-        if not as_json:
-            lines.writeheader()
+        print_line = echo_json if as_json else csv_printer(_COLUMNS)
         for account in export.export_usage(connection, period):
-            for used in account.usage:
+            for used in () if account.plan_id in excluded else account.usage:
                 changes = [_change(each) for each in account.changes if each.meter in {*_OF_ALL_METERS, used.meter}]
                 line = {
                     "accountId": account.account_id,
@@ -53,10 +53,7 @@ def export_usage(connection: Connection, period: str, as_json: bool) -> None:
                     "name": account.name,
                     "changes": changes,
                 }
-                if as_json:
-                    echo_json(line)
-                else:
-                    lines.writerow({**line, "changes": "; ".join(map(_told, changes))})
+                print_line(line if as_json else {**line, "changes": "; ".join(map(_told, changes))})
             bar.advance(task)
 
 

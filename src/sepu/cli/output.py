@@ -36,6 +36,9 @@ json_lines_option = click.option("--json", "as_json", is_flag=True, help="Print 
 Form = Literal["table", "json", "csv"]
 Fields = Mapping[str, object]
 
+# A spreadsheet takes a cell that begins so for a formula (OWASP, "CSV Injection").
+_FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
+
 _GAP = "  "
 # Of a table's columns these may be cut, so that the rest fits the terminal. The others can be copied as they are.
 _MAY_BE_CUT = ("name", "externalId", "planId")
@@ -98,11 +101,29 @@ def echo_rows(
         for row in rows:
             echo_json(row)
     elif form == "csv":
-        lines = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
-        lines.writeheader()
-        lines.writerows(rows)
+        print_line = csv_printer(columns)
+        for row in rows:
+            print_line(row)
     else:
         _echo_table(shown(row) if shown else row for row in rows)
+
+
+def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:
+    """Prints the header of a CSV, and gives what prints a line.
+
+    A text that a spreadsheet would run as a formula gets an apostrophe before it.
+    """
+    lines = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
+    lines.writeheader()
+
+    def print_line(row: Fields) -> None:
+        lines.writerow({name: _no_formula(value) for name, value in row.items()})
+
+    return print_line
+
+
+def _no_formula(value: object) -> object:
+    return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 
 def _echo_table(rows: Iterable[Fields]) -> None:

@@ -26,7 +26,7 @@ from sepu.http.client_address import Network
 from sepu.library.release import load_release
 from sepu.metering.distribute import distribute
 from sepu.metering.migrate import migrate
-from sepu.metering.roles import Purpose, grant
+from sepu.metering.roles import Purpose, grant, left_open
 from sepu.server import listen
 from sepu.server.embedded import embedded_postgres, keeper
 from sepu.server.gunicorn import Server, Settings, Worker
@@ -145,6 +145,12 @@ def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> di
     events deliver` with --events.
     """
     grant(connection, role, purpose or "service")
+    if statements := left_open(connection):
+        click.echo(
+            f"sepu: {role} can still write what every role can; as a superuser run in this database: "
+            f"{'; '.join(statements)}",
+            err=True,
+        )
     return {"role": role}
 
 

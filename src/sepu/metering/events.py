@@ -73,10 +73,21 @@ class Backlog:
     """The age of the oldest event that is due; 0 if none is."""
 
 
-def claim_events(connection: psycopg.Connection) -> list[Event]:
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an attempt to deliver an event; without an error it was delivered."""
+
+    error: str | None = None
+    retry_after: float = 0
+    """Seconds that the endpoint asked for."""
+    final: bool = False
+    """It is gone, and wants no events any more."""
+
+
+def claim_events(connection: psycopg.Connection, most: int = limits.WEBHOOKS) -> list[Event]:
     """Takes some events that are due, if any is; nobody else gets them within `limits.CLAIM_SECONDS`."""
     claimed: list[Event] = []
-    while not claimed and (rows := run(connection, "next_deliveries", limit=limits.WEBHOOKS).fetchall()):
+    while not claimed and (rows := run(connection, "next_deliveries", limit=most).fetchall()):
         for event in (Event(*row) for row in rows):  # others may claim them all, just now
             given = {**_key(event), "due_at": event.due_at, "seconds": limits.CLAIM_SECONDS}
             if claim := run(connection, "claim_delivery", **given).fetchone():

@@ -39,7 +39,12 @@ def grant_anew(connection: psycopg.Connection) -> None:
     """Gives the roles that have a purpose already what this release needs for it; in the transaction that migrates."""
     for purpose in get_args(Purpose):
         for (role,) in scripts.run(connection, f"read_{purpose}_roles").fetchall():
-            connection.execute(_naming(f"grant_{purpose}", role))
+            _apply(connection, role, purpose)
+
+
+def left_open(connection: psycopg.Connection) -> list[str]:
+    """Gives the statements that take from every role what only this database's owner or a superuser can take."""
+    return [statement for statement, _ in scripts.run(connection, "read_left_open").fetchall()]
 
 
 def _grant(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
@@ -49,7 +54,14 @@ def _grant(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
     ((owner, is_owner),) = scripts.run(connection, "read_owner").fetchall()
     if not is_owner:
         raise SepuError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
+    _apply(connection, role, purpose)
+
+
+def _apply(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
     connection.execute(_naming(f"grant_{purpose}", role))
+    for revoke, may in scripts.run(connection, "read_left_open").fetchall():
+        if may:
+            connection.execute(revoke)
 
 
 def _naming(statement: str, role: str) -> sql.Composed:

@@ -3,19 +3,27 @@
 import asyncio
 import re
 from base64 import b64decode
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Future
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from email.utils import parsedate_to_datetime
+from http.cookiejar import CookieJar
+from threading import Thread
 
 import httpx
 from standardwebhooks.webhooks import Webhook
 
 from sepu import limits
 from sepu.errors import SepuError
+from sepu.metering.events import Answer
 
 _PREFIX = b"whsec_"
 _GONE = 410
+# Each has a connection of its own: what stands behind an answer would be taken for the answer to the next message.
+_HEADERS = {"content-type": "application/json", "user-agent": "sepu", "connection": "close"}
+# What an instant looks like (RFC 9110, 5.6.7): as it has to be sent, and two obsolete forms that are still to be read.
+_INSTANTS = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,17 +32,6 @@ class Message:
 
     message_id: str
     body: bytes
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """What an endpoint answered; without an error it has taken the message."""
-
-    error: str | None
-    retry_after: float = 0
-    """Seconds that it asked for."""
-    final: bool = False
-    """It is gone, and wants no messages any more."""
 
 
 def read_secrets(given: bytes) -> list[Webhook]:
@@ -71,23 +68,37 @@ class Endpoint:
             raise SepuError("the address of the endpoint is not like https://example.com/hooks")
         self._secrets = secrets
 
-    async def send(self, messages: Sequence[Message]) -> list[Answer]:
-        """Sends all at once, and gives the answer to each."""
-        async with httpx.AsyncClient(timeout=limits.WEBHOOK_SECONDS, follow_redirects=False) as client:
-            return await asyncio.gather(*(self._send(client, message) for message in messages))
+    @contextmanager
+    def sending(self) -> Iterator[Callable[[Message], Future[Answer]]]:
+        """Gives what sends a message without waiting for its answer, until the block ends.
+
+        It sends in a thread of its own, so that an answer is in time whatever the caller waits for. Its futures have
+        an answer within `limits.WEBHOOK_SECONDS`, and no exception.
+        """
+        loop = asyncio.new_event_loop()
+        thread = Thread(target=loop.run_forever, daemon=True)
+        thread.start()
+        # Each step has no limit, because all steps together have one.
+        client = httpx.AsyncClient(timeout=None, cookies=_NoCookies(), event_hooks={"response": [_forget_redirect]})  # noqa: S113
+        try:
+            yield lambda message: asyncio.run_coroutine_threadsafe(self._send(client, message), loop)
+        finally:
+            asyncio.run_coroutine_threadsafe(client.aclose(), loop).result()
+            loop.call_soon_threadsafe(loop.stop)
+            thread.join()
+            loop.close()
 
     async def _send(self, client: httpx.AsyncClient, message: Message) -> Answer:
-        headers = {**self.headers(message), "content-type": "application/json", "user-agent": "sepu"}
         try:
-            # httpx's own limits are for each step, and an endpoint that drips takes any number of steps.
+            headers = {**_HEADERS, **self.headers(message)}
             async with (
                 asyncio.timeout(limits.WEBHOOK_SECONDS),
                 client.stream("POST", self._url, content=message.body, headers=headers) as response,
             ):
-                return _judged(response)
+                return _judged(response)  # nobody reads its body
         except TimeoutError:
             return Answer("no answer in time")
-        except httpx.HTTPError as error:
+        except Exception as error:  # one endpoint's doing, and no other message's
             return Answer(f"not reached: {type(error).__name__}")
 
     def headers(self, message: Message) -> dict[str, str]:
@@ -101,18 +112,31 @@ class Endpoint:
         }
 
 
+class _NoCookies(CookieJar):
+    """Keeps no cookies, and does not read them."""
+
+    def extract_cookies(self, response: object, request: object) -> None:
+        """Reads nothing."""
+
+
+async def _forget_redirect(response: httpx.Response) -> None:
+    """Keeps httpx from reading the address of a redirect, which it does also if it does not follow."""
+    response.headers.pop("location", None)
+
+
 def _judged(response: httpx.Response) -> Answer:
     if response.is_success:
-        return Answer(None)
+        return Answer()
     wait = _seconds(response.headers.get("retry-after", ""))
     return Answer(f"HTTP {response.status_code}", wait, final=response.status_code == _GONE)
 
 
 def _seconds(retry_after: str) -> float:
-    """Reads Retry-After: seconds, or an instant."""
-    if re.fullmatch("[0-9]{1,9}", retry_after):
+    """Reads Retry-After (RFC 9110, 10.2.3): seconds, be they infinitely many, or an instant."""
+    if re.fullmatch("[0-9]+", retry_after):
         return float(retry_after)
-    try:
-        return max(0.0, (parsedate_to_datetime(retry_after) - datetime.now(UTC)).total_seconds())
-    except (TypeError, ValueError):  # no date, or one without a time zone
-        return 0.0
+    for form in _INSTANTS:
+        with suppress(ValueError):
+            at = datetime.strptime(retry_after, form).replace(tzinfo=UTC)
+            return max(0.0, (at - datetime.now(UTC)).total_seconds())
+    return 0.0
