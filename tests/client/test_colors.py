@@ -4,14 +4,22 @@ import json
 import re
 from collections.abc import Callable
 from decimal import Decimal
+from itertools import repeat
+from math import inf, nan
 from typing import Any
+from urllib.parse import urlencode
 
 import numpy as np
+import psycopg
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from tests.client.conftest import Opened
 
 from sepu.metering import accounts
-from sepu.operations.match import MAX_COLORS
+from sepu.operations.errors import InputError
+from sepu.operations.match import MAX_COLORS, parse_match
+from sepu.operations.search import parse_search
 from sepu_client import RGB, ApiError, core
 from sepu_client.colors import MOST_COLORS, read_colors
 
@@ -49,16 +57,26 @@ def test_short_hex() -> None:
         ("#C83C23", TypeError, "write ['#C83C23']"),
         ((200, 60, 35), TypeError, "write [(200, 60, 35)]"),
         ({"r": 1, "g": 2, "b": 3}, TypeError, "write [{'r': 1, 'g': 2, 'b': 3}]"),
-        (["#C83C2"], ValueError, "'#C83C2' is no colour; a colour is '#C83C23'"),
-        (["tomato"], ValueError, "'tomato' is no colour"),
+        (["#C83C2"], ValueError, "'#C83C2' is not a colour; a colour is '#C83C23'"),
+        (["tomato"], ValueError, "'tomato' is not a colour"),
         ([(1, 2)], ValueError, "(1, 2) has 2 channels"),
         ([(1, 2, 3, 4)], ValueError, "has 4 channels"),
         ([{"r": 1, "g": 2}], ValueError, "does not have exactly r, g and b"),
         ([{"r": 1, "g": 2, "B": 3}], ValueError, "does not have exactly r, g and b"),
-        ([5], TypeError, "5 is no colour"),
-        ([None], TypeError, "None is no colour"),
-        ([("1", 2, 3)], TypeError, "'1' is no number"),
-        ([(True, 2, 3)], TypeError, "True is no number"),
+        ([5], TypeError, "5 is not a colour"),
+        ([None], TypeError, "None is not a colour"),
+        ([("1", 2, 3)], TypeError, "'1' is not a number"),
+        ([(True, 2, 3)], TypeError, "True is not a number"),
+        (5, TypeError, "5 is not a list of colours"),
+        ([(300, 0, 0)], ValueError, "(300, 0, 0) has the channel 300.0, and a channel is a number from 0 to 255"),
+        ([(0, -0.5, 0)], ValueError, "has the channel -0.5"),
+        ([(0, nan, 0)], ValueError, "has the channel nan"),
+        ([(0, Decimal("sNaN"), 0)], ValueError, "has the channel nan"),
+        ([{"r": 0, "g": 0, "b": inf}], ValueError, "has the channel inf"),
+        ([(0, 10**400, 0)], ValueError, "and a channel is a number from 0 to 255"),
+        ([(0.8, 0.2, 0.1)], ValueError, "no channel of (0.8, 0.2, 0.1) exceeds 1: pass scale=1 if 1 is the greatest"),
+        ([{"r": 1.0, "g": 0, "b": 0}], ValueError, "exceeds 1: pass scale=1"),
+        ([np.array([0.8, 0.2, 1])], ValueError, "exceeds 1: pass scale=1"),
     ],
 )
 @pytest.mark.parametrize("call", [core.match, core.match_many])
@@ -67,6 +85,75 @@ def test_what_is_no_colour_is_told_before_anything_is_sent(
 ) -> None:
     with pytest.raises(kind, match=re.escape(reason)):
         call(colors, 1, None)
+
+
+def test_floats_that_may_be_meant_from_0_to_1_are_sent_with_their_scale() -> None:
+    small = (0.8, 0.2, 0.1)
+    assert read_colors([small, "#fff", (1, 1, 1)], 1) == [(204, 51, 25.5), (255, 255, 255), (255, 255, 255)]
+    assert read_colors([small, "#fff", (1, 1, 1)], 255) == [small, (255, 255, 255), (1, 1, 1)]
+    dark: list[Any] = [(1, 0, 1), (0.0, 0.0, 0.0), "#010000", RGB(*small)]  # an RGB of an answer is from 0 to 255
+    assert len(read_colors(dark)) == 4
+    with pytest.raises(ValueError, match=r"has the channel 1\.01, and a channel is a number from 0 to 1$"):
+        read_colors([(1.01, 0, 0)], 1)
+    with pytest.raises(ValueError, match="scale must be 1 or 255, not 100"):
+        read_colors([small], 100)
+
+
+@pytest.mark.parametrize("colors", [[], ["#fff"] * 6, repeat("#fff")])
+def test_a_match_takes_one_to_five_colours(colors: Any) -> None:
+    with pytest.raises(ValueError, match="a match takes one to 5 colours; match_many takes more"):
+        core.match(colors, 1, None)
+
+
+CHANNEL = st.one_of(st.integers(-2, 257), st.floats(-1, 256), st.sampled_from([nan, inf, 255.0000001, -0.0, 10**30]))
+
+
+@given(st.lists(st.tuples(CHANNEL, CHANNEL, CHANNEL), max_size=7), st.integers(-1, 5))
+def test_a_match_is_refused_as_the_service_would(colors: list[tuple[float, ...]], top: int) -> None:
+    sent = {"colors": [dict(zip("rgb", color, strict=True)) for color in colors], "top": top}
+    try:
+        expected = parse_match(json.dumps(sent).encode())
+    except InputError:
+        with pytest.raises(ValueError, match=r"channel|colours|top"):
+            core.match(colors, top, None, 255)
+    else:
+        assert parse_match(core.match(colors, top, None, 255).content or b"") == expected
+
+
+WHITE = st.text("\t\v\x1c\x85\xa0\u180e\u2003\u200b\u3000\ufeff ", max_size=3)
+
+
+@given(
+    WHITE,
+    st.one_of(st.text("a红\x00🙂", max_size=4), st.text("é", min_size=60, max_size=70)),
+    WHITE,
+    st.integers(-1, 12),
+)
+def test_a_search_is_refused_as_the_service_would(before: str, text: str, after: str, limit: int) -> None:
+    q = before + text + after
+    try:
+        expected = parse_search(urlencode({"q": q, "limit": limit}))
+    except InputError:
+        with pytest.raises(ValueError, match="2 to 64 characters|limit"):
+            core.search(q, limit, None)
+    else:
+        assert parse_search(core.search(q, limit, None).target.partition("?")[2]) == expected
+
+
+@pytest.mark.parametrize("number", [True, 1.0, "1", None])
+def test_a_number_that_is_not_whole_is_refused(number: Any) -> None:
+    with pytest.raises(TypeError, match="top is a whole number from 1 to 3"):
+        core.match(["#fff"], number, None)
+    with pytest.raises(TypeError, match="limit is a whole number from 1 to 10"):
+        core.search("hong", number, None)
+
+
+def test_what_is_not_a_string_is_refused() -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError, match="the text of a search is a string, and not 5"):
+        core.search(wrong, 1, None)
+    with pytest.raises(TypeError, match="an idempotency key is a string, and not 5"):
+        core.search("hong", 1, wrong)
 
 
 def test_a_request_takes_as_many_colours_as_the_service() -> None:
@@ -94,11 +181,15 @@ def test_many_colours_are_charged_once(at_server: Opened, issued: accounts.Issue
     assert client.usage().usage[0].committed == 12
 
 
-def test_what_was_charged_before_an_error_is_not_charged_again(at_server: Opened, issued: accounts.IssuedKey) -> None:
-    client = at_server(issued.api_key)
+def test_what_was_charged_before_an_error_is_not_charged_again(
+    at_server: Opened, connection: psycopg.Connection
+) -> None:
+    accounts.set_plan(connection, "growing", match_limit=6, search_limit=0, requests_per_minute=100)
+    client = at_server(accounts.create_account(connection, "growing").api_key)
     colors: list[Any] = ["#fff"] * 7
     with pytest.raises(ApiError) as raised:
-        client.match_many([*colors[:6], (256, 0, 0)], idempotency_key="order-4712")
-    assert (raised.value.status, raised.value.idempotency_key) == (422, "order-4712.2")
+        client.match_many(colors, idempotency_key="order-4712")
+    assert (raised.value.code, raised.value.idempotency_key) == ("quota_exceeded", "order-4712.2")
+    accounts.set_plan(connection, "growing", match_limit=7, search_limit=0, requests_per_minute=100)
     assert len(client.match_many(colors, idempotency_key="order-4712")) == 7
     assert client.usage().usage[0].committed == 7

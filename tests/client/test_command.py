@@ -1,22 +1,24 @@
-"""The command `sepu-client`, as a process against a real server."""
+"""The command `sepu-client` against a real server, and against one that would command the terminal."""
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from tests.client.conftest import where
+from tests.client.hostile import head, listening, saying
 from tests.processes import completed
 from tests.serving import Server, serving
 
 import sepu_client
 from sepu.metering import accounts
+from sepu_client import command
 
 COMMAND = Path(sys.executable).with_name("sepu-client")
-Run = Callable[..., subprocess.CompletedProcess[str]]
+Run = Callable[..., CompletedProcess[str]]
 
 
 @pytest.fixture(scope="module")
@@ -26,11 +28,29 @@ def plain_server(service_url: str) -> Iterator[Server]:
 
 
 @pytest.fixture
-def run(plain_server: Server, issued: accounts.IssuedKey) -> Run:
-    own = {"SEPU_URL": where(plain_server, "sync")["base_url"], "SEPU_API_KEY": issued.api_key}
+def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command in this process, which is faster."""
 
-    def sepu_client(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return completed([COMMAND, *arguments], env={**os.environ, **own, **environment})
+    def sepu_client(*arguments: str, **environment: str) -> CompletedProcess[str]:
+        monkeypatch.setattr(sys, "argv", ["sepu-client", *arguments])
+        for name, value in environment.items():
+            monkeypatch.setenv(name, value)
+        code = 0
+        try:
+            command.main()
+        except SystemExit as left:
+            assert isinstance(left.code, int)
+            code = left.code
+        return CompletedProcess(arguments, code, *capsys.readouterr())
+
+    return sepu_client
+
+
+@pytest.fixture
+def run(call: Run, plain_server: Server, issued: accounts.IssuedKey) -> Run:
+    def sepu_client(*arguments: str, **environment: str) -> CompletedProcess[str]:
+        own = {"SEPU_URL": where(plain_server, "sync")["base_url"], "SEPU_API_KEY": issued.api_key}
+        return call(*arguments, **{**own, **environment})
 
     return sepu_client
 
@@ -64,7 +84,7 @@ def test_a_search(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "reason"),
     [
-        (("match", "tomato"), {}, "'tomato' is no colour; a colour is '#C83C23'"),
+        (("match", "tomato"), {}, "'tomato' is not a colour; a colour is '#C83C23'"),
         (("match",), {}, "required: COLOR"),
         ((), {}, "required: COMMAND"),
         (("match", "#fff", "--idempotency-key", "short"), {}, "an idempotency key has 8 to 128"),
@@ -79,10 +99,14 @@ def test_wrong_arguments(run: Run, arguments: tuple[str, ...], environment: dict
     assert reason in done.stderr
 
 
-def test_errors_of_the_service(run: Run, issued: accounts.IssuedKey) -> None:
-    done = run("match", "#fff", "--top", "4", "--idempotency-key", "order-4711")
+def test_errors_of_the_service(run: Run, plain_server: Server, issued: accounts.IssuedKey) -> None:
+    run("match", "#fff", "--idempotency-key", "order-4711")
+    done = run("match", "#000", "--idempotency-key", "order-4711")
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith("sepu-client: 422 invalid_top (request id ")
+    assert done.stderr.startswith("sepu-client: 409 idempotency_conflict (request id ")
+    assert done.stderr.endswith(")\n")
+    done = run("match", "#fff", SEPU_URL=where(plain_server, "sync")["base_url"] + "/elsewhere")
+    assert done.stderr.startswith("sepu-client: 404 not_found (request id ")
     assert done.stderr.endswith("); sepu-client match --help says what it takes\n")
     wrong = issued.api_key[:-1] + ("a" if issued.api_key[-1] != "a" else "b")
     done = run("usage", SEPU_API_KEY=wrong)
@@ -90,5 +114,42 @@ def test_errors_of_the_service(run: Run, issued: accounts.IssuedKey) -> None:
     assert wrong not in done.stderr
 
 
-def test_it_knows_its_version(run: Run) -> None:
-    assert run("--version").stdout == f"sepu-client {sepu_client.__version__}\n"
+EVIL = "\x1b]0;x\x07\x9b2J\u202e\u2028\x00\ud800\r\n紅\U000e0041"
+SHOWN = r"\u001b]0;x\u0007\u009b2J\u202e\u2028\u0000\ud800\r\n紅\udb40\udc41"
+HEAD = (
+    "HTTP/1.1 200 OK\r\nX-Request-Id: 00000000-0000-0000-0000-000000000000\r\nX-Usage-Period: \x1b[2J\r\n"
+    "X-Usage-Meter: \x1b[31m\r\nX-Usage-Limit: 1\r\nX-Usage-Committed: 1\r\nX-Usage-Reserved: 0\r\n"
+    "X-Usage-Remaining: 0\r\n\r\n"
+)
+
+
+@pytest.mark.parametrize("as_json", [[], ["--json"]])
+@pytest.mark.parametrize("what", ["search", "match", "usage"])
+def test_what_the_service_says_commands_no_terminal(call: Run, what: str, as_json: list[str]) -> None:
+    color = {"slug": "a", "name": {"zh": EVIL, "en": EVIL, "pinyin": EVIL}, "hex": EVIL, "reliability": EVIL}
+    match = {"input": {"r": 0, "g": 0, "b": 0}, "matches": [{**color, "deltaE": 0, "similarity": 1}]}
+    meter = {"period": EVIL, "meter": EVIL, "limit": 1, "committed": 0, "reserved": 0, "remaining": 1}
+    body = {
+        "datasetVersion": EVIL, "count": 1, "results": [match if what == "match" else color],
+        "accountId": EVIL, "planId": EVIL, "status": EVIL, "usage": [meter],
+    }  # fmt: skip
+    given = {"search": ["search", "hong"], "match": ["match", "#000"], "usage": ["usage"]}[what]
+    with listening("plain", "sync", [head, saying(HEAD.encode() + json.dumps(body).encode())]) as peer:
+        done = call(*given, *as_json, SEPU_URL=peer.options["base_url"], SEPU_API_KEY="sepu_key")
+    assert (done.returncode, done.stderr) == (0, "")
+    assert SHOWN in done.stdout
+    assert all(char.isprintable() for line in done.stdout.split("\n") for char in line)
+    if as_json:
+        assert repr(EVIL)[1:-1] in str(json.loads(done.stdout))
+
+
+def test_a_terminal_without_chinese() -> None:
+    """As a program, with an environment of its own."""
+    own = {"SEPU_URL": "http://127.0.0.1:9", "SEPU_API_KEY": "sepu_key", "PYTHONIOENCODING": "ascii:strict"}
+    done = completed([COMMAND, "match", "红"], env={**os.environ, **own})
+    assert done.returncode == 2
+    assert "'\\u7ea2' is not a colour" in done.stderr
+
+
+def test_it_knows_its_version() -> None:
+    assert completed([COMMAND, "--version"]).stdout == f"sepu-client {sepu_client.__version__}\n"

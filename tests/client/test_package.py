@@ -65,7 +65,7 @@ from typing import assert_type
 from sepu_client import AsyncClient, Client, MatchResponse, RGB
 
 def use(client: Client) -> int:
-    answer = client.match([(1, 2.5, 3), RGB(1, 2, 3)], top=3)
+    answer = client.match([(1, 2.5, 3), RGB(1, 2, 3)], top=3, scale=255)
     assert_type(answer, MatchResponse)
     assert_type(answer.results[0].matches[0].delta_e, float)
     client.search(5)  # type: ignore[arg-type]

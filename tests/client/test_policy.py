@@ -211,7 +211,20 @@ def test_an_echo_of_the_request_is_not_taken_over() -> None:
     assert secret not in repr(error) + str(error)
 
 
-@pytest.mark.parametrize("after", ["", "soon", "-5", "1.5", "9" * 400, "Wed, 21 Oct 2026 07:28:00 GMT", "１"])
+@pytest.mark.parametrize(
+    "after",
+    [
+        "",
+        "soon",
+        "-5",
+        "1.5",
+        "1e3",
+        "9" * 400,
+        "Wed, 21 Oct 2026 07:28:00 GMT",
+        "Fri, 31 Dec 99999 23:59:59 GMT",
+        "１",
+    ],
+)
 def test_a_retry_after_that_is_no_number_of_seconds_is_none(after: str) -> None:
     headers = httpx.Headers([(b"Retry-After", after.encode())])
     result, fake, _ = run([core.Answer(503, headers, b""), GOOD], 60, 1)

@@ -3,15 +3,12 @@
 import asyncio
 import logging
 import pickle
-import socket
 import threading
 import time
 import traceback
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
-import httpx
 import psycopg
 import pytest
 from tests.client.blocking import AnyClient
@@ -20,7 +17,6 @@ from tests.client.cutting_proxy import deaf
 from tests.serving import Server
 
 import sepu
-import sepu_client
 from sepu.metering import accounts, keys
 from sepu_client import (
     RGB,
@@ -31,7 +27,6 @@ from sepu_client import (
     IdempotencyConflictError,
     InvalidRequestError,
     MatchResponse,
-    NoAnswerError,
     QuotaExceededError,
     RateLimitedError,
     UnauthorizedError,
@@ -112,14 +107,14 @@ def test_without_one_each_call_is_an_intent_of_its_own(
     committed["color_match"] = 2
 
 
-def test_errors_have_status_code_and_request_id(at_server: Opened, issued: accounts.IssuedKey) -> None:
-    client = at_server(issued.api_key)
-    with pytest.raises(InvalidRequestError, match=r"^422 invalid_rgb \(request id [0-9a-f-]{36}\)$") as raised:
-        client.match([(256, 0, 0)])
-    assert (raised.value.status, raised.value.code, raised.value.usage) == (422, "invalid_rgb", None)
-    with pytest.raises(InvalidRequestError) as raised:
-        client.search("x")
-    assert (raised.value.code, len(raised.value.idempotency_key or "")) == ("invalid_q", 36)
+def test_errors_have_status_code_and_request_id(
+    at_server: Opened, server: Server, kind: str, issued: accounts.IssuedKey
+) -> None:
+    elsewhere = where(server, kind)["base_url"] + "/elsewhere"
+    with pytest.raises(InvalidRequestError, match=r"^404 not_found \(request id [0-9a-f-]{36}\)$") as raised:
+        at_server(issued.api_key, base_url=elsewhere).match([SCARLET])
+    assert (raised.value.status, raised.value.code, raised.value.usage) == (404, "not_found", None)
+    assert len(raised.value.idempotency_key or "") == 36
     with pytest.raises(UnauthorizedError) as refused:
         at_server(keys.new_key(issued.account_id)).library()
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
@@ -164,61 +159,6 @@ def test_a_rate_limit_beyond_the_deadline_is_told_at_once(at_server: Opened, con
     assert time.monotonic() - started < 30
 
 
-@contextmanager
-def trickling() -> Iterator[str]:
-    """The address of a service that sends an endless body, bit by bit."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def answer() -> None:
-            try:
-                while True:
-                    taken, _ = listener.accept()
-                    with taken:
-                        taken.recv(65536)
-                        taken.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 100000\r\n\r\n")
-                        while True:
-                            taken.sendall(b" ")
-                            time.sleep(0.05)
-            except OSError:
-                if listener.fileno() != -1:
-                    answer()
-
-        thread = threading.Thread(target=answer, daemon=True)
-        thread.start()
-        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
-
-
-@pytest.mark.parametrize("service", [deaf, trickling])
-def test_who_never_answers_is_given_up_at_the_deadline(
-    at_server: Opened, issued: accounts.IssuedKey, service: type
-) -> None:
-    with service() as address:
-        client = at_server(issued.api_key, base_url=address, transport=None, timeout=0.4, deadline=1.0)
-        started = time.monotonic()
-        with pytest.raises(NoAnswerError, match="no answer") as raised:
-            client.match([SCARLET], idempotency_key="never-told")
-        assert time.monotonic() - started < 10
-    assert (raised.value.idempotency_key, raised.value.request_id) == ("never-told", None)
-
-
-class Late(httpx.HTTPTransport):
-    """Connects after the time of the attempt is over, as on a machine that has much else to do."""
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        time.sleep(1.5 * request.extensions["timeout"]["read"])
-        return super().handle_request(request)
-
-
-@pytest.mark.timeout(30)
-def test_a_connection_made_too_late_is_given_up_too(issued: accounts.IssuedKey) -> None:
-    with (
-        trickling() as address,
-        sepu_client.Client(address, issued.api_key, timeout=0.4, deadline=1.0, transport=Late) as client,
-        pytest.raises(NoAnswerError, match="no answer"),
-    ):
-        client.match([SCARLET], idempotency_key="never-told")
-
-
 def test_the_key_is_shown_nowhere(
     at_server: Opened, server: Server, kind: str, issued: accounts.IssuedKey, caplog: pytest.LogCaptureFixture
 ) -> None:
@@ -228,7 +168,10 @@ def test_the_key_is_shown_nowhere(
     shown: list[str] = []
 
     def fail(client: AnyClient) -> None:
-        calls: list[Callable[[], object]] = [lambda: client.match([(256, 0, 0)]), lambda: client.search("x")]
+        calls: list[Callable[[], object]] = [
+            lambda: client.match([SCARLET], idempotency_key="of-a-search"),
+            lambda: client.match([(1, 2, 3)], idempotency_key="of-a-match"),
+        ]
         for call in calls:
             with pytest.raises(Error) as raised:
                 call()
@@ -239,7 +182,8 @@ def test_the_key_is_shown_nowhere(
 
     with caplog.at_level(logging.DEBUG), deaf() as address:
         client = at_server(api_key)
-        client.match([SCARLET])
+        client.search("hong", idempotency_key="of-a-search")
+        client.match([SCARLET], idempotency_key="of-a-match")
         fail(client)
         fail(at_server(api_key + "x"))
         fail(at_server(api_key, base_url=address, transport=None, timeout=0.1, deadline=0.5))
@@ -316,6 +260,8 @@ def test_many_more_tasks_than_connections(server: Server, connection: psycopg.Co
         {"timeout": None}, {"timeout": 0}, {"timeout": -1}, {"timeout": float("nan")}, {"timeout": 1e10},
         {"deadline": 0}, {"deadline": "60"},
         {"api_key": None}, {"base_url": "http://localhost?x=1"}, {"base_url": "http://localhost/v1/"}, {"base_url": "http://[::1"},
+        {"base_url": "https://a..b"}, {"base_url": "https://xn--a/"}, {"base_url": "http://localhost:99999"},
+        {"base_url": "https://user:word@localhost"},
     ],
 )  # fmt: skip
 def test_what_cannot_work_is_refused_at_once(kind: Any, wrong: dict[str, Any]) -> None:

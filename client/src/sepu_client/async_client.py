@@ -5,7 +5,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import asynccontextmanager
 from types import TracebackType
-from typing import Self, TypeVar
+from typing import Any, Self, TypeVar
 
 import httpx
 
@@ -17,6 +17,24 @@ from sepu_client.results import Library, MatchResponse, MatchResult, SearchRespo
 T = TypeVar("T")
 
 CONNECTIONS = 100
+
+
+class _Connection(httpx.AsyncClient):
+    """An httpx client for one request at a time, which closes everything that it opened."""
+
+    _stream: Any = None
+
+    async def trace(self, _: str, info: dict[str, Any]) -> None:
+        """Takes the stream of whatever httpx opens; it calls this at each step."""
+        made = info.get("return_value")
+        if hasattr(made, "get_extra_info"):
+            self._stream = made
+
+    async def aclose(self) -> None:
+        """Closes the stream too, which httpx forgets where a handshake is cancelled or a SOCKS proxy fails."""
+        if self._stream is not None:
+            await self._stream.aclose()
+        await super().aclose()
 
 
 class AsyncClient:
@@ -40,35 +58,51 @@ class AsyncClient:
         self._timeout = core.checked_seconds("timeout", timeout)
         self._deadline = core.checked_seconds("deadline", deadline)
         options = core.options(base_url, bearer) | {"event_hooks": {"response": [_forget_location]}}
-        self._connections = Connections(lambda: httpx.AsyncClient(transport=transport and transport(), **options))
+        self._connections = Connections(
+            lambda: _Connection(transport=transport and transport(), cookies=core.no_cookies(), **options)
+        )
         self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def match(
-        self, colors: Iterable[ColorLike], *, top: int = 1, idempotency_key: str | None = None
+        self,
+        colors: Iterable[ColorLike],
+        *,
+        top: int = 1,
+        scale: int | None = None,
+        idempotency_key: str | None = None,
     ) -> MatchResponse:
         """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
 
-        A colour is '#C83C23', '#fff', (200, 60, 35) or a mapping with r, g and b. Without a key of yours it is a new
-        intent under a new key.
+        A colour is '#C83C23', '#fff', (200, 60, 35) or a mapping with r, g and b. `scale`: the greatest value of a
+        channel, 255 (also without `scale`) or 1. Without a key of yours it is a new intent under a new key.
+
+        Raises ValueError or TypeError for other colours, and for floats of which none exceeds 1 without `scale`, before
+        anything is sent.
         """
-        return await self._settle(core.match(colors, top, idempotency_key))
+        return await self._settle(core.match(colors, top, idempotency_key, scale))
 
     async def match_many(
-        self, colors: Iterable[ColorLike], *, top: int = 1, idempotency_key: str | None = None
+        self,
+        colors: Iterable[ColorLike],
+        *,
+        top: int = 1,
+        scale: int | None = None,
+        idempotency_key: str | None = None,
     ) -> tuple[MatchResult, ...]:
         """Returns the `top` nearest colours to each of any number of colours, in their order; costs one unit for each.
 
         Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
         If it ends by an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
-        charged again. Without a key of yours it is a new intent under a new key.
+        charged again. Without a key of yours it is a new intent under a new key. `scale` and errors: as for `match`.
         """
-        calls = core.match_many(colors, top, idempotency_key)
+        calls = core.match_many(colors, top, idempotency_key, scale)
         return tuple([result for call in calls for result in (await self._settle(call)).results])
 
     async def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
 
-        Without a key of yours it is a new intent under a new key.
+        Without a key of yours it is a new intent under a new key. Raises ValueError, before anything is sent, unless
+        `q` has 2 to 64 characters.
         """
         return await self._settle(core.search(q, limit, idempotency_key))
 
@@ -112,26 +146,24 @@ class AsyncClient:
             async with (
                 asyncio.timeout(seconds),
                 self._connection() as connection,
-                # httpx's time-outs come first, because it then closes the connection; a cancelled handshake stays open.
-                connection.stream(**call.request, timeout=seconds * 0.95) as response,
+                connection.stream(**call.request, timeout=seconds, extensions={"trace": connection.trace}) as response,
             ):
-                body = b""
-                async for part in response.aiter_bytes():
-                    body += part
-                    if len(body) > core.LONGEST:
-                        break
+                body = bytearray()
+                if core.is_plain(response.headers):
+                    async for part in response.aiter_bytes():
+                        body += part
+                        if len(body) > core.LONGEST:
+                            break
         except TimeoutError:
             return core.TOO_SLOW
-        except httpx.RequestError as error:
-            return core.Lost.by(error)
         except Closed:
             return core.CLOSED
-        except BaseException as ended:  # mostly a cancellation
-            raise core.bare(ended) from None
-        return core.Answer(response.status_code, response.headers, body)
+        except BaseException as ended:
+            return core.lost(ended)
+        return core.Answer(response.status_code, response.headers, bytes(body))
 
     @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[httpx.AsyncClient]:
+    async def _connection(self) -> AsyncIterator[_Connection]:
         async with self._free:
             connection = self._connections.take()
             try:

@@ -2,9 +2,11 @@
 
 import socket
 import time
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager, suppress
-from threading import Event, Timer
+from collections.abc import Callable, Iterable
+from concurrent.futures import Future, InvalidStateError, wait
+from contextlib import suppress
+from contextvars import copy_context
+from threading import Thread
 from types import TracebackType
 from typing import Any, Self, TypeVar
 
@@ -19,42 +21,55 @@ T = TypeVar("T")
 
 
 class _Connection(httpx.Client):
-    """An httpx client for one request at a time, which can be ended from outside.
+    """An httpx client for one request at a time, in a thread of its own that its caller can leave at any time.
 
-    httpx limits each read, so a server that sends a byte at a time would hold it for ever.
+    httpx limits each step, and not their sum: a name may have many addresses, and a server may send a byte at a time.
     """
 
     _socket: socket.socket | None = None
-    _over: Event
+    _left = False
 
-    def trace(self, event: str, info: dict[str, Any]) -> None:
-        """Takes the socket of a new connection; httpx calls it by an extension of the request."""
-        if event in {"connection.connect_tcp.complete", "connection.start_tls.complete"}:
-            self._socket = info["return_value"].get_extra_info("socket")
-            if self._over.is_set():  # the time was over before there was this socket to end
+    def exchange(self, call: core.Call[Any], seconds: float, done: "Future[core.Answer]") -> None:
+        """Sends a request and settles `done`, unless the caller has cancelled that meanwhile."""
+        try:
+            with self.stream(**call.request, timeout=seconds, extensions={"trace": self._trace}) as response:
+                body = bytearray()
+                for part in response.iter_bytes() if core.is_plain(response.headers) else ():
+                    body += part
+                    if len(body) > core.LONGEST:
+                        break
+            answer = core.Answer(response.status_code, response.headers, bytes(body))
+            with suppress(InvalidStateError):
+                done.set_result(answer)
+        except BaseException as error:
+            with suppress(InvalidStateError):
+                done.set_exception(error)
+        if done.cancelled():
+            self.close()
+
+    def leave(self) -> None:
+        """Makes the next step of the exchange fail; its thread then closes the connection."""
+        self._left = True
+        self._end()
+
+    def close(self) -> None:
+        """Closes everything, also what httpx forgets where a SOCKS proxy fails."""
+        super().close()
+        if self._socket is not None:
+            self._socket.close()
+
+    def _trace(self, _: str, info: dict[str, Any]) -> None:
+        """Takes the socket of whatever httpx opens; it calls this at each step."""
+        find = getattr(info.get("return_value"), "get_extra_info", None)
+        if find is not None:
+            self._socket = find("socket")
+            if self._left:  # before there was this socket to end
                 self._end()
 
     def _end(self) -> None:
         if self._socket is not None:
             with suppress(OSError):  # closed already
                 self._socket.shutdown(socket.SHUT_RDWR)
-
-    @contextmanager
-    def ended_after(self, seconds: float, over: Event) -> Iterator[None]:
-        """Ends what is under way when its time is over, and says so."""
-
-        def end() -> None:
-            over.set()
-            self._end()
-
-        self._over = over
-        timer = Timer(seconds, end)
-        timer.daemon = True
-        timer.start()
-        try:
-            yield
-        finally:
-            timer.cancel()
 
 
 class Client:
@@ -77,32 +92,50 @@ class Client:
         self._timeout = core.checked_seconds("timeout", timeout)
         self._deadline = core.checked_seconds("deadline", deadline)
         options = core.options(base_url, bearer) | {"event_hooks": {"response": [core.forget_location]}}
-        self._connections = Connections(lambda: _Connection(transport=transport and transport(), **options))
+        self._connections = Connections(
+            lambda: _Connection(transport=transport and transport(), cookies=core.no_cookies(), **options)
+        )
 
-    def match(self, colors: Iterable[ColorLike], *, top: int = 1, idempotency_key: str | None = None) -> MatchResponse:
+    def match(
+        self,
+        colors: Iterable[ColorLike],
+        *,
+        top: int = 1,
+        scale: int | None = None,
+        idempotency_key: str | None = None,
+    ) -> MatchResponse:
         """Returns the `top` nearest colours to each of one to five colours; costs one unit for each.
 
-        A colour is '#C83C23', '#fff', (200, 60, 35) or a mapping with r, g and b. Without a key of yours it is a new
-        intent under a new key.
+        A colour is '#C83C23', '#fff', (200, 60, 35) or a mapping with r, g and b. `scale`: the greatest value of a
+        channel, 255 (also without `scale`) or 1. Without a key of yours it is a new intent under a new key.
+
+        Raises ValueError or TypeError for other colours, and for floats of which none exceeds 1 without `scale`, before
+        anything is sent.
         """
-        return self._settle(core.match(colors, top, idempotency_key))
+        return self._settle(core.match(colors, top, idempotency_key, scale))
 
     def match_many(
-        self, colors: Iterable[ColorLike], *, top: int = 1, idempotency_key: str | None = None
+        self,
+        colors: Iterable[ColorLike],
+        *,
+        top: int = 1,
+        scale: int | None = None,
+        idempotency_key: str | None = None,
     ) -> tuple[MatchResult, ...]:
         """Returns the `top` nearest colours to each of any number of colours, in their order; costs one unit for each.
 
         Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
         If it ends by an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
-        charged again. Without a key of yours it is a new intent under a new key.
+        charged again. Without a key of yours it is a new intent under a new key. `scale` and errors: as for `match`.
         """
-        calls = core.match_many(colors, top, idempotency_key)
+        calls = core.match_many(colors, top, idempotency_key, scale)
         return tuple([result for call in calls for result in (self._settle(call)).results])
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
 
-        Without a key of yours it is a new intent under a new key.
+        Without a key of yours it is a new intent under a new key. Raises ValueError, before anything is sent, unless
+        `q` has 2 to 64 characters.
         """
         return self._settle(core.search(q, limit, idempotency_key))
 
@@ -141,33 +174,24 @@ class Client:
                 return result
 
     def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
-        over = Event()
         try:
-            with (
-                self._connection() as connection,
-                connection.ended_after(seconds, over),
-                connection.stream(**call.request, timeout=seconds, extensions={"trace": connection.trace}) as response,
-            ):
-                body = b""
-                for part in response.iter_bytes():
-                    body += part
-                    if len(body) > core.LONGEST:
-                        break
-        except httpx.RequestError as error:
-            return core.TOO_SLOW if over.is_set() else core.Lost.by(error)
+            connection = self._connections.take()
         except Closed:
             return core.CLOSED
-        except BaseException as ended:  # mostly Ctrl-C
-            raise core.bare(ended) from None
-        return core.TOO_SLOW if over.is_set() else core.Answer(response.status_code, response.headers, body)
-
-    @contextmanager
-    def _connection(self) -> Iterator[_Connection]:
-        connection = self._connections.take()
+        done: Future[core.Answer] = Future()
+        within = copy_context().run  # what follows a request from outside, such as tracing, finds its parent by it
+        Thread(target=within, args=(connection.exchange, call, seconds, done), daemon=True).start()
         try:
-            yield connection
-        except Exception:  # closing would wait for a lock of an interrupted connection
+            wait([done], seconds)
+        finally:  # also by Ctrl-C
+            if done.cancel():
+                connection.leave()
+        if done.cancelled():
+            return core.TOO_SLOW
+        ended = done.exception()
+        if ended is not None:
             connection.close()
-            raise
+            return core.lost(ended)
         for unused in self._connections.give_back(connection):
             unused.close()
+        return done.result()

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
-from numbers import Real
+from itertools import islice
+from math import nan
+from numbers import Integral, Real
 from typing import TypeGuard
 
 from sepu_client.results import RGB
@@ -16,36 +18,66 @@ _HEX = re.compile(r"#?([0-9a-f]{3}|[0-9a-f]{6})", re.ASCII | re.IGNORECASE)
 _FORMS = "a colour is '#C83C23', '#fff', (200, 60, 35) or {'r': 200, 'g': 60, 'b': 35}"
 
 
-def read_colors(colors: Iterable[ColorLike]) -> list[RGB]:
-    """Returns the colours as numbers; the service judges their range. Raises ValueError or TypeError for others."""
+def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: int | None = None) -> list[RGB]:
+    """Returns the colours as numbers from 0 to 255, or raises ValueError or TypeError.
+
+    `scale`: the greatest value of a channel, 255 (also without `scale`) or 1. `most`: how many colours, from one.
+    """
+    if scale not in (None, 1, 255):
+        raise ValueError(f"scale must be 1 or 255, not {scale!r}")
     if isinstance(colors, str | Mapping):
         raise TypeError(f"{colors!r} is one colour, and not a list of colours; write [{colors!r}]")
-    given = list(colors)
+    if not isinstance(colors, Iterable):
+        raise TypeError(f"{colors!r} is not a list of colours; {_FORMS}")
+    given = list(colors if most is None else islice(colors, most + 1))
     if len(given) == 3 and all(_is_number(value) for value in given):
         raise TypeError(f"{tuple(given)!r} is one colour, and not a list of colours; write [{tuple(given)!r}]")
-    return [_read(color) for color in given]
+    if most is not None and not 1 <= len(given) <= most:
+        raise ValueError(f"a match takes one to {most} colours; match_many takes more")
+    return [_read(color, scale) for color in given]
 
 
-def _read(color: object) -> RGB:
+def _read(color: object, scale: int | None) -> RGB:
     if isinstance(color, str):
         form = _HEX.fullmatch(color.strip())
         if form is None:
-            raise ValueError(f"{color!r} is no colour; {_FORMS}")
+            raise ValueError(f"{color!r} is not a colour; {_FORMS}")
         digits = form[1] if len(form[1]) == 6 else "".join(digit * 2 for digit in form[1])
         return RGB(*map(float, bytes.fromhex(digits)))
+    channels: Iterable[object]
     if isinstance(color, Mapping):
         if set(color) != {"r", "g", "b"}:
             raise ValueError(f"{dict(color)!r} does not have exactly r, g and b; {_FORMS}")
-        color = (color["r"], color["g"], color["b"])
-    if not isinstance(color, Iterable):
-        raise TypeError(f"{color!r} is no colour; {_FORMS}")
-    channels = list(color)
+        channels = (color["r"], color["g"], color["b"])
+    elif isinstance(color, Iterable):
+        channels = list(color)
+    else:
+        raise TypeError(f"{color!r} is not a colour; {_FORMS}")
+    return _scaled(list(channels), color, scale)
+
+
+def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
     if len(channels) != 3:
         raise ValueError(f"{color!r} has {len(channels)} channels; {_FORMS}")
+    numbers = []
     for channel in channels:
         if not _is_number(channel):
-            raise TypeError(f"{channel!r} is no number; {_FORMS}")
-    return RGB(*map(float, channels))
+            raise TypeError(f"{channel!r} is not a number; {_FORMS}")
+        try:
+            numbers.append(float(channel))
+        except (ValueError, OverflowError):  # a signalling NaN, an integer of 400 digits
+            numbers.append(nan)
+    greatest = scale or 255
+    for number in numbers:
+        if not 0 <= number <= greatest:  # nor NaN
+            raise ValueError(f"{color!r} has the channel {number}, and a channel is a number from 0 to {greatest}")
+    # As the library does; an RGB says by its type what it is.
+    whole = isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels)
+    if scale is None and 0 < max(numbers) <= 1 and not whole:
+        raise ValueError(
+            f"no channel of {color!r} exceeds 1: pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
+        )
+    return RGB(*(number * 255 if scale == 1 else number for number in numbers))
 
 
 def _is_number(value: object) -> TypeGuard[float]:

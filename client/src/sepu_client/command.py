@@ -2,6 +2,7 @@
 
 import argparse
 import dataclasses
+import io
 import json
 import os
 import sys
@@ -11,6 +12,7 @@ from sepu_client import (
     Client,
     Color,
     Error,
+    IdempotencyConflictError,
     InvalidRequestError,
     MatchResponse,
     SearchResponse,
@@ -23,6 +25,9 @@ def main() -> None:
     """Runs the command line. Exits with status 1 for an error of the service, and 2 for wrong arguments."""
     parser = _parser()
     arguments = parser.parse_args()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal that has no Chinese
     try:
         with Client(_setting("SEPU_URL"), _setting("SEPU_API_KEY")) as client:
             answer = _call(client, arguments)
@@ -31,14 +36,19 @@ def main() -> None:
     except Error as error:
         if isinstance(error, InvalidRequestError):
             hint = f"; sepu-client {arguments.command} --help says what it takes"
-        elif error.idempotency_key:
+        elif error.idempotency_key and not isinstance(error, IdempotencyConflictError):
             hint = f"; to repeat it, add --idempotency-key {error.idempotency_key}"
         else:
             hint = ""
-        parser.exit(1, f"sepu-client: {error}{hint}\n")
+        parser.exit(1, f"{printable(f'sepu-client: {error}{hint}')}\n")
     as_json = [json.dumps(dataclasses.asdict(answer), ensure_ascii=False)]
     lines = as_json if arguments.json else _lines(answer)
-    sys.stdout.write("".join(f"{line}\n" for line in lines))
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+
+
+def printable(line: str) -> str:
+    """Returns a line without control characters, which may command a terminal: each as its escape in JSON."""
+    return "".join(char if char.isprintable() else json.dumps(char)[1:-1] for char in line)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -25,7 +25,11 @@ class Connections(Generic[L]):
 
     def __init__(self, make: Callable[[], L]) -> None:
         self._make = make
-        self._idle = deque([(time.monotonic(), make())])  # since when; the first one checks the settings
+        try:
+            first = make()  # checks the settings
+        except ImportError as missing:  # a SOCKS proxy of the environment, without httpx's extra
+            raise ValueError(str(missing)) from None
+        self._idle = deque([(time.monotonic(), first)])  # since when
         self._process = os.getpid()
         self._closed = False
 

@@ -8,9 +8,12 @@ import re
 import ssl
 import uuid
 from collections.abc import Callable, Generator, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
+from http.cookiejar import CookieJar, DefaultCookiePolicy
 from importlib.metadata import version
 from itertools import count
+from operator import index
 from typing import Any, Generic, Self, TypeVar
 from urllib.parse import quote, urlencode
 
@@ -28,6 +31,14 @@ T = TypeVar("T")
 USER_AGENT = f"sepu-client/{version('sepu-client')} httpx/{httpx.__version__}"
 TIMEOUT = 10.0
 DEADLINE = 60.0
+
+MOST_TOP = 3
+MOST_LIMIT = 10
+# What the service trims.
+_WHITE_SPACE = (
+    "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000\ufeff"
+)
 
 FIRST_BACK_OFF = 0.25
 DOUBLINGS = 5  # of the back-off: up to 8 seconds
@@ -85,17 +96,15 @@ class Lost:
     reason: str
     final: bool = False
 
-    @classmethod
-    def by(cls, error: httpx.RequestError) -> "Lost":
-        """Returns httpx's message, but quotes only a failure to connect, which has nothing of the request."""
-        name = type(error).__name__
-        if isinstance(error, httpx.ConnectError):
-            return cls(f"{name}: {error}", _distrusted(error))
-        return cls(name)
-
 
 TOO_SLOW = Lost("the answer came too slowly")
 CLOSED = Lost("the client is closed", final=True)
+
+_LOST: tuple[type[BaseException], ...] = (httpx.RequestError,)
+with suppress(ImportError):  # an extra of httpx
+    from socksio.exceptions import SOCKSError
+
+    _LOST += (SOCKSError,)
 
 _BROKEN_OFF = (ssl.SSLEOFError, ssl.SSLZeroReturnError, ssl.SSLSyscallError)
 
@@ -105,6 +114,21 @@ def _distrusted(error: BaseException | None) -> bool:
     while error is not None and not isinstance(error, ssl.SSLError):
         error = error.__cause__ or error.__context__
     return error is not None and not isinstance(error, _BROKEN_OFF)
+
+
+def lost(ended: BaseException) -> Lost:
+    """Returns what became of an attempt that raised; raises what is no fault of a connection, such as a cancellation.
+
+    Of httpx's messages it quotes only a failure to connect, which has nothing of the request.
+    """
+    if not isinstance(ended, _LOST):
+        raise bare(ended) from None
+    if isinstance(ended, httpx.TimeoutException):
+        return TOO_SLOW
+    name = type(ended).__name__
+    if isinstance(ended, httpx.ConnectError):
+        return Lost(f"{name}: {ended}", _distrusted(ended))
+    return Lost(name)
 
 
 def bare(ended: BaseException) -> BaseException:
@@ -122,11 +146,15 @@ def options(base_url: str, bearer: Bearer) -> dict[str, Any]:
     return {
         "base_url": checked_url(base_url),
         "auth": bearer.checked(),
-        # Answers are short, but a compressed one may expand to a very long one.
         "headers": {"User-Agent": USER_AGENT, "Accept-Encoding": "identity"},
         "verify": httpx.create_ssl_context(),  # one for all: it takes milliseconds
         "limits": httpx.Limits(max_connections=1),
     }
+
+
+def no_cookies() -> CookieJar:
+    """Returns a jar for one httpx client that reads and keeps none."""
+    return CookieJar(DefaultCookiePolicy(netscape=False, rfc2965=False))
 
 
 def forget_location(response: httpx.Response) -> None:
@@ -167,16 +195,19 @@ def checked_url(base_url: str) -> str:
     """Returns the service's address, if it is valid."""
     try:
         url = httpx.URL(base_url)
-    except httpx.InvalidURL:
+        url.host.encode("idna")  # as connecting does it; `host` raises UnicodeError, too
+    except (httpx.InvalidURL, UnicodeError):
         url = httpx.URL()
     if (
         url.scheme not in {"http", "https"}
         or not url.host
+        or (url.port or 0) > 65_535
+        or url.userinfo  # httpx would log it
         or url.query
         or url.fragment
         or url.path.rstrip("/").endswith("/v1")  # the calls add it
     ):
-        raise ValueError("the base URL is not of the form https://HOST: no query, and no /v1")
+        raise ValueError("the base URL is not of the form https://HOST: no user, no query, and no /v1")
     return base_url
 
 
@@ -192,27 +223,49 @@ def new_idempotency_key() -> str:
     return str(uuid.uuid4())
 
 
-def match(colors: Iterable[ColorLike], top: int, idempotency_key: str | None) -> Call[results.MatchResponse]:
+def match(
+    colors: Iterable[ColorLike], top: int, idempotency_key: str | None, scale: int | None = None
+) -> Call[results.MatchResponse]:
     """Makes a match, with a new key unless one is given."""
-    key = _checked(idempotency_key)
-    rgb = [color._asdict() for color in read_colors(colors)]
-    content = json.dumps({"colors": rgb, "top": top}, allow_nan=False).encode()
-    return Call("POST", "/v1/match", results.MatchResponse, key, content)
+    return _match(read_colors(colors, scale, most=MOST_COLORS), top, _checked(idempotency_key))
 
 
-def match_many(colors: Iterable[ColorLike], top: int, idempotency_key: str | None) -> list[Call[results.MatchResponse]]:
+def match_many(
+    colors: Iterable[ColorLike], top: int, idempotency_key: str | None, scale: int | None = None
+) -> list[Call[results.MatchResponse]]:
     """Makes matches of as many colours as a request takes, the first with the key KEY.1, the second with KEY.2."""
     key = _checked(idempotency_key)
-    rgb = read_colors(colors)
+    rgb = read_colors(colors, scale)
     parts = [rgb[start : start + MOST_COLORS] for start in range(0, len(rgb), MOST_COLORS)]
-    return [match(part, top, f"{key}.{number}") for number, part in enumerate(parts, 1)]
+    return [_match(part, top, _checked(f"{key}.{number}")) for number, part in enumerate(parts, 1)]
+
+
+def _match(rgb: list[results.RGB], top: int, key: str) -> Call[results.MatchResponse]:
+    document = {"colors": [color._asdict() for color in rgb], "top": _whole("top", top, MOST_TOP)}
+    return Call("POST", "/v1/match", results.MatchResponse, key, json.dumps(document, allow_nan=False).encode())
 
 
 def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.SearchResponse]:
     """Makes a search, with a new key unless one is given."""
     key = _checked(idempotency_key)
-    query = urlencode({"q": q, "limit": limit}, quote_via=quote)
+    if not isinstance(q, str):
+        raise TypeError(f"the text of a search is a string, and not {q!r}")
+    text = q.strip(_WHITE_SPACE)
+    if not 2 <= len(text) <= 64:
+        raise ValueError(
+            f"the text of a search has 2 to 64 characters, and not {len(text)}; "
+            "write a name of one character in pinyin or in English"
+        )
+    query = urlencode({"q": text, "limit": _whole("limit", limit, MOST_LIMIT)}, quote_via=quote)
     return Call("GET", f"/v1/search?{query}", results.SearchResponse, key)
+
+
+def _whole(name: str, value: int, most: int) -> int:
+    if isinstance(value, bool) or not hasattr(value, "__index__"):
+        raise TypeError(f"{name} is a whole number from 1 to {most}, and not {value!r}")
+    if not 1 <= index(value) <= most:
+        raise ValueError(f"{name} is a whole number from 1 to {most}, and not {value!r}")
+    return index(value)
 
 
 def library() -> Call[results.Library]:
@@ -255,10 +308,23 @@ def settle(
 
 def _result(call: Call[T], answer: Answer) -> T:
     try:
-        return results.read(call.form, answer.body, **_header_fields(call, answer))
+        return results.read(call.form, _content(answer), **_header_fields(call, answer))
     except Unreadable as unreadable:
         reason = str(unreadable)
     raise InvalidAnswerError(answer.status, reason, answer.request_id, call.idempotency_key)
+
+
+def is_plain(headers: Mapping[str, str]) -> bool:
+    """Returns whether a body comes as it is: a compressed one, which may expand to any length, is not even read."""
+    return headers.get("Content-Encoding", "identity").lower() == "identity"
+
+
+def _content(answer: Answer) -> bytes:
+    if not is_plain(answer.headers):
+        raise Unreadable("the body has a content coding, and none was accepted")
+    if len(answer.body) > LONGEST:
+        raise Unreadable(f"the body has more than {LONGEST} bytes")
+    return answer.body
 
 
 def _error(call: Call[T], outcome: Answer | Lost) -> Error:
@@ -267,13 +333,13 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
         return NoAnswerError(outcome.reason, key, retried=not outcome.final)
     if outcome.status < 400:
         return InvalidAnswerError(outcome.status, "the status is not of the interface", outcome.request_id, key)
-    code = results.read_error_code(outcome.body)
-    code = code if isinstance(code, str) and _CODE.fullmatch(code) else None
-    after = outcome.headers.get("Retry-After", "")
-    try:
+    code = snapshot = None
+    with suppress(Unreadable):
+        told = results.read_error_code(_content(outcome))
+        code = told if isinstance(told, str) and _CODE.fullmatch(told) else None
+    with suppress(Unreadable):
         snapshot = results.read_usage_headers(outcome.headers)
-    except Unreadable:
-        snapshot = None
+    after = outcome.headers.get("Retry-After", "")
     return error_class(outcome.status, code)(
         outcome.status, code, outcome.request_id, int(after) if _SECONDS.fullmatch(after) else None, snapshot, key
     )
@@ -282,6 +348,8 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
 def _checked(idempotency_key: str | None) -> str:
     if idempotency_key is None:
         return new_idempotency_key()
+    if not isinstance(idempotency_key, str):
+        raise TypeError(f"an idempotency key is a string, and not {idempotency_key!r}")
     if not _IDEMPOTENCY_KEY.fullmatch(idempotency_key):
         raise ValueError("an idempotency key has 8 to 128 of A-Z a-z 0-9 . _ : -")
     return idempotency_key

@@ -157,11 +157,8 @@ def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
 
 
 def read_error_code(body: bytes) -> object:
-    """Reads the code of an error; None if the body is no object."""
-    try:
-        return _json(body).get("error")
-    except Unreadable:
-        return None
+    """Reads the code of an error, whatever it is."""
+    return _json(body).get("error")
 
 
 def _json(body: bytes) -> dict[str, object]:

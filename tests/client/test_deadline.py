@@ -1,0 +1,139 @@
+"""Every call ends by its deadline, wherever and however the other side stops, on each way to the service."""
+
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from typing import Any
+
+import httpx
+import pytest
+from tests.client.blocking import Open
+from tests.client.hostile import WAYS, Peer, Step, connect_head, listening, socks_methods, tls
+from tests.processes import until
+
+from sepu_client import Client, NoAnswerError
+
+LATE = 10.0  # seconds; what never ends takes twice as long
+
+
+def silence(peer: Peer) -> None:
+    peer.silence()
+
+
+def dripping(first: bytes, drop: bytes) -> Step:
+    def drip(peer: Peer) -> None:
+        peer.send(first)
+        peer.drip(drop)
+
+    return drip
+
+
+ANSWERS = {
+    "headers": dripping(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n"),
+    "informational answers": dripping(b"", b"HTTP/1.1 100 Continue\r\n\r\n"),
+    "chunk extensions": dripping(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1;", b"x"),
+    "a body": dripping(b"HTTP/1.1 200 OK\r\nContent-Length: 9999\r\n\r\n", b"x"),
+    "a body without a length": dripping(b"HTTP/1.1 200 OK\r\n\r\n", b"x"),
+}
+RECORD = dripping(b"\x16\x03\x03\x3f\xff", b"\x02")  # of a handshake, without an end
+DRIPS: dict[Step, dict[str, Step]] = {
+    connect_head: {"the answer to CONNECT": ANSWERS["headers"]},
+    tls: {"a handshake": RECORD},
+    socks_methods: {},
+}
+
+
+def cases() -> Iterator[tuple[str, str, list[Step]]]:
+    for way, steps in WAYS.items():
+        for number, step in enumerate(steps):
+            yield way, f"silence in place of step {number}", [*steps[:number], silence]
+            for name, drip in DRIPS.get(step, {}).items():
+                yield way, name, [*steps[:number], drip]
+        if way == "TLS proxy":
+            yield way, "silence in the tunnel", [*steps, silence]
+            yield way, "a handshake in the tunnel", [*steps, RECORD]
+            continue
+        yield way, "silence after the request", [*steps, silence]
+        for name, drip in ANSWERS.items():
+            yield way, name, [*steps, drip]
+
+
+def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(open_client: Open, kind: str) -> None:
+    def fault(case: tuple[str, str, list[Step]]) -> str | None:
+        way, what, steps = case
+        with listening(way, kind, steps) as peer:
+            with open_client(api_key="sepu_key", timeout=0.3, deadline=0.4, **peer.options) as client:
+                started = time.monotonic()
+                with pytest.raises(NoAnswerError):
+                    client.search("hong")
+                took = time.monotonic() - started
+            try:
+                until(lambda: not peer.open)
+            except AssertionError:
+                return f"{way}, {what}: left open"
+        return f"{way}, {what}: {took:.1f} s" if took > LATE else None
+
+    with ThreadPoolExecutor(32) as pool:
+        found = list(pool.map(fault, cases()))
+    assert [each for each in found if each] == []
+    assert len(found) > 60
+
+
+class Late(httpx.HTTPTransport):
+    """Connects after the time of the attempt is over, as on a machine that has much else to do."""
+
+    def handle_request(self, request: httpx.Request) -> httpx.Response:
+        time.sleep(2 * request.extensions["timeout"]["read"])
+        return super().handle_request(request)
+
+
+def test_an_attempt_that_was_given_up_sends_nothing_any_more() -> None:
+    heads: list[bytes] = []
+    with listening("plain", "sync", [lambda peer: heads.append(peer.socket.recv(100))]) as peer:
+        with (
+            Client(api_key="sepu_key", timeout=0.2, deadline=0.3, transport=Late, **peer.options) as client,
+            pytest.raises(NoAnswerError, match="too slowly"),
+        ):
+            client.search("hong")
+        until(lambda: peer.connections and not peer.open)
+    assert set(heads) == {b""}
+
+
+@contextmanager
+def dropping() -> Iterator[int]:
+    """The port of a listener that takes no further connection."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(3):
+            filling = stack.enter_context(socket.socket())
+            filling.setblocking(False)
+            filling.connect_ex(listener.getsockname())
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.parametrize("resolver", ["silent", "many addresses"])
+def test_a_name_takes_no_longer_than_the_deadline(
+    open_client: Open, monkeypatch: pytest.MonkeyPatch, resolver: str
+) -> None:
+    answered = threading.Event()
+    found = socket.getaddrinfo
+
+    def resolve(_: str, *given: Any, **options: Any) -> list[Any]:
+        if resolver == "silent":
+            answered.wait(2 * LATE)
+        return found("127.0.0.1", *given, **options) * 50
+
+    monkeypatch.setattr(socket, "getaddrinfo", resolve)
+    with (
+        dropping() as port,
+        open_client(f"http://service.example:{port}", "sepu_key", timeout=0.4, deadline=0.6) as client,
+    ):
+        started = time.monotonic()
+        with pytest.raises(NoAnswerError):
+            client.search("hong")
+        took = time.monotonic() - started
+        answered.set()  # the end of an event loop waits for its resolver
+    assert took < LATE
