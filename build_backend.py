@@ -5,6 +5,7 @@ The backend that pyproject.toml names. The client's is a link to it.
 
 import json
 import os
+import shutil
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from importlib.metadata import Distribution, PathDistribution, distribution
@@ -64,6 +65,9 @@ def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: S
 
 def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata_directory: str | None = None) -> str:
     """Builds the wheel around that .dist-info directory; returns its name."""
+    # setuptools would pack what an older build left there, too.
+    for left in [*Path("build").glob("lib*"), *Path("build").glob("bdist.*")]:
+        shutil.rmtree(left)
     with TemporaryDirectory() as directory:
         if metadata_directory is None:
             metadata_directory = str(Path(directory, prepare_metadata_for_build_wheel(directory, config_settings)))

@@ -589,18 +589,16 @@ cdef class Palette:
         """Finds the `k` colours nearest to each colour of an array, in the order of `nearest`.
 
         `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3); fastest as uint8. `scale`: the greatest
-        value of a channel, 255 (also without `scale`) or 1. With a fourth channel, alpha, `background` shows through:
-        three numbers from 0 to 255. `threads`: how many to use; None: as many as there are processors.
+        value that a channel may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none. With a
+        fourth channel, alpha, `background` shows through: three numbers from 0 to 255. `threads`: how many to use; None:
+        as many as there are processors.
 
-        Returns indices, intp (..., k), and their differences, float64 (..., k). Raises ValueError for another shape or
-        channel, unless 1 <= k <= size, and without `scale` for floats of which none exceeds 1, unless all are 0. Works
-        without the GIL.
+        Returns indices, intp (..., k), and their differences, float64 (..., k). Raises ValueError for another shape, for
+        another type without `scale`, for a channel beyond it, and unless 1 <= k <= size. Works without the GIL.
         """
         self.check_k(k)
         threads = count_threads(threads)
         array = read_rgb(rgb, scale, background, 4)
-        if array.dtype != np.uint8:
-            as_rows(array)
         leading = array.shape[:array.ndim - 1]
         indices = np.empty((*leading, k), dtype=np.intp)
         delta_e = np.empty((*leading, k))

@@ -6,18 +6,6 @@ cdef check_numbers(array, str name):
         raise TypeError(f"{name} must be real numbers, not {array.dtype}{hint}")
 
 
-cdef const double[:, ::1] check_rows(rows, str name, low, high, str problem) except *:
-    """Returns `rows` as a view; raises ValueError with `name` and `problem` for numbers beyond the three bounds."""
-    cdef const double[:, ::1] view = rows
-    cdef double[3] lows = low, highs = high
-    cdef Py_ssize_t i, j
-    for i in range(view.shape[0]):
-        for j in range(3):
-            if not lows[j] <= view[i, j] <= highs[j]:  # nor NaN
-                raise ValueError(f"{name} row {i} {problem}")
-    return view
-
-
 cdef const double[:, ::1] read_rows(values, str name, limits, str problem) except *:
     """Returns `values`, shape (n, 3), as C-contiguous float64.
 
@@ -28,35 +16,71 @@ cdef const double[:, ::1] read_rows(values, str name, limits, str problem) excep
     if array.ndim != 2 or array.shape[1] != 3:
         raise ValueError(f"{name} must have the shape (n, 3), not {array.shape}")
     check_numbers(array, name)
-    rows = np.ascontiguousarray(array, dtype=np.float64)
-    return check_rows(rows, name, [-limit for limit in limits], limits, problem)
+    cdef const double[:, ::1] rows = np.ascontiguousarray(array, dtype=np.float64)
+    cdef double[3] most = limits
+    cdef Py_ssize_t i, j
+    for i in range(rows.shape[0]):
+        for j in range(3):
+            if not fabs(rows[i, j]) <= most[j]:  # nor NaN
+                raise ValueError(f"{name} row {i} {problem}")
+    return rows
+
+
+def read_scale(array, scale, str name):
+    """Returns the greatest value that a channel of `array` may have: `scale`, 255 or 1.
+
+    uint8 and Python's int are from 0 to 255 also without `scale`. Every other type raises ValueError then: floats from 0
+    to 1, and 16 bits of which few are used, look the same as a dark picture.
+    """
+    if scale is None:
+        if array.dtype == np.uint8 or array.dtype == np.dtype(int):
+            return 255
+        deep = "" if array.dtype.kind == "f" else "; divide 16 bits by 257 first"
+        raise ValueError(
+            f"{name} is of type {array.dtype}: pass scale=1 or scale=255, the greatest value that a channel may have{deep}"
+        )
+    if scale != 1 and scale != 255:
+        raise ValueError(f"scale must be 1 or 255, not {scale}")
+    return scale
+
+
+def check_range(array, scale, str name):
+    """Raises ValueError that names the first number of `array` that is not from 0 to `scale`, and its place."""
+    outside = ~((array >= 0) & (array <= scale))  # nor NaN
+    if outside.any():
+        place = np.unravel_index(outside.argmax(), array.shape)
+        value = array[place]
+        remedy = ""
+        if array.dtype.kind != "f" and value > 255:
+            remedy = "; divide 16 bits by 257"
+        elif value == value:
+            remedy = f"; numpy.clip({name}, 0, {scale}) takes the nearest that is"
+        raise ValueError(
+            f"{name}[{', '.join(map(str, place))}] is {value}, which is not a number from 0 to {scale}{remedy}"
+        )
 
 
 def read_rgb(values, scale=None, background=None, int most_channels=3):
-    """Returns sRGB colours as uint8 or float64 (..., 3), C-contiguous; floats are not checked yet.
+    """Returns sRGB colours from 0 to 255 as uint8 or float64 (..., 3), C-contiguous.
 
-    `scale`: the greatest value of a channel, 255 or 1. Without it floats of which none exceeds 1 raise ValueError, unless
-    all are 0, because they are likely meant from 0 to 1. `background`: see `Palette.nearest_batch`; 4 as `most_channels`
-    allows for alpha.
+    `scale`: see `read_scale`. `background`: see `Palette.nearest_batch`; 4 as `most_channels` allows for alpha. Raises
+    ValueError for a channel that is not a number from 0 to `scale`.
     """
     array = np.asarray(values)
     check_numbers(array, "rgb")
     channels = array.shape[array.ndim - 1] if array.ndim else 0
     if channels not in (3, most_channels):
         raise ValueError(f"rgb must have the shape (..., 3), not {array.shape}")
-    if scale is None:
-        scale = 255
-        if array.dtype.kind == "f" and array.size and 0.0 < array.max() <= 1.0:
-            raise ValueError(
-                "no channel of rgb exceeds 1: pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
-            )
-    elif scale != 1 and scale != 255:
-        raise ValueError(f"scale must be 1 or 255, not {scale}")
+    scale = read_scale(array, scale, "rgb")
     if channels == 3:
         if array.dtype == np.uint8 and scale == 255:
             return np.ascontiguousarray(array)
         rows = np.ascontiguousarray(array, dtype=np.float64)
-        return rows if scale == 255 else rows * 255.0
+        if scale == 1:
+            rows = rows * 255.0
+        if not are_channels(rows.reshape(-1)):
+            check_range(array, scale, "rgb")
+        return rows
     if background is None:
         raise ValueError(
             "rgb has four channels: pass background=(r, g, b) to see it through the fourth, alpha, or only rgb[..., :3]"
@@ -64,16 +88,23 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
     behind = np.asarray(background, dtype=np.float64)
     if behind.shape != (3,) or not ((behind >= 0.0) & (behind <= 255.0)).all():
         raise ValueError("background must be three numbers from 0 to 255")
+    check_range(array, scale, "rgb")
     rows = array * (255.0 / scale)
-    if not ((rows >= 0.0) & (rows <= 255.0)).all():
-        raise ValueError("rgb has a channel or an alpha that is not a number from 0 to 255")
     alpha = rows[..., 3:] / 255.0
     before = rows[..., :3]
     # Rounding must not make a colour brighter than both.
     return np.ascontiguousarray(np.minimum(before * alpha + behind * (1.0 - alpha), np.maximum(before, behind)))
 
 
+cdef bint are_channels(const double[::1] numbers) noexcept nogil:
+    """Tells whether each number is from 0 to 255."""
+    cdef Py_ssize_t i
+    for i in range(numbers.shape[0]):
+        if not 0.0 <= numbers[i] <= 255.0:  # nor NaN
+            return False
+    return True
+
+
 cdef const double[:, ::1] as_rows(array) except *:
-    """Returns what `read_rgb` returned as float64 (n, 3); raises ValueError for a channel that is not from 0 to 255."""
-    rows = array.reshape(-1, 3).astype(np.float64, copy=False)
-    return check_rows(rows, "rgb", [0.0] * 3, [255.0] * 3, "has a channel that is not a number from 0 to 255")
+    """Returns what `read_rgb` returned as float64 (n, 3)."""
+    return array.reshape(-1, 3).astype(np.float64, copy=False)

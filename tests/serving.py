@@ -25,6 +25,7 @@ ONE_COLOUR = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
 WORKERS = ("uvloop", "gthread", "meinheld")
 START_SECONDS = 30
+Socket = socket.socket  # whose name `Server.socket` takes
 
 
 def why_not(worker: str) -> str | None:
@@ -83,11 +84,11 @@ class Server:
             return _UnixConnection(self.address[5:], timeout)
         return http.client.HTTPConnection(self.address, timeout=timeout)
 
-    def socket(self) -> socket.socket:
+    def socket(self) -> Socket:
         """A plain socket, for requests that no client library would send."""
         connection = self.connect()
         connection.connect()
-        raw: socket.socket = connection.sock
+        raw: Socket = connection.sock
         return raw
 
     def request(

@@ -47,14 +47,14 @@ class Sepu:
         return [place for place, _ in self.palette.nearest(r, g, b, TOP)]
 
     def nearest_batch(self, rgb: Floats) -> Places:
-        return self.palette.nearest_batch(rgb, TOP)[0]
+        return self.palette.nearest_batch(rgb, TOP, scale=255)[0]
 
 
 class SepuWithoutIndex(Sepu):
     name = "without its index"
 
     def __init__(self, palette: Floats) -> None:
-        self.palette = sepu.Palette(palette)
+        self.palette = sepu.Palette(palette, scale=255)
 
 
 class SepuOnAvx2(Sepu):
@@ -63,7 +63,7 @@ class SepuOnAvx2(Sepu):
     def __init__(self, palette: Floats) -> None:
         if "avx2" not in instruction_sets():
             raise ImportError("not an x86-64 with AVX2")
-        self.palette = sepu.Palette(palette, sepu.load().index, instruction_set="avx2")
+        self.palette = sepu.Palette(palette, sepu.load().index, instruction_set="avx2", scale=255)
 
     def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
         return sepu.ciede2000(lab1, lab2, instruction_set="avx2")
@@ -74,7 +74,7 @@ class SepuOnAvx2WithoutIndex(SepuOnAvx2):
 
     def __init__(self, palette: Floats) -> None:
         super().__init__(palette)
-        self.palette = sepu.Palette(palette, instruction_set="avx2")
+        self.palette = sepu.Palette(palette, instruction_set="avx2", scale=255)
 
 
 class C:

@@ -39,12 +39,12 @@ def photograph() -> Pixels:
 
 
 def of_sepu(palette: sepu.Palette, k: int = 1, threads: int | None = 1) -> Batch:
-    return lambda rgb: palette.nearest_batch(rgb, k, threads=threads)[0][..., 0]
+    return lambda rgb: palette.nearest_batch(rgb, k, threads=threads, scale=255)[0][..., 0]
 
 
 def of_tree(palette: NDArray[np.float64]) -> Batch:
     tree = KDTree(sepu.srgb_to_lab(palette, scale=255))
-    return lambda rgb: np.asarray(tree.query(sepu.srgb_to_lab(rgb), workers=-1)[1])
+    return lambda rgb: np.asarray(tree.query(sepu.srgb_to_lab(rgb, scale=255), workers=-1)[1])
 
 
 def of_pillow(palette: NDArray[np.float64]) -> Batch:
@@ -65,11 +65,11 @@ def own_palettes() -> list[tuple[str, list[Row]]]:
     rgb = np.random.default_rng(2).uniform(0, 255, (ROWS, 3))
     for size in SIZES:
         palette = random_palette(size)
-        general = sepu.Palette(palette)
+        general = sepu.Palette(palette, scale=255)
         began = perf_counter()
         index = general.build_index()
         took = perf_counter() - began
-        indexed = sepu.Palette(palette, index)
+        indexed = sepu.Palette(palette, index, scale=255)
         batches: list[tuple[str, Batch, int]] = [
             ("sepu", of_sepu(indexed), ROWS),
             ("the nearest ten", of_sepu(indexed, 10), ROWS),
@@ -87,7 +87,7 @@ def images() -> list[tuple[str, list[Row]]]:
     image = photograph()
     for size in SIZES:
         palette = random_palette(size)
-        indexed = sepu.Palette(palette, index=True)
+        indexed = sepu.Palette(palette, index=True, scale=255)
         batches: list[tuple[str, Batch, int]] = [
             ("sepu", of_sepu(indexed, threads=None), SIDE),
             ("on one thread", of_sepu(indexed), SIDE),

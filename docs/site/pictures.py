@@ -13,7 +13,7 @@ from sepu.library.records import Record, rgb_of
 IMAGES = Path(__file__).parents[1] / "images"
 
 _RECORDS = sepu.load().records
-_LAB = sepu.srgb_to_lab(np.array([rgb_of(record.hex) for record in _RECORDS], float))
+_LAB = sepu.srgb_to_lab(np.array([rgb_of(record.hex) for record in _RECORDS], float), scale=255)
 _PLACES = {record.slug: place for place, record in enumerate(_RECORDS)}
 _NEUTRAL = 8.0  # a chroma below which a hue means little
 _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', sans-serif"

@@ -77,8 +77,8 @@ def name_image(image: "Image", *, top: int | None = None, scale: int | None = No
 
     Each pixel counts for the colour that is nearest to it, and as much as it is opaque. `image`: a file's path or an
     image of Pillow's (for both install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha, (height,
-    width, 4). `scale`: the greatest value of a channel in an array, 255 (also without `scale`) or 1. Raises ImageError
-    for what cannot be read, and for floats of which none exceeds 1 without `scale`.
+    width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only uint8 and Python's int
+    need none. Raises ImageError for what cannot be read, and for an array that does not fit its scale.
     """
     return _load().name_image(image, top=top, scale=scale)
 

@@ -108,3 +108,16 @@ LONGEST_RETRY_SECONDS = 12 * 3600
 LONGEST_RETRY_AFTER_SECONDS = 24 * 3600
 # Then an event is given up: after two days and a half.
 DELIVERY_ATTEMPTS = 12
+
+# --- A picture: one more than these, and it is not read.
+
+# Of its first frame. No camera with a 35 mm sensor has more; decoded, they take some 1.2 GB.
+IMAGE_PIXELS = 2**26
+# Four channels of as many pixels, uncompressed.
+IMAGE_BYTES = 4 * IMAGE_PIXELS
+# In which Pillow must have found the size: some five for each part. It adds up parts in time that grows by the square.
+IMAGE_HEADER_READS = 10_000
+# Of a tag of a TIFF, such as where its strips begin: Pillow takes some 700 bytes for each strip.
+TIFF_NUMBERS = 2**18
+# Of a JPEG, each of which goes over all pixels. A progressive one has ten.
+JPEG_SCANS = 100

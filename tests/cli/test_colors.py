@@ -227,7 +227,11 @@ def test_the_colours_of_an_image(run: Run, photo: str, tmp_path: Path) -> None:
 
 def test_files_that_are_no_image(run: Run, photo: str, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("text")
-    failed(run("image", str(tmp_path / "text.png")), "is no image that Pillow can read")
+    failed(run("image", str(tmp_path / "text.png")), "is not an image that can be read")
+    Image.new("RGB", (8, 8)).save(tmp_path / "postscript.jpg", "EPS")
+    failed(run("image", str(tmp_path / "postscript.jpg")), "not one of PNG, JPEG")
+    os.mkfifo(tmp_path / "pipe.png")
+    failed(run("image", str(tmp_path / "pipe.png")), "is not a file")
     for arguments, reason in (
         ((str(tmp_path / "nothing.png"),), "does not exist"),
         ((photo, "--picture", str(tmp_path / "named.nothing")), "use an ending such as .png"),
@@ -235,6 +239,26 @@ def test_files_that_are_no_image(run: Run, photo: str, tmp_path: Path) -> None:
         done = run("image", *arguments)
         assert (done.returncode, done.stdout) == (2, "")
         assert reason in done.stderr
+
+
+def test_libtiff_prints_nothing(run: Run, tmp_path: Path) -> None:
+    file = tmp_path / "image.tif"
+    Image.radial_gradient("L").save(file, compression="tiff_lzw")
+    content = file.read_bytes()
+    file.write_bytes(content[:500] + b"\xff" * 500 + content[1000:])
+    failed(run("image", str(file)), "cannot be decoded")
+
+
+def test_pictures_of_any_shape(run: Run, tmp_path: Path) -> None:
+    high, wide = tmp_path / "high.png", tmp_path / "wide.png"
+    Image.new("RGB", (1, 70_000), RED).save(high)
+    Image.new("RGB", (70_000, 1), RED).save(wide)
+    assert on_a_terminal("image", str(high)).count("▀") == 100
+    assert on_a_terminal("image", str(wide)).count("▀") == 60
+    done = run("image", str(wide), "--picture", str(tmp_path / "named.gif"))
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "use an ending such as .png" in done.stderr
+    failed(run("image", str(wide), "--picture", str(tmp_path / "nowhere" / "named.png")), "No such file or directory")
 
 
 @pytest.mark.parametrize("arguments", [("list",), ("match", "#fff"), ("search", "hong")])

@@ -13,7 +13,9 @@ def same_answers(indexed: Palette, general: Palette, rgb: NDArray[np.float64], m
     assert indexed.index is not None
     assert general.index is None
     for k in range(1, min(most, general.size) + 1):
-        for found, expected in zip(indexed.nearest_batch(rgb, k), general.nearest_batch(rgb, k), strict=True):
+        for found, expected in zip(
+            indexed.nearest_batch(rgb, k, scale=255), general.nearest_batch(rgb, k, scale=255), strict=True
+        ):
             np.testing.assert_array_equal(found, expected)
 
 

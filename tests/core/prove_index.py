@@ -23,7 +23,7 @@ GREEN_AND_BLUE = np.indices((256, 256), dtype=np.uint8).reshape(2, -1)
 
 
 def count_different(indexed: Palette, general: Palette, rgb: NDArray[np.generic], k: int) -> int:
-    found, expected = (palette.nearest_batch(rgb, k, threads=None) for palette in (indexed, general))
+    found, expected = (palette.nearest_batch(rgb, k, threads=None, scale=255) for palette in (indexed, general))
     return int(((found[0] != expected[0]) | (found[1] != expected[1])).any(axis=1).sum())
 
 
@@ -55,11 +55,15 @@ def main(whole: bool) -> None:
     rng = np.random.default_rng(19)
     differ = prove("the release", release.palette(), members, 3)
     for difference in DIFFERENCE_NAMES[1:]:
-        differ += prove("the release's colours", Palette(members, index=True, difference=difference), members, 3)
+        differ += prove(
+            "the release's colours", Palette(members, index=True, difference=difference, scale=255), members, 3
+        )
     for size, k, reds in ((1_000, 10, range(256)), (30_000, 3, range(0, 256, 1 if whole else 16))):
         members = rng.integers(0, 256, (size, 3)).astype(float)
         for difference in DIFFERENCE_NAMES if size == 1_000 or whole else DIFFERENCE_NAMES[:1]:
-            differ += prove(f"{size:,} colours", Palette(members, index=True, difference=difference), members, k, reds)
+            differ += prove(
+                f"{size:,} colours", Palette(members, index=True, difference=difference, scale=255), members, k, reds
+            )
     sys.exit(bool(differ))
 
 

@@ -32,18 +32,20 @@ def test_differences_equal_the_reference(difference: str, instruction_set: str) 
             for rows in (members, rgb)
         )
         expected = differences_reference.OF_LAB[difference](of_rgb[:, None], of_members)
-    palette = Palette(members, difference=difference, instruction_set=instruction_set)
+    palette = Palette(members, difference=difference, instruction_set=instruction_set, scale=255)
     assert palette.difference == difference
-    np.testing.assert_allclose(palette.delta_e(rgb), expected, rtol=0, atol=1e-9 if difference != "cie94" else 1e-6)
+    np.testing.assert_allclose(
+        palette.delta_e(rgb, scale=255), expected, rtol=0, atol=1e-9 if difference != "cie94" else 1e-6
+    )
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
 def test_nearest_equals_a_full_scan(difference: str) -> None:
     members = np.concatenate([random_rgb(60), random_rgb(60)])  # each twice, so that order counts
-    palette, rgb = Palette(members, difference=difference), random_rgb(400, seed=4)
-    delta_e = palette.delta_e(rgb)
+    palette, rgb = Palette(members, difference=difference, scale=255), random_rgb(400, seed=4)
+    delta_e = palette.delta_e(rgb, scale=255)
     for k in (1, 5, 120):
-        places, found = palette.nearest_batch(rgb, k)
+        places, found = palette.nearest_batch(rgb, k, scale=255)
         np.testing.assert_array_equal(places, np.argsort(delta_e, axis=1, kind="stable")[:, :k])
         np.testing.assert_array_equal(found, np.sort(delta_e, axis=1)[:, :k])
 

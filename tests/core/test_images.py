@@ -1,6 +1,6 @@
 """Arrays as images have them: any leading shape, 8 bits or floats, from 0 to 1, with alpha, on several threads."""
 
-from functools import partial
+import re
 from typing import Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from tests.core.colours import random_rgb
 
 from sepu._palette import Palette, srgb_to_lab
 
-PALETTE = Palette(random_rgb(50), index=True)
+PALETTE = Palette(random_rgb(50), index=True, scale=255)
 
 
 @pytest.fixture(scope="module")
@@ -29,10 +29,10 @@ def image() -> NDArray[np.uint8]:
 def test_an_image_is_its_pixels(image: NDArray[np.uint8], k: int, threads: int | None) -> None:
     places, delta_e = PALETTE.nearest_batch(image, k, threads=threads)
     assert places.shape == delta_e.shape == (400, 500, k)
-    expected = PALETTE.nearest_batch(image.reshape(-1, 3).astype(float), k)
+    expected = PALETTE.nearest_batch(image.reshape(-1, 3).astype(float), k, scale=255)
     np.testing.assert_array_equal(places.reshape(-1, k), expected[0])
     np.testing.assert_array_equal(delta_e.reshape(-1, k), expected[1])
-    reals = PALETTE.nearest_batch(image.astype(float), k, threads=threads)
+    reals = PALETTE.nearest_batch(image.astype(float), k, scale=255, threads=threads)
     np.testing.assert_array_equal(reals, (places, delta_e))
 
 
@@ -40,9 +40,11 @@ def test_an_image_is_its_pixels(image: NDArray[np.uint8], k: int, threads: int |
 def test_any_leading_shape(shape: tuple[int, ...]) -> None:
     rgb = np.random.default_rng(1).uniform(2, 255, shape)
     rows = rgb.reshape(-1, 3)
-    np.testing.assert_array_equal(srgb_to_lab(rgb), srgb_to_lab(rows).reshape(shape))
-    np.testing.assert_array_equal(PALETTE.delta_e(rgb), PALETTE.delta_e(rows).reshape(*shape[:-1], 50))
-    for found, expected in zip(PALETTE.nearest_batch(rgb, 2), PALETTE.nearest_batch(rows, 2), strict=True):
+    np.testing.assert_array_equal(srgb_to_lab(rgb, scale=255), srgb_to_lab(rows, scale=255).reshape(shape))
+    flat = PALETTE.delta_e(rows, scale=255).reshape(*shape[:-1], 50)
+    np.testing.assert_array_equal(PALETTE.delta_e(rgb, scale=255), flat)
+    nearest = PALETTE.nearest_batch(rgb, 2, scale=255), PALETTE.nearest_batch(rows, 2, scale=255)
+    for found, expected in zip(*nearest, strict=True):
         np.testing.assert_array_equal(found, expected.reshape(*shape[:-1], 2))
 
 
@@ -64,31 +66,58 @@ def test_from_0_to_1_when_said(image: NDArray[np.uint8]) -> None:
     assert own.nearest(255, 0, 0, 1) == [(1, 0.0)]
 
 
-@pytest.mark.parametrize("rgb", [[[0.2, 0.5, 1.0]], np.full((4, 4, 3), 0.7, np.float32), [[1.0, 0.0, 0.0]]])
-def test_what_looks_as_if_from_0_to_1_is_refused_until_said(rgb: Any) -> None:
-    takers: list[Any] = [PALETTE.delta_e, partial(PALETTE.nearest_batch, k=1)]
-    for call in takers:
-        with pytest.raises(ValueError, match="pass scale=1 .*scale=255"):
-            call(rgb)
-        for scale in (1, 255):
-            call(rgb, scale=scale)
-        with pytest.raises(ValueError, match="scale must be 1 or 255, not 100"):
-            call(rgb, scale=100)
-    takers = [srgb_to_lab, Palette]
-    for call in takers:
-        with pytest.raises(ValueError, match="pass scale=1"):
-            call(np.asarray(rgb).reshape(-1, 3))
+TAKERS: list[Any] = [PALETTE.delta_e, PALETTE.nearest_batch, srgb_to_lab, Palette]
 
 
-def test_what_is_black_or_of_whole_numbers_is_not_refused() -> None:
-    for rgb in (np.zeros((2, 3)), np.ones((2, 3), np.uint8), [[0, 1, 1]], np.empty((0, 3))):
-        assert PALETTE.nearest_batch(rgb, 1)[0].shape == (len(rgb), 1)
+@pytest.mark.parametrize("taker", TAKERS)
+@pytest.mark.parametrize(
+    "kind", [np.float16, np.float32, np.float64, np.longdouble, np.int8, np.uint16, np.int32, np.uint64, ">i8"]
+)
+def test_only_8_bits_and_python_s_integers_need_no_scale(taker: Any, kind: Any) -> None:
+    """Whatever the values are: those of a dark picture, of a resampled one and of one from 0 to 1 look the same."""
+    taker([[0, 1, 1]])
+    taker(np.array([[0, 1, 1]], np.uint8))
+    for rgb in ([[0, 1, 1]], [[0, 0, 0]], [[120, 7, 3]]):
+        with pytest.raises(ValueError, match=f"^rgb is of type {np.dtype(kind)}: pass scale=1 or scale=255") as caught:
+            taker(np.array(rgb, kind))
+        assert ("; divide 16 bits by 257" in str(caught.value)) == (np.dtype(kind).kind != "f")
+        taker(np.array(rgb, kind), scale=255)
+    taker(np.array([[0, 1, 1]], kind), scale=1)
+    with pytest.raises(ValueError, match="scale must be 1 or 255, not 100"):
+        taker(np.array(rgb, kind), scale=100)
 
 
-@pytest.mark.parametrize("channel", [1.01, -0.01, float("nan"), float("inf")])
-def test_channels_beyond_the_scale(channel: float) -> None:
-    with pytest.raises(ValueError, match="row 1 has a channel that is not a number from 0 to 255"):
-        PALETTE.nearest_batch([[0.5, 0.5, 0.5], [0.5, channel, 0.5]], 1, scale=1)
+@pytest.mark.parametrize("taker", TAKERS)
+@pytest.mark.parametrize(
+    ("value", "kind", "scale", "said"),
+    [
+        (1.047, np.float64, 1, "is 1.047, which is not a number from 0 to 1; numpy.clip(rgb, 0, 1) takes"),
+        (np.nextafter(1, 2), np.float64, 1, "is 1.0000000000000002, which is not a number from 0 to 1; numpy.clip("),
+        (
+            np.nextafter(np.float32(255), 256, dtype=np.float32),
+            np.float32,
+            255,
+            "not a number from 0 to 255; numpy.clip(",
+        ),
+        (-1e-300, np.float64, 1, "is -1e-300, "),
+        (np.nan, np.float64, 255, "is nan, which is not a number from 0 to 255"),
+        (np.inf, np.float16, 1, "is inf, "),
+        (256, np.int64, None, "is 256, which is not a number from 0 to 255; divide 16 bits by 257"),
+        (65535, np.uint16, 255, "; divide 16 bits by 257"),
+        (-1, np.int64, None, "is -1, which is not a number from 0 to 255; numpy.clip("),
+        (2, np.uint8, 1, "is 2, which is not a number from 0 to 1; numpy.clip("),
+    ],
+)
+def test_what_does_not_fit_the_scale_is_named(
+    taker: Any, value: float, kind: Any, scale: int | None, said: str
+) -> None:
+    rgb = np.zeros((3, 3), kind)
+    rgb[2, 1] = value
+    with pytest.raises(ValueError, match=re.escape(said)) as caught:
+        taker(rgb, scale=scale)
+    assert str(caught.value).startswith("rgb[2, 1] is ")
+    if ";" not in said and value != value:
+        assert "clip" not in str(caught.value)
 
 
 def test_alpha_needs_a_background(image: NDArray[np.uint8]) -> None:
@@ -104,7 +133,7 @@ def test_alpha_needs_a_background(image: NDArray[np.uint8]) -> None:
     seen = small / 5 + np.array([255, 0, 128]) * 0.8
     for given, scale in ((half, None), (half / 255, 1)):
         found = PALETTE.nearest_batch(given, 1, background=(255, 0, 128), scale=scale)
-        expected = PALETTE.nearest_batch(seen, 1)
+        expected = PALETTE.nearest_batch(seen, 1, scale=255)
         np.testing.assert_array_equal(found[0], expected[0])
         np.testing.assert_allclose(found[1], expected[1], rtol=0, atol=1e-9)
     white = np.full((256, 4), 255, np.uint8)
@@ -121,5 +150,5 @@ def test_alpha_needs_a_background(image: NDArray[np.uint8]) -> None:
         with pytest.raises(ValueError, match="background must be three numbers from 0 to 255"):
             PALETTE.nearest_batch(opaque, 1, background=background)
     for beyond in ([1, 2, 3, 256], [1, 2, 300, 100], [1, -1, 3, 0]):
-        with pytest.raises(ValueError, match="a channel or an alpha that is not a number from 0 to 255"):
+        with pytest.raises(ValueError, match=r"^rgb\[0, \d\] is .* not a number from 0 to 255"):
             PALETTE.nearest_batch([beyond], 1, background=(0, 0, 0))

@@ -29,27 +29,27 @@ def members() -> NDArray[np.float64]:
 
 @pytest.fixture(scope="module")
 def index(members: NDArray[np.float64]) -> bytes:
-    return Palette(members).build_index(threads=2)
+    return Palette(members, scale=255).build_index(threads=2)
 
 
 @pytest.mark.parametrize("instruction_set", instruction_sets())
 def test_every_instruction_set_by_the_index(members: NDArray[np.float64], index: bytes, instruction_set: str) -> None:
-    indexed = Palette(members, index, instruction_set=instruction_set)
-    same_answers(indexed, Palette(members), queries(members, 4_000), 12)
+    indexed = Palette(members, index, instruction_set=instruction_set, scale=255)
+    same_answers(indexed, Palette(members, scale=255), queries(members, 4_000), 12)
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
 def test_every_difference_by_the_index(members: NDArray[np.float64], difference: str) -> None:
-    general = Palette(members, difference=difference)
-    indexed = Palette(members, general.build_index(k=4), difference=difference)
+    general = Palette(members, difference=difference, scale=255)
+    indexed = Palette(members, general.build_index(k=4), difference=difference, scale=255)
     same_answers(indexed, general, queries(members, 4_000), 5)
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
 def test_a_thousand_colours(difference: str) -> None:
     rgb = random_rgb(1000).round()
-    general = Palette(rgb, difference=difference)
-    indexed = Palette(rgb, index=True, difference=difference)
+    general = Palette(rgb, difference=difference, scale=255)
+    indexed = Palette(rgb, index=True, difference=difference, scale=255)
     same_answers(indexed, general, queries(rgb, 300), 10)
 
 
@@ -66,32 +66,32 @@ def test_more_colours_than_16_bits_count() -> None:
     rgb = np.random.default_rng(6).integers(0, 256, (66_000, 3))
     rgb[1000:] = rgb[-1]  # of equal ones an index needs few
     rgb[65_990:] = [[250, 250, i] for i in range(10)]
-    general = Palette(rgb, difference="cie76")
-    indexed = Palette(rgb, general.build_index(k=2), difference="cie76")
+    general = Palette(rgb, difference="cie76", scale=255)
+    indexed = Palette(rgb, general.build_index(k=2), difference="cie76", scale=255)
     same_answers(indexed, general, queries(rgb[65_990:].astype(float), 5), 2)
 
 
 def test_the_same_palette_gives_the_same_bytes(members: NDArray[np.float64], index: bytes) -> None:
-    palette = Palette(np.asfortranarray(members), index=True)
+    palette = Palette(np.asfortranarray(members), index=True, scale=255)
     assert palette.index == index
-    assert Palette(members, palette.index).index is palette.index
-    assert Palette(members, memoryview(bytearray(index))).nearest(1, 2, 3, 1) == palette.nearest(1, 2, 3, 1)
-    assert Palette(members, index=False).index is None
+    assert Palette(members, palette.index, scale=255).index is palette.index
+    assert Palette(members, memoryview(bytearray(index)), scale=255).nearest(1, 2, 3, 1) == palette.nearest(1, 2, 3, 1)
+    assert Palette(members, index=False, scale=255).index is None
 
 
 def test_an_index_does_not_follow_its_source(members: NDArray[np.float64], index: bytes) -> None:
     """What was checked stays: bytes that change later could make a palette read elsewhere."""
     source = bytearray(index)
-    palette, rgb = Palette(members, source), queries(members, 100)
+    palette, rgb = Palette(members, source, scale=255), queries(members, 100)
     source[HEADER.size :] = b"\x3f" * (len(source) - HEADER.size)
-    same_answers(palette, Palette(members), rgb, 3)
+    same_answers(palette, Palette(members, scale=255), rgb, 3)
     assert palette.index == index
 
 
 def test_building_tells_its_progress_and_lets_others_run(members: NDArray[np.float64]) -> None:
     told: list[float] = []
     others = threading.active_count()
-    assert Palette(members).build_index(k=1, threads=2, progress=told.append)
+    assert Palette(members, scale=255).build_index(k=1, threads=2, progress=told.append)
     assert told == sorted(told)
     assert 0 < told[0] < 0.1
     assert told[-1] == 1
@@ -103,26 +103,26 @@ def test_what_interrupts_building_is_raised(members: NDArray[np.float64]) -> Non
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Palette(members).build_index(progress=stop)
+        Palette(members, scale=255).build_index(progress=stop)
 
 
 @pytest.mark.parametrize("k", [0, 11, -1])
 def test_an_index_for_too_few_or_too_many(members: NDArray[np.float64], k: int) -> None:
     with pytest.raises(ValueError, match="k must be from 1 to 10"):
-        Palette(members).build_index(k=k)
+        Palette(members, scale=255).build_index(k=k)
 
 
 @pytest.mark.parametrize("threads", [0, -1, 1.5, "2"])
 def test_no_number_of_threads(members: NDArray[np.float64], threads: object) -> None:
     with pytest.raises(ValueError, match="threads must be at least 1"):
-        Palette(members).build_index(threads=threads)  # type: ignore[arg-type]
+        Palette(members, scale=255).build_index(threads=threads)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="threads must be at least 1"):
-        Palette(members).nearest_batch(members, 1, threads=threads)  # type: ignore[arg-type]
+        Palette(members, scale=255).nearest_batch(members, 1, threads=threads, scale=255)  # type: ignore[arg-type]
 
 
 @given(query=st.one_of(colours, st.tuples(BORDERS, BORDERS, BORDERS)), k=st.integers(1, 12))
 def test_single_queries_by_the_index(members: NDArray[np.float64], index: bytes, query: Rgb, k: int) -> None:
-    assert Palette(members, index).nearest(*query, k) == Palette(members).nearest(*query, k)
+    assert Palette(members, index, scale=255).nearest(*query, k) == Palette(members, scale=255).nearest(*query, k)
 
 
 @settings(max_examples=8, deadline=None)
@@ -164,7 +164,7 @@ def blocks_of(index: bytes, r: float, g: float, b: float) -> list[tuple[list[int
 
 def test_the_lists_and_their_bounds_are_right_read_plainly(members: NDArray[np.float64], index: bytes) -> None:
     """What is nearest is in its cell's list, and if not in its first blocks, then no nearer than their bounds say."""
-    general = Palette(members)
+    general = Palette(members, scale=255)
     for r, g, b in queries(members, 60).tolist():
         blocks = blocks_of(index, r, g, b)
         listed = [colour for block, _ in blocks for colour in block]
@@ -215,7 +215,7 @@ def test_the_bounds_hold_opposite_in_hue(width: float) -> None:
     for blue in np.arange(96, 176, width):
         low = np.array([256 - width, 0, blue])
         inside = (low + width * np.indices((2, 2, 5)).reshape(3, -1).T / [1, 1, 4]).clip(0, 255)
-        middle = srgb_to_lab(inside).mean(axis=0)
+        middle = srgb_to_lab(inside, scale=255).mean(axis=0)
         hue = np.arctan2(middle[2], middle[1]) + np.pi + np.radians(rng.uniform(-width, width, 200))
         chroma = rng.uniform(80, 250, 200)
         lab = np.column_stack([np.full(200, middle[0]), chroma * np.cos(hue), chroma * np.sin(hue)])
@@ -239,7 +239,7 @@ def edited(index: bytes, at: int, value: int, form: str = "<H") -> bytes:
 
 def refused(members: NDArray[np.float64], index: bytes, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        Palette(members, index)
+        Palette(members, index, scale=255)
 
 
 def test_an_index_of_another_palette(members: NDArray[np.float64], index: bytes) -> None:
@@ -247,9 +247,9 @@ def test_an_index_of_another_palette(members: NDArray[np.float64], index: bytes)
     refused(members[::-1], index, "another palette")
     refused(np.nextafter(members, 1), index, "another palette")
     with pytest.raises(ValueError, match="another palette"):
-        Palette(lab=srgb_to_lab(members), index=index)
+        Palette(lab=srgb_to_lab(members, scale=255), index=index)
     with pytest.raises(ValueError, match="another difference"):
-        Palette(members, index, difference="cie76")
+        Palette(members, index, difference="cie76", scale=255)
 
 
 def test_a_truncated_index(members: NDArray[np.float64], index: bytes) -> None:
@@ -263,7 +263,7 @@ def test_what_is_no_index(members: NDArray[np.float64], index: bytes) -> None:
     refused(members, b"SEPUINDX" + index[8:], "no index of version 1")
     refused(members, edited(index, 8, 2, "<I"), "no index of version 1")
     with pytest.raises(TypeError):
-        Palette(members, "index")  # type: ignore[arg-type]
+        Palette(members, "index", scale=255)  # type: ignore[arg-type]
 
 
 def test_every_changed_byte_is_noticed(members: NDArray[np.float64], index: bytes) -> None:
@@ -274,7 +274,7 @@ def test_every_changed_byte_is_noticed(members: NDArray[np.float64], index: byte
 
 
 def test_lists_that_are_malformed(members: NDArray[np.float64]) -> None:
-    index = Palette(members).build_index(k=3)
+    index = Palette(members, scale=255).build_index(k=3)
     cells, lists, at = parse(index)
     leaf = next(slot for slot, cell in enumerate(cells) if not cell & DIVIDED)
     node = next(slot for slot, cell in enumerate(cells) if cell & DIVIDED)
@@ -303,6 +303,6 @@ def test_an_index_that_leaves_out_what_is_nearest_is_noticed(members: NDArray[np
     place = cells[next(slot for slot, cell in enumerate(cells) if not cell & DIVIDED and lists[cell] > 16)]
     rgb = queries(members, 4000)
     for offset, value in ((1, lists[place + 2]), (9, 65535)):
-        spoilt = Palette(members, edited(index, at + 2 * (place + offset), value))
+        spoilt = Palette(members, edited(index, at + 2 * (place + offset), value), scale=255)
         with pytest.raises(AssertionError):
-            same_answers(spoilt, Palette(members), rgb, 10)
+            same_answers(spoilt, Palette(members, scale=255), rgb, 10)

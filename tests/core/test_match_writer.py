@@ -70,14 +70,14 @@ def written(palette: Palette, asked: list[Rgb], k: int) -> bytes:
 
 @given(st.lists(st.tuples(numbers, numbers, numbers), max_size=5), st.integers(1, len(MEMBERS)))
 def test_the_nearest_are_written_as_python_writes_them(asked: list[Rgb], k: int) -> None:
-    palette = Palette(MEMBERS)
+    palette = Palette(MEMBERS, scale=255)
     assert MatchWriter(palette, TEXTS, **TEMPLATES).write(asked, k) == written(palette, asked, k)
 
 
 @given(colours)
 def test_a_writer_keeps_its_texts(colour: Rgb) -> None:
-    writer = MatchWriter(Palette(MEMBERS), (bytes(bytearray(text)) for text in TEXTS), **TEMPLATES)
-    assert writer.write(iter([colour]), 2) == written(Palette(MEMBERS), [colour], 2)
+    writer = MatchWriter(Palette(MEMBERS, scale=255), (bytes(bytearray(text)) for text in TEXTS), **TEMPLATES)
+    assert writer.write(iter([colour]), 2) == written(Palette(MEMBERS, scale=255), [colour], 2)
 
 
 def test_delta_e_over_100_is_no_similarity() -> None:
@@ -91,19 +91,19 @@ def test_delta_e_over_100_is_no_similarity() -> None:
 @pytest.mark.parametrize("text", [b"", b"%" * 5])
 def test_templates_with_other_placeholders(template: str, text: bytes) -> None:
     with pytest.raises(ValueError, match="texts, not"):
-        MatchWriter(Palette(MEMBERS), TEXTS, **{**TEMPLATES, template: text})
+        MatchWriter(Palette(MEMBERS, scale=255), TEXTS, **{**TEMPLATES, template: text})
 
 
 def test_other_numbers_of_texts() -> None:
     for texts in (TEXTS[1:], [*TEXTS, b""]):
         with pytest.raises(ValueError, match="there must be 22 texts, not"):
-            MatchWriter(Palette(MEMBERS), texts, **TEMPLATES)
+            MatchWriter(Palette(MEMBERS, scale=255), texts, **TEMPLATES)
 
 
 @pytest.mark.parametrize("text", [None, "m", 1])
 def test_what_is_no_text(text: object) -> None:
     with pytest.raises(TypeError):
-        MatchWriter(Palette(MEMBERS[:1]), [text], **TEMPLATES)  # type: ignore[list-item]
+        MatchWriter(Palette(MEMBERS[:1], scale=255), [text], **TEMPLATES)  # type: ignore[list-item]
 
 
 @pytest.mark.parametrize("channel", [nan, inf, -1, -1e-9, 255.0000001, 256])
@@ -112,10 +112,12 @@ def test_wrong_channels(channel: float, place: int) -> None:
     colour: list[float] = [1, 2, 3]
     colour[place] = channel
     with pytest.raises(ValueError, match="not a number from 0 to 255"):
-        MatchWriter(Palette(MEMBERS), TEXTS, **TEMPLATES).write([(1, 2, 3), (colour[0], colour[1], colour[2])], 1)
+        MatchWriter(Palette(MEMBERS, scale=255), TEXTS, **TEMPLATES).write(
+            [(1, 2, 3), (colour[0], colour[1], colour[2])], 1
+        )
 
 
 @pytest.mark.parametrize("k", [-1, 0, len(MEMBERS) + 1])
 def test_k_out_of_range(k: int) -> None:
     with pytest.raises(ValueError, match="k must be from 1 to 22"):
-        MatchWriter(Palette(MEMBERS), TEXTS, **TEMPLATES).write([(1, 2, 3)], k)
+        MatchWriter(Palette(MEMBERS, scale=255), TEXTS, **TEMPLATES).write([(1, 2, 3)], k)

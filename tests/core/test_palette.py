@@ -6,6 +6,7 @@ import pickle
 import random
 import threading
 from collections.abc import Callable
+from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 from math import atan2, degrees
 from pathlib import Path
@@ -37,7 +38,7 @@ def full_scan(palette: Palette, rgb: NDArray[np.float64], k: int) -> list[list[t
 
 def takers(palette: Palette) -> list[Callable[[NDArray[np.float64]], object]]:
     """Whatever takes colours as (n, 3)."""
-    return [srgb_to_lab, Palette, palette.delta_e, lambda rgb: palette.nearest_batch(rgb, 1)]
+    return [partial(call, scale=255) for call in (srgb_to_lab, Palette, palette.delta_e, palette.nearest_batch)]
 
 
 def test_the_compiled_module_is_loaded() -> None:
@@ -200,13 +201,13 @@ def test_symmetry_identity_and_sign(lab1: Rgb, lab2: Rgb) -> None:
 def test_lab_equals_the_reference() -> None:
     rgb = random_rgb(2000)
     expected = [reference.srgb_to_lab((r, g, b)) for r, g, b in rgb.tolist()]
-    np.testing.assert_allclose(srgb_to_lab(rgb), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(srgb_to_lab(rgb, scale=255), expected, rtol=0, atol=1e-9)
 
 
 def test_lab_of_the_d65_primaries() -> None:
     """Values of D65 tables; under D50 the first would be (54.29, 80.81, 69.89)."""
     expected = [(53.24, 80.09, 67.20), (87.73, -86.18, 83.18), (32.30, 79.19, -107.86)]
-    np.testing.assert_allclose(srgb_to_lab(255 * np.eye(3)), expected, rtol=0, atol=0.01)
+    np.testing.assert_allclose(srgb_to_lab(255 * np.eye(3), scale=255), expected, rtol=0, atol=0.01)
 
 
 def test_the_cube_root_is_not_the_c_library_s() -> None:
@@ -217,7 +218,9 @@ def test_the_cube_root_is_not_the_c_library_s() -> None:
 def test_the_table_of_whole_channels_equals_the_formula() -> None:
     whole = np.repeat(np.arange(1.0, 255.0)[:, None], 3, axis=1)
     for end in (0, 255):
-        np.testing.assert_allclose(srgb_to_lab(np.nextafter(whole, end)), srgb_to_lab(whole), rtol=0, atol=1e-12)
+        np.testing.assert_allclose(
+            srgb_to_lab(np.nextafter(whole, end), scale=255), srgb_to_lab(whole, scale=255), rtol=0, atol=1e-12
+        )
 
 
 @given(channels)
@@ -240,9 +243,9 @@ def test_nearest_equals_a_full_scan(members: list[Rgb], queries: list[Rgb], data
 
 @pytest.mark.parametrize("instruction_set", instruction_sets())
 def test_random_queries_equal_a_full_scan(instruction_set: str) -> None:
-    palette = Palette(random_rgb(161), instruction_set=instruction_set)
+    palette = Palette(random_rgb(161), instruction_set=instruction_set, scale=255)
     rgb = random_rgb(5000, seed=7)
-    indices, delta_e = palette.nearest_batch(rgb, 3)
+    indices, delta_e = palette.nearest_batch(rgb, 3, scale=255)
     found = [list(zip(*row, strict=True)) for row in zip(indices.tolist(), delta_e.tolist(), strict=True)]
     assert found == full_scan(palette, rgb, 3)
 
@@ -251,7 +254,7 @@ def test_delta_e_of_a_palette_equals_the_reference() -> None:
     members, rgb = random_rgb(40), random_rgb(40, seed=9)
     labs = [[reference.srgb_to_lab((r, g, b)) for r, g, b in rows.tolist()] for rows in (rgb, members)]
     expected = [[reference.ciede2000(one, two) for two in labs[1]] for one in labs[0]]
-    np.testing.assert_allclose(Palette(members).delta_e(rgb), expected, rtol=0, atol=1e-9)
+    np.testing.assert_allclose(Palette(members, scale=255).delta_e(rgb, scale=255), expected, rtol=0, atol=1e-9)
 
 
 def test_equal_colours_come_in_palette_order() -> None:
@@ -270,32 +273,32 @@ def test_batch_equals_single(members: list[Rgb], queries: list[Rgb], data: st.Da
 
 @pytest.mark.parametrize("k", [-1, 0, 4])
 def test_k_out_of_range(k: int) -> None:
-    palette = Palette(random_rgb(3))
+    palette = Palette(random_rgb(3), scale=255)
     with pytest.raises(ValueError, match="k must be from 1 to 3"):
         palette.nearest(1, 2, 3, k)
     with pytest.raises(ValueError, match="k must be from 1 to 3"):
-        palette.nearest_batch(random_rgb(2), k)
+        palette.nearest_batch(random_rgb(2), k, scale=255)
 
 
 def test_empty_input_gives_empty_output() -> None:
     empty = np.empty((0, 3))
-    indices, delta_e = Palette(random_rgb(3)).nearest_batch(empty, 2)
+    indices, delta_e = Palette(random_rgb(3), scale=255).nearest_batch(empty, 2, scale=255)
     assert (indices.shape, indices.dtype) == ((0, 2), np.dtype(np.intp))
     assert (delta_e.shape, delta_e.dtype) == ((0, 2), np.dtype(np.float64))
-    assert Palette(random_rgb(3)).delta_e(empty).shape == (0, 3)
-    assert srgb_to_lab(empty).shape == (0, 3)
+    assert Palette(random_rgb(3), scale=255).delta_e(empty, scale=255).shape == (0, 3)
+    assert srgb_to_lab(empty, scale=255).shape == (0, 3)
     assert ciede2000(empty, empty).shape == (0,)
 
 
 def test_an_empty_palette_is_refused() -> None:
     with pytest.raises(ValueError, match="at least one colour"):
-        Palette(np.empty((0, 3)))
+        Palette(np.empty((0, 3)), scale=255)
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (1, 2), (), (0,), (4, 3, 1)])
 def test_wrong_shapes(shape: tuple[int, ...]) -> None:
     wrong = np.zeros(shape)
-    palette = Palette(random_rgb(3))
+    palette = Palette(random_rgb(3), scale=255)
     for call in takers(palette):
         with pytest.raises(ValueError, match="must have the shape"):
             call(wrong)
@@ -305,7 +308,7 @@ def test_wrong_shapes(shape: tuple[int, ...]) -> None:
 def test_shapes_of_images_are_no_palettes(shape: tuple[int, ...]) -> None:
     wrong = np.zeros(shape)
     with pytest.raises(ValueError, match="must have the shape"):
-        Palette(wrong)
+        Palette(wrong, scale=255)
     with pytest.raises(ValueError, match="lab must have the shape"):
         Palette(lab=wrong)
     with pytest.raises(ValueError, match="lab1 must have the shape"):
@@ -319,11 +322,11 @@ def test_shapes_of_images_are_no_palettes(shape: tuple[int, ...]) -> None:
 def test_wrong_channels(channel: float, place: int) -> None:
     colour: list[float] = [1, 2, 3]
     colour[place] = channel
-    palette = Palette(random_rgb(3))
+    palette = Palette(random_rgb(3), scale=255)
     with pytest.raises(ValueError, match="not a number from 0 to 255"):
         palette.nearest(colour[0], colour[1], colour[2], 1)
     for call in takers(palette):
-        with pytest.raises(ValueError, match="row 1 has a channel"):
+        with pytest.raises(ValueError, match=rf"^rgb\[1, {place}\] is .* not a number from 0 to 255"):
             call(np.array([[0, 0, 0], colour]))
 
 
@@ -337,12 +340,12 @@ def test_wrong_lab() -> None:
 @pytest.mark.parametrize("values", [[["1", "2", "3"]], [[1j, 2, 3]], [[True, False, True]]])
 def test_what_is_no_number(values: list[list[object]]) -> None:
     with pytest.raises(TypeError, match="real numbers"):
-        srgb_to_lab(np.array(values))
+        srgb_to_lab(np.array(values), scale=255)
 
 
 @given(hnp.arrays(np.uint8, (7, 6)))
 def test_dtypes_and_strides(values: NDArray[np.uint8]) -> None:
-    palette = Palette(random_rgb(20))
+    palette = Palette(random_rgb(20), scale=255)
     contiguous = np.ascontiguousarray(values[::2, ::2], dtype=np.float64)
     expected = palette.delta_e(contiguous, scale=255)
     read_only = contiguous.copy()
@@ -361,7 +364,7 @@ def test_dtypes_and_strides(values: NDArray[np.uint8]) -> None:
 
 def test_a_palette_does_not_follow_its_source() -> None:
     members = random_rgb(5)
-    palette = Palette(members)
+    palette = Palette(members, scale=255)
     before = palette.nearest(1, 2, 3, 5)
     members[:] = 0
     assert palette.nearest(1, 2, 3, 5) == before
@@ -370,15 +373,15 @@ def test_a_palette_does_not_follow_its_source() -> None:
 
 
 def test_threads_share_a_palette() -> None:
-    palette = Palette(random_rgb(161))
+    palette = Palette(random_rgb(161), scale=255)
     rgb = random_rgb(3000, seed=3)
-    expected = palette.nearest_batch(rgb, 3)[0].tolist()
+    expected = palette.nearest_batch(rgb, 3, scale=255)[0].tolist()
     answers: list[list[list[int]]] = []
     start = threading.Barrier(4)
 
     def work() -> None:
         start.wait()
-        answers.append(palette.nearest_batch(rgb, 3)[0].tolist())
+        answers.append(palette.nearest_batch(rgb, 3, scale=255)[0].tolist())
         answers.append([[index for index, _ in palette.nearest(r, g, b, 3)] for r, g, b in rgb.tolist()])
 
     threads = [threading.Thread(target=work) for _ in range(4)]
@@ -394,18 +397,20 @@ def test_threads_share_a_palette() -> None:
 def test_a_copy_answers_the_same(difference: str, index: bool) -> None:
     """Such as in another process."""
     members, rgb = random_rgb(20), random_rgb(50)
-    palette = Palette(members, index, difference=difference)
+    palette = Palette(members, index, difference=difference, scale=255)
     members[:] = 0
     for copied in (copy.copy(palette), copy.deepcopy(palette), pickle.loads(pickle.dumps(palette))):
         assert (len(copied), copied.difference, copied.index) == (20, difference, palette.index)
-        for found, expected in zip(copied.nearest_batch(rgb, 3), palette.nearest_batch(rgb, 3), strict=True):
+        for found, expected in zip(
+            copied.nearest_batch(rgb, 3, scale=255), palette.nearest_batch(rgb, 3, scale=255), strict=True
+        ):
             np.testing.assert_array_equal(found, expected)
 
 
 def test_a_copy_of_colours_that_no_screen_shows() -> None:
     palette = Palette(lab=[(50, 180, -180), (50, 0, 0)])
     assert copy.copy(palette).nearest(255, 0, 255, 2) == palette.nearest(255, 0, 255, 2)
-    dark = Palette([(1, 0, 1), (0, 0, 0)])  # whose floats would need a scale
+    dark = Palette([(1, 0, 1), (0, 0, 0)])  # whose floats need a scale
     assert pickle.loads(pickle.dumps(dark)).nearest(1, 0, 1) == dark.nearest(1, 0, 1) == [(0, 0.0)]
 
 

@@ -66,7 +66,7 @@ class Variable(msgspec.Struct, rename="camel"):
 
 
 class Templating(msgspec.Struct):
-    list: list[Variable]
+    variables: list[Variable] = msgspec.field(name="list")
 
 
 class Dashboard(msgspec.Struct):
@@ -76,7 +76,7 @@ class Dashboard(msgspec.Struct):
     def query(self, target: Target) -> str:
         """The query that Grafana sends, for all instances."""
         values = {"__rate_interval": f"{4 * SCRAPE_SECONDS}s"}  # Grafana takes at least four scrapes
-        values |= {one.name: one.all_value for one in self.templating.list if one.all_value is not None}
+        values |= {one.name: one.all_value for one in self.templating.variables if one.all_value is not None}
         return re.sub(r"\$(\w+)", lambda found: values[found[1]], target.expr)
 
 

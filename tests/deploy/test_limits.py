@@ -213,7 +213,15 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
             [
                 f"the body ({limits.BODY_BYTES // KIB} KiB)",
                 f"at most {limits.LOOK_UPS_PER_SECOND} well-formed unknown keys a second",
+                f"more than {limits.IMAGE_BYTES // KIB**2} MiB, more than {limits.IMAGE_PIXELS:,} pixels",
+                f"takes Pillow more than {limits.IMAGE_HEADER_READS:,} reads",
+                f"a JPEG of more than {limits.JPEG_SCANS} scans",
+                f"a tag of a TIFF with more than {limits.TIFF_NUMBERS:,} numbers",
             ],
+        ),
+        (
+            "docs/library.md",
+            [f"may have {limits.IMAGE_BYTES // KIB**2} MiB and {limits.IMAGE_PIXELS:,} pixels"],
         ),
         ("deploy/postgres/sepu.conf", [f"up to {SESSIONS} connections"]),
     ],

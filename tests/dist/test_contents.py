@@ -1,6 +1,5 @@
 """What would be published, without compiling it: `make wheel` builds, checks and tries the real one."""
 
-from tests.processes import completed
 import json
 import re
 import subprocess
@@ -10,9 +9,11 @@ from collections.abc import Iterator
 from email import message_from_bytes
 from email.policy import default
 from pathlib import Path
+from sysconfig import get_platform
 from zipfile import ZipFile
 
 import pytest
+from tests.processes import completed
 from tools.dist import build
 from tools.dist.contents import CLIENT, SEPU, Distribution, held, tracked
 
@@ -45,6 +46,19 @@ def test_the_wheel_of_the_client_holds_its_package(sdists: dict[str, Path], tmp_
     assert build.wheel(sdists["sepu-client"], tmp_path / "two").read_bytes() == wheel.read_bytes()
 
 
+def test_a_wheel_holds_nothing_of_an_older_build(sdists: dict[str, Path], tmp_path: Path) -> None:
+    """As `pip install .` builds it in a clone, where directories of earlier builds are left."""
+    source = build.unpack(sdists["sepu-client"], tmp_path)
+    for left in ("build/lib/sepu_client/gone.py", f"build/bdist.{get_platform()}/wheel/sepu_client/gone.py"):
+        (source / left).parent.mkdir(parents=True)
+        (source / left).touch()
+    script = "import sys, build_backend; build_backend.build_wheel(sys.argv[1])"
+    done = completed([sys.executable, "-c", script, str(tmp_path)], cwd=source)
+    assert done.returncode == 0, done.stderr
+    [wheel] = tmp_path.glob("*.whl")
+    assert CLIENT.faults(wheel) == []
+
+
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
 def test_the_description_leads_nowhere_that_pypi_has_not(sdists: dict[str, Path], tmp_path: Path, name: str) -> None:
     metadata = message_from_bytes((build.unpack(sdists[name], tmp_path) / "PKG-INFO").read_bytes(), policy=default)
@@ -58,7 +72,9 @@ def test_the_description_leads_nowhere_that_pypi_has_not(sdists: dict[str, Path]
 
 def test_the_wheel_would_hold_the_package(sdist: Path, tmp_path: Path) -> None:
     source = build.unpack(sdist, tmp_path)
-    done = completed([sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path / "lib")], cwd=source)
+    done = completed(
+        [sys.executable, "setup.py", "--quiet", "build_py", "--build-lib", str(tmp_path / "lib")], cwd=source
+    )
     assert done.returncode == 0, done.stderr
     packed = {str(path.relative_to(tmp_path / "lib")) for path in files(tmp_path / "lib")}
     assert SEPU.package() - packed == {f"sepu/{file.stem}.abi3.so" for file in (SEPU.root / "cext").glob("*.pyx")}

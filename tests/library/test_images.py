@@ -1,5 +1,10 @@
 """Naming the colours of images: arrays, and files and images of Pillow's where it is installed."""
 
+import os
+import struct
+import warnings
+import zlib
+from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -7,6 +12,7 @@ import numpy as np
 import pytest
 
 import sepu
+from sepu import limits
 
 RED, PINK = (200, 60, 35), (244, 121, 131)
 IMAGE = np.zeros((30, 40, 3), np.uint8)
@@ -21,9 +27,11 @@ def shares(image: Any, **settings: Any) -> list[tuple[str, float]]:
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int64, np.float32, np.float64])
 def test_each_pixel_counts_for_its_nearest_colour(kind: Any) -> None:
-    assert shares(IMAGE.astype(kind)) == SHARES
-    assert shares(IMAGE.astype(kind), top=1) == SHARES[:1]
+    assert shares(IMAGE.astype(kind), scale=255) == SHARES
+    assert shares(IMAGE.astype(kind), top=1, scale=255) == SHARES[:1]
     assert shares(IMAGE.astype(kind)[::-1, ::-1], scale=255) == SHARES
+    if kind in {np.uint8, np.int64}:
+        assert shares(IMAGE.astype(kind)) == SHARES
 
 
 def test_shares_are_those_of_a_full_scan() -> None:
@@ -39,12 +47,25 @@ def test_many_pixels_are_named_in_parts() -> None:
     assert shares(np.tile(IMAGE, (40, 50, 1))) == SHARES
 
 
-def test_floats_from_0_to_1_are_asked_about() -> None:
-    with pytest.raises(sepu.ImageError, match="pass scale=1"):
-        sepu.name_image(IMAGE / 255)
+def test_an_array_of_floats_says_its_scale() -> None:
+    for floats in (IMAGE / 255, IMAGE * 1.0, np.zeros((2, 2, 3)), IMAGE.astype(np.float32)):
+        with pytest.raises(sepu.ImageError, match=f"^image is of type {floats.dtype}: pass scale=1 or scale=255"):
+            sepu.name_image(floats)
     assert shares(IMAGE / 255, scale=1) == SHARES
     assert shares(IMAGE / 255, scale=255) == [("hei-se", 1.0)]
-    assert shares(np.zeros((2, 2, 3))) == [("hei-se", 1.0)]
+
+
+def test_a_resampled_picture_is_refused_until_it_is_clipped() -> None:
+    """Which makes values beyond black and white: `resize(image, order=3, clip=False)` of scikit-image, for one."""
+    resampled = IMAGE / 255
+    resampled[7, 11] = -0.02, 1.047, 0.5
+    with pytest.raises(sepu.ImageError, match=r"^image\[7, 11, 0\] is -0.02, .* from 0 to 1; numpy.clip\("):
+        sepu.name_image(resampled, scale=1)
+    clipped = np.clip(resampled, 0, 1)
+    assert shares(clipped, scale=1) == shares(clipped * 255, scale=255)
+    opaque = np.concatenate([clipped, np.full((30, 40, 1), 1.01)], axis=2)
+    with pytest.raises(sepu.ImageError, match=r"^image\[0, 0, 3\] is 1.01, "):
+        sepu.name_image(opaque, scale=1)
 
 
 def test_a_pixel_counts_as_much_as_it_is_opaque() -> None:
@@ -64,10 +85,10 @@ def test_a_pixel_counts_as_much_as_it_is_opaque() -> None:
         (IMAGE[0, 0], r"not \(3,\)"),
         (IMAGE[:0], "no visible pixel"),
         (np.zeros((2, 2, 4), np.uint8), "no visible pixel"),
-        (IMAGE.astype(np.uint16) * 257, "divide an image of 16 bits by 257"),
+        (IMAGE.astype(np.uint16), "is of type uint16: .*; divide 16 bits by 257 first"),
+        (IMAGE.astype(np.int64) * 257, r"^image\[0, 0, 0\] is 51400, .*; divide 16 bits by 257"),
         (IMAGE.astype(np.int64) - 1, "0 to 255"),
-        (np.full((2, 2, 3), np.nan), "0 to 255"),
-        (np.full((2, 2, 4), 300.0), "0 to 255"),
+        (np.full((2, 2, 4), 300), "0 to 255"),
         (IMAGE.astype(str), "has real numbers"),
         (IMAGE.astype(bool), "has real numbers"),
     ],
@@ -101,10 +122,122 @@ def test_files_and_images_of_pillow(tmp_path: Path) -> None:
     with pytest.raises(sepu.ImageError, match="cannot be decoded"):
         sepu.name_image(file)
     file.write_bytes(b"no image")
-    with pytest.raises(sepu.ImageError, match="is no image that Pillow can read"):
+    with pytest.raises(sepu.ImageError, match="is not an image that can be read"):
         sepu.name_image(file)
-    with pytest.raises(sepu.ImageError, match="No such file"):
-        sepu.name_image(tmp_path / "nothing.png")
+
+
+def test_what_is_not_a_file(tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    os.mkfifo(tmp_path / "pipe.png")
+    (tmp_path / "empty.png").touch()
+    for name, reason in (
+        ("nothing.png", "No such file"),
+        ("", "Is a directory"),
+        ("pipe.png", "is not a file"),
+        ("/dev/zero", "is not a file"),
+        ("empty.png", "is not an image"),
+        ("\0.png", "null"),
+        ("\ud800\x1b[31m.png", "surrogates not allowed"),
+    ):
+        with pytest.raises(sepu.ImageError, match=reason) as caught:
+            sepu.name_image(tmp_path / name)
+        assert str(caught.value).isprintable()
+
+
+@pytest.mark.parametrize("name", ["EPS", "PPM", "PCX", "SGI", "ICO", "DDS", "JPEG2000"])
+def test_only_the_decoders_of_the_formats_that_are_meant_see_a_file(name: str, tmp_path: Path) -> None:
+    """Whatever it is called: Pillow gives PostScript to Ghostscript, which runs it."""
+    pillow = pytest.importorskip("PIL.Image")
+    file = tmp_path / "photo.jpg"
+    pillow.fromarray(IMAGE).save(file, name)
+    with pytest.raises(sepu.ImageError, match="not one of PNG, JPEG, GIF, BMP, TIFF, WEBP, AVIF"):
+        sepu.name_image(file)
+    with pillow.open(file) as opened, pytest.raises(sepu.ImageError, match=f"format {name}, .* pass image.convert"):
+        sepu.name_image(opened)
+
+
+@pytest.mark.parametrize("name", ["PNG", "JPEG", "MPO", "GIF", "BMP", "TIFF", "WEBP", "AVIF"])
+def test_the_formats_that_are_meant_are_read_by_any_name(name: str, tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    red, frames = pillow.new("RGB", (16, 8), RED), [pillow.new("RGB", (16, 8), PINK)]
+    for ending in (name.lower(), "eps"):
+        several = {"save_all": True, "append_images": frames} if name not in {"JPEG", "BMP"} else {}
+        red.save(tmp_path / f"photo.{ending}", name, **several)
+        assert shares(tmp_path / f"photo.{ending}") == [("fei-hong", 1.0)]
+
+
+def png(width: int, height: int) -> bytes:
+    """The header of a PNG."""
+    header = b"IHDR" + struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    return b"\x89PNG\r\n\x1a\n\0\0\0\r" + header + struct.pack(">I", zlib.crc32(header))
+
+
+@pytest.mark.parametrize("size", [(limits.IMAGE_PIXELS + 1, 1), (8193, 8192), (2**31 - 1, 2**31 - 1)])
+def test_the_size_is_read_before_anything_is_decoded(size: tuple[int, int], tmp_path: Path) -> None:
+    pytest.importorskip("PIL")
+    file = tmp_path / "image.png"
+    file.write_bytes(png(*size) + b"\0\0\0\0IDAT" + struct.pack(">I", zlib.crc32(b"IDAT")))
+    with pytest.raises(sepu.ImageError, match="more than 67,108,864 pixels; make it smaller"):
+        sepu.name_image(file)
+
+
+def test_what_would_take_hours_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    made = BytesIO()
+    pillow.fromarray(IMAGE).save(made, "JPEG", progressive=True)
+    content = made.getvalue()
+    scan, file = content[content.rindex(b"\xff\xda") : -2], tmp_path / "image.jpg"
+    file.write_bytes(content + scan * 200)  # after the end of the image they are no scans of it
+    assert shares(file)
+    file.write_bytes(content[:-2] + scan * 80 + content[-2:])
+    assert shares(file)
+    file.write_bytes(content[:-2] + scan * 100 + content[-2:])
+    with pytest.raises(sepu.ImageError, match="more than 100 scans"):
+        sepu.name_image(file)
+    file.write_bytes(content[:2] + b"\xff\xe1\0\x09Exif\0\0x" * 4000 + content[2:])  # each is added to all before it
+    with pytest.raises(sepu.ImageError, match="header of too many parts"):
+        sepu.name_image(file)
+    monkeypatch.setattr(limits, "IMAGE_BYTES", len(content) - 1)
+    file.write_bytes(content)
+    with pytest.raises(sepu.ImageError, match=f"more than {len(content) - 1:,} bytes"):
+        sepu.name_image(file)
+
+
+@pytest.mark.parametrize("big", [False, True])
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_a_picture_of_many_strips_is_refused(order: str, big: bool, tmp_path: Path) -> None:
+    """Of a row each. Pillow would take 700 MB for a million, which are in a file of 4 MB."""
+    pytest.importorskip("PIL")
+    rows, file = limits.TIFF_NUMBERS + 1, tmp_path / "image.tif"
+    tags = [(256, 1), (257, rows), (258, 8), (259, 1), (262, 1), (277, 1), (278, 1)]
+    start, word = (16, "Q") if big else (8, "I")
+    data = start + (8 + 20 * 8 + 8 if big else 2 + 12 * 8 + 4)
+    head = ({"<": b"II", ">": b"MM"}[order], 43 if big else 42)
+    content = struct.pack(f"{order}2sHHHQ", *head, 8, 0, 16) if big else struct.pack(f"{order}2sHI", *head, 8)
+    content += struct.pack(order + ("Q" if big else "H"), 8)
+    for number, kind, count, value in [
+        *((tag, 4, 1, value) for tag, value in tags[:5]),
+        (273, 4, rows, data),
+        *((tag, 4, 1, value) for tag, value in tags[5:]),
+    ]:
+        content += struct.pack(f"{order}HH{word}{word}", number, kind, count, value)
+    file.write_bytes(content + bytes(8 if big else 4) + struct.pack(f"{order}I", data) * rows)
+    with pytest.raises(sepu.ImageError, match="a tag of more than 262,144 numbers"):
+        sepu.name_image(file)
+
+
+def test_pillow_warns_nobody(tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    file = tmp_path / "image.jpg"
+    pillow.fromarray(IMAGE).save(file, "MPO", save_all=True, append_images=[pillow.fromarray(IMAGE)])
+    content = file.read_bytes()
+    file.write_bytes(content.replace(b"MPF\0II*", b"MPF\0II+", 1))
+    with warnings.catch_warnings(record=True) as shown:
+        warnings.simplefilter("always")
+        with pillow.open(file):
+            before = len(shown)
+        assert shares(file)
+    assert len(shown) == before > 0
 
 
 def test_a_colour_profile_counts(tmp_path: Path) -> None:

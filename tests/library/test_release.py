@@ -68,7 +68,7 @@ def test_the_palette_finds_each_record() -> None:
 def test_the_palette_has_the_index() -> None:
     release = load_release()
     members = np.array([rgb_of(record.hex) for record in release.records], dtype=float)
-    same_answers(release.palette(), Palette(members), queries(members, 100_000), 4)
+    same_answers(release.palette(), Palette(members, scale=255), queries(members, 100_000), 4)
 
 
 def test_without_the_index_the_answers_are_the_same(directory: Path) -> None:

@@ -32,7 +32,7 @@ def matches(block: int) -> Iterator[bytes]:
     matcher = Matcher(palette, _COLORS, _RELEASE.manifest.version)
     rng = np.random.default_rng(block)
     rgb = rng.integers(0, 256, (BLOCK, 3)) if block % 2 else rng.random((BLOCK, 3)) * 255
-    delta_e = palette.nearest_batch(rgb, MAX_TOP)[1]
+    delta_e = palette.nearest_batch(rgb, MAX_TOP, scale=255)[1]
     for (r, g, b), unrounded in zip(rgb.tolist(), delta_e.tolist(), strict=True):
         yield matcher.answer(MatchInput(((r, g, b),), MAX_TOP)) + b" %a" % unrounded
 

@@ -19,7 +19,7 @@ ROOT = Path(__file__).parents[2]
 SOURCES = ("src/", "cext/", "data/")
 # What setuptools adds to an sdist.
 GENERATED = ("PKG-INFO", "setup.cfg", "src/*.egg-info/*")
-# What must not be in an sdist, even though git tracks it: MANIFEST.in says what else is. A star stands for slashes, too.
+# What must not be in an sdist, though git tracks it: MANIFEST.in says what else is. A star stands for slashes, too.
 UNPUBLISHED = (
     "*.env", ".*", "*/.*", "bench/*", "client/*", "deploy/*", "docs/site/*", "tools/*", "Dockerfile", "compose.yaml",
 )  # fmt: skip

@@ -1,8 +1,10 @@
 """Runs the core offline: `sepu match`, `sepu search`, `sepu image` and `sepu list`."""
 
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
 
@@ -22,7 +24,7 @@ from sepu.library.release import Release, UnknownNameError, load_release
 from sepu.operations.color import color
 
 _NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
-_SKETCH_COLUMNS = 60
+_SKETCH_COLUMNS, _SKETCH_LINES = 60, 100
 
 format_option = click.option(
     "--format", "file_format", type=click.Choice(sorted(WRITERS)), help="Print a file for another program."
@@ -164,7 +166,8 @@ def image(file: str, top: int, picture: str | None, file_format: str | None, as_
     Each pixel counts for its nearest colour. --format exports these colours for another program.
     """
     release = load_release()
-    pixels, opacity = read_image(file)
+    with _only_our_errors():
+        pixels, opacity = read_image(file)
     found = release.name_pixels(pixels, opacity, top=top)
     if picture is not None:
         _write_picture(_in_colors_of(release, pixels), picture)
@@ -178,9 +181,27 @@ def image(file: str, top: int, picture: str | None, file_format: str | None, as_
     _print(release, found, file_format)
 
 
+@contextmanager
+def _only_our_errors() -> Iterator[None]:
+    """Drops what libtiff prints on standard error, of which no Python program hears."""
+    try:
+        before = os.dup(2)
+    except OSError:  # it is closed
+        yield
+        return
+    with Path(os.devnull).open("wb") as nothing:
+        os.dup2(nothing.fileno(), 2)
+    try:
+        yield
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+
+
 def _in_colors_of(release: Release, pixels: Pixels) -> NDArray[np.uint8]:
     colors = np.array([record.rgb for record in release], np.uint8)
-    return colors[nearest_places(release.palette(), pixels)]
+    named: NDArray[np.uint8] = colors[nearest_places(release.palette(), pixels)]
+    return named
 
 
 def _write_picture(pixels: NDArray[np.uint8], file: str) -> None:
@@ -188,7 +209,9 @@ def _write_picture(pixels: NDArray[np.uint8], file: str) -> None:
 
     try:
         Image.fromarray(pixels).save(file)
-    except ValueError as error:  # an ending that Pillow does not know
+    except Exception as error:  # an ending that Pillow does not know, or a size that its format cannot have
+        if isinstance(error, OSError) and error.errno is not None:
+            raise
         raise click.BadParameter(f"{file!r}: {error}; use an ending such as .png", param_hint="--picture") from None
 
 
@@ -196,7 +219,7 @@ def _sketch(release: Release, pixels: Pixels, columns: int) -> Text:
     """Returns the picture as half blocks: two pixels, one above the other, in each character."""
     height, width = pixels.shape[:2]
     columns = min(columns, width)
-    lines = max(1, round(height / width * columns / 2))
+    lines = min(max(1, round(height / width * columns / 2)), _SKETCH_LINES)
     rows = np.linspace(0, height - 1, 2 * lines).round().astype(int)
     sample = _in_colors_of(release, pixels[rows][:, np.linspace(0, width - 1, columns).round().astype(int)])
     sketch = Text()

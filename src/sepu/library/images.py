@@ -1,13 +1,21 @@
 """Reads images, and counts the colours to which their pixels are nearest."""
 
+import logging
 import os
+import re
+import stat
+import struct
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sepu._palette import Palette
+from sepu import limits
+from sepu._palette import Palette, check_range, read_scale
 from sepu.errors import SepuError
 
 if TYPE_CHECKING:
@@ -18,20 +26,33 @@ else:
     Image = Any
 
 Pixels = NDArray[np.number[Any]]
-Opacity = NDArray[np.float64]
+Opacity = NDArray[np.number[Any]]
+
+# A file is given to the decoders of these formats and no other: Pillow also has some that start programs.
+FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "AVIF")
+_NAMES = ", ".join(FORMATS)
 
 # PERF: bounds the memory, some 50 bytes a pixel.
 _PIXELS_AT_ONCE = 2**20
 
+# JPEG's markers, but for those that stand alone: 0xFF00, TEM, the restarts, the start of the image (ITU-T T.81, B.1.1).
+_JPEG_MARKER = re.compile(rb"\xff([\x02-\xcf\xd9-\xfe])", re.DOTALL)
+_END_OF_IMAGE, _START_OF_SCAN = b"\xd9", b"\xda"
+
+# The types of tags that Pillow does not make a tuple of: BYTE, ASCII, UNDEFINED.
+_TIFF_BYTES = {1, 2, 7}
+
+_NO_HANDLER = logging.NullHandler()
+
 
 class ImageError(SepuError, ValueError):
-    """This is no image that can be read; the message says why, and what to do."""
+    """This is not an image that can be read; the message says why, and what to do."""
 
 
 def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity | None]:
-    """Returns the channels, shape (..., 3) and 0 to 255, and how opaque each pixel is, from 0 to 1, or None.
+    """Returns the channels, shape (..., 3) and 0 to 255, and how opaque each pixel is, or None if all are equally so.
 
-    Raises ImageError.
+    Opacity is from 0 to whatever an opaque pixel has. Raises ImageError.
     """
     try:
         import PIL.Image
@@ -40,84 +61,205 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
             raise ImageError("Pillow is not installed; image files need: pip install 'sepu[image]'") from None
     else:
         if isinstance(image, str | os.PathLike):
-            with _open(image) as file:
-                return _split(np.asarray(_to_srgb(file)), 255)
+            return _split(_decode_file(image))
         if isinstance(image, PIL.Image.Image):
-            return _split(np.asarray(_to_srgb(image)), 255)
+            with _decoding("the image"):
+                _check_header(image, "the image")
+                return _split(np.asarray(_to_srgb(image, "the image")))
     array = np.asarray(image)
     if array.ndim < 2 or array.shape[-1] not in {3, 4}:
         grey = "; for a grey image pass numpy.stack([image] * 3, axis=-1)" if array.ndim == 2 else ""
         raise ImageError(f"an image has the shape (height, width, 3), or 4 with alpha, and not {array.shape}{grey}")
     if array.dtype.kind not in "uif":
         raise ImageError(f"an image has real numbers, such as uint8 or float, and not {array.dtype}")
-    if scale not in {None, 1, 255}:
-        raise ImageError(f"scale must be 1 or 255, not {scale}")
-    most = array[..., :3].max(initial=0)
-    if array.dtype.kind in "ui" and most > 255:
-        raise ImageError(f"a channel is {most}, and the most is 255; divide an image of 16 bits by 257")
-    if scale is None and array.dtype.kind == "f" and 0 < most <= 1:
-        raise ImageError("no channel exceeds 1: pass scale=1 if 1 is the greatest value of a channel, scale=255 if not")
-    return _split(array, scale or 255)
+    try:
+        most = read_scale(array, scale, "image")
+        if array.dtype != np.uint8 or most != 255:
+            check_range(array, most, "image")
+    except ValueError as error:
+        raise ImageError(str(error)) from None
+    channels, opacity = _split(array)
+    return channels if most == 255 else channels * 255.0, opacity
 
 
 def count_pixels(palette: Palette, pixels: Pixels, opacity: Opacity | None) -> NDArray[np.float64]:
     """Returns for each colour of the palette the share of the pixels to which it is the nearest."""
-    weights = None if opacity is None else opacity.ravel()
-    shares: NDArray[np.float64] = np.bincount(nearest_places(palette, pixels).ravel(), weights, palette.size) / 1.0
+    rows, weights = pixels.reshape(-1, 3), None if opacity is None else opacity.reshape(-1)
+    shares = np.zeros(palette.size)
+    for part in _parts(rows):
+        shares += np.bincount(
+            _nearest(palette, rows[part]), None if weights is None else weights[part], minlength=palette.size
+        )
     visible = float(shares.sum())
     if not visible > 0:
         raise ImageError("the image has no visible pixel")
     return shares / visible
 
 
-def nearest_places(palette: Palette, pixels: Pixels) -> NDArray[np.intp]:
+def nearest_places(palette: Palette, pixels: Pixels) -> NDArray[np.unsignedinteger[Any]]:
     """Returns the place of the nearest colour for each pixel, in the image's shape."""
     rows = pixels.reshape(-1, 3)
-    places = np.empty(len(rows), np.intp)
-    try:
-        for start in range(0, len(rows), _PIXELS_AT_ONCE):
-            part = slice(start, start + _PIXELS_AT_ONCE)
-            places[part] = palette.nearest_batch(rows[part], 1, scale=255, threads=None)[0][:, 0]
-    except ValueError as error:
-        raise ImageError(str(error)) from None
+    places = np.empty(len(rows), np.min_scalar_type(palette.size))
+    for part in _parts(rows):
+        places[part] = _nearest(palette, rows[part])
     return places.reshape(pixels.shape[:-1])
 
 
-def _split(array: NDArray[Any], scale: int) -> tuple[Pixels, Opacity | None]:
-    channels = array[..., :3] if scale == 255 else array[..., :3] * 255.0
-    if array.shape[-1] == 3:
-        return channels, None
-    opacity = array[..., 3] / (255.0 if scale == 255 else 1.0)
-    if not ((opacity >= 0) & (opacity <= 1)).all():  # nor NaN
-        raise ImageError(f"alpha must be a number from 0 to {scale}")
-    return channels, opacity
+def _parts(rows: Pixels) -> Iterator[slice]:
+    return (slice(start, start + _PIXELS_AT_ONCE) for start in range(0, len(rows), _PIXELS_AT_ONCE))
 
 
-def _open(path: str | os.PathLike[str]) -> "PIL.Image.Image":
+def _nearest(palette: Palette, rows: Pixels) -> NDArray[np.intp]:
+    return palette.nearest_batch(rows, 1, scale=255, threads=None)[0][:, 0]
+
+
+def _split(array: NDArray[Any]) -> tuple[Pixels, Opacity | None]:
+    return array[..., :3], None if array.shape[-1] == 3 else array[..., 3]
+
+
+class _File(BytesIO):
+    """A file's content, of which only so much may be read until `unlimited`."""
+
+    def __init__(self, content: bytes, name: str) -> None:
+        super().__init__(content)
+        self._name = name
+        self._left: float = limits.IMAGE_HEADER_READS
+
+    def unlimited(self) -> None:
+        """Lets everything be read."""
+        self._left = float("inf")
+
+    def read(self, size: int | None = -1, /) -> bytes:
+        """Reads; raises ImageError when it is too often."""
+        self._left -= 1
+        if self._left < 0:
+            raise ImageError(f"{self._name} has a header of too many parts; save it anew as PNG or JPEG")
+        return super().read(size)
+
+
+def _decode_file(path: str | os.PathLike[str]) -> NDArray[Any]:
+    import PIL.Image
+    from PIL import ImageOps
+
+    name = repr(os.fspath(path))
+    content = _read(path, name)
+    with _decoding(name):
+        if _count_scans(content) > limits.JPEG_SCANS:
+            raise ImageError(f"{name} has more than {limits.JPEG_SCANS} scans; save it anew")
+        if _longest_tag(content) > limits.TIFF_NUMBERS:
+            raise ImageError(f"{name} has a tag of more than {limits.TIFF_NUMBERS:,} numbers; save it anew")
+        with _File(content, name) as file, PIL.Image.open(file, formats=FORMATS) as image:
+            _check_header(image, name)
+            file.unlimited()
+            ImageOps.exif_transpose(image, in_place=True)
+            converted = _to_srgb(image, name)
+            converted.load()
+        return np.asarray(converted)
+
+
+def _read(path: str | os.PathLike[str], name: str) -> bytes:
+    """Returns the content of a regular file, and waits for no other."""
+    try:
+        with open(path, "rb", opener=_without_waiting) as file:
+            about = os.fstat(file.fileno())
+            if not stat.S_ISREG(about.st_mode):
+                raise ImageError(f"{name} is not a file; copy the image into one first")
+            if about.st_size > limits.IMAGE_BYTES:
+                raise ImageError(f"{name} has more than {limits.IMAGE_BYTES:,} bytes; save it as PNG or JPEG")
+            return file.read(limits.IMAGE_BYTES)
+    except OSError as error:
+        raise ImageError(f"{name}: {error.strerror}") from None
+    except ValueError as error:  # a NUL in the name
+        raise error if isinstance(error, ImageError) else ImageError(f"{name}: {error}") from None
+
+
+def _without_waiting(path: str, flags: int) -> int:
+    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
+
+
+@contextmanager
+def _decoding(name: str) -> Iterator[None]:
+    """Raises ImageError for whatever a decoder raises, and lets none of its warnings out."""
     import PIL.Image
 
+    # So that logging does not print what Pillow logs where a program has no handlers.
+    logging.getLogger("PIL").addHandler(_NO_HANDLER)
     try:
-        return PIL.Image.open(path)
+        # In several threads at once it can happen that Pillow stays silent afterwards, and nothing else.
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", module="PIL")
+            yield
+    except ImageError:
+        raise
     except PIL.UnidentifiedImageError:
-        raise ImageError(f"{os.fspath(path)!r} is no image that Pillow can read") from None
-    except (OSError, PIL.Image.DecompressionBombError) as error:
-        reason = error.strerror if isinstance(error, OSError) else None
-        raise ImageError(f"{os.fspath(path)!r}: {reason or error}") from None
+        raise ImageError(f"{name} is not an image that can be read: it is damaged, or not one of {_NAMES}") from None
+    except PIL.Image.DecompressionBombError:
+        raise _too_large(name) from None
+    except MemoryError:
+        raise ImageError(f"{name} needs more memory than there is; make it smaller") from None
+    except Exception as error:
+        reason = str(error) or type(error).__name__
+        raise ImageError(f"{name} cannot be decoded: {reason!r:.200}; save it anew as PNG or JPEG") from error
 
 
-def _to_srgb(image: "PIL.Image.Image") -> "PIL.Image.Image":
-    """Returns the image in sRGB, by its colour profile if it has one; with alpha if it has any."""
-    from PIL import ImageCms, ImageOps
-
+def _check_header(image: "PIL.Image.Image", name: str) -> None:
+    """Refuses what must not be decoded, or cannot be read with 8 bits."""
+    if image.width * image.height > limits.IMAGE_PIXELS:
+        raise _too_large(name)
+    if image.format not in {None, "MPO", *FORMATS}:  # a camera's JPEG of several pictures is an MPO
+        raise ImageError(f"{name} is of the format {image.format}, and not of {_NAMES}; pass image.convert('RGBA')")
     if image.mode.startswith(("I", "F")):
-        raise ImageError(f"an image of 16 or 32 bits a channel (mode {image.mode}) is not read; save it with 8 bits")
-    try:
-        image = ImageOps.exif_transpose(image)
-        mode = "RGBA" if image.has_transparency_data else "RGB"
-        profile = image.info.get("icc_profile")
-        if profile and image.mode in {"RGB", "RGBA", "CMYK"}:
+        raise ImageError(f"{name} has 16 or 32 bits a channel (mode {image.mode}); save it with 8 bits")
+
+
+def _too_large(name: str) -> ImageError:
+    return ImageError(f"{name} has more than {limits.IMAGE_PIXELS:,} pixels; make it smaller")
+
+
+def _count_scans(content: bytes) -> int:
+    """Returns how many scans a JPEG has, each of which takes time for all pixels, or one too many for us; else 0."""
+    scans, at = 0, 2
+    if not content.startswith(b"\xff\xd8"):
+        return 0
+    while scans <= limits.JPEG_SCANS and (found := _JPEG_MARKER.search(content, at)) and found[1] != _END_OF_IMAGE:
+        at = found.end()
+        at += int.from_bytes(content[at : at + 2])
+        scans += found[1] == _START_OF_SCAN
+    return scans
+
+
+def _longest_tag(content: bytes) -> int:
+    """Returns how many numbers the longest tag of a TIFF's first directory has; 0 for other files.
+
+    Source: TIFF 6.0, section 2. What claims to be a BigTIFF is read as either, because Pillow takes some for the other.
+    """
+    order = {b"II": "<", b"MM": ">"}.get(content[:2])
+    if order is None:
+        return 0
+    longest = 0
+    for offset, count, tag in (("4xI", "H", "2xHI4x"), ("8xQ", "Q", "2xHQ8x"))[: 1 + (43 in content[2:4])]:
+        try:
+            (start,) = struct.unpack_from(order + offset, content)
+            (tags,) = struct.unpack_from(order + count, content, start)
+        except (struct.error, OverflowError):  # nothing is there; Pillow will tell
+            continue
+        entry = struct.Struct(order + tag)
+        directory = content[start + struct.calcsize(order + count) :][: entry.size * min(tags, 2**16)]
+        entries = entry.iter_unpack(directory[: len(directory) // entry.size * entry.size])
+        longest = max([longest, *(length for kind, length in entries if kind not in _TIFF_BYTES)])
+    return longest
+
+
+def _to_srgb(image: "PIL.Image.Image", name: str) -> "PIL.Image.Image":
+    """Returns the image in sRGB, by its colour profile if it has one; with alpha if it has any."""
+    from PIL import ImageCms
+
+    mode = "RGBA" if image.has_transparency_data else "RGB"
+    profile = image.info.get("icc_profile")
+    if profile and image.mode in {"RGB", "RGBA", "CMYK"}:
+        try:
             source, target = ImageCms.ImageCmsProfile(BytesIO(profile)), ImageCms.createProfile("sRGB")
             image = ImageCms.profileToProfile(image, source, target, outputMode=mode) or image
-        return image.convert(mode)
-    except (OSError, SyntaxError, ValueError, ImageCms.PyCMSError) as error:
-        raise ImageError(f"the image cannot be decoded: {error}") from None
+        except (OSError, ImageCms.PyCMSError) as error:
+            raise ImageError(f"{name} has a colour profile that cannot be used; save it without one") from error
+    return image if image.mode == mode else image.convert(mode)

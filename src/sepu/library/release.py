@@ -141,10 +141,10 @@ class Release(Struct, frozen=True, dict=True):
 
         Each pixel counts for the colour that is nearest to it. `image`: a file's path or an image of Pillow's (for both
         install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha, (height, width, 4). A pixel
-        counts as much as it is opaque. `scale`: the greatest value of a channel in an array, 255 (also without
-        `scale`) or 1. `top`: how many colours at most.
+        counts as much as it is opaque. `scale`: the greatest value that a channel of an array may have, 1 or 255; only
+        uint8 and Python's int, which are from 0 to 255, need none. `top`: how many colours at most.
 
-        Raises ImageError for what cannot be read, and for floats of which none exceeds 1 without `scale`.
+        Raises ImageError for what cannot be read, and for an array that does not fit its scale.
         """
         if top is not None and top < 1:
             raise ValueError(f"top must be at least 1, not {top}")
