@@ -60,6 +60,10 @@ BATCH_LOCK_SECONDS = 0.2
 RECONNECT_SECONDS = 0.3
 # How old the answer of a probe may be: a flood of probes costs the database one a second.
 PROBE_SECONDS = 1.0
+# A worker probes by itself when nobody has for so long, so that the metrics tell of an outage without requests.
+LOOK_SECONDS = 5.0
+# What is older says nothing of the database any more.
+LOOKED_SECONDS = 3 * LOOK_SECONDS
 # Look-ups of keys that a worker has not seen yet. All its connections may wait for one, and are answered in time.
 LOOK_UPS_PER_SECOND = 1000
 # What shares one call of the database.
