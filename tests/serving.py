@@ -28,6 +28,12 @@ START_SECONDS = 30
 Socket = socket.socket  # whose name `Server.socket` takes
 
 
+def with_limits(**values: float) -> list[str | Path]:
+    """`sepu` with other values of some of its limits."""
+    start = f"from sepu import limits; vars(limits).update({values!r}); from sepu.cli.main import main; main()"
+    return [sys.executable, "-c", start]
+
+
 def why_not(worker: str) -> str | None:
     """Why a worker cannot run here, or None."""
     if worker != "meinheld":

@@ -64,6 +64,10 @@ BATCH_LOCK_SECONDS = 0.2
 RECONNECT_SECONDS = 0.3
 # How old the answer of a probe may be: a flood of probes costs the database one a second.
 PROBE_SECONDS = 1.0
+# A worker probes by itself when nobody has for so long, so that the metrics tell of an outage without requests.
+LOOK_SECONDS = 5.0
+# What is older says nothing of the database any more.
+LOOKED_SECONDS = 3 * LOOK_SECONDS
 # When the ledger has refused more keys to a worker than those of a second, the worker looks up those that it does not
 # know before it passes their requests on,
 REFUSED_KEYS_PER_SECOND = 100

@@ -9,7 +9,9 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.bench.wire import Wire, counted
-from tests.serving import WORKERS, Server, serving, why_not
+from tests.metrics import sample
+from tests.processes import until
+from tests.serving import WORKERS, Server, free_port, serving, why_not, with_limits
 
 from sepu.metering import accounts
 
@@ -34,7 +36,10 @@ def served(request: pytest.FixtureRequest, database_url: str, service_url: str) 
         issued = accounts.create_account(connection, "counted")
     with counted(Path(str(conninfo_to_dict(service_url)["host"]))) as wire:
         url = make_conninfo(service_url, host=str(wire.directory))
-        with serving(request.param, url, workers=1) as server:
+        metrics = f"127.0.0.1:{free_port()}"
+        program, options = with_limits(LOOK_SECONDS=10.0**6), ["--metrics-bind", metrics]  # it looks once by itself
+        with serving(request.param, url, workers=1, program=program, options=options) as server:
+            until(lambda: sample(metrics, "sepu_workers", database="answers"))
             yield Served(server, wire, issued.api_key)
 
 

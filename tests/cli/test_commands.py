@@ -208,8 +208,20 @@ def test_an_audit_for_prometheus(run: Run, own_url: str, tmp_path: Path) -> None
     assert run("audit", "--metrics-file", str(file), SEPU_DATABASE_URL="postgresql://127.0.0.1:1/none").returncode == 2
     assert file.read_text() == before
     absent = run("audit", "--metrics-file", str(tmp_path / "no" / "file"), SEPU_DATABASE_URL=own_url)
-    assert (absent.returncode, absent.stdout) == (2, "")
+    assert (absent.returncode, "1 differences" in absent.stdout) == (1, True)
     assert "No such file or directory" in absent.stderr
+
+
+def test_an_audit_whose_verdict_cannot_be_stored(run: Run, own_url: str, tmp_path: Path) -> None:
+    with connect(own_url) as connection:
+        connection.execute("alter table sepu.audit_run add constraint audit_run_full check (false)")
+    file = tmp_path / "sepu_audit.prom"
+    done = run("audit", "--metrics-file", str(file), SEPU_DATABASE_URL=own_url)
+    assert (done.returncode, done.stdout) == (0, "0 counters, 0 stored results: it adds up\n")
+    assert done.stderr.startswith("sepu: the verdict cannot be stored, so the console does not show it: ")
+    assert "sepu_audit_timestamp_seconds" in file.read_text()
+    unwritten = run("audit", "--metrics-file", str(tmp_path / "no" / "file"), SEPU_DATABASE_URL=own_url)
+    assert (unwritten.returncode, unwritten.stdout) == (2, done.stdout)
 
 
 def test_an_audit_that_cannot_check_says_so(run: Run, empty_url: str) -> None:

@@ -1,20 +1,23 @@
-"""The disk of the write-ahead log is full: Postgres panics and cannot recover until there is space."""
+"""A disk of the embedded Postgres is full: that of the write-ahead log, or that of the tables."""
 
 import contextlib
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import psycopg
 import pytest
 from tests.faults.history import History
 from tests.faults.proxy import socket_directory
 from tests.faults.verdict import contradictory
-from tests.processes import completed
+from tests.metrics import sample
+from tests.processes import completed, until
 from tests.programs import installed
-from tests.serving import SEPU, Response, serving
+from tests.serving import SEPU, Response, Server, free_port, serving, with_limits
 
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
@@ -22,15 +25,15 @@ from sepu.metering.audit import audit
 from sepu.server.embedded import SYSTEM_USER
 
 UNSHARE = installed("unshare")
-# A small disk in a mount namespace of its own, put in the place of pg_wal before the service starts.
+# A small disk in a mount namespace of its own, put in the place of a directory before the service starts.
 MOUNTED = """\
 set -e
 mount -t tmpfs -o size=64m,mode=0700 tmpfs "$0"
-cp -a "$1/postgres/pg_wal/." "$0"
+cp -a "$1/postgres/$3/." "$0"
 chown "$2:" "$0"
-mount --bind "$0" "$1/postgres/pg_wal"
+mount --bind "$0" "$1/postgres/$3"
 export SEPU_STATE_DIR="$1"
-shift 2
+shift 3
 exec "$@"
 """
 
@@ -43,6 +46,33 @@ def why_no_disk() -> str | None:
     return f"mounting is not allowed here: {tried.stderr.strip()}" if tried.returncode else None
 
 
+class Stage(NamedTuple):
+    """A service whose Postgres has one directory on a small disk, which `filler` can fill."""
+
+    server: Server
+    metrics: str
+    url: str
+    filler: Path
+    issued: accounts.IssuedKey
+
+
+@contextlib.contextmanager
+def on_small_disk(directory: str) -> Iterator[Stage]:
+    if reason := why_no_disk():
+        pytest.skip(reason)
+    with socket_directory() as state_dir, socket_directory() as disk:
+        with database(None, state_dir, create=True) as url, connect(url) as connection:
+            issued = accounts.create_account(connection, "standard")
+        assert UNSHARE is not None
+        program = [UNSHARE, "--mount", "--propagation", "private"]
+        program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, directory]
+        program += map(str, with_limits(LOOK_SECONDS=0.5))
+        metrics = f"127.0.0.1:{free_port()}"
+        with serving("uvloop", None, program=program, options=["--metrics-bind", metrics]) as server:
+            filler = Path(f"/proc/{server.process.pid}/root{disk}") / "filler"
+            yield Stage(server, metrics, url, filler, issued)
+
+
 def await_status(match: Callable[[str], Response], status: int, key: str) -> None:
     deadline = time.monotonic() + 60
     while (response := match(key)).status != status:
@@ -51,38 +81,59 @@ def await_status(match: Callable[[str], Response], status: int, key: str) -> Non
         time.sleep(0.1)
 
 
-def test_a_full_disk_stops_charging_and_loses_nothing() -> None:
-    if reason := why_no_disk():
-        pytest.skip(reason)
-    with socket_directory() as state_dir, socket_directory() as disk:
-        with database(None, state_dir, create=True) as url, connect(url) as connection:
-            issued = accounts.create_account(connection, "standard")
-        assert UNSHARE is not None
-        program = [UNSHARE, "--mount", "--propagation", "private"]
-        program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, str(SEPU)]
-        with serving("uvloop", None, program=program) as server:
-            history = History()
-            match = partial(history.match, server, issued)
-            told = match("full-disk-0")
-            assert told.status == 200
+def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
+    """Postgres panics, and cannot recover until there is space."""
+    with on_small_disk("pg_wal") as (server, _, url, filler, issued):
+        history = History()
+        match = partial(history.match, server, issued)
+        told = match("full-disk-0")
+        assert told.status == 200
 
-            filler = Path(f"/proc/{server.process.pid}/root{disk}") / "filler"
-            fill(filler)
-            # The next segment is what there is no space for; the server may say so by going down.
-            with connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
-                connection.execute("select pg_switch_wal()")
-            await_status(match, 503, "full-disk-1")
-            time.sleep(3)  # Postgres is started again and again meanwhile
-            response = match("full-disk-1")
-            assert (response.status, response.error) == (503, "usage_commit_failed")
+        fill(filler)
+        # The next segment is what there is no space for; the server may say so by going down.
+        with connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
+            connection.execute("select pg_switch_wal()")
+        await_status(match, 503, "full-disk-1")
+        time.sleep(3)  # Postgres is started again and again meanwhile
+        response = match("full-disk-1")
+        assert (response.status, response.error) == (503, "usage_commit_failed")
 
-            filler.unlink()
-            await_status(match, 200, "full-disk-1")
-            assert match("full-disk-0").body == told.body
-            with connect(url) as connection:
-                assert contradictory(connection, history) == []
-                assert audit(connection).differences == ()
-                assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 2
+        filler.unlink()
+        await_status(match, 200, "full-disk-1")
+        assert match("full-disk-0").body == told.body
+        with connect(url) as connection:
+            assert contradictory(connection, history) == []
+            assert audit(connection).differences == ()
+            assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 2
+
+
+def test_on_a_full_disk_of_the_tables_nobody_is_told_that_the_service_is_ready() -> None:
+    """Postgres goes on, and writes what fits the pages that it has."""
+    with on_small_disk("base") as (server, metrics, url, filler, issued):
+
+        def ready() -> bool:
+            return server.request("GET", "/readyz").status == 200
+
+        def writable() -> bool:
+            return sample(metrics, "sepu_workers", database="answers") == 2
+
+        until(writable)
+        keys = (f"full-disk-{number}" for number in count())
+        fill(filler)
+        until(lambda: server.match(issued, next(keys)).status == 503)
+        until(lambda: not ready(), seconds=5)
+        until(lambda: sample(metrics, "sepu_workers", database="fails") == 2, seconds=5)
+        assert server.match(issued, next(keys)).error == "usage_commit_failed"
+        # Where the runbook begins.
+        audited = completed([SEPU, "audit", "--database-url", url])
+        assert (audited.returncode, audited.stdout.endswith(": it adds up\n")) == (0, True)
+        assert "cannot be stored" in audited.stderr
+        assert "No space left on device" in audited.stderr
+
+        filler.unlink()
+        until(writable, seconds=5)
+        assert ready()
+        assert server.match(issued, next(keys)).status == 200
 
 
 def fill(path: Path) -> None:

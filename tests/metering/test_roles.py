@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 PURPOSES = get_args(Purpose)
 TABLES = (
     *("plan", "plan_limit", "plan_change", "account", "account_move", "api_key", "usage", "usage_day"),
-    *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run"),
+    *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run", "probe"),
 )
 SUPERSEDED = {"read_usage", "read_usage_each"}
 SERVES = {
@@ -35,6 +35,7 @@ SERVES = {
     "read_usage_each_v2",
     "meter_request",
     "meter_request_each",
+    "probe",
 } | SUPERSEDED
 
 
@@ -234,7 +235,7 @@ HIDDEN = {
     "api_key": {"key_hash"},
     "stored_result": {"idempotency_key", "fingerprint", "body"},
 }
-UNREAD = {"receipt", "request_rate"}
+UNREAD = {"receipt", "request_rate", "probe"}
 
 
 @pytest.fixture

@@ -257,7 +257,7 @@ def test_every_function_is_created_or_replaced(connection: psycopg.Connection) -
 
 
 def test_every_constraint_is_led_by_the_account(connection: psycopg.Connection) -> None:
-    """But those of the tables that a distributed store keeps on every node, and references to plan."""
+    """But those of the tables that a distributed store keeps on every node, or on one, and references to plan."""
     led = rows(
         connection,
         """
@@ -266,7 +266,7 @@ def test_every_constraint_is_led_by_the_account(connection: psycopg.Connection) 
           join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
          where c.connamespace = 'sepu'::regnamespace and c.contype in ('p', 'u', 'f')
            and c.conrelid not in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.plan_change'::regclass,
-                                 'sepu.migration'::regclass, 'sepu.audit_run'::regclass)
+                                 'sepu.migration'::regclass, 'sepu.audit_run'::regclass, 'sepu.probe'::regclass)
            and (c.contype <> 'f' or c.confrelid <> 'sepu.plan'::regclass)
         """,
     )
@@ -289,7 +289,7 @@ def test_every_table_has_a_primary_key_and_every_index_is_led_by_the_account(con
         "select i.indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid "
         "join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0] "
         "where c.relnamespace = 'sepu'::regnamespace "
-        "and c.relname not in ('plan', 'plan_limit', 'plan_change', 'migration', 'audit_run') "
+        "and c.relname not in ('plan', 'plan_limit', 'plan_change', 'migration', 'audit_run', 'probe') "
         "and a.attname <> 'account_id'",
     )
     assert strays == []

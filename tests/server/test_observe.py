@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 from datetime import UTC, datetime, timedelta
@@ -26,13 +26,25 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import sql
+from tests.faults.proxy import socket_directory
 from tests.metrics import Labels, records, requests, sample, samples, scrape
 from tests.processes import completed, running, until
 from tests.programs import installed
-from tests.serving import SEPU, START_SECONDS, WORKERS, Response, Server, free_port, serving, until_closed, why_not
+from tests.serving import (
+    SEPU,
+    START_SECONDS,
+    WORKERS,
+    Response,
+    Server,
+    free_port,
+    serving,
+    until_closed,
+    why_not,
+    with_limits,
+)
 
 from sepu import limits
-from sepu.cli.database import connect
+from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.http.replies import Reply
 from sepu.http.responder import new_request_id
@@ -45,6 +57,7 @@ DEPLOY = ROOT / "deploy"
 PROMTOOL = installed("promtool")
 THREE = b'{"colors":[{"r":1,"g":2,"b":3},{"r":4,"g":5,"b":6},{"r":7,"g":8,"b":9}]}'
 NOBODYS = "b" * 16
+NEVER = 10.0**6
 
 
 class Watched(NamedTuple):
@@ -58,9 +71,10 @@ def watched(request: pytest.FixtureRequest, own_url: str) -> Iterator[Watched]:
     if reason := why_not(request.param):
         pytest.skip(reason)
     metrics = f"127.0.0.1:{free_port()}"
-    with serving(request.param, as_service(own_url), options=["--metrics-bind", metrics]) as server:
-        while samples(metrics)["sepu_workers_started_total", ()] < 2:  # the first makes the server ready
-            time.sleep(0.05)
+    program = with_limits(LOOK_SECONDS=NEVER)  # but for the first time
+    options = ["--metrics-bind", metrics]
+    with serving(request.param, as_service(own_url), program=program, options=options) as server:
+        until(lambda: sample(metrics, "sepu_workers", database="answers") == 2)
         yield Watched(server, metrics, own_url)
 
 
@@ -311,8 +325,34 @@ def test_an_outage_is_counted_and_logged(database_url: str, own_url: str) -> Non
         assert said
         assert all(message.startswith("ledger unavailable: ") for message in said)
         assert sample(metrics, "sepu_database_errors_total") > 0
-        assert sample(metrics, "sepu_workers", database="fails") == 1
         assert sample(metrics, "sepu_units_charged_total") == 0
+
+
+@pytest.mark.parametrize("worker", WORKERS)
+def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
+    if reason := why_not(worker):
+        pytest.skip(reason)
+    metrics = f"127.0.0.1:{free_port()}"
+
+    def state(found: str) -> Callable[[], bool]:
+        return lambda: sample(metrics, "sepu_workers", database=found) == 2
+
+    program = with_limits(LOOK_SECONDS=0.2, LOOKED_SECONDS=3)
+    with socket_directory() as state_dir, ExitStack() as postgres:
+        url = postgres.enter_context(database(None, state_dir, create=True))
+        with serving(worker, as_service(url), program=program, options=["--metrics-bind", metrics]) as server:
+            until(state("answers"))
+            postgres.close()
+            until(state("fails"))
+            with database(None, state_dir):
+                until(state("answers"))
+                stuck = workers(server)
+                for pid in stuck:
+                    os.kill(pid, signal.SIGSTOP)
+                until(state("unknown"))  # nobody says any more that the database answers
+                for pid in stuck:
+                    os.kill(pid, signal.SIGCONT)
+                until(state("answers"))
 
 
 def test_a_log_that_nobody_reads_delays_no_answer_and_lines_stay_whole(own_url: str, tmp_path: Path) -> None:

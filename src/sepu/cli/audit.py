@@ -6,9 +6,10 @@ from pathlib import Path
 
 import click
 import msgspec
+import psycopg
 from rich.console import Console
 
-from sepu.cli.database import database_connection, database_options
+from sepu.cli.database import DatabaseError, clear_errors, database_connection, database_options
 from sepu.cli.output import echo_json, echo_rows, example, fail, json_option
 from sepu.errors import SepuError
 from sepu.metering.audit import Audit, record_audit
@@ -31,7 +32,7 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
     """Check that every charged unit has its stored result, and the reverse.
 
     For every account, period and meter, committed = pruned + the units of the stored results. Works beside traffic.
-    Exit status: 0, it adds up; 1, there are differences; 2, it could not be checked.
+    Exit status: 0, it adds up; 1, there are differences; 2, it could not be checked, or the metrics not written.
     """
     try:
         with (
@@ -39,25 +40,36 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
             database_connection(database_url, state_dir) as connection,
         ):
             found = audited(connection)
-            record_audit(connection, found)
-        if metrics_file is not None:
-            write_metrics(
-                metrics_file,
-                {
-                    ("sepu_audit_differences", "Counters that differ from their stored results."): len(
-                        found.differences
-                    ),
-                    ("sepu_audit_timestamp_seconds", "When the ledger was last checked."): time.time(),
-                },
-            )
+            _record(connection, found)
     except SepuError as error:
         fail(error, _UNCHECKED)
     if as_json:
         echo_json(found)
     else:
         _show(found)
-    if found.differences:
-        sys.exit(_DIFFERENT)
+    status = _DIFFERENT if found.differences else 0
+    if metrics_file is not None:
+        try:
+            write_metrics(metrics_file, _gauges(found))
+        except SepuError as error:
+            fail(error, status or _UNCHECKED)
+    sys.exit(status)
+
+
+def _record(connection: psycopg.Connection, found: Audit) -> None:
+    """Stores the verdict, or says why it cannot: on a full disk, of all times, an operator needs the verdict itself."""
+    try:
+        with clear_errors():
+            record_audit(connection, found)
+    except DatabaseError as error:
+        click.echo(f"sepu: the verdict cannot be stored, so the console does not show it: {error}", err=True)
+
+
+def _gauges(found: Audit) -> dict[tuple[str, str], float]:
+    return {
+        ("sepu_audit_differences", "Counters that differ from their stored results."): len(found.differences),
+        ("sepu_audit_timestamp_seconds", "When the ledger was last checked."): time.time(),
+    }
 
 
 def _show(found: Audit) -> None:

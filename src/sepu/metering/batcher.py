@@ -138,7 +138,7 @@ class Batcher:
             self._batches.poll()
 
     def probe(self, done: Callable[[bool], None]) -> None:
-        """Tells whether the database answers and holds this release's migrations; known for a second."""
+        """Tells whether a charge could be committed, and the database holds this release's migrations; known for a second."""
         if self._loop.time() - self._probed < limits.PROBE_SECONDS:
             done(self._ready)
             return
@@ -149,6 +149,11 @@ class Batcher:
             self._probes.add(PendingCall(PROBE, self._probe_ended, latest))
             self._prober.go()
             self._sweep_later()
+
+    def look(self) -> None:
+        """Probes if nobody has for a while; to be called again and again."""
+        if self._loop.time() - self._probed >= limits.LOOK_SECONDS and not self._asking:
+            self.probe(lambda _: None)
 
     async def close(self) -> None:
         """Ends the sessions. No call may wait any more."""
@@ -205,6 +210,7 @@ class Batcher:
     def _probe_ended(self, answer: object) -> None:
         self._probed = self._loop.time()
         self._ready = answer is True
+        self._observer.probed(self._ready)
         if not self._ready:
             self._prober.hang_up()  # perhaps no longer the primary: look for it anew
         asking, self._asking = self._asking, []

@@ -6,7 +6,7 @@ was committed; a retry with the same idempotency key finds out.
 
 import time
 from collections.abc import Sequence
-from threading import Lock, Semaphore
+from threading import Event, Lock, Semaphore, Thread
 from typing import Any, TypeVar
 
 import psycopg
@@ -74,6 +74,8 @@ class Ledger:
         self._probing = Lock()
         self._probed = float("-inf")
         self._is_ready = False
+        self._closing = Event()
+        self._watcher: Thread | None = None
         self._pool = ConnectionPool(
             connection_class=_Connection,
             check=self._check,
@@ -93,8 +95,21 @@ class Ledger:
         """Lets connections be made; after a fork, not before."""
         self._pool.open()
 
+    def watch(self) -> None:
+        """Probes now, and again every few seconds until it is closed, in a thread of its own."""
+        self._watcher = Thread(target=self._watch, name="watch", daemon=True)
+        self._watcher.start()
+
+    def _watch(self) -> None:
+        self.ready()
+        while not self._closing.wait(limits.LOOK_SECONDS):
+            self.ready()
+
     def close(self) -> None:
         """Gives the connections back."""
+        self._closing.set()
+        if self._watcher is not None:
+            self._watcher.join()
         self._pool.close()
 
     def run(self, command: Command[T]) -> T:
@@ -142,11 +157,12 @@ class Ledger:
         return rows
 
     def ready(self) -> bool:
-        """Tells whether the database answers and holds this release's migrations; known for a second."""
+        """Tells whether a charge could be committed, and the database holds this release's migrations; known for a second."""
         with self._probing:
             if time.monotonic() - self._probed >= limits.PROBE_SECONDS:
                 self._is_ready = self._probe()
                 self._probed = time.monotonic()
+                self._observer.probed(self._is_ready)
             return self._is_ready
 
     def _probe(self) -> bool:

@@ -16,5 +16,8 @@ class LedgerObserver:
     def call_failed(self, sqlstate: str) -> None:
         """Takes note of a failed call or attempt to connect. The state is empty if the server named none."""
 
+    def probed(self, ready: bool) -> None:
+        """Takes note whether a charge could be committed just now."""
+
     def connected(self) -> None:
         """Takes note of a new connection to the database."""

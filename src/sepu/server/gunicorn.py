@@ -159,6 +159,7 @@ class Server(Application):
         threads = _THREADS if self._settings.worker == "gthread" else 1
         self._ledger = Ledger(url, threads, self._counts)
         self._ledger.open()
+        self._ledger.watch()
         return create_app(self._service, WaitingResponder(self._ledger, self.observer))
 
     def _before_fork(self, _arbiter: object, worker: GunicornWorker) -> None:

@@ -10,6 +10,7 @@ import mmap
 import os
 import signal
 import socket
+import time
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
@@ -43,7 +44,7 @@ _SQLSTATE_CLASSES = (
     "none",
     OTHER,
 )
-_DATABASE_STATES = ("unasked", "answers", "fails")
+_DATABASE_STATES = ("unknown", "answers", "fails")
 
 _CLIENT_SECONDS = 5.0  # for a scraper that sends nothing
 
@@ -77,6 +78,7 @@ class _Layout:
         self._size = 0
         self.live = self._cell()
         self.database = self._cell()
+        self.probed = self._cell()
         self.in_progress = self._cell()
         self.starts = self._cell()
         self.connections = self._cell()
@@ -156,14 +158,18 @@ class Counts(LedgerObserver):
         """Counts an answer of the database."""
         with self._lock:
             _LAYOUT.sizes.add(self._cells, commands)
-            self._cells[_LAYOUT.database] = _DATABASE_STATES.index("answers")
 
     def call_failed(self, sqlstate: str) -> None:
         """Counts a failed call."""
         name = sqlstate[:2] or "none"
         with self._lock:
             self._cells[_LAYOUT.errors.get(name, _LAYOUT.errors[OTHER])] += 1
-            self._cells[_LAYOUT.database] = _DATABASE_STATES.index("fails")
+
+    def probed(self, ready: bool) -> None:
+        """Takes note whether a charge could be committed, and when this was tried."""
+        with self._lock:
+            self._cells[_LAYOUT.database] = _DATABASE_STATES.index("answers" if ready else "fails")
+            self._cells[_LAYOUT.probed] = time.monotonic()
 
     def connected(self) -> None:
         """Counts a new connection."""
@@ -197,13 +203,18 @@ class Blocks:
         return Counts(self._blocks[number])
 
     def read(self) -> tuple[list[float], list[str]]:
-        """Returns the sums of all cells, and the database state of each live worker."""
+        """Returns the sums of all cells, and the database state of each live worker: unknown if it has not probed lately."""
         used = []
         for cells in self._blocks:
             if not cells[_LAYOUT.starts]:  # nor any later block
                 break
             used.append(cells.tolist())
-        states = [_DATABASE_STATES[int(cells[_LAYOUT.database])] for cells in used if cells[_LAYOUT.live]]
+        recent = time.monotonic() - limits.LOOKED_SECONDS  # a clock that all processes share
+        states = [
+            _DATABASE_STATES[int(cells[_LAYOUT.database]) if cells[_LAYOUT.probed] > recent else 0]
+            for cells in used
+            if cells[_LAYOUT.live]
+        ]
         return [sum(values) for values in zip(*used, strict=True)] or [0.0] * (_BLOCK_BYTES // 8), states
 
 
@@ -259,7 +270,7 @@ class WorkerCollector(Collector):
             "sepu_database_connections_opened", "Connections made to the database.", total[_LAYOUT.connections]
         )
         workers = GaugeMetricFamily(
-            "sepu_workers", "Live workers, by the result of their last database call.", labels=["database"]
+            "sepu_workers", "Live workers, by whether a charge could be committed lately.", labels=["database"]
         )
         for state in _DATABASE_STATES:
             workers.add_metric([state], states.count(state))

@@ -74,6 +74,8 @@ class UvloopWorker(Worker):
         while self.alive and self.ppid == os.getppid():
             self.notify()
             self._check()
+            if self.app.batcher is not None:
+                self.app.batcher.look()
             await asyncio.sleep(_CHECK_SECONDS)
         self.alive = False
         for server in servers:

@@ -493,6 +493,25 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
+-- Writes as a charge does, but no customer's rows, and gives the migrations that are there: null if each row of the probe
+-- is held. Postgres says why it cannot write.
+--
+-- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits a segment that is there. A
+-- charge does need pages. So this first writes more than work_mem holds, to a temporary file beside the tables.
+create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
+language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
+begin
+    perform from (
+        with spilled as materialized (select repeat(repeat(' ', 1024), 65) as spaces)
+        select length(s.spaces) from spilled s) f;
+    update sepu.probe p set probed_at = p_now
+     where p.slot = (select o.slot from sepu.probe o limit 1 for no key update skip locked);
+    if found then
+        select string_agg(m.name || '=' || m.sha256, ',') into applied from sepu.migration m;
+    end if;
+end $$;
+
 -- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned, by day and
 -- key too.
 --

@@ -1,8 +1,9 @@
--- The tables and functions that are not yet distributed as they should be: all, before the first time.
+-- The tables and functions that are not yet distributed as they should be: all, before the first time. The table of the
+-- probe stays on the coordinator, whatever becomes of a worker.
 select t.relname
   from pg_class t
   left join pg_dist_partition d on d.logicalrelid = t.oid
- where t.relnamespace = 'sepu'::regnamespace and t.relkind = 'r'
+ where t.relnamespace = 'sepu'::regnamespace and t.relkind = 'r' and t.relname <> 'probe'
    and case when t.relname in ('plan', 'plan_limit', 'plan_change', 'migration', 'audit_run')
             then d.partmethod = 'n' and d.repmodel = 't'
             else d.partmethod = 'h' and d.colocationid = (
