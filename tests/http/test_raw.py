@@ -70,6 +70,7 @@ def test_a_body_that_was_cut_off_charges_nothing(
 
 ANYWHERE = MALFORMED | {
     "no-version": (b"GET /v1/library\r\n\r\n", BAD),
+    "later-version": (b"GET /v1/library HTTP/1.3\r\nHost: sepu\r\n\r\n", BAD),
     "http2": (b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n", BAD),
     "two-content-types": (POST + b"Content-Type: a/b\r\nContent-Type: a/c\r\n\r\n", BAD),
     "many-headers": (GET + b"X: y\r\n" * 101 + b"\r\n", HEAD),

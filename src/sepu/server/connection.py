@@ -36,7 +36,7 @@ _KNOWN_NAMES = 500
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
 _EXPECT = "HTTP_EXPECT"
-# With two of these, two servers could read a request in different ways.
+# With two of these, two servers could read a request in different ways (RFC 9112, 3.2 and 6.3; RFC 9110, 5.3).
 _SINGLE = frozenset({"HTTP_HOST", "CONTENT_LENGTH", "CONTENT_TYPE", "HTTP_TRANSFER_ENCODING"})
 
 
@@ -252,10 +252,10 @@ class Connection(asyncio.BufferedProtocol):
         version = parser.get_http_version()
         method = parser.get_method().decode()
         url = self._url
-        if version not in {"1.1", "1.0"}:
+        if version not in {"1.1", "1.0"}:  # RFC 9112, 2.3
             raise _RefusedError(400)
         if len(method) + len(url) + len(" HTTP/1.1 ") > limits.LINE_BYTES:
-            raise _RefusedError(414)
+            raise _RefusedError(414)  # RFC 9112, 3
         environ = self._base.copy()
         _add_headers(environ, self._headers)
         target, _, query = url.decode("ascii").partition("?")
@@ -277,7 +277,7 @@ class Connection(asyncio.BufferedProtocol):
             raise _RefusedError(400)  # RFC 9112, 6.1 and 6.3
         length = environ.get("CONTENT_LENGTH", "0")
         if not (length.isascii() and length.isdigit() and len(length) <= limits.LENGTH_DIGITS):
-            raise _RefusedError(400)
+            raise _RefusedError(400)  # RFC 9110, 8.6
         if (expectation := environ.get(_EXPECT)) is not None:  # RFC 9110, 10.1.1
             if expectation.lower() != "100-continue":
                 raise _RefusedError(417)
@@ -332,7 +332,7 @@ class Connection(asyncio.BufferedProtocol):
                 self._stop(cause.status if isinstance(cause, _RefusedError) else 400)
             break
         if self._input is _HEAD and self._other_bytes > limits.HEAD_BYTES:
-            self._stop(431)
+            self._stop(431)  # RFC 6585, 5
         elif self._input is _BODY and self._other_bytes > limits.FRAMING_BYTES:
             self._stop(413)
 

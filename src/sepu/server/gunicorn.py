@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
-from gunicorn.http.errors import InvalidHeader, LimitRequestHeaders
+from gunicorn.http.errors import InvalidHeader, InvalidHTTPVersion, LimitRequestHeaders
 from gunicorn.http.message import Request
 from gunicorn.workers.base import Worker as GunicornWorker
 
@@ -183,7 +183,9 @@ def _check_head(_worker: object, request: Request) -> None:
     """Refuses what gunicorn lets through; lets the client have the connection closed (RFC 9112, 3.2 and 9.6)."""
     if sum(len(name) + len(value) for name, value in request.headers) > limits.HEAD_BYTES:
         raise LimitRequestHeaders("the head is too large")
-    is_old = request.version is None or request.version < (1, 1)
+    if request.version not in {(1, 0), (1, 1)}:  # gunicorn would answer in any HTTP/1.x that it is asked in
+        raise InvalidHTTPVersion("neither 1.0 nor 1.1")
+    is_old = request.version == (1, 0)
     host = dict(request.headers).get("HOST")
     if not (is_old if host is None else is_host(host)):
         raise InvalidHeader("HOST")
