@@ -18,6 +18,10 @@ create role sepu_monitor login password :'monitor' in role pg_monitor;
 create database sepu owner sepu_owner template template0 encoding 'UTF8' locale 'C';
 revoke all on database sepu from public;
 grant connect on database sepu to sepu_service, sepu_console, sepu_events;
+-- The files of a sort: no role can raise that itself.
+alter role sepu_service set temp_file_limit = '1GB';
+alter role sepu_console set temp_file_limit = '1GB';
+alter role sepu_events set temp_file_limit = '1GB';
 -- What every role may write, and only a superuser can take away: large objects, and messages in the WAL.
 \connect sepu
 select 'revoke execute on function ' || oid::regprocedure || ' from public' from pg_proc

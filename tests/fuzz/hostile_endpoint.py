@@ -177,7 +177,7 @@ class Hostile:
             1 if drips else rng.choice([1 << 20, 1 << 20, 1000, max(1, len(answer) // 2)]),
             0.01 if drips else 0,
             rng.random() < 0.9,
-            rng.choices(["close", "reset", "half", "hang", "flood", "interim"], [140, 30, 30, 1, 1, 0.5])[0],
+            rng.choices(["close", "reset", "half", "hang", "flood", "interim"], [140, 30, 30, 0.5, 0.5, 0.5])[0],
         )
 
 

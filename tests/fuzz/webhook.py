@@ -25,7 +25,7 @@ SECRET = b64encode(b"a secret for the fuzz of webhooks").decode()
 # The command itself, with less patience; what failed is not due again while it runs.
 _DELIVER = """
 from sepu import limits
-limits.WEBHOOK_SECONDS, limits.FIRST_RETRY_SECONDS = 4.0, 40000
+limits.WEBHOOK_SECONDS, limits.FIRST_RETRY_SECONDS = 8.0, 40000
 from sepu.cli.main import main
 main()
 """
@@ -65,7 +65,7 @@ def round_(connection: psycopg.Connection, url: str, seed: int, cases: range) ->
                 outcome.faults.append(f"a neighbour, {told}")
             continue
         outcome.tried["hostile"] += 1
-        outcome.tried[f"hostile, {(event.last_error or 'taken')[:11]}"] += 1
+        outcome.tried[f"hostile, {re.sub(' [0-9]+$|: .*', '', event.last_error or 'taken')}"] += 1
         recorded = event.state == "delivered" or re.fullmatch(_ERRORS, event.last_error or "")
         if (times, event.attempts) != (1, 1) or not recorded:
             outcome.faults.append(told)

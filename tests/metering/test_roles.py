@@ -2,12 +2,15 @@
 
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, LiteralString, get_args
 
 import psycopg
 import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
+from tests.processes import completed
+from tests.serving import SEPU
 
 from sepu.cli.database import connect
 from sepu.errors import SepuError
@@ -429,11 +432,15 @@ def test_what_only_a_superuser_can_close(empty_url: str, role: str) -> None:
         empty.execute(sql.SQL("alter database {} owner to {}").format(database, owner))
         with connect(make_conninfo(empty_url, user=role)) as session:
             migrate(session)
-            session.execute(sql.SQL("create schema own authorization {}").format(owner))
             grant(session, role)
             (statement,) = left_open(session)
             assert "lo_create(oid)" in statement
             session.execute("create temp table own (id integer)")  # an owner's right, and nobody else's
+        command: list[str | Path] = [SEPU, "db", "grant", role, "--database-url", make_conninfo(empty_url, user=role)]
+        said = completed(command)
+        assert (said.returncode, said.stdout) == (0, f"role  {role}\n")
+        assert f"as a superuser run in this database: {statement}\n" in said.stderr
         empty.execute(statement.encode())
         assert left_open(empty) == []
+        assert completed(command).stderr == ""
         empty.execute(sql.SQL("reassign owned by {} to sepu").format(owner))

@@ -1,5 +1,6 @@
 """Webhooks to endpoints that misbehave."""
 
+import gc
 import os
 import socket
 import ssl
@@ -94,6 +95,24 @@ def test_a_redirect_is_not_followed(hooks: Running, status: int) -> None:
 def test_nor_is_its_address_read(hooks: Running, location: str) -> None:
     hooks.reply = lambda got: (302, {"location": location}) if got.event_id == "message-1" else (204, {})
     assert send(hooks.url, 3) == [Answer(), Answer("HTTP 302"), Answer()]
+
+
+def test_what_is_not_answered_at_the_end_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
+    asked, over = threading.Event(), threading.Event()
+
+    def talk(_: socket.socket) -> None:
+        asked.set()
+        over.wait(30)
+
+    with talking(talk) as port:
+        with Endpoint(f"http://127.0.0.1:{port}/", [SECRET]).sending() as sending:
+            answer = sending(Message("message", b"{}"))
+            assert asked.wait(30)
+        over.set()
+    assert answer.cancelled()
+    del answer
+    gc.collect()
+    assert capfd.readouterr() == ("", "")
 
 
 def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:

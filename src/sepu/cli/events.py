@@ -147,7 +147,12 @@ def deliver(
                 look_at = time.monotonic() + limits.EVENTS_SECONDS
             ends = once and not sending
             if metrics_file is not None and (ends or time.monotonic() >= count_at):
-                _write_metrics(connection, metrics_file)
+                try:
+                    _write_metrics(connection, metrics_file)
+                except SepuError as error:  # a full disk must not keep events from being sent and recorded
+                    if ends:
+                        raise
+                    click.echo(f"sepu: {error}", err=True)
                 count_at = time.monotonic() + limits.EVENTS_COUNTED_SECONDS
             if ends:
                 return

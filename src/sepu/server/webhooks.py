@@ -70,7 +70,7 @@ class Endpoint:
 
     @contextmanager
     def sending(self) -> Iterator[Callable[[Message], Future[Answer]]]:
-        """Gives what sends a message without waiting for its answer, until the block ends.
+        """Gives what sends a message without waiting for its answer; when the block ends, it is given up.
 
         It sends in a thread of its own, so that an answer is in time whatever the caller waits for. Its futures have
         an answer within `limits.WEBHOOK_SECONDS`, and no exception.
@@ -83,7 +83,7 @@ class Endpoint:
         try:
             yield lambda message: asyncio.run_coroutine_threadsafe(self._send(client, message), loop)
         finally:
-            asyncio.run_coroutine_threadsafe(client.aclose(), loop).result()
+            asyncio.run_coroutine_threadsafe(_give_up(client), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
@@ -110,6 +110,14 @@ class Endpoint:
             "webhook-timestamp": str(int(now.timestamp())),
             "webhook-signature": " ".join(secret.sign(message.message_id, now, body) for secret in self._secrets),
         }
+
+
+async def _give_up(client: httpx.AsyncClient) -> None:
+    if under_way := asyncio.all_tasks() - {asyncio.current_task()}:
+        for task in under_way:
+            task.cancel()
+        await asyncio.wait(under_way)
+    await client.aclose()
 
 
 class _NoCookies(CookieJar):
