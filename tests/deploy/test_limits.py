@@ -151,6 +151,7 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
                 f"after {limits.IDLE_SECONDS} between two requests",
                 f"with a body over {(limits.BODY_BYTES + limits.DISCARDED_BYTES) // KIB} KiB",
                 f"does not come within {limits.QUEUE_SECONDS:g} seconds",
+                f"After {limits.REFUSED_KEYS_PER_SECOND} refused keys within a second",
                 f"at most {limits.LOOK_UPS_PER_SECOND} keys a second",
                 f"At most {limits.LIMITED_CALLS} requests a second",
             ],
@@ -204,6 +205,7 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
                 f"at most {limits.CONNECTIONS} connections",
                 f"longer than {limits.QUEUE_SECONDS:g} s",
                 f"stuck for {limits.HEARTBEAT_SECONDS} seconds",
+                f"After {limits.REFUSED_KEYS_PER_SECOND} refused keys within a second",
                 f"look-ups of unknown keys to {limits.LOOK_UPS_PER_SECOND} a second",
             ],
         ),
@@ -212,6 +214,7 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
             "docs/security.md",
             [
                 f"the body ({limits.BODY_BYTES // KIB} KiB)",
+                f"After {limits.REFUSED_KEYS_PER_SECOND} refused keys within a second",
                 f"at most {limits.LOOK_UPS_PER_SECOND} well-formed unknown keys a second",
                 f"more than {limits.IMAGE_BYTES // KIB**2} MiB, more than {limits.IMAGE_PIXELS:,} pixels",
                 f"takes Pillow more than {limits.IMAGE_HEADER_READS:,} reads",

@@ -183,6 +183,16 @@ def test_a_made_up_key_locks_and_writes_nothing(connection: psycopg.Connection, 
         assert set(modes) <= {("AccessShareLock",), ("ExclusiveLock",)}  # the latter of its own virtual transaction
 
 
+def test_a_key_of_a_suspended_account_is_valid(connection: psycopg.Connection, customer: "Customer") -> None:
+    """A look-up lets its request through, which is then told of the account."""
+    accounts.set_status(connection, customer.account_id, "suspended")
+    command = find_key(customer.credential, None)
+    assert command.joined_statement is not None
+    assert connection.execute(command.statement, command.parameters).fetchall() == [(True,)]
+    joined = [[each] for each in command.parameters]
+    assert connection.execute(command.joined_statement, joined).fetchall() == [(1, True)]
+
+
 def test_a_key_expires_at_the_instant(connection: psycopg.Connection, customer: "Customer") -> None:
     short = credential(accounts.issue_key(connection, customer.account_id, NOON).api_key)
     assert short is not None

@@ -55,11 +55,11 @@ def test_a_seed_replays() -> None:
 def repeats_what_was_lost(patch: pytest.MonkeyPatch) -> None:
     settle = Batcher._settle
 
-    def planted(self: Batcher, calls: Sequence[PendingCall], outcome: Outcome) -> None:
+    def planted(self: Batcher, calls: Sequence[PendingCall], outcome: Outcome, joined: bool) -> None:
         if isinstance(outcome, SessionLost) and len(calls) > 1:
             self._repeat(calls, outcome)
         else:
-            settle(self, calls, outcome)
+            settle(self, calls, outcome, joined)
 
     patch.setattr(Batcher, "_settle", planted)
 
@@ -67,10 +67,10 @@ def repeats_what_was_lost(patch: pytest.MonkeyPatch) -> None:
 def answers_by_the_wrong_position(patch: pytest.MonkeyPatch) -> None:
     settle = Batcher._settle
 
-    def planted(self: Batcher, calls: Sequence[PendingCall], outcome: Outcome) -> None:
+    def planted(self: Batcher, calls: Sequence[PendingCall], outcome: Outcome, joined: bool) -> None:
         if not isinstance(outcome, Exception) and len(calls) > 1:
             outcome = [(position % len(calls) + 1, *row) for position, *row in outcome]
-        settle(self, calls, outcome)
+        settle(self, calls, outcome, joined)
 
     patch.setattr(Batcher, "_settle", planted)
 
@@ -209,11 +209,11 @@ def takes_no_turns_of_addresses(patch: pytest.MonkeyPatch) -> None:
 def repeats_refused_look_ups(patch: pytest.MonkeyPatch) -> None:
     settle = Batcher._settle
 
-    def planted(self: Batcher, calls: Sequence[PendingCall], outcome: Outcome) -> None:
+    def planted(self: Batcher, calls: Sequence[PendingCall], outcome: Outcome, joined: bool) -> None:
         if isinstance(outcome, psycopg.errors.DeadlockDetected) and len(calls) > 1:
             self._repeat(calls, outcome)
         else:
-            settle(self, calls, outcome)
+            settle(self, calls, outcome, joined)
 
     patch.setattr(Batcher, "_settle", planted)
 
@@ -327,17 +327,17 @@ def disorders_what_is_not_limited(patch: pytest.MonkeyPatch) -> None:
 
 
 def releases_before_it_repeats(patch: pytest.MonkeyPatch) -> None:
-    def planted(self: _Dispatcher, calls: Sequence[PendingCall], outcome: Outcome) -> None:
+    def planted(self: _Dispatcher, calls: Sequence[PendingCall], joined: bool, outcome: Outcome) -> None:
         self._busy = False
         self._end(calls)
         if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
             self.hang_up()
         if isinstance(outcome, Exception):
-            self._settle(calls, outcome)
+            self._settle(calls, outcome, joined)
             self.go()
         else:
             self.go()
-            self._settle(calls, outcome)
+            self._settle(calls, outcome, joined)
 
     patch.setattr(_Dispatcher, "_arrived", planted)
 

@@ -18,7 +18,6 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import msgspec
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
@@ -91,12 +90,19 @@ class Batcher:
         self._asking: list[Callable[[bool], None]] = []
 
         def dispatcher(
-            take: Callable[[], list[PendingCall]], waits: Callable[[], bool], *, keeps: bool, end: Done = lambda _: None
+            take: Callable[[], list[PendingCall]],
+            waits: Callable[[], bool],
+            *,
+            keeps: bool,
+            joins: bool = False,
+            end: Done = lambda _: None,
         ) -> _Dispatcher:
-            return _Dispatcher(open_session, self._loop, take, waits, self._settle, end, observer, keeps=keeps)
+            return _Dispatcher(
+                open_session, self._loop, take, waits, self._settle, end, observer, keeps=keeps, joins=joins
+            )
 
         self._batches = dispatcher(self._take, self._waits, keeps=True, end=self._ended)
-        self._relief = dispatcher(self._take_relief, self._waits_relief, keeps=True, end=self._ended_relief)
+        self._relief = dispatcher(self._take_relief, self._waits_relief, keeps=True, joins=True, end=self._ended_relief)
         self._prober = dispatcher(self._take_probe, lambda: bool(self._probes or self._look_ups), keeps=True)
         self._single_dispatchers = [
             dispatcher(self._take_single, self._waits_single, keeps=not join, end=self._ended_single)
@@ -106,8 +112,6 @@ class Batcher:
     def submit(self, command: Command[Any], done: Done) -> None:
         """Sends a command as soon as may be; `done` gets its answer, or an exception."""
         self._observer.command_began()
-        if command.sender is not None and not self._join:
-            command = msgspec.structs.replace(command, joined_statement=None)
         self._add(PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS))
 
     def _add(self, call: PendingCall) -> None:
@@ -201,8 +205,6 @@ class Batcher:
                 call.done(is_valid)
 
         command = find_key(Credential(*call.command.holder), call.command.sender)
-        if not self._join:
-            command = msgspec.structs.replace(command, joined_statement=None)
         self._look_ups.add(PendingCall(command, done, call.latest))
         self._prober.go()
         self._sweep_later()
@@ -264,15 +266,15 @@ class Batcher:
     def _go_single(self) -> None:
         any(dispatcher.go() for dispatcher in self._single_dispatchers)
 
-    def _settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
+    def _settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception, joined: bool) -> None:
         """Gives each call its part of the outcome."""
         settled_within, self._is_settling = self._is_settling, True
         try:
             if isinstance(outcome, Exception):
-                self._refuse(calls, outcome)
+                self._refuse(calls, outcome, joined)
             else:
                 self._observer.call_answered(len(calls))
-                if _are_joined(calls):
+                if joined:
                     for position, rows in groupby(outcome, itemgetter(0)):
                         self._answer(calls[position - 1], [row[1:] for row in rows])
                 else:
@@ -280,10 +282,10 @@ class Batcher:
         finally:
             self._is_settling = settled_within
 
-    def _refuse(self, calls: Sequence[PendingCall], error: Exception) -> None:
-        """Repeats the calls if one of several may be to blame, or one whose key is not verified; or fails them."""
+    def _refuse(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
+        """Repeats a batch of which one call may be to blame, and a call whose key is not verified; or fails them."""
         if not calls[0].command.is_look_up:
-            may_be_repeated = len(calls) > 1 or not calls[0].is_verified
+            may_be_repeated = joined or not calls[0].is_verified
             if may_be_repeated and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
                 self._repeat(calls, error)
                 return
@@ -397,7 +399,8 @@ def _blamed(calls: Sequence[PendingCall], error: Exception) -> PendingCall | Non
 class _Dispatcher:
     """Sends the calls that it takes over a session of its own, one batch at a time.
 
-    It connects when a call `waits`, and afterwards keeps the session if `keeps` says so.
+    It connects when a call `waits`, and afterwards keeps the session if `keeps` says so. If it `joins`, even one call
+    goes as a batch, which waits less long for a lock.
     """
 
     def __init__(
@@ -406,11 +409,12 @@ class _Dispatcher:
         loop: asyncio.AbstractEventLoop,
         take: Callable[[], list[PendingCall]],
         waits: Callable[[], bool],
-        settle: Callable[[Sequence[PendingCall], Rows | Exception], None],
+        settle: Callable[[Sequence[PendingCall], Rows | Exception, bool], None],
         end: Callable[[Sequence[PendingCall]], None],
         observer: LedgerObserver,
         *,
         keeps: bool,
+        joins: bool,
     ) -> None:
         self._open_session = open_session
         self._loop = loop
@@ -420,6 +424,7 @@ class _Dispatcher:
         self._end = end
         self._observer = observer
         self._keeps = keeps
+        self._joins = joins
         self._session: Session | None = None
         self._busy = False
         self._sent = 0.0  # when, by the loop's time
@@ -435,7 +440,8 @@ class _Dispatcher:
             if calls := self._take():
                 self._busy = True
                 self._sent = self._loop.time()
-                self._session.send(*_statement(calls), partial(self._arrived, calls))
+                joined = len(calls) > 1 or (self._joins and calls[0].command.joined_statement is not None)
+                self._session.send(*_statement(calls, joined), partial(self._arrived, calls, joined))
             elif not self._keeps:
                 self._session.close()
         elif self._waits():
@@ -464,11 +470,11 @@ class _Dispatcher:
             await asyncio.wait([self._connecting])
         self.hang_up()
 
-    def _arrived(self, calls: Sequence[PendingCall], outcome: Rows | Exception) -> None:
+    def _arrived(self, calls: Sequence[PendingCall], joined: bool, outcome: Rows | Exception) -> None:
         if isinstance(outcome, Exception):
             if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
                 self.hang_up()  # no longer the primary
-            self._settle(calls, outcome)  # first: what is repeated goes before what came later
+            self._settle(calls, outcome, joined)  # first: what is repeated goes before what came later
             self._busy = False
             self._end(calls)
             self.go()
@@ -476,7 +482,7 @@ class _Dispatcher:
             self._busy = False
             self._end(calls)
             self.go()  # first, so that the database works while we answer
-            self._settle(calls, outcome)
+            self._settle(calls, outcome, joined)
 
     async def _connect(self) -> None:
         """Tries until there is a session, or no call waits any more."""
@@ -498,15 +504,10 @@ class _Dispatcher:
         self.go()
 
 
-def _are_joined(calls: Sequence[PendingCall]) -> bool:
-    """Tells whether the calls go as a batch: even one does whose key is not verified, to wait less for a lock."""
-    return len(calls) > 1 or (not calls[0].is_verified and calls[0].command.joined_statement is not None)
-
-
-def _statement(calls: Sequence[PendingCall]) -> tuple[Any, Sequence[Any]]:
+def _statement(calls: Sequence[PendingCall], joined: bool) -> tuple[Any, Sequence[Any]]:
     """Gives the statement for these calls. For a batch, each parameter becomes an array."""
     first = calls[0].command
-    if not _are_joined(calls):
+    if not joined:
         return first.statement, first.parameters
     columns = zip(*(call.command.parameters for call in calls), strict=True)
     return first.joined_statement, [list(column) for column in columns]
