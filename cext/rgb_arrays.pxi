@@ -37,7 +37,7 @@ def read_scale(array, scale, str name):
             return 255
         deep = "" if array.dtype.kind == "f" else "; divide 16 bits by 257 first"
         raise ValueError(
-            f"{name} is of type {array.dtype}: pass scale=1 or scale=255, the greatest value that a channel may have{deep}"
+            f"{name} is of type {array.dtype}: pass scale=1 or scale=255, the greatest value of a channel{deep}"
         )
     if scale != 1 and scale != 255:
         raise ValueError(f"scale must be 1 or 255, not {scale}")
@@ -54,9 +54,9 @@ def check_range(array, scale, str name):
         if array.dtype.kind != "f" and value > 255:
             remedy = "; divide 16 bits by 257"
         elif value == value:
-            remedy = f"; numpy.clip({name}, 0, {scale}) takes the nearest that is"
+            remedy = f"; see numpy.clip({name}, 0, {scale})"
         raise ValueError(
-            f"{name}[{', '.join(map(str, place))}] is {value}, which is not a number from 0 to {scale}{remedy}"
+            f"{name}[{', '.join(map(str, place))}] is {value}, not a number from 0 to {scale}{remedy}"
         )
 
 

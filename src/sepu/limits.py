@@ -115,7 +115,7 @@ DELIVERY_ATTEMPTS = 12
 
 # --- A picture: one more than these, and it is not read.
 
-# Of its first frame. No camera with a 35 mm sensor has more; decoded, they take some 1.2 GB.
+# Of its first frame. No camera with a 35 mm sensor has more; decoded, they take up to 1.4 GB.
 IMAGE_PIXELS = 2**26
 # Four channels of as many pixels, uncompressed.
 IMAGE_BYTES = 4 * IMAGE_PIXELS

@@ -91,21 +91,21 @@ def test_only_8_bits_and_python_s_integers_need_no_scale(taker: Any, kind: Any) 
 @pytest.mark.parametrize(
     ("value", "kind", "scale", "said"),
     [
-        (1.047, np.float64, 1, "is 1.047, which is not a number from 0 to 1; numpy.clip(rgb, 0, 1) takes"),
-        (np.nextafter(1, 2), np.float64, 1, "is 1.0000000000000002, which is not a number from 0 to 1; numpy.clip("),
+        (1.047, np.float64, 1, "is 1.047, not a number from 0 to 1; see numpy.clip(rgb, 0, 1)"),
+        (np.nextafter(1, 2), np.float64, 1, "is 1.0000000000000002, not a number from 0 to 1; see numpy.clip("),
         (
             np.nextafter(np.float32(255), 256, dtype=np.float32),
             np.float32,
             255,
-            "not a number from 0 to 255; numpy.clip(",
+            "not a number from 0 to 255; see numpy.clip(",
         ),
         (-1e-300, np.float64, 1, "is -1e-300, "),
-        (np.nan, np.float64, 255, "is nan, which is not a number from 0 to 255"),
+        (np.nan, np.float64, 255, "is nan, not a number from 0 to 255"),
         (np.inf, np.float16, 1, "is inf, "),
-        (256, np.int64, None, "is 256, which is not a number from 0 to 255; divide 16 bits by 257"),
+        (256, np.int64, None, "is 256, not a number from 0 to 255; divide 16 bits by 257"),
         (65535, np.uint16, 255, "; divide 16 bits by 257"),
-        (-1, np.int64, None, "is -1, which is not a number from 0 to 255; numpy.clip("),
-        (2, np.uint8, 1, "is 2, which is not a number from 0 to 1; numpy.clip("),
+        (-1, np.int64, None, "is -1, not a number from 0 to 255; see numpy.clip("),
+        (2, np.uint8, 1, "is 2, not a number from 0 to 1; see numpy.clip("),
     ],
 )
 def test_what_does_not_fit_the_scale_is_named(

@@ -59,7 +59,7 @@ def test_a_resampled_picture_is_refused_until_it_is_clipped() -> None:
     """Which makes values beyond black and white: `resize(image, order=3, clip=False)` of scikit-image, for one."""
     resampled = IMAGE / 255
     resampled[7, 11] = -0.02, 1.047, 0.5
-    with pytest.raises(sepu.ImageError, match=r"^image\[7, 11, 0\] is -0.02, .* from 0 to 1; numpy.clip\("):
+    with pytest.raises(sepu.ImageError, match=r"^image\[7, 11, 0\] is -0.02, .* from 0 to 1; see numpy.clip\("):
         sepu.name_image(resampled, scale=1)
     clipped = np.clip(resampled, 0, 1)
     assert shares(clipped, scale=1) == shares(clipped * 255, scale=255)
