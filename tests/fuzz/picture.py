@@ -259,6 +259,9 @@ def case(seed: str) -> tuple[str, bytes]:
 
 def read(directory: str) -> None:
     """Reads the cases whose seeds come on standard input; writes what each came to on standard output."""
+    # What a decoder or its child may print is no answer, and no child keeps this pipe open.
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES, ADDRESSES_BYTES))
     limits.IMAGE_PIXELS = PIXELS
     palette = load_release().palette()
@@ -275,8 +278,8 @@ def read(directory: str) -> None:
     # libtiff, too, prints its errors, but on the file and not here; no Python program can stop it.
     sys.stderr = printed = io.StringIO()
     before = _peak()
-    sys.stdout.write("ready\n")
-    sys.stdout.flush()
+    answers.write("ready\n")
+    answers.flush()
     for line in sys.stdin:
         ending, data = case(line.strip())
         file = Path(directory, f"picture{ending}")
@@ -303,8 +306,8 @@ def read(directory: str) -> None:
         if (used := _peak() - before) > MEMORY_BYTES:
             outcome = f"FAULT {used / 2**20:.0f} MiB"
         file.unlink()
-        sys.stdout.write(outcome.replace("\n", " ") + "\n")
-        sys.stdout.flush()
+        answers.write(outcome.replace("\n", " ") + "\n")
+        answers.flush()
 
 
 def _peak() -> int:
