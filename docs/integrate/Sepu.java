@@ -1,18 +1,23 @@
 // Calls sepu from Java 17 or later, with the standard library only. Keep one Sepu for all calls; threads can share it.
 
+import java.io.ByteArrayOutputStream;
 import java.net.URI;
 import java.net.URLEncoder;
 import java.net.http.HttpClient;
 import java.net.http.HttpHeaders;
 import java.net.http.HttpRequest;
 import java.net.http.HttpResponse;
+import java.nio.ByteBuffer;
 import java.nio.charset.StandardCharsets;
 import java.time.Duration;
 import java.util.Arrays;
 import java.util.List;
 import java.util.Map;
 import java.util.UUID;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.CompletionStage;
 import java.util.concurrent.ExecutionException;
+import java.util.concurrent.Flow;
 import java.util.concurrent.ThreadLocalRandom;
 import java.util.concurrent.TimeUnit;
 import java.util.concurrent.TimeoutException;
@@ -27,7 +32,7 @@ public final class Sepu {
     /** The JSON of an answer. It is replayed if an earlier attempt or call was charged. */
     public record Answer(String body, String key, boolean replayed, Usage usage) {}
 
-    /** Why there is no answer. To repeat a call, use its key. Without any response, status is 0. */
+    /** Why there is no answer. To repeat a call, use its key. Without any response, status is 0, and -1 if it is of no use. */
     public static final class Failure extends Exception {
         public final int status;
         public final String code; // null if a proxy answered
@@ -51,6 +56,8 @@ public final class Sepu {
                     || (status == 429 && !"quota_exceeded".equals(code));
         }
     }
+
+    private static final int LONGEST = 1 << 20; // bytes of an answer
 
     private static final Pattern CODE = Pattern.compile("\"error\":\"(\\w+)\"");
 
@@ -102,6 +109,7 @@ public final class Sepu {
         }
         HttpRequest.Builder request = HttpRequest.newBuilder(URI.create(url + path))
                 .header("Authorization", "Bearer " + apiKey)
+                .header("Accept-Encoding", "identity")
                 .method(method, HttpRequest.BodyPublishers.ofString(body));
         if (key != null) {
             request.header("Idempotency-Key", key);
@@ -124,7 +132,7 @@ public final class Sepu {
     }
 
     private Answer attempt(HttpRequest request, String key, long nanoseconds) throws Failure, InterruptedException {
-        var sent = http.sendAsync(request, HttpResponse.BodyHandlers.ofString());
+        var sent = http.sendAsync(request, response -> new Limited());
         HttpResponse<String> response;
         try {
             response = sent.get(nanoseconds, TimeUnit.NANOSECONDS); // HttpRequest.timeout would not cover the body
@@ -135,6 +143,9 @@ public final class Sepu {
             sent.cancel(true); // the next attempt must be the only one
         }
         HttpHeaders headers = response.headers();
+        if (response.body() == null || headers.firstValue("Content-Encoding").isPresent()) {
+            throw new Failure("the answer is compressed or too long", -1, null, null, key, Duration.ZERO, null);
+        }
         int status = response.statusCode();
         if (status == 200 && response.body().startsWith("{")) {
             boolean replayed = headers.firstValue("Idempotency-Replayed").isPresent();
@@ -142,10 +153,47 @@ public final class Sepu {
         }
         Matcher found = CODE.matcher(response.body());
         String code = found.find() ? found.group(1) : null;
-        String requestId = headers.firstValue("X-Request-Id").orElse(null);
+        String requestId = headers.firstValue("X-Request-Id").filter(id -> id.matches("[0-9a-f-]+")).orElse(null);
         Duration retryAfter = Duration.ofSeconds(number(headers, "Retry-After"));
         String message = status + " " + code + " (request id " + requestId + ")";
         throw new Failure(message, status, code, requestId, key, retryAfter, usage(headers));
+    }
+
+    /** Reads a body, or null in place of one that is too long. */
+    private static final class Limited implements HttpResponse.BodySubscriber<String> {
+        private final CompletableFuture<String> whole = new CompletableFuture<>();
+        private final ByteArrayOutputStream read = new ByteArrayOutputStream();
+        private Flow.Subscription subscription;
+
+        public CompletionStage<String> getBody() {
+            return whole;
+        }
+
+        public void onSubscribe(Flow.Subscription given) {
+            subscription = given;
+            given.request(Long.MAX_VALUE);
+        }
+
+        public void onNext(List<ByteBuffer> parts) {
+            for (ByteBuffer part : parts) {
+                if (read.size() + part.remaining() > LONGEST) {
+                    subscription.cancel();
+                    whole.complete(null);
+                    return;
+                }
+                byte[] bytes = new byte[part.remaining()];
+                part.get(bytes);
+                read.write(bytes, 0, bytes.length);
+            }
+        }
+
+        public void onError(Throwable error) {
+            whole.completeExceptionally(error);
+        }
+
+        public void onComplete() {
+            whole.complete(read.toString(StandardCharsets.UTF_8));
+        }
     }
 
     private static Usage usage(HttpHeaders headers) {

@@ -14,10 +14,13 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"time"
 )
+
+const longest = 1 << 20 // bytes of an answer
 
 // Client makes calls. Timeout is for one attempt, Deadline for all attempts of a call and their pauses.
 type Client struct {
@@ -57,6 +60,8 @@ type Answer struct {
 	Usage    *Usage
 }
 
+var errUnusable = errors.New("the answer is compressed or too long")
+
 // Error says why there is no answer. Without any response, Status is 0. Repeat a call with its Key.
 type Error struct {
 	Status               int
@@ -76,7 +81,7 @@ func (e *Error) Error() string {
 func (e *Error) Unwrap() error { return e.Cause }
 
 func (e *Error) retryable() bool {
-	return e.Cause != nil || e.Status == 408 || e.Status >= 500 || e.Code == "request_in_progress" ||
+	return e.Cause != nil && e.Cause != errUnusable || e.Status == 408 || e.Status >= 500 || e.Code == "request_in_progress" ||
 		e.Status == 429 && e.Code != "quota_exceeded"
 }
 
@@ -122,6 +127,7 @@ func (c *Client) call(ctx context.Context, method, path, key string, body []byte
 		return nil, err
 	}
 	request.Header.Set("Authorization", "Bearer "+c.apiKey)
+	request.Header.Set("Accept-Encoding", "identity")
 	if key != "" {
 		request.Header.Set("Idempotency-Key", key)
 	}
@@ -155,7 +161,10 @@ func (c *Client) attempt(request *http.Request, key string) (*Answer, *Error) {
 		return nil, &Error{Key: key, Cause: err}
 	}
 	defer response.Body.Close()
-	content, err := io.ReadAll(response.Body)
+	content, err := io.ReadAll(io.LimitReader(response.Body, longest+1))
+	if err == nil && (response.Header.Get("Content-Encoding") != "" || len(content) > longest) {
+		err = errUnusable
+	}
 	if err != nil {
 		return nil, &Error{Key: key, Cause: err}
 	}
@@ -165,11 +174,23 @@ func (c *Client) attempt(request *http.Request, key string) (*Answer, *Error) {
 	}
 	var told struct{ Error string }
 	_ = json.Unmarshal(content, &told) // no code if a proxy answered
-	seconds, _ := strconv.Atoi(header.Get("Retry-After"))
+	seconds, err := strconv.ParseUint(header.Get("Retry-After"), 10, 30)
+	if err != nil {
+		seconds = 0
+	}
 	return nil, &Error{
-		Status: response.StatusCode, Code: told.Error, RequestID: header.Get("X-Request-Id"), Key: key,
+		Status: response.StatusCode, Code: only("a-z_", told.Error),
+		RequestID: only("0-9a-f-", header.Get("X-Request-Id")), Key: key,
 		RetryAfter: time.Duration(seconds) * time.Second, Usage: usage(header),
 	}
+}
+
+// only returns a text that has no other characters, or none: it is printed.
+func only(characters, text string) string {
+	if !regexp.MustCompile("^[" + characters + "]*$").MatchString(text) {
+		return ""
+	}
+	return text
 }
 
 func usage(header http.Header) *Usage {

@@ -3,6 +3,8 @@
 import { randomUUID } from "node:crypto";
 import { setTimeout as sleep } from "node:timers/promises";
 
+const LONGEST = 2 ** 20; // bytes of an answer
+
 export class SepuError extends Error {
   // status, code and requestId are undefined without an answer; usage comes with quota_exceeded.
   constructor(message, details) {
@@ -41,7 +43,7 @@ export class Sepu {
   // Sends the same request with the same key until there is an answer or the deadline is near.
   async #call(method, path, key = "", body) {
     if (/[^!-~]/.test(this.#apiKey + key)) throw new TypeError("a key has characters that no header may have");
-    const headers = new Headers({ Authorization: `Bearer ${this.#apiKey}` });
+    const headers = new Headers({ Authorization: `Bearer ${this.#apiKey}`, "Accept-Encoding": "identity" });
     if (key) headers.set("Idempotency-Key", key);
     if (body) headers.set("Content-Type", "application/json");
     const end = performance.now() + this.deadline * 1000;
@@ -61,8 +63,9 @@ export class Sepu {
     try {
       const signal = AbortSignal.timeout(Math.ceil(Math.min(this.timeout * 1000, left)));
       response = await fetch(this.url + path, { method, headers: sent, body, signal, redirect: "manual" });
-      answer = await response.text();
+      answer = await limited(response);
     } catch (error) {
+      if (error instanceof SepuError) throw Object.assign(error, { key });
       const reason = error.cause?.code ?? error.name;
       throw new SepuError(`no answer (${reason})`, { key, retryable: true });
     }
@@ -72,15 +75,30 @@ export class Sepu {
     if (status === 200 && json) {
       return { ...json, key, replayed: headers.get("idempotency-replayed") === "true", usage: usage ?? json.usage };
     }
-    const code = json?.error; // undefined if a proxy answered
-    const requestId = headers.get("x-request-id");
+    const code = /^[a-z_]+$/.exec(json?.error)?.[0]; // undefined if a proxy answered
+    const requestId = /^[0-9a-f-]+$/.exec(headers.get("x-request-id"))?.[0];
     throw new SepuError(`${status} ${code} (request id ${requestId})`, {
       status, code, requestId, usage, key,
-      retryAfter: Number(headers.get("retry-after")),
+      retryAfter: Number(/^\d{1,9}$/.exec(headers.get("retry-after"))?.[0] ?? 0),
       retryable: status === 408 || status >= 500 || code === "request_in_progress"
         || (status === 429 && code !== "quota_exceeded"),
     });
   }
+}
+
+// Reads an answer that comes as it is, which is not longer than any of the service's.
+async function limited(response) {
+  const parts = [];
+  let length = 0;
+  const coded = response.headers.has("content-encoding");
+  for await (const part of coded ? [] : response.body ?? []) {
+    length += part.length;
+    if (length > LONGEST) break;
+    parts.push(part);
+  }
+  if (!coded && length <= LONGEST) return Buffer.concat(parts).toString();
+  await response.body?.cancel();
+  throw new SepuError(`the answer ${coded ? "is compressed" : "is too long"}`);
 }
 
 function refuse(unknown) {

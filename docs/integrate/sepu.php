@@ -5,7 +5,7 @@ declare(strict_types=1);
 
 final class SepuError extends RuntimeException
 {
-    /** status is 0 without any response; error is null if a proxy answered; usage comes with quota_exceeded. */
+    /** status is 0 without any response, and -1 with one of no use; error is null if a proxy answered; usage comes with quota_exceeded. */
     public function __construct(
         string $message,
         public readonly ?string $key,
@@ -27,6 +27,8 @@ final class SepuError extends RuntimeException
 
 final class Sepu
 {
+    private const LONGEST = 1 << 20; // bytes of an answer
+
     private CurlHandle $curl;
 
     /** $timeout is for one attempt, $deadline for all attempts of a call and their pauses, in seconds. */
@@ -102,6 +104,8 @@ final class Sepu
     private function attempt(string $path, ?string $key, ?string $body, float $seconds): array
     {
         $headers = [];
+        $text = '';
+        $length = 0;
         curl_reset($this->curl); // keeps its connection
         curl_setopt_array($this->curl, [
             CURLOPT_URL => $this->url . $path,
@@ -110,19 +114,27 @@ final class Sepu
                 $key === null ? [] : ["Idempotency-Key: $key"],
                 $body === null ? [] : ['Content-Type: application/json'],
             ),
-            CURLOPT_HEADERFUNCTION => function (CurlHandle $curl, string $line) use (&$headers): int {
+            CURLOPT_HEADERFUNCTION => function (CurlHandle $curl, string $line) use (&$headers, &$length): int {
+                $length += strlen($line);
                 [$name, $value] = explode(':', $line, 2) + [1 => ''];
                 $headers[strtolower($name)] = trim($value);
-                return strlen($line);
+                return $length > self::LONGEST ? 0 : strlen($line); // 0 breaks it off
             },
-            CURLOPT_RETURNTRANSFER => true,
+            CURLOPT_WRITEFUNCTION => function (CurlHandle $curl, string $part) use (&$text, &$length): int {
+                $length += strlen($part);
+                $text .= $part;
+                return $length > self::LONGEST ? 0 : strlen($part);
+            },
             CURLOPT_TIMEOUT_MS => max(1, (int) (1000 * $seconds)),
         ]);
         if ($body !== null) {
             curl_setopt($this->curl, CURLOPT_POSTFIELDS, $body);
         }
-        $text = curl_exec($this->curl);
-        if ($text === false) {
+        $whole = curl_exec($this->curl);
+        if ($length > self::LONGEST || isset($headers['content-encoding'])) {
+            throw new SepuError('the answer is compressed or too long', $key, -1);
+        }
+        if (!$whole) {
             throw new SepuError('no answer (' . curl_error($this->curl) . ')', $key);
         }
         $status = curl_getinfo($this->curl, CURLINFO_RESPONSE_CODE);
@@ -132,10 +144,13 @@ final class Sepu
             $replayed = ($headers['idempotency-replayed'] ?? '') === 'true';
             return ['body' => $json, 'key' => $key, 'replayed' => $replayed, 'usage' => $usage];
         }
-        $error = is_string($json['error'] ?? null) ? $json['error'] : null;
-        $requestId = $headers['x-request-id'] ?? null;
+        $told = is_array($json) && is_string($json['error'] ?? null) ? $json['error'] : '';
+        $error = preg_match('/^[a-z_]+$/D', $told) ? $told : null;
+        $requestId = preg_match('/^[0-9a-f-]+$/D', $headers['x-request-id'] ?? '') ? $headers['x-request-id'] : null;
+        $after = $headers['retry-after'] ?? '';
+        $after = preg_match('/^\d{1,9}$/D', $after) ? (int) $after : 0;
         $message = "$status $error (request id $requestId)";
-        throw new SepuError($message, $key, $status, $error, $requestId, (int) ($headers['retry-after'] ?? 0), $usage);
+        throw new SepuError($message, $key, $status, $error, $requestId, $after, $usage);
     }
 
     private static function usageOf(array $headers): array

@@ -22,12 +22,14 @@ sepu_call() (
         [ "$left" -le "${SEPU_TIMEOUT:-10}" ] || left=${SEPU_TIMEOUT:-10}
         status=$(sepu_attempt "$left" "$@")
         failed=$? code='' after=0
-        if [ "$failed" -eq 0 ]; then
+        if [ "$failed" -eq 23 ] || [ -n "$(sepu_header Content-Encoding)" ]; then
+            failure='the answer is compressed or too long' status=-1
+        elif [ "$failed" -eq 0 ]; then
             failure=''
             [ "$status" != 200 ] || ! grep -q '^{' "$files/body" || break
             code=$(sed -n 's/.*"error":"\([a-z_]*\)".*/\1/p' "$files/body")
             after=$(sepu_header Retry-After | sed -n 's/^0*\([0-9]\{1,6\}\)$/\1/p') # a date is none
-            failure="$status $code (request id $(sepu_header X-Request-Id))"
+            failure="$status $code (request id $(sepu_header X-Request-Id | tr -cd '0-9a-f-'))"
         else
             failure="no answer (curl $failed)" status=0
         fi
@@ -59,10 +61,15 @@ sepu_call() (
 )
 
 # The headers come from standard input: other users of the machine see the arguments of a program.
+# Nothing of 512 bytes times 2048 or more is written: curl then fails with 23.
 sepu_attempt() {
+    trap '' XFSZ
+    ulimit -f 2048
     : > "$files/body"
+    : > "$files/head"
     {
         echo "Authorization: Bearer $api_key"
+        echo 'Accept-Encoding: identity'
         [ -z "${3-}" ] || echo "Idempotency-Key: $3"
         [ -z "${4-}" ] || echo 'Content-Type: application/json'
     } | curl --silent --max-time "$1" --header @- ${4:+--data-raw "$4"} --dump-header "$files/head" \

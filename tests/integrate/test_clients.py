@@ -1,11 +1,12 @@
 """The clients of docs/integrate against a real service with faults on both sides: one charge for each intent."""
 
+import gzip
 import json
 import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -24,6 +25,7 @@ from sepu.http.replies import error
 from sepu.metering import accounts
 from sepu.metering.audit import audit
 
+BOMB = gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1)
 MATCH = ("match", "200", "60", "35")
 
 
@@ -106,6 +108,28 @@ def gateway_refuses(exchange: Exchange) -> None:
 def portal_answers(exchange: Exchange) -> None:
     """A page with 200, such as one to log in."""
     exchange.answer(Response(200, {"Content-Length": "19"}, b"<html>login</html>\n"))
+
+
+def too_long(exchange: Exchange) -> None:
+    """An answer without an end; `given_up` counts its mebibytes."""
+    exchange.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n{")
+    with suppress(OSError):
+        while exchange.between.given_up < 64:
+            exchange.wfile.write(b" " * 2**20)
+            exchange.between.given_up += 1
+    exchange.cut()
+
+
+def compressed(exchange: Exchange) -> None:
+    """An answer that expands to 16 MiB, though nobody accepted that."""
+    exchange.answer(Response(200, {"Content-Length": str(len(BOMB)), "Content-Encoding": "gzip"}, BOMB))
+
+
+def hostile_wait(value: str, exchange: Exchange) -> None:
+    """An error of a gateway that would have the client wait for a time that is none."""
+    body = b'{"error":"\\u001b[2J"}'
+    named = {"Content-Length": str(len(body)), "Retry-After": value, "X-Request-Id": "\x9b2J"}
+    exchange.answer(Response(503, named, body))
 
 
 def limited(exchange: Exchange) -> None:
@@ -358,6 +382,27 @@ def test_without_an_api_key_it_says_how_it_is_called(command: list[str]) -> None
     done = completed([*command, *MATCH], env={"PATH": os.environ["PATH"], "SEPU_URL": "http://127.0.0.1:9"})
     assert done.returncode == 2
     assert done.stderr.startswith("SEPU_URL=")
+
+
+@pytest.mark.parametrize("fault", [too_long, compressed])
+def test_an_answer_that_is_not_the_services_is_not_taken(
+    command: list[str], fault: Fault, place: Place, world: World
+) -> None:
+    with between(place.server.address, [fault]) as found:
+        said = run(command, found.url, world.issued.api_key, *MATCH)
+    assert (said.code, said.out, said.key) == (1, "", found.attempts[0].key)
+    assert len(found.attempts) == 1
+    assert found.given_up < 32  # what the system's buffers take, too
+
+
+def test_a_wait_that_is_none_is_a_pause(command: list[str], place: Place, world: World) -> None:
+    values = ["-5", "9223372036854775807", "Fri, 31 Dec 99999999999 23:59:59 GMT"] * 100
+    with between(place.server.address, [partial(hostile_wait, value) for value in values]) as found:
+        said = run(command, found.url, world.issued.api_key, *MATCH, deadline=6)
+    assert said.code == 1
+    assert said.key == found.attempts[0].key
+    assert all(char.isprintable() for line in said.err.splitlines() for char in line)
+    assert len(found.attempts) < 30  # without pauses there are hundreds
 
 
 PRINTING = {

@@ -41,9 +41,7 @@ def main() -> None:
         else:
             hint = ""
         parser.exit(1, f"{printable(f'sepu-client: {error}{hint}')}\n")
-    as_json = [json.dumps(dataclasses.asdict(answer), ensure_ascii=False)]
-    lines = as_json if arguments.json else _lines(answer)
-    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines))
+    sys.stdout.write("".join(f"{printable(line)}\n" for line in lines(answer, as_json=arguments.json)))
 
 
 def printable(line: str) -> str:
@@ -91,8 +89,11 @@ def _call(client: Client, arguments: argparse.Namespace) -> MatchResponse | Sear
             return client.usage()
 
 
-def _lines(answer: MatchResponse | SearchResponse | UsageResponse) -> Iterator[str]:
-    if isinstance(answer, UsageResponse):
+def lines(answer: MatchResponse | SearchResponse | UsageResponse, *, as_json: bool) -> Iterator[str]:
+    """Returns what is printed of an answer, as it came."""
+    if as_json:
+        yield json.dumps(dataclasses.asdict(answer), ensure_ascii=False)
+    elif isinstance(answer, UsageResponse):
         for meter in answer.usage:
             yield f"{meter.meter}  {meter.period}: {meter.committed} of {meter.limit} units, {meter.remaining} remain"
     elif isinstance(answer, MatchResponse):

@@ -1,0 +1,11 @@
+"""The short form of `make fuzz WHAT=client`."""
+
+from tests.fuzz import client
+
+CASES = 60
+
+
+def test_a_hostile_service() -> None:
+    outcome = client.fuzz(60, 1, cases=CASES, late=20)
+    assert outcome.faults == []
+    assert outcome.tried.total() == CASES
