@@ -1,6 +1,7 @@
 -- Transactions of others that hold a lock on the ledger's tables, or migrate. Who may not see when another's began gets
 -- null.
-select distinct a.pid, l.virtualtransaction, a.usename::text, a.application_name, date_trunc('second', a.xact_start)::text as since
+select distinct a.pid, l.virtualtransaction, a.usename::text, a.application_name,
+       date_trunc('second', a.xact_start)::text as since
   from pg_locks l
   join pg_stat_activity a on a.pid = l.pid
   left join pg_class c on c.oid = l.relation
