@@ -59,6 +59,12 @@ CONNECT_SECONDS = 2
 LOCK_SECONDS = 0.8
 # The same in a call of several requests, all of which wait; the one that is refused is then repeated by itself.
 BATCH_LOCK_SECONDS = 0.2
+# For a table that a migration needs. Requests queue behind it meanwhile, and a batch waits no longer than above. So it
+# gives up in time, and tries again.
+MIGRATION_LOCK_SECONDS = 0.1
+MIGRATION_PAUSE_SECONDS = 0.5
+# Then it gives up for good.
+MIGRATION_SECONDS = 60.0
 # Between two attempts to connect: short, so that the service is back within a second of the database, and yet so long
 # that many workers do not throng a database that is just coming up.
 RECONNECT_SECONDS = 0.3

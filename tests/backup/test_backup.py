@@ -1,16 +1,20 @@
 """Backup and restore with Postgres's own programs, under traffic; the pages are docs/operate.md."""
 
+import os
 import re
+import subprocess
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import psycopg
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
 from tests.faults.proxy import socket_directory
 from tests.faults.verdict import until_stored
 from tests.nodes.traffic import crowded, on_plan
 from tests.postgres import Cluster, let_in, run
-from tests.processes import until
+from tests.processes import completed, until
 from tests.serving import Response, serving
 
 from sepu.cli.database import connect, service_url
@@ -18,7 +22,9 @@ from sepu.metering import accounts
 from sepu.metering.audit import audit
 from sepu.metering.migrate import migrate
 
-DOCS = Path(__file__).parents[2] / "docs"
+ROOT = Path(__file__).parents[2]
+DOCS = ROOT / "docs"
+BACKUP = ROOT / "deploy" / "backup"
 
 
 @pytest.fixture
@@ -198,3 +204,65 @@ def test_without_its_synchronous_standby_nothing_is_charged(first: Cluster) -> N
             connection.execute("select pg_reload_conf()")
             until(lambda: server.match(issued, "alone-01").status == 200)
         assert usage_of(connection, issued) == 1
+
+
+def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recovered(
+    first: Cluster, second: Cluster, archive: Path, tmp_path: Path
+) -> None:
+    command = f"test ! -f {archive}/%f && cp --sparse=always %p {archive}/%f.part && mv {archive}/%f.part {archive}/%f"
+    first.initialise(archive_mode="on", archive_command=command)
+    by_hand = tmp_path / "2026-11-21"
+    by_hand.mkdir()
+    (tmp_path / "2026-11-20T021000.part").mkdir()
+    server = {"PGHOST": str(first.directory), "PGPORT": str(first.port), "PGUSER": "sepu"}
+    environment = {**server, "PATH": f"{first.programs}:{os.environ['PATH']}"}
+
+    def back_up(keep: int = 2) -> subprocess.CompletedProcess[str]:
+        return completed([BACKUP, tmp_path, str(keep), archive], env=environment)
+
+    def made() -> list[Path]:
+        return sorted(path for path in tmp_path.iterdir() if path != by_hand)
+
+    with first.running() as url, connect(url) as connection:
+        connection.execute("create table written (number integer)")
+        kept: list[list[Path]] = []
+        for number in range(3):
+            connection.execute("insert into written values (%s)", [number])
+            done = back_up()
+            assert (done.returncode, done.stderr) == (0, "")
+            kept.append(made())
+            until(lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S") > kept[-1][-1].name)  # each has its second
+        connection.execute("insert into written values (3)")
+        ((segment,),) = connection.execute("select pg_walfile_name(pg_switch_wal())").fetchall()
+        until(lambda: (archive / segment).exists())
+        # What Postgres did not write of a segment takes no place in the archive.
+        assert (archive / segment).stat().st_blocks * 512 < (archive / segment).stat().st_size / 2
+    assert [len(found) for found in kept] == [1, 2, 2]
+    assert kept[2] == [kept[1][1], kept[2][1]]
+    assert by_hand.exists()
+    gauges = {sample.name for found in text_string_to_metric_families(done.stdout) for sample in found.samples}
+    assert gauges == {"sepu_backup_timestamp_seconds", "sepu_backup_bytes", "sepu_backup_free_bytes"}
+
+    # The server is gone: what failed deletes nothing.
+    failed = back_up(keep=1)
+    assert failed.returncode != 0
+    assert failed.stdout == ""
+    assert made() == kept[2]
+    assert back_up(keep=0).returncode != 0
+
+    first_kept, _ = kept[2]
+    (label,) = re.findall(
+        r"\(file (\w{24})\)",
+        completed(["/bin/sh", "-c", f"tar -xzOf {first_kept}/base.tar.gz backup_label"]).stdout.splitlines()[0],
+    )
+    segments = sorted(path.name for path in archive.iterdir() if re.fullmatch(r"\w{24}", path.name))
+    assert segments[0] == label, "no segment before the oldest backup, and this one"
+    second.data.mkdir(mode=0o700)
+    assert completed(["/bin/sh", "-c", f"tar -xzf {first_kept}/base.tar.gz -C {second.data}"]).returncode == 0
+    for path in (second.data, *second.data.rglob("*")):
+        let_in(path)
+    second.configure(archive_mode="off", restore_command=f"cp {archive}/%f %p", recovery_target_action="promote")
+    (second.data / "recovery.signal").touch()
+    with second.running() as url, connect(url) as connection:
+        until(lambda: connection.execute("select pg_is_in_recovery()").fetchone() == (False,), why=second.log)
+        assert connection.execute("select count(*) from written").fetchone() == (4,)

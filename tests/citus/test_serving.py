@@ -1,5 +1,6 @@
 """The service on a Citus cluster: whole requests run on the workers, and what is promised holds."""
 
+import time
 from collections import Counter
 from functools import partial
 
@@ -15,6 +16,7 @@ from tests.nodes.traffic import crowded, on_plan
 from tests.processes import until
 from tests.serving import Server, serving
 
+from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts
 from sepu.metering.audit import audit
@@ -106,6 +108,8 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.C
         try:
             assert {match(each, "lost-0002").status for each in others} == {200}
             assert {match(each, "lost-0002").status for each in its} == {503}
+            time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
+            assert server.request("GET", "/readyz").status == 200
         finally:
             lost.start("127.0.0.1")
         until(lambda: match(its[0], "lost-0002").status == 200)

@@ -60,6 +60,10 @@ def test_who_waits_for_a_lock_is_told_why_before_the_call_is_given_up() -> None:
     assert limits.BATCH_LOCK_SECONDS < limits.LOCK_SECONDS < limits.STATEMENT_SECONDS
 
 
+def test_nobody_is_refused_for_a_migration_that_waits() -> None:
+    assert limits.MIGRATION_LOCK_SECONDS <= limits.BATCH_LOCK_SECONDS / 2
+
+
 def test_an_outage_is_told_within_two_seconds() -> None:
     assert limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS < 2
 
@@ -188,6 +192,7 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
                 f"A head has {limits.REQUEST_SECONDS:g} seconds",
                 f"at most {limits.ADDRESS_CONNECTIONS} of its {limits.CONNECTIONS} connections from one address",
                 f"has up to {SESSIONS} connections",
+                f"does not get in {limits.MIGRATION_LOCK_SECONDS:g} s",
             ],
         ),
         (
@@ -206,7 +211,16 @@ def test_documents_have_the_plan_of_the_demo_account() -> None:
                 f"longer than {limits.QUEUE_SECONDS:g} s",
                 f"stuck for {limits.HEARTBEAT_SECONDS} seconds",
                 f"After {limits.REFUSED_KEYS_PER_SECOND} refused keys within a second",
+                f"nobody asks for {limits.LOOK_SECONDS:g} seconds",
+                f"if that is over {limits.LOOKED_SECONDS:g} s ago",
                 f"look-ups of unknown keys to {limits.LOOK_UPS_PER_SECOND} a second",
+            ],
+        ),
+        (
+            "docs/runbook.md",
+            [
+                f"waits for {limits.MIGRATION_LOCK_SECONDS:g} s at a time",
+                f"were in use for {limits.MIGRATION_SECONDS:g} seconds",
             ],
         ),
         ("docs/scaling.md", [f"up to {SINGLE_SESSIONS} for calls that go alone"]),

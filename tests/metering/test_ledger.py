@@ -18,14 +18,14 @@ from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
 from sepu.cli.database import connect
-from sepu.metering import accounts
+from sepu.metering import accounts, scripts
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.meters import Usage
-from sepu.metering.migrate import migrate
+from sepu.metering.migrate import holds_migrations, migrate
 from sepu.server.embedded import embedded_postgres
 
 if TYPE_CHECKING:
@@ -674,6 +674,25 @@ def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -
     assert gateway.ready()
     with open_gateway(database_url.replace("/postgres?", "/template1?"), 1) as ledger:
         assert not ledger.ready(), "a database without the schema"
+
+
+def test_probes_wait_for_nobody_and_take_no_more_space(
+    session: Callable[[], psycopg.Connection], connection: psycopg.Connection
+) -> None:
+    """Not even for one that hangs in its commit; if so many hang, charges would too."""
+    probe = scripts.statement("probe")
+    size = "select pg_relation_size('sepu.probe')"
+    before = connection.execute(size).fetchone()
+    for _ in range(300):
+        assert holds_migrations(connection.execute(probe).fetchall())
+    assert connection.execute(size).fetchone() == before
+    connection.execute("set lock_timeout = '1ms'")
+    hanging = session()
+    hanging.execute("begin")
+    assert holds_migrations(hanging.execute(probe).fetchall())
+    assert holds_migrations(connection.execute(probe).fetchall())
+    hanging.execute("select from sepu.probe for update")
+    assert not holds_migrations(connection.execute(probe).fetchall())
 
 
 def test_failures_are_logged_without_what_was_sent(

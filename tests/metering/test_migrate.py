@@ -7,6 +7,7 @@ import pytest
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
+from sepu import limits
 from sepu.cli.database import connect
 from sepu.metering import accounts, scripts
 from sepu.metering.keys import new_account_id
@@ -110,6 +111,48 @@ def test_a_prune_meanwhile_goes_on(session: Session, monkeypatch: pytest.MonkeyP
         pruner.execute("delete from sepu.stored_result")
         pruner.execute("commit")
         assert migrating.result() == NAMES[5:]
+
+
+LOCKING = scripts.Script("9999_new.sql", "lock table sepu.usage in access exclusive mode")
+
+
+def test_requests_wait_for_no_migration_that_waits(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Somebody uses a table for long. The migration comes when it is free, and nobody is refused meanwhile."""
+    holder, migrator, requests = session(), session(), session()
+    migrate(migrator)
+    monkeypatch.setattr(limits, "MIGRATION_PAUSE_SECONDS", 0.02)
+    the_migrations(monkeypatch, *scripts.migrations(), LOCKING)
+    holder.execute("begin")
+    holder.execute("select from sepu.usage")
+    requests.execute(sql.SQL("set lock_timeout = {}").format(sql.Literal(f"{limits.BATCH_LOCK_SECONDS}s")))
+    with ThreadPoolExecutor(1) as threads:
+        migrating = threads.submit(migrate, migrator)
+        waited = 0
+        while waited < 5:
+            waited += bool(holder.execute("select from pg_locks where not granted").fetchall())
+            requests.execute("update sepu.usage set committed = committed")
+        holder.execute("commit")
+        assert migrating.result() == [LOCKING.name]
+
+
+def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+    holder, migrator = session(), session()
+    migrate(migrator)
+    monkeypatch.setattr(limits, "MIGRATION_SECONDS", 1.0)
+    monkeypatch.setattr(limits, "MIGRATION_PAUSE_SECONDS", 0.1)
+    the_migrations(monkeypatch, *scripts.migrations(), LOCKING)
+    holder.execute("begin")
+    holder.execute("select from sepu.usage")
+    named = rf"process {holder.info.backend_pid} of sepu \(sepu\), since 20"
+    with pytest.raises(MigrationError, match=named):
+        migrate(migrator)
+    holder.execute("commit")
+    holder.execute("begin")
+    holder.execute(scripts.statement("lock_migrations"))
+    with pytest.raises(MigrationError, match=named):
+        migrate(migrator)
+    holder.execute("commit")
+    assert migrate(migrator) == [LOCKING.name]
 
 
 def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:

@@ -349,7 +349,7 @@ def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
                 stuck = workers(server)
                 for pid in stuck:
                     os.kill(pid, signal.SIGSTOP)
-                until(state("unknown"))  # nobody says any more that the database answers
+                until(state("unasked"))  # nobody says any more that the database answers
                 for pid in stuck:
                     os.kill(pid, signal.SIGCONT)
                 until(state("answers"))
@@ -531,8 +531,8 @@ def test_dashboard_and_alerts_name_what_there_is(watched: Watched, tmp_path: Pat
     events = tmp_path / "sepu_events.prom"
     deliver = ("events", "deliver", "--print", "--once", "--metrics-file", events, "--database-url", watched.url)
     assert completed([SEPU, *deliver]).returncode == 0
-    jobs = written.read_text() + events.read_text() + (DEPLOY / "systemd" / "sepu-backup.service").read_text()
-    told |= set(re.findall(r"\bsepu_(?:audit|backup|events)_\w+(?= )", jobs))
+    jobs = [path.read_text() for path in (written, events, DEPLOY / "backup", DEPLOY / "certificates")]
+    told |= set(re.findall(r"\bsepu_(?:audit|backup|certificates?|events)_\w+(?=[ {])", "".join(jobs)))
     dashboard = json.loads((DEPLOY / "grafana" / "sepu.json").read_text("utf-8"))
     alerts = msgspec.yaml.decode((DEPLOY / "prometheus" / "alerts.yml").read_bytes())
     for found in (dashboard, alerts):

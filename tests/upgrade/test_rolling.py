@@ -1,15 +1,21 @@
-"""A rolling upgrade in which the signature of what charges changes: both releases serve one database."""
+"""A rolling upgrade in which tables and the signature of what charges change: both releases serve one database."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.nodes.traffic import crowded
 from tests.package import patched
+from tests.processes import until
 from tests.serving import serving
 
+from sepu import limits
+from sepu.cli.database import connect
 from sepu.cli.database import service_url as as_service
 
+WAITS = "select from pg_locks where mode = 'AccessExclusiveLock' and not granted"
 PATCH = Path(__file__).with_name("changed_signature.patch")
 
 
@@ -21,7 +27,16 @@ def test_servers_of_both_releases_go_on(
     url = as_service(own_url)
 
     def upgrade() -> None:
-        newer.run("db", "migrate", url=own_url)
+        """Somebody else has long used a table that the migration has to lock, and goes on for a while."""
+        with connect(own_url) as other, ThreadPoolExecutor(1) as threads:
+            other.execute("begin")
+            other.execute("select from sepu.usage limit 1")
+            migrating = threads.submit(newer.run, "db", "migrate", url=own_url)
+            until(lambda: other.execute(WAITS).fetchall())
+            time.sleep(2 * limits.STATEMENT_SECONDS)
+            assert not migrating.done()
+            other.execute("commit")
+            assert "0099_remaining.sql" in migrating.result()
 
     with serving(worker, url) as old:
         upgraded = crowded(connection, [old.address], 1500, meanwhile=upgrade)

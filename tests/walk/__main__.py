@@ -67,7 +67,7 @@ BEFORE = {
     "pg_createcluster 15 standby": "ip address add 10.0.0.10 dev lo && ip link set lo up\n"
     "echo 'host replication replica 10.0.0.0/8 scram-sha-256' >> /etc/postgresql/15/main/pg_hba.conf\n"
     "runuser -u postgres -- psql -c \"alter system set listen_addresses = '*'\" && pg_ctlcluster 15 main restart",
-    'runuser -u postgres -- psql sepu -c "select pg_cancel': "export BLOCKING=0",
+    'runuser -u postgres -- psql sepu -c "select pg_terminate': "export BLOCKING=0",
 }
 # What is so when a page was followed.
 THEN = {
@@ -92,6 +92,7 @@ THEN = {
 LEFT_OUT = {
     "deploy/secrets": "for containers",
     "docker ": "for containers",
+    'deploy/certificates "$PWD': "for containers",
     "sepu console": "serves until it is stopped; the unit serves it below",
     "sepu serve": "serves until it is stopped; the unit has the same metrics",
 }

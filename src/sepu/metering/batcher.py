@@ -142,7 +142,7 @@ class Batcher:
             self._batches.poll()
 
     def probe(self, done: Callable[[bool], None]) -> None:
-        """Tells whether a charge could be committed, and the database holds this release's migrations; known for a second."""
+        """Tells whether a charge could be committed now, by this release's migrations; known for a second."""
         if self._loop.time() - self._probed < limits.PROBE_SECONDS:
             done(self._ready)
             return

@@ -157,7 +157,7 @@ class Ledger:
         return rows
 
     def ready(self) -> bool:
-        """Tells whether a charge could be committed, and the database holds this release's migrations; known for a second."""
+        """Tells whether a charge could be committed now, by this release's migrations; known for a second."""
         with self._probing:
             if time.monotonic() - self._probed >= limits.PROBE_SECONDS:
                 self._is_ready = self._probe()

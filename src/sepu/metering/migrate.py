@@ -1,10 +1,16 @@
-"""Plain ordered migrations, applied under a lock in one transaction."""
+"""Plain ordered migrations, applied under a lock in one transaction.
 
+Requests wait behind a migration that waits for a table. So it waits for less long than they do, and tries again.
+"""
+
+import time
 from collections.abc import Sequence
 from functools import cache
+from typing import Any
 
 import psycopg
 
+from sepu import limits
 from sepu.errors import SepuError
 from sepu.metering import roles, scripts
 
@@ -38,17 +44,34 @@ def pending(connection: psycopg.Connection) -> list[scripts.Script]:
 
 
 def migrate(connection: psycopg.Connection) -> list[str]:
-    """Applies what is pending and returns the names; all of it or nothing.
+    """Applies what is pending and returns the names; all of it or nothing. It may run beside traffic.
 
     Raises:
-        MigrationError: an applied migration was edited, or the database has another encoding than UTF8.
+        MigrationError: an applied migration was edited, the database has another encoding than UTF8, or others have
+            used the tables all the time.
     """
     if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
         raise MigrationError(
             f"the database's encoding is {encoding}; make one with: encoding 'UTF8' template template0"
         )
+    until = time.monotonic() + limits.MIGRATION_SECONDS
+    holders: set[Any] | None = None
+    while True:
+        try:
+            return _migrate(connection, until - time.monotonic())
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            now = set(scripts.run(connection, "list_lock_holders").fetchall())
+            if time.monotonic() + limits.MIGRATION_PAUSE_SECONDS > until:
+                raise MigrationError(_explain(now if holders is None else holders & now)) from None
+            holders = now
+        time.sleep(limits.MIGRATION_PAUSE_SECONDS)
+
+
+def _migrate(connection: psycopg.Connection, seconds: float) -> list[str]:
     with connection.transaction():
+        _limit_locks(connection, seconds)
         scripts.run(connection, "lock_migrations")
+        _limit_locks(connection, limits.MIGRATION_LOCK_SECONDS)
         scripts.run(connection, "create_migration_table")
         due = pending(connection)
         for script in due:
@@ -57,6 +80,23 @@ def migrate(connection: psycopg.Connection) -> list[str]:
         if due:
             roles.grant_anew(connection)
     return [script.name for script in due]
+
+
+def _limit_locks(connection: psycopg.Connection, seconds: float) -> None:
+    scripts.run(connection, "limit_locks", milliseconds=str(max(1, round(seconds * 1000))))
+
+
+def _explain(holders: set[Any]) -> str:
+    """Says which transactions held the tables at the last two attempts."""
+    users = [
+        f"\n  process {pid} of {role} ({application}), since {since or 'nobody knows when'}"
+        for pid, _, role, application, since in sorted(holders)
+    ]
+    return (
+        f"the tables were in use for {limits.MIGRATION_SECONDS:g} seconds. Nothing was changed.\n"
+        "Migrate later, or end what uses them (select pg_terminate_backend(…)):"
+        + ("".join(users) or "\n  ever other transactions")
+    )
 
 
 def holds_migrations(rows: Sequence[tuple[str | None, ...]]) -> bool:

@@ -44,7 +44,7 @@ _SQLSTATE_CLASSES = (
     "none",
     OTHER,
 )
-_DATABASE_STATES = ("unknown", "answers", "fails")
+_DATABASE_STATES = ("unasked", "answers", "fails")
 
 _CLIENT_SECONDS = 5.0  # for a scraper that sends nothing
 
@@ -203,7 +203,7 @@ class Blocks:
         return Counts(self._blocks[number])
 
     def read(self) -> tuple[list[float], list[str]]:
-        """Returns the sums of all cells, and the database state of each live worker: unknown if it has not probed lately."""
+        """Returns the sums of all cells, and each live worker's database state, by its last probe if that is recent."""
         used = []
         for cells in self._blocks:
             if not cells[_LAYOUT.starts]:  # nor any later block

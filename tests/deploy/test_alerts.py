@@ -1,0 +1,107 @@
+"""What the alerts ask of others than the service is there: from jobs that we ship, and from exporters."""
+
+import os
+import re
+import socket
+import ssl
+import subprocess
+import time
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from pathlib import Path
+
+import msgspec
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+from tests.faults.proxy import socket_directory
+from tests.metrics import scrape
+from tests.postgres import Cluster, let_in
+from tests.processes import completed, running, until
+from tests.programs import program
+from tests.serving import free_port
+
+from sepu.cli.database import connect
+
+ROOT = Path(__file__).parents[2]
+DEPLOY = ROOT / "deploy"
+DAY = 24 * 3600
+
+
+def asked(prefix: str) -> set[str]:
+    """The metrics of that prefix that alerts ask."""
+    return set(re.findall(rf"\b{prefix}_\w+", (DEPLOY / "prometheus" / "alerts.yml").read_text("utf-8")))
+
+
+def exported(name: str, options: list[str], expected: set[str], environment: dict[str, str] | None = None) -> None:
+    """Waits until an exporter tells these metrics."""
+    address = f"127.0.0.1:{free_port()}"
+    command = [program(name, name), f"--web.listen-address={address}", *options]
+
+    def told() -> set[str]:
+        with suppress(OSError):
+            return set(re.findall(r"^\w+", scrape(address), re.MULTILINE))
+        return set()
+
+    with running(command, env={**os.environ, **(environment or {})}, stderr=subprocess.DEVNULL):
+        until(lambda: expected <= told(), why=lambda: str(expected - told()))
+
+
+def test_the_postgres_exporter_tells_what_the_alerts_ask() -> None:
+    name = "prometheus-postgres-exporter"
+    program(name, name)
+    with socket_directory() as directory, socket_directory() as received:
+        cluster = Cluster(directory)
+        cluster.initialise()
+        let_in(received)
+        with cluster.running() as url, connect(url) as connection:
+            connection.execute("select pg_create_physical_replication_slot('standby')")
+            receiver = cluster.programs / "pg_receivewal"  # as a standby would
+            with running([receiver, "--dbname", url, "--slot", "standby", "-D", received], stderr=subprocess.DEVNULL):
+                source = f"host={directory} user=sepu dbname=postgres"
+                exported(name, [], asked("pg"), {"DATA_SOURCE_NAME": source})
+
+
+def test_the_node_exporter_tells_what_the_alerts_ask(tmp_path: Path) -> None:
+    compose = msgspec.yaml.decode((ROOT / "compose.yaml").read_bytes())["services"]["node-exporter"]["command"]
+    ours = [option.replace("=/jobs", f"={tmp_path}") for option in compose]
+    (tmp_path / "one.prom").write_text("sepu_audit_differences 0\n")
+    name = "prometheus-node-exporter"
+    exported(name, [], asked("node"))  # on Debian
+    exported(name, ours, asked("node") | {"sepu_audit_differences"})  # in the container
+
+
+@pytest.fixture
+def certificate(tmp_path: Path) -> Path:
+    """One that ends in five days, with its key in the same file."""
+    pem = tmp_path / "certificate.pem"
+    request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "5"]
+    done = completed([program("openssl", "openssl"), *request, "-subj", "/CN=one", "-keyout", pem, "-out", pem])
+    assert done.returncode == 0, done.stderr
+    return pem
+
+
+def test_the_ends_of_certificates_are_told(certificate: Path, tmp_path: Path) -> None:
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context.load_cert_chain(certificate)
+    with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
+        threads.submit(serve_once, context, listening)
+        served = f"127.0.0.1:{listening.getsockname()[1]}"
+        broken = tmp_path / "broken.pem"
+        broken.write_text("none")
+        places = [str(certificate), served, str(broken), str(tmp_path / "absent"), "127.0.0.1:1"]
+        told = completed([DEPLOY / "certificates", *places])
+    assert told.returncode == 0
+    found = [sample for family in text_string_to_metric_families(told.stdout) for sample in family.samples]
+    assert {sample.name for sample in found} == asked("sepu_certificates?")
+    *ends, looked = found
+    assert [sample.labels["place"] for sample in ends] == places
+    now = time.time()
+    assert [round((sample.value - now) / DAY, 1) for sample in ends[:2]] == [5, 5]
+    assert [sample.value for sample in ends[2:]] == [0, 0, 0], "what cannot be read has ended"
+    assert abs(looked.value - now) < 60
+
+
+def serve_once(context: ssl.SSLContext, listening: socket.socket) -> None:
+    accepted, _ = listening.accept()
+    with suppress(OSError), context.wrap_socket(accepted, server_side=True) as connection:
+        connection.recv(1)
