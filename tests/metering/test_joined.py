@@ -409,7 +409,7 @@ def test_a_value_that_cannot_be_read_fails_its_call_at_once(
         return late
 
     assert play(database_url, scene) < limits.STATEMENT_SECONDS / 2
-    assert f"UnreadableValueError cannot read a value of type {number}" in caplog.text
+    assert f"UnreadableValueError: cannot read a value of type {number}" in caplog.text
 
 
 def test_a_broken_value_names_its_type(database_url: str, monkeypatch: pytest.MonkeyPatch) -> None:

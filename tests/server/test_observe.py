@@ -304,7 +304,7 @@ def test_the_metrics_are_served_beside_silent_clients_and_after_signals_for_othe
         assert "Traceback" not in server.log.read_text()
 
 
-def test_an_outage_is_counted_and_logged(database_url: str, own_url: str) -> None:
+def test_an_outage_is_counted_and_logged_with_its_cause(database_url: str, own_url: str) -> None:
     metrics = f"127.0.0.1:{free_port()}"
     with connect(own_url) as connection:
         issued = accounts.create_account(connection, "standard")
@@ -321,9 +321,13 @@ def test_an_outage_is_counted_and_logged(database_url: str, own_url: str) -> Non
         assert (answer.status, answer.error) == (503, "usage_commit_failed")
         (line,) = requests(server.log, {answer.headers["x-request-id"]})
         assert (line["level"], line["status"], line["error"]) == ("error", 503, "usage_commit_failed")
-        said = {record["message"] for record in records(server.log, "log") if record["logger"] == "sepu.ledger"}
-        assert said
-        assert all(message.startswith("ledger unavailable: ") for message in said)
+
+        def said() -> list[str]:
+            return [one["message"] for one in records(server.log, "log") if one["logger"] == "sepu.ledger"]
+
+        cause = f'FATAL:  database "{name}" is not currently accepting connections'
+        until(lambda: server.request("GET", "/readyz").status == 503 and any(cause in message for message in said()))
+        assert all(message.startswith("ledger unavailable: ") for message in said())
         assert sample(metrics, "sepu_database_errors_total") > 0
         assert sample(metrics, "sepu_units_charged_total") == 0
 

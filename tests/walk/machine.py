@@ -1,6 +1,7 @@
 """A fresh Debian 12 with systemd, in a container without a network; what happens there is forgotten."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -14,6 +15,7 @@ ROOT = Path(__file__).parents[2]
 BUILD = ROOT / "build" / "walk"
 _TREE = BUILD / "debian"
 _WHEELS = BUILD / "wheels"
+_CLONE = BUILD / "sepu"
 # What the pages tell to install, and what an ordinary Debian server has.
 _INSTALLED = (
     "python3-venv,python3-dev,gcc,libc6-dev,nginx,openssl,postgresql-15,prometheus-node-exporter"
@@ -33,7 +35,7 @@ def lacking() -> str | None:
 
 
 def prepare() -> None:
-    """Installs Debian and fetches the requirements, once; this alone needs the network."""
+    """Installs Debian and fetches the requirements, once; this alone needs the network. Clones the last commit."""
     BUILD.mkdir(parents=True, exist_ok=True)
     if not (BUILD / "debian-ready").exists():
         subprocess.run([_DEBOOTSTRAP, f"--include={_INSTALLED}", "bookworm", _TREE], check=True)
@@ -42,13 +44,15 @@ def prepare() -> None:
     debian = ["-d", str(_WHEELS), "--python-version", "3.11"]
     what = ["-r", "requirements/build.txt", "-r", "requirements/server.txt"]
     subprocess.run([*fetch, *debian, *what], cwd=ROOT, check=True)
+    shutil.rmtree(_CLONE, ignore_errors=True)  # a clone, because a work tree's history may be elsewhere
+    subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, _CLONE], check=True)
 
 
 @contextmanager
 def machine() -> Iterator[int]:
     """Boots it; yields the process id of its systemd."""
     start = [_NSPAWN, "--quiet", "--register=no", "--keep-unit", "--private-network", "--volatile=overlay"]
-    binds = [f"--bind-ro={ROOT}:/mnt/sepu", f"--bind-ro={_WHEELS}:/mnt/wheels"]
+    binds = [f"--bind-ro={_CLONE}:/mnt/sepu", f"--bind-ro={_WHEELS}:/mnt/wheels"]
     named = [f"--directory={_TREE}", f"--machine=sepu-walk-{os.getpid()}", "--console=pipe", "--boot"]
     with (BUILD / "boot.log").open("w") as log:
         streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}

@@ -41,7 +41,7 @@ def networks(value: str) -> tuple[Network, ...]:
         raise click.BadParameter(str(error)) from error
 
 
-@click.command(epilog=example("serve --port 8000 --metrics-bind 127.0.0.1:9100"))
+@click.command(epilog=example("serve --port 8000 --metrics-bind 127.0.0.1:9391"))
 @env_option("--host", "", default="127.0.0.1", show_default=True)
 @env_option("--port", "", type=click.IntRange(1, 65535), default=8000, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", metavar="unix:PATH")

@@ -1,12 +1,30 @@
 """What the caller, the log and the metrics get when the database does not answer, and the log of a fault of ours."""
 
 import logging
+import re
 import traceback
 
+import psycopg
+
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.session import UnreadableValueError
+from sepu.metering.session import SessionLost, UnreadableValueError
 
 log = logging.getLogger("sepu.ledger")
+
+# What psycopg and libpq say of a connection that cannot be made, and of one that is lost. Anything else is not told: a
+# connection string that cannot be read is quoted in part, and a password with an unescaped @ looks like a host's name.
+_HOST = r"[\w./:%-]+"
+_TOLD = re.compile(
+    rf'connection to server (?:at|on socket) "{_HOST}"(?: \({_HOST}\))?(?:, port \d+)? failed: [^\n]{{1,300}}'
+    rf"|failed to resolve host '{_HOST}': [^\n]{{1,300}}"
+    rf"|host: '{_HOST}', port: '\d*', hostaddr: '[\w.:%]*': connection timeout expired"
+    r"|connection timeout expired|wait timeout expired|server closed the connection unexpectedly"
+    rf'|definition of service "{_HOST}" not found|couldn\'t get a connection after [\d.]+ sec'
+)
+_OURS = {
+    SessionLost: "the server closed the connection, or did not answer in time",
+    TimeoutError: "no connection in time",
+}
 
 
 class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the contract's codes are)
@@ -14,10 +32,9 @@ class LedgerUnavailable(Exception):  # noqa: N818  (named for the state, as the 
 
 
 def report_failure(error: Exception, observer: LedgerObserver) -> None:
-    """Logs the kind of a failure and reports it to the observer. A server's message can quote a row; ours do not."""
+    """Logs the kind and the cause of a failure and reports it to the observer; never a row, and never a password."""
     sqlstate: str = getattr(error, "sqlstate", None) or ""
-    detail = error if isinstance(error, UnreadableValueError) else sqlstate
-    log.error("ledger unavailable: %s %s", type(error).__name__, detail)
+    log.error("ledger unavailable: %s%s", type(error).__name__, f" {sqlstate}" if sqlstate else _cause(error))
     observer.call_failed(sqlstate)
 
 
@@ -25,3 +42,14 @@ def report_fault(raised: Exception) -> None:
     """Logs a fault of ours. The message could quote the input, so only the frames."""
     frames = "".join(traceback.format_tb(raised.__traceback__))
     log.error("a callback failed: %s\n%s", type(raised).__name__, frames.rstrip())
+
+
+def _cause(error: Exception) -> str:
+    """Gives the cause of an error that has no SQLSTATE. A server's message for one that has can quote a row."""
+    if isinstance(error, UnreadableValueError):
+        cause = str(error)
+    elif isinstance(error, psycopg.OperationalError):
+        cause = "; ".join(dict.fromkeys(_TOLD.findall(str(error))))
+    else:
+        cause = _OURS.get(type(error), "")
+    return f": {cause}" if cause else ""
