@@ -135,9 +135,8 @@ def deliver(
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent
 
-    def pause() -> None:
-        until = time.monotonic() + limits.EVENTS_SECONDS
-        while not stopped and time.monotonic() < until:
+    def pause(began: float) -> None:
+        while not stopped and time.monotonic() < began + limits.EVENTS_SECONDS:
             time.sleep(0.2)
 
     def deliver_due(connection: Connection) -> None:
@@ -153,18 +152,19 @@ def deliver(
             if ends:
                 return
             if not claimed:
-                pause()
+                pause(time.monotonic())
 
     while not stopped:
+        began = time.monotonic()
         try:
-            with database_connection(database_url, state_dir) as connection:
+            with database_connection(database_url, state_dir, limits.EVENTS_STATEMENT_SECONDS) as connection:
                 deliver_due(connection)
                 return
         except DatabaseUnavailableError as error:
             if once:
                 raise
             click.echo(f"sepu: {error}; again in {limits.EVENTS_SECONDS:g} s", err=True)
-        pause()
+        pause(began)
 
 
 def _print(connection: Connection, claimed: list[Event]) -> None:

@@ -11,15 +11,13 @@ from threading import Lock, Semaphore
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import waiting
-from psycopg.abc import PQGen
-from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sepu import limits
 from sepu.metering.commands import PROBE, Command
-from sepu.metering.connection import hung_up, with_timeouts
+from sepu.metering.connection import BoundedConnection, hung_up
 from sepu.metering.failure import LedgerUnavailable, report_failure
+from sepu.metering.hosts import Hosts
 from sepu.metering.observer import LedgerObserver
 
 T = TypeVar("T")
@@ -29,10 +27,10 @@ T = TypeVar("T")
 WAITING_PER_CONNECTION = 50
 
 
-def _pool(database_url: str, connections: int) -> dict[str, Any]:
+def _pool(hosts: Hosts, connections: int) -> dict[str, Any]:
     """Gives the pool's settings."""
     return {
-        "conninfo": with_timeouts(database_url),
+        "conninfo": hosts.conninfo,
         # Connections are made on demand, so after an outage the next request reconnects at once.
         "min_size": 0,
         "max_size": connections,
@@ -46,23 +44,6 @@ def _pool(database_url: str, connections: int) -> dict[str, Any]:
     }
 
 
-class _Connection(psycopg.Connection[Any]):
-    """Closes itself when an answer is late, because the server may still be busy with the statement.
-
-    The server's statement_timeout is no help: a server on a stalled disk does not keep it, and PgBouncer does not take
-    it. The server is not busy for long, because the functions limit their waits for locks. So nothing is cancelled
-    there; psycopg would cancel the statement if it were interrupted, and wait for that for many seconds.
-    """
-
-    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = limits.STATEMENT_SECONDS) -> T:
-        try:
-            return waiting.wait(gen, self.pgconn.socket, interval, timeout)
-        except BaseException:
-            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.pgconn.finish()
-            raise
-
-
 class Ledger:
     """Runs commands for threads."""
 
@@ -72,17 +53,19 @@ class Ledger:
         self._probing = Lock()
         self._probed = float("-inf")
         self._is_ready = False
+        self._hosts = Hosts(database_url)
         self._pool = ConnectionPool(
-            connection_class=_Connection,
+            connection_class=BoundedConnection,
             check=self._check,
             configure=self._configure,
-            **_pool(database_url, connections),
+            **_pool(self._hosts, connections),
         )
 
-    def _configure(self, connection: _Connection) -> None:  # noqa: ARG002
+    def _configure(self, connection: BoundedConnection) -> None:
+        self._hosts.answered(connection)
         self._observer.connected()
 
-    def _check(self, connection: _Connection) -> None:
+    def _check(self, connection: BoundedConnection) -> None:
         if hung_up(connection.pgconn):
             self._pool.drain()  # the other connections are most likely dead too
             raise psycopg.OperationalError
@@ -103,14 +86,15 @@ class Ledger:
         """
         self._observer.command_began()
         turn = nullcontext() if command.look_up_for is None else self._look_up_turn()
+        used: BoundedConnection | None = None
         try:
-            with turn, self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
+            with turn, self._pool.connection() as used, used.cursor(binary=True) as cursor:
                 rows = cursor.execute(command.statement, command.parameters).fetchall()
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.UniqueViolation) and command.on_duplicate is not None:
                 return command.on_duplicate
-            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-                self._pool.drain()  # no longer the primary
+            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction) or (used is not None and used.closed):
+                self._pool.drain()  # no longer the primary, or silent: each of the others would take a second to say so
             report_failure(error, self._observer)
             raise LedgerUnavailable from None
         finally:
