@@ -105,6 +105,11 @@ def test_an_error_names_what_is_wrong_and_no_secret(url: str, named: str, servic
         connect(url)
 
 
+@pytest.mark.parametrize("url", ["postgresql://u@a/b@c", "postgresql://u@/?host=%2Ftmp%2Fa@b", "host=/tmp/a@b"])
+def test_an_at_sign_elsewhere_is_none_of_a_password(url: str) -> None:
+    assert "@" in Hosts(url).conninfo()
+
+
 def test_a_service_file_that_is_a_pipe_is_refused(service: Path) -> None:
     os.mkfifo(service)
     with pytest.raises(SettingsError, match="PGSERVICEFILE"):

@@ -136,10 +136,9 @@ def _read(database_url: str) -> dict[str, str]:
         given = conninfo_to_dict(database_url)
     except (psycopg.ProgrammingError, UnicodeError):  # libpq quotes the part that it cannot parse, perhaps the password
         raise SettingsError("SEPU_DATABASE_URL or --database-url is not a connection string") from None
-    if "://" in database_url and any("@" in str(given.get(name)) for name in ("host", "port", "dbname")):
-        raise SettingsError(
-            "in SEPU_DATABASE_URL or --database-url write @ as %40, / as %2F and : as %3A in a password"
-        )
+    login, _, path = database_url.partition("://")[2].partition("?")[0].partition("/")
+    if login.count("@") > 1 or ("@" in path and "@" not in login):  # a part of the password would be taken for a host
+        raise SettingsError("a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F")
     file = os.environ.get("PGSERVICEFILE", "")
     if ("service" in given or "PGSERVICE" in os.environ) and Path(file).exists() and not Path(file).is_file():
         raise SettingsError("PGSERVICEFILE does not name a plain file")  # libpq would wait for a pipe for ever
