@@ -1,6 +1,7 @@
 # make serve [PORT=8000]   the service on this machine, with its own Postgres
 # make test                lint, types and the whole test suite
 # make soak                100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS
+# make failover            the second host serves in time: each way to name hosts, to lose one, and who needs it
 # make test-pgbouncer      the contract and the fault harness through PgBouncer
 # make test-citus          the ledger on a Citus cluster [SEPU_CITUS_PG_CONFIG=the pg_config of a Postgres with Citus]
 # make prove-batcher       the batcher in a million simulated schedules with faults [SCHEDULES=1000000; SEED=one, with its trace]
@@ -41,7 +42,7 @@
 # make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
 
 .PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak test-pgbouncer test-citus generators integrate sanitize bench-peers load docs test-site pictures screenshots dashboard
+.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak failover test-pgbouncer test-citus generators integrate sanitize bench-peers load docs test-site pictures screenshots dashboard
 .PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
 .PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
 .DELETE_ON_ERROR:
@@ -146,6 +147,9 @@ SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --wo
 
 soak: build
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
+
+failover: build
+	SEPU_TEST_FAILOVER=all $(BIN)/pytest tests/faults/test_hosts.py
 
 test-pgbouncer: build
 	$(BIN)/pytest -k pgbouncer

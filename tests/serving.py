@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -172,6 +173,7 @@ def serving(
     address: str | None = None,
     program: Sequence[str | Path] = (SEPU,),
     options: Sequence[str] = (),
+    environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Iterator[Server]:
     """Runs `sepu serve` until the block ends, then stops it gracefully; without a URL on an embedded database."""
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
@@ -184,7 +186,7 @@ def serving(
             log.open("w") as output,
             running(
                 [*program, "serve", "--worker", worker, "--workers", str(workers), *where, *options],
-                env={**os.environ, **({"SEPU_DATABASE_URL": database_url} if database_url else {})},
+                env={**os.environ, **environment, **({"SEPU_DATABASE_URL": database_url} if database_url else {})},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,

@@ -106,8 +106,10 @@ WEBHOOK_SECONDS = 15.0
 CLAIM_SECONDS = 60
 # Webhooks that are sent at once.
 WEBHOOKS = 16
-# Between two looks for events that are due.
-EVENTS_SECONDS = 5.0
+# Between two looks for events that are due, and between two attempts to connect.
+EVENTS_SECONDS = 1.0
+# For a statement of the deliverer; then it looks for another host.
+EVENTS_STATEMENT_SECONDS = 1.5
 # Between two counts of what is not delivered.
 EVENTS_COUNTED_SECONDS = 60
 # After an attempt that failed, four times as long as after the one before, with a fifth more or less at random,

@@ -306,13 +306,13 @@ def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path
         command = delivering(cluster.url, hooks, secret_file)
         failed(completed([*command, "--once"]), "the database cannot be reached")
         with log.open("a") as stderr, running(command, stderr=stderr) as process:
-            until(lambda: "again in 5 s" in log.read_text())
+            until(lambda: f"again in {limits.EVENTS_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
                 near_limit(connection, 8)
                 until(lambda: hooks.received)
                 stderr.truncate(0)
             answered.set()  # and the database is away
-            until(lambda: "again in 5 s" in log.read_text())
+            until(lambda: f"again in {limits.EVENTS_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
                 until(lambda: {event.state for event in list_events(connection)} == {"delivered"})
                 process.send_signal(signal.SIGTERM)

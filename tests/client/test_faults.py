@@ -20,7 +20,7 @@ import psycopg
 import pytest
 from tests.client.cutting_proxy import CuttingProxy
 from tests.faults.history import UNANSWERED, History, Outcome, Request, Told
-from tests.faults.injection import FaultInjector, Pace
+from tests.faults.injection import FaultInjector, Host, Pace
 from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
 from tests.faults.soak import CUTS, FAULTS
 from tests.faults.verdict import contradictory
@@ -135,7 +135,7 @@ async def async_work(client: AsyncClient, intent: Intent) -> None:
 async def play(scene: Scene, state_dir: Path, proxy: Proxy, server: Server) -> Counter[str]:
     rng = random.Random(7)
     cutting = CuttingProxy(server.address, 7)
-    injector = FaultInjector(server, state_dir, proxy, PACE, 7)
+    injector = FaultInjector(server, [Host(state_dir, "", proxy)], PACE, 7)
 
     def faults() -> Counter[str]:
         made = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})

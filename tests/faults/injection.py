@@ -6,11 +6,12 @@ import random
 import signal
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from tests.faults.proxy import Proxy
+from tests.faults.standby import promote, until_replicated
 from tests.processes import children, command_line
 from tests.serving import Server
 
@@ -67,13 +68,23 @@ class Pace:
     cut: float
 
 
-class FaultInjector:
-    """Faults of every kind against one server and the Postgres behind it."""
+@dataclass(frozen=True)
+class Host:
+    """A Postgres, and the proxy in front of it."""
 
-    def __init__(self, server: Server, state_dir: Path, proxy: Proxy, pace: Pace, seed: int) -> None:
+    state_dir: Path
+    url: str  # past the proxy
+    proxy: Proxy
+
+
+class FaultInjector:
+    """Faults of every kind against one server and the Postgres behind it, which fails over to the next host once."""
+
+    def __init__(self, server: Server, hosts: Sequence[Host], pace: Pace, seed: int) -> None:
         self._server = server
-        self._state_dir = state_dir
-        self._proxy = proxy
+        self._primary, *self._standbys = hosts
+        self.failover_due = asyncio.Event()
+        self._one = asyncio.Lock()  # fault of Postgres at a time
         self._pace = pace
         self._random = random.Random(seed)
         self.done: Counter[str] = Counter()
@@ -93,8 +104,10 @@ class FaultInjector:
                     (pace.cut, self._cut),
                 ):
                     kinds.create_task(self._again_and_again(mean, fault))
+                for standby in self._standbys:
+                    kinds.create_task(self._fail_over(standby))
         finally:
-            await asyncio.to_thread(start, self._state_dir)
+            await asyncio.to_thread(start, self._primary.state_dir)
             await asyncio.gather(*self._noting)
 
     async def _again_and_again(self, mean: float, fault: Callable[[], Awaitable[None]]) -> None:
@@ -107,35 +120,54 @@ class FaultInjector:
 
     async def _kill_back_end(self) -> None:
         # The postmaster then restarts all of its processes, after a crash recovery; unless this one was just ending.
-        began, others = time.monotonic(), checkpointers(self._state_dir)
-        if self._kill(back_ends(self._state_dir), signal.SIGKILL, "back ends killed"):
-            # Also if this fault is the last one, and its task is cancelled now.
-            self._noting.append(asyncio.create_task(asyncio.to_thread(self._note_crash, began, others)))
-            await asyncio.shield(self._noting[-1])
+        async with self._one:
+            state_dir = self._primary.state_dir
+            began, others = time.monotonic(), checkpointers(state_dir)
+            if self._kill(back_ends(state_dir), signal.SIGKILL, "back ends killed"):
+                # Also if this fault is the last one, and its task is cancelled now.
+                noting = asyncio.to_thread(self._note_crash, state_dir, began, others)
+                self._noting.append(asyncio.create_task(noting))
+                await asyncio.shield(self._noting[-1])
 
-    def _note_crash(self, began: float, others: list[int]) -> None:
+    def _note_crash(self, state_dir: Path, began: float, others: list[int]) -> None:
         while time.monotonic() < began + MOST_CRASH_SECONDS:
-            if others != checkpointers(self._state_dir):
+            if others != checkpointers(state_dir):
                 self.crashes.append((began, time.monotonic()))
                 return
             time.sleep(0.02)
 
     async def _terminate_back_end(self) -> None:
         # This is what pg_terminate_backend() sends.
-        self._kill(back_ends(self._state_dir), signal.SIGTERM, "back ends terminated")
+        async with self._one:
+            self._kill(back_ends(self._primary.state_dir), signal.SIGTERM, "back ends terminated")
 
     async def _restart(self) -> None:
-        began = time.monotonic()
-        try:
-            await stop_at_once(self._state_dir)
-            await asyncio.sleep(self._random.uniform(0, 2))
-            await asyncio.to_thread(start, self._state_dir)
-        finally:  # whoever is cancelled may still be stopping it
-            self.crashes.append((began, time.monotonic() + 1))
-        self.done["restarts of Postgres"] += 1
+        async with self._one:
+            began = time.monotonic()
+            try:
+                await stop_at_once(self._primary.state_dir)
+                await asyncio.sleep(self._random.uniform(0, 2))
+                await asyncio.to_thread(start, self._primary.state_dir)
+            finally:  # whoever is cancelled may still be stopping it
+                self.crashes.append((began, time.monotonic() + 1))
+            self.done["restarts of Postgres"] += 1
+
+    async def _fail_over(self, standby: Host) -> None:
+        await self.failover_due.wait()
+        async with self._one:
+            # After a crash the primary shows what it had committed and not yet sent: a replay may have told of it.
+            await asyncio.to_thread(until_replicated, self._primary.url, standby.url)
+            began = time.monotonic()
+            try:
+                await stop_at_once(self._primary.state_dir)
+                self._primary = standby
+                await asyncio.to_thread(promote, standby.url)
+            finally:
+                self.crashes.append((began, time.monotonic() + 1))
+            self.done["failovers"] += 1
 
     async def _cut(self) -> None:
-        self._proxy.cut_one()
+        self._primary.proxy.cut_one()
 
     def _kill(self, victims: list[int], number: signal.Signals, kind: str) -> bool:
         if not victims:

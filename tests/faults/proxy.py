@@ -42,6 +42,7 @@ class Proxy:
     """Listens in `directory`, as Postgres would, and passes on to the server in the directory `upstream`."""
 
     def __init__(self, directory: Path, upstream: Path, seed: int = 0) -> None:
+        self.directory = directory
         self._socket = str(directory / SOCKET)
         self._upstream = str(upstream / SOCKET)
         self._random = random.Random(seed)

@@ -10,13 +10,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import uvloop
 from tests.faults.clients import Ask, Client, Holder, Memory, asks
-from tests.faults.injection import FaultInjector, Pace
+from tests.faults.injection import FaultInjector, Host, Pace
 from tests.faults.plans import change_plans, open_accounts
-from tests.faults.proxy import Cut, Odds, Proxy, proxied, socket_directory
+from tests.faults.proxy import Cut, Odds, proxied, socket_directory
+from tests.faults.standby import make_synchronous, standby_of
 from tests.faults.verdict import Verdict, judge
 from tests.serving import WORKERS, Server, serving
 
@@ -31,6 +33,7 @@ CUTS: dict[Cut, str] = {
     "anywhere": "cuts at any moment",
 }
 FAULTS = ("workers killed", "back ends killed", "back ends terminated", "restarts of Postgres", *CUTS.values())
+FAILOVERS = "failovers"
 
 # What stands between the service and the proxy: from the proxy's connection string to the one that is served.
 Between = Callable[[str], AbstractContextManager[str]]
@@ -49,6 +52,12 @@ class Plan:
     pace: Pace = field(default_factory=lambda: Pace(4, 8, 3, 20, 1))
     odds: Odds = field(default_factory=lambda: Odds(before=0.002, during=0.002, after=0.002))
     most_seconds: float = 3600
+    failover: bool = False  # to a synchronous standby, when a quarter of the requests are made
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds of faults."""
+        return (*FAULTS, FAILOVERS) if self.failover else FAULTS
 
 
 @dataclass(frozen=True)
@@ -86,17 +95,27 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
+        databases = [(state_dir, url)]
+        if plan.failover:
+            databases.append(stack.enter_context(standby_of(state_dir)))
         with connect(url) as connection:
             spoil(connection)
             holders = open_accounts(connection)
+            for _, standby_url in databases[1:]:
+                with connect(standby_url) as standby:
+                    make_synchronous(connection, standby)
         started = time.monotonic()
+        hosts = [
+            Host(directory, past, stack.enter_context(proxied(directory / "socket", plan.seed)))
+            for directory, past in databases
+        ]
+        url = _url(directory / "socket" for directory, _ in databases)
         with (
-            proxied(state_dir / "socket", plan.seed) as proxy,
-            between(proxy.url) as served,
+            between(_url(host.proxy.directory for host in hosts)) as served,
             serving(plan.worker, served, workers=plan.workers) as server,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            asked, memory, faults = runner.run(_run(plan, state_dir, url, proxy, server, holders))
+            asked, memory, faults = runner.run(_run(plan, url, hosts, server, holders))
         seconds = time.monotonic() - started
         with connect(url) as connection:
             verdict = judge(connection, memory)
@@ -105,29 +124,39 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
         return Report(plan, len(asked), memory.tally, faults, changes, events, seconds, verdict)
 
 
+def _url(directories: Iterable[Path]) -> str:
+    hosts = ",".join(quote(str(directory), safe="") for directory in directories)
+    return f"postgresql://sepu@/postgres?host={hosts}"
+
+
 async def _run(
-    plan: Plan, state_dir: Path, url: str, proxy: Proxy, server: Server, holders: list[Holder]
+    plan: Plan, url: str, hosts: Sequence[Host], server: Server, holders: list[Holder]
 ) -> tuple[list[Ask], Memory, dict[str, int]]:
     rng = random.Random(plan.seed)
     clients = Clients([server.address], plan.clients, rng)
-    injector = FaultInjector(server, state_dir, proxy, plan.pace, plan.seed)
+    injector = FaultInjector(server, hosts, plan.pace, plan.seed)
 
     def faults() -> dict[str, int]:
-        cuts = Counter({CUTS[cut]: count for cut, count in proxy.cuts.items()})
-        return {name: injector.done[name] + cuts[name] for name in FAULTS}
+        cuts = Counter[str]()
+        for host in hosts:
+            cuts.update({CUTS[cut]: count for cut, count in host.proxy.cuts.items()})
+        return {name: injector.done[name] + cuts[name] for name in plan.kinds}
 
     def asking() -> Iterator[Ask]:
         end = time.monotonic() + plan.most_seconds
         for number, ask in enumerate(asks(holders, rng)):
             if (number >= plan.requests and all(faults().values())) or time.monotonic() > end:
                 return
+            if number >= plan.requests // 4:
+                injector.failover_due.set()
             asked.append(ask)
             yield ask
 
     asked: list[Ask] = []
     memory, ended = clients.memory, asyncio.Event()
     changing = asyncio.create_task(change_plans(url, holders, memory.history, plan.seed, ended))
-    proxy.odds = plan.odds
+    for host in hosts:
+        host.proxy.odds = plan.odds
     injecting = asyncio.create_task(injector.inject())
     answering = asyncio.create_task(clients.settle(asking(), then=injecting.cancel))
     # Stuck clients never take the last request.
@@ -136,7 +165,8 @@ async def _run(
     memory.history.forgotten = injector.crashes
     ended.set()
     await changing
-    proxy.odds = Odds()
+    for host in hosts:
+        host.proxy.odds = Odds()
     await asyncio.wait([answering], timeout=SETTLING_SECONDS)
     await _ended(answering)
     memory.stuck = {ask.request for ask in asked} - memory.settled
@@ -207,7 +237,7 @@ def main() -> int:
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--seed", type=int, default=1)
     given = options.parse_args()
-    report = soak(Plan(given.requests, given.worker, given.workers, seed=given.seed))
+    report = soak(Plan(given.requests, given.worker, given.workers, seed=given.seed, failover=True))
     sys.stdout.write(f"{report}\n{report.verdict.explain()}")
     return 1 if report.verdict.findings else 0
 

@@ -1,70 +1,30 @@
 """The primary fails over to its standby: the service follows, and what was charged before stays charged."""
 
 import asyncio
-import os
-import shutil
-import subprocess
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from urllib.parse import quote
 
-import psycopg
 import pytest
+from psycopg.conninfo import conninfo_to_dict
+from tests.faults.fronts import fronts
 from tests.faults.history import History
 from tests.faults.injection import stop_at_once
-from tests.faults.proxy import socket_directory
+from tests.faults.standby import await_replay, replicated
 from tests.faults.verdict import contradictory
 from tests.processes import until
 from tests.serving import serving
 
 from sepu import limits
-from sepu.cli.database import connect, database
 from sepu.metering import accounts
 from sepu.metering.audit import audit
-from sepu.server.embedded import SYSTEM_USER, _programs, embedded_postgres
-
-Replicated = tuple[Path, tuple[Path, str], psycopg.Connection, psycopg.Connection, accounts.IssuedKey]
+from sepu.metering.commands import Command
+from sepu.metering.failure import LedgerUnavailable
+from sepu.metering.ledger import Ledger
 
 BACK_SECONDS = 1 + 3  # the promise, and what a busy machine may add
-
-
-@contextmanager
-def standby_of(primary: Path) -> Iterator[tuple[Path, str]]:
-    """A hot standby that streams from the Postgres in that state directory."""
-    with socket_directory() as state_dir:
-        data = state_dir / "postgres"
-        subprocess.run(
-            [_programs() / "pg_basebackup", "-h", primary / "socket", "-U", "sepu", "-D", data, "-R", "-c", "fast"],
-            check=True,
-        )
-        if os.geteuid() == 0:
-            for path in (data, *data.rglob("*")):
-                shutil.chown(path, SYSTEM_USER)
-        with embedded_postgres(state_dir) as url:
-            yield state_dir, url
-
-
-@contextmanager
-def replicated() -> Iterator[Replicated]:
-    """A primary and a standby that has its account, too."""
-    with (
-        socket_directory() as first,
-        database(None, first, create=True) as first_url,
-        standby_of(first) as second,
-        connect(first_url) as primary,
-        connect(second[1]) as standby,
-    ):
-        issued = accounts.create_account(primary, "standard")
-        await_replay(primary, standby)
-        yield first, second, primary, standby, issued
-
-
-def await_replay(primary: psycopg.Connection, standby: psycopg.Connection) -> None:
-    """Until the standby has all that the primary has: this replication is asynchronous."""
-    position = primary.execute("select pg_current_wal_lsn()::text").fetchone()
-    until(lambda: standby.execute("select pg_last_wal_replay_lsn() >= %s::pg_lsn", position).fetchone() == (True,))
 
 
 def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
@@ -108,3 +68,25 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
             assert accounts.show_usage(standby, issued.account_id).usage[0].committed == 3
             if old_primary != "dead":
                 assert accounts.show_usage(primary, issued.account_id).usage[0].committed == 2
+
+
+def test_of_many_idle_connections_only_the_first_waits_for_a_silent_host(database_url: str) -> None:
+    connections = 12
+    with fronts(Path(str(conninfo_to_dict(database_url)["host"])).parent) as hosts:
+        named = ",".join(f"{host.address}:{host.port}" for host in hosts)
+        ledger = Ledger(f"postgresql://sepu@{named}/postgres", connections)
+        ledger.open()
+
+        def ask(seconds: float = 0) -> bool:
+            with suppress(LedgerUnavailable):
+                return bool(ledger.run(Command("select pg_sleep(%s)", (seconds,), len)))
+            return False
+
+        try:
+            with ThreadPoolExecutor(connections) as threads:
+                assert all(threads.map(ask, [0.4] * connections))
+            hosts[0].fall_silent()
+            refused = sum(1 for _ in iter(ask, True))
+            assert 1 <= refused < connections / 2
+        finally:
+            ledger.close()

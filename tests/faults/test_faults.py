@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 
 import psycopg
 import pytest
-from tests.faults.injection import FaultInjector, Pace
+from tests.faults.injection import FaultInjector, Host, Pace
 from tests.faults.proxy import socket_directory
 from tests.faults.short_soak import soak_briefly
 from tests.faults.soak import Plan, soak
@@ -27,7 +27,7 @@ def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
     if reason := why_not(worker):
         pytest.skip(reason)
     requests = 1500 if worker == "uvloop" else 500
-    soak_briefly(requests, worker)
+    soak_briefly(requests, worker, failover=worker == "gthread")
 
 
 def test_a_ledger_that_tells_every_customer_3_too_low_is_noticed() -> None:
@@ -75,6 +75,7 @@ def test_a_crash_is_noted_even_if_nothing_more_is_asked_after_it() -> None:
 
     with socket_directory() as state_dir, database(None, state_dir, create=True) as url, connect(url):
         pace = Pace(worker_kill=never, back_end_kill=0.01, back_end_terminate=never, restart=never, cut=never)
-        injector = FaultInjector(cast("Server", None), state_dir, cast("Proxy", None), pace, seed=1)
+        hosts = [Host(state_dir, "", cast("Proxy", None))]
+        injector = FaultInjector(cast("Server", None), hosts, pace, seed=1)
         asyncio.run(kill_one(injector))
     assert len(injector.crashes) == 1

@@ -21,6 +21,7 @@ from sepu.metering import session as session_module
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS, Batcher
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
+from sepu.metering.hosts import Hosts
 from sepu.metering.keys import Credential, credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Done, Rows, Session, SessionLost, UnreadableValueError
@@ -330,7 +331,7 @@ def test_a_server_that_dies_with_our_message_unread_is_noticed(
 
 def test_a_session_ends_though_its_socket_is_closed_and_its_message_half_sent(database_url: str) -> None:
     async def scene() -> None:
-        session = await Session.connect(database_url, 10)
+        session = await Session.connect(Hosts(database_url), 10)
         loop = asyncio.get_running_loop()
         prepared, told = loop.create_future(), loop.create_future()
         session.send("select %s::bytea", [b""], prepared.set_result)
@@ -419,7 +420,7 @@ def test_a_broken_value_names_its_type(database_url: str, monkeypatch: pytest.Mo
     monkeypatch.setitem(session_module._READERS, 25, broken)
 
     async def ask() -> Rows | Exception:
-        session = await Session.connect(database_url, limits.STATEMENT_SECONDS)
+        session = await Session.connect(Hosts(database_url), limits.STATEMENT_SECONDS)
         answered: asyncio.Future[Rows | Exception] = asyncio.get_running_loop().create_future()
         session.send("select %s", ("色谱",), answered.set_result)
         try:
@@ -527,7 +528,7 @@ def test_an_answer_is_not_read_within_another() -> None:
     async def scene() -> None:
         session = InstantSession()
 
-        async def connect(_conninfo: str, _seconds: float) -> Session:
+        async def connect(_hosts: Hosts, _seconds: float) -> Session:
             return session
 
         batcher = Batcher("", connect=connect)

@@ -17,6 +17,7 @@ from psycopg.pq import DiagnosticField
 from sepu import limits
 from sepu.metering import commands, migrate
 from sepu.metering.commands import Charge, Command
+from sepu.metering.hosts import Hosts
 from sepu.metering.keys import Credential
 from sepu.metering.meters import METERS
 from sepu.metering.session import Done, Row, Rows, Session, SessionLost
@@ -292,7 +293,7 @@ class Database:
 
     # --- The network
 
-    async def connect(self, _conninfo: str, seconds: float) -> Session:
+    async def connect(self, _hosts: Hosts, seconds: float) -> Session:
         """As `Session.connect`."""
         self.connecting += 1
         try:
@@ -300,7 +301,8 @@ class Database:
             fault = self._random() < self.faults and self._random()
             self.note("connect")
             if self.silent or (fault and fault < 0.3):
-                await asyncio.sleep(limits.CONNECT_SECONDS)
+                async with asyncio.timeout(None if self.several_hosts else limits.QUEUE_SECONDS):
+                    await asyncio.sleep(limits.CONNECT_SECONDS)
                 raise errors.ConnectionTimeout
             await asyncio.sleep(self._random() * self._latency * (40 if fault and fault > 0.7 else 4))
             if self.refuses or fault:

@@ -126,8 +126,8 @@ class Schedule:
         self._database = database = Database(
             loop, random, self._accounts, self._latency, self._sent, self._told, self._note
         )
-        hosts = "one,two" if self._several_hosts else "one"
-        self._batcher = Batcher(f"postgresql://{hosts}/sepu", join=self._join, loop=loop, connect=database.connect)
+        database.several_hosts = self._several_hosts
+        self._batcher = Batcher("postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect)
         until = 1.2 if self._mode == "locked" else random.choice((0.05, 0.2, 0.4, 1.2))
         for _ in range(random.choice((1, 2, 2, 3, 5))):
             self._add_client(until)

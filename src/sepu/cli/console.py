@@ -20,6 +20,8 @@ from sepu.server.request_log import RequestLog
 _ENVIRONMENT = "SEPU_CONSOLE_"
 # Of two in a page, so that it is told before the server gives the request up.
 _STATEMENT_SECONDS = 4.0
+# Then the host is taken for gone.
+_SILENT_SECONDS = _STATEMENT_SECONDS + 1
 _GRANT = "the owner of the schema lets the role read by: sepu db grant ROLE --console"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -53,7 +55,7 @@ def console(
 
         @contextmanager
         def reading() -> Iterator[psycopg.Connection]:
-            with clear_errors(), connect(url) as connection, snapshot(connection, _STATEMENT_SECONDS):
+            with clear_errors(), connect(url, _SILENT_SECONDS) as connection, snapshot(connection, _STATEMENT_SECONDS):
                 try:
                     yield connection
                 except psycopg.errors.InsufficientPrivilege as error:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import wraps
+from functools import cache, wraps
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -13,14 +13,15 @@ from psycopg.conninfo import make_conninfo
 from sepu.cli.output import Fields, Form, echo_fields, echo_rows, env_option, form_options, json_option
 from sepu.errors import SepuError
 from sepu.metering.accounts import find_account
+from sepu.metering.connection import BoundedConnection
+from sepu.metering.hosts import Hosts, SettingsError
 from sepu.metering.migrate import MigrationError, migrate, pending
 from sepu.metering.roles import Purpose, make_role
 from sepu.server.embedded import embedded_postgres
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-_CONNECT_SECONDS = 5
-_DEAD_SECONDS = 30  # a server whose machine is gone says nothing
+_CHECK_SECONDS = 5.0
 
 
 class DatabaseError(SepuError):
@@ -107,7 +108,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
                 migrate(connection)
             yield url
         return
-    with clear_errors(), connect(database_url) as connection:
+    with clear_errors(), connect(database_url, _CHECK_SECONDS) as connection:
         if due := pending(connection):
             names = ", ".join(script.name for script in due)
             raise MigrationError(f"the database lacks {names}; apply with: sepu db migrate")
@@ -132,31 +133,34 @@ def _role_url(url: str, purpose: Purpose) -> str:
 
 
 @contextmanager
-def database_connection(database_url: str | None, state_dir: Path) -> Iterator[psycopg.Connection]:
-    """Yields one connection to that database.
+def database_connection(
+    database_url: str | None, state_dir: Path, statement_seconds: float | None = None
+) -> Iterator[psycopg.Connection]:
+    """Yields one connection to that database. Each statement may take so long; without, any time.
 
     Raises:
         DatabaseError: whatever the database refuses in the block.
     """
-    with database(database_url, state_dir) as url, clear_errors(), connect(url) as connection:
+    with database(database_url, state_dir) as url, clear_errors(), connect(url, statement_seconds) as connection:
         yield connection
 
 
-def connect(url: str) -> psycopg.Connection:
-    """Connects, and gives up within seconds if there is no server.
+def connect(url: str, statement_seconds: float | None = None) -> psycopg.Connection:
+    """Connects, and gives up within seconds if there is no server. Each statement may take so long; without, any time.
 
     Raises:
         DatabaseError: there is no such server, or it refuses.
     """
     with clear_errors():
-        return psycopg.connect(
-            url,
-            autocommit=True,
-            connect_timeout=_CONNECT_SECONDS,
-            tcp_user_timeout=_DEAD_SECONDS * 1000,
-            keepalives_idle=_DEAD_SECONDS,
-            application_name="sepu",
-        )
+        connection = _hosts(url).connect(BoundedConnection)
+    connection.statement_seconds = statement_seconds
+    return connection
+
+
+@cache
+def _hosts(url: str) -> Hosts:
+    """Keeps which host answered last, for commands that connect more than once."""
+    return Hosts(url, operator=True)
 
 
 @contextmanager
@@ -171,9 +175,8 @@ def clear_errors() -> Iterator[None]:
 
 
 def _reason(error: psycopg.Error) -> str:
+    if isinstance(error, SettingsError):
+        return str(error)
     if error.sqlstate is not None:
         return f"the database refused: {error.diag.message_primary}"
-    if isinstance(error, psycopg.ProgrammingError):
-        # libpq quotes the part of a connection string that it cannot parse, perhaps the password.
-        return "SEPU_DATABASE_URL or --database-url is not a connection string"
     return f"the database cannot be reached: {' '.join(str(error).split())}"

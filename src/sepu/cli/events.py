@@ -166,16 +166,16 @@ def deliver(
 
     with nullcontext(_print) if prints else _sender(url or "", secrets or b"") as send:
         while not stopped:
+            began = time.monotonic()
             try:
-                with database_connection(database_url, state_dir) as connection:
+                with database_connection(database_url, state_dir, limits.EVENTS_STATEMENT_SECONDS) as connection:
                     deliver_due(connection)
                     return
             except DatabaseUnavailableError as error:
                 if once:
                     raise
                 click.echo(f"sepu: {error}; again in {limits.EVENTS_SECONDS:g} s", err=True)
-            until = time.monotonic() + limits.EVENTS_SECONDS
-            while not stopped and time.monotonic() < until:
+            while not stopped and time.monotonic() < began + limits.EVENTS_SECONDS:
                 time.sleep(_STEP_SECONDS)
 
 

@@ -19,13 +19,12 @@ from operator import itemgetter
 from typing import Any
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 
 from sepu import limits
 from sepu.metering.calls import Done, FairQueue, PendingCall
 from sepu.metering.commands import PROBE, RATE_LIMITED, UNAUTHORIZED, Command, find_key
-from sepu.metering.connection import with_timeouts
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
+from sepu.metering.hosts import Hosts
 from sepu.metering.keys import Credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.refusals import Refusals
@@ -43,7 +42,7 @@ _SWEEP_SECONDS = 0.1
 _EARLY_SECONDS = 1e-5
 
 # Makes a session, whose statements may take so many seconds each.
-Connect = Callable[[str, float], Awaitable[Session]]
+Connect = Callable[[Hosts, float], Awaitable[Session]]
 
 
 class Batcher:
@@ -58,15 +57,7 @@ class Batcher:
         loop: asyncio.AbstractEventLoop | None = None,
         connect: Connect = Session.connect,
     ) -> None:
-        conninfo = with_timeouts(database_url)
-        # A server that takes a connection and does not answer keeps us no longer than our callers wait. Of several
-        # hosts the first may be such a one, and libpq then goes on to the next by itself, after its connect_timeout.
-        several = "," in str(conninfo_to_dict(conninfo).get("host"))
-
-        async def open_session() -> Session:
-            async with asyncio.timeout(None if several else limits.QUEUE_SECONDS):
-                return await connect(conninfo, limits.STATEMENT_SECONDS)
-
+        open_session = partial(connect, Hosts(database_url), limits.STATEMENT_SECONDS)
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer = observer or LedgerObserver()

@@ -1,32 +1,41 @@
-"""Connections to Postgres: how to make one that gives up in time, whether one is still there, and snapshots."""
+"""Connections to Postgres: one that gives up in time, whether one is still there, and snapshots."""
 
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import Any, TypeVar
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg import waiting
+from psycopg.abc import PQGen
 from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGconn
 
 from sepu import limits
 from sepu.metering import scripts
 
+T = TypeVar("T")
 
-def with_timeouts(database_url: str) -> str:
-    """Adds limits on waiting for the network to a connection string, where it sets none itself.
 
-    It also demands a server that takes writes, so that libpq finds the primary among several hosts.
+class BoundedConnection(psycopg.Connection[Any]):
+    """Closes itself when an answer is late, because the server may still be busy with the statement.
+
+    The server's statement_timeout is no help: a server on a stalled disk does not keep it, a host that is gone says
+    nothing, and PgBouncer does not take it. The server is not busy for long, because the functions limit their waits
+    for locks. So nothing is cancelled there; psycopg would cancel the statement if it were interrupted, and wait for
+    that for many seconds.
     """
-    defaults = {
-        "application_name": "sepu",
-        "connect_timeout": str(limits.CONNECT_SECONDS),
-        "tcp_user_timeout": str(limits.CONNECT_SECONDS * 1000),
-        "keepalives_idle": "30",  # or a firewall forgets a connection that is idle for long
-        "target_session_attrs": "read-write",
-    }
-    given = conninfo_to_dict(database_url)
-    return make_conninfo(database_url, **{name: value for name, value in defaults.items() if name not in given})
+
+    statement_seconds: float | None = limits.STATEMENT_SECONDS
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Waits for a statement; psycopg calls it."""
+        try:
+            return waiting.wait(gen, self.pgconn.socket, interval, timeout or self.statement_seconds)
+        except BaseException:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()
+            raise
 
 
 def hung_up(pgconn: PGconn) -> bool:

@@ -10,15 +10,13 @@ from threading import Event, Lock, Semaphore, Thread
 from typing import Any, TypeVar
 
 import psycopg
-from psycopg import waiting
-from psycopg.abc import PQGen
-from psycopg.pq import TransactionStatus
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sepu import limits
 from sepu.metering.commands import PROBE, UNAUTHORIZED, Command, Row, find_key
-from sepu.metering.connection import hung_up, with_timeouts
+from sepu.metering.connection import BoundedConnection, hung_up
 from sepu.metering.failure import LedgerUnavailable, report_failure
+from sepu.metering.hosts import Hosts
 from sepu.metering.keys import Credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.refusals import Refusals
@@ -30,10 +28,10 @@ T = TypeVar("T")
 WAITING_PER_CONNECTION = 50
 
 
-def _pool(database_url: str, connections: int) -> dict[str, Any]:
+def _pool(hosts: Hosts, connections: int) -> dict[str, Any]:
     """Gives the pool's settings."""
     return {
-        "conninfo": with_timeouts(database_url),
+        "conninfo": hosts.conninfo,
         # Connections are made on demand, so after an outage the next request reconnects at once.
         "min_size": 0,
         "max_size": connections,
@@ -45,23 +43,6 @@ def _pool(database_url: str, connections: int) -> dict[str, Any]:
         "kwargs": {"autocommit": True, "prepare_threshold": None},
         "open": False,
     }
-
-
-class _Connection(psycopg.Connection[Any]):
-    """Closes itself when an answer is late, because the server may still be busy with the statement.
-
-    The server's statement_timeout is no help: a server on a stalled disk does not keep it, and PgBouncer does not take
-    it. The server is not busy for long, because the functions limit their waits for locks. So nothing is cancelled
-    there; psycopg would cancel the statement if it were interrupted, and wait for that for many seconds.
-    """
-
-    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = limits.STATEMENT_SECONDS) -> T:
-        try:
-            return waiting.wait(gen, self.pgconn.socket, interval, timeout)
-        except BaseException:
-            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
-                self.pgconn.finish()
-            raise
 
 
 class Ledger:
@@ -76,17 +57,19 @@ class Ledger:
         self._is_ready = False
         self._closing = Event()
         self._watcher: Thread | None = None
+        self._hosts = Hosts(database_url)
         self._pool = ConnectionPool(
-            connection_class=_Connection,
+            connection_class=BoundedConnection,
             check=self._check,
             configure=self._configure,
-            **_pool(database_url, connections),
+            **_pool(self._hosts, connections),
         )
 
-    def _configure(self, connection: _Connection) -> None:  # noqa: ARG002
+    def _configure(self, connection: BoundedConnection) -> None:
+        self._hosts.answered(connection)
         self._observer.connected()
 
-    def _check(self, connection: _Connection) -> None:
+    def _check(self, connection: BoundedConnection) -> None:
         if hung_up(connection.pgconn):
             self._pool.drain()  # the other connections are most likely dead too
             raise psycopg.OperationalError
@@ -128,8 +111,6 @@ class Ledger:
         except (psycopg.Error, PoolTimeout) as error:
             if isinstance(error, psycopg.errors.UniqueViolation) and command.on_duplicate is not None:
                 return command.on_duplicate
-            if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
-                self._pool.drain()  # no longer the primary
             report_failure(error, self._observer)
             raise LedgerUnavailable from None
         finally:
@@ -152,7 +133,13 @@ class Ledger:
 
     def _execute(self, command: Command[Any]) -> Sequence[Row]:
         with self._pool.connection() as connection, connection.cursor(binary=True) as cursor:
-            rows = cursor.execute(command.statement, command.parameters).fetchall()
+            try:
+                rows = cursor.execute(command.statement, command.parameters).fetchall()
+            except psycopg.Error as error:
+                # No longer the primary, or silent: each of the other connections would take a second to say so.
+                if connection.closed or isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                    self._pool.drain()
+                raise
         self._observer.call_answered(1)
         return rows
 

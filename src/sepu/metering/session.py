@@ -21,6 +21,7 @@ from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
 from sepu.metering.connection import hung_up
+from sepu.metering.hosts import Hosts
 
 Row = tuple[Any, ...]
 Rows = list[Row]
@@ -72,13 +73,14 @@ class Session:
         self._loop.add_reader(self._socket, self.poll)
 
     @classmethod
-    async def connect(cls, conninfo: str, seconds: float) -> Self:
+    async def connect(cls, hosts: Hosts, seconds: float) -> Self:
         """Makes a session whose statements may take so many seconds each.
 
         Raises:
             psycopg.Error: there is no such server, or it refuses.
+            TimeoutError: it does not answer in time.
         """
-        return cls(await psycopg.AsyncConnection.connect(conninfo, autocommit=True), seconds)
+        return cls(await hosts.connect_async(), seconds)
 
     def is_over(self) -> bool:
         """Tells whether it can run nothing any more. To be called while nothing is under way."""

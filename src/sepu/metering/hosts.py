@@ -1,0 +1,180 @@
+"""The hosts of a database, in whatever way they are named, and connections to the one that takes writes.
+
+A connection string, a service file and the environment can each name several hosts. psycopg tries one address after the
+other, each for so long, but does not know the hosts of a service file; and libpq, which does, keeps no time while it
+connects in the background. So libpq reads the settings, and psycopg gets the hosts in the connection string.
+"""
+
+import asyncio
+import os
+import re
+from ipaddress import ip_address
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+import psycopg
+from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.pq import PGconn
+
+from sepu import limits
+
+C = TypeVar("C", bound=psycopg.Connection[Any])
+
+# No mode of TLS: libpq reads all settings, and stops here before it connects.
+_STOP = "stop after reading the settings"
+_LISTS = ("host", "hostaddr", "port")
+_OPERATOR_SECONDS = 5
+_OPERATOR_DEAD_SECONDS = 30  # a host whose machine is gone says nothing
+
+
+class SettingsError(psycopg.OperationalError):
+    """A setting of the connection is wrong. The message names it, and does not quote the connection string."""
+
+
+class _Host(NamedTuple):
+    host: str
+    hostaddr: str
+    port: str
+
+    @property
+    def name(self) -> str:
+        """Gives what libpq calls it once it is connected."""
+        return self.host or self.hostaddr
+
+    def has_one_address(self) -> bool:
+        """Tells whether no look-up of a name can give several."""
+        if self.hostaddr or not self.host or self.host.startswith("/"):
+            return True
+        try:
+            ip_address(self.host)
+        except ValueError:
+            return False
+        return True
+
+
+class Hosts:
+    """Connects to one database. Reads the settings for each connection, as libpq does."""
+
+    def __init__(self, database_url: str, *, operator: bool = False) -> None:
+        """Takes a connection string, and connects nowhere yet.
+
+        An operator waits for longer than the service, and may read from a standby that is the only host.
+        """
+        self._url = database_url
+        self._operator = operator
+        self._answered: tuple[str, str] | None = None
+
+    def conninfo(self) -> str:
+        """Gives a connection string that names every host, first the one that answered last.
+
+        Where the settings are silent, it limits the waits for the network, and demands a host that takes writes.
+
+        Raises:
+            SettingsError: there is no such service, or a setting is wrong.
+        """
+        return self._resolve()[0]
+
+    def connect(self, kind: type[C]) -> C:
+        """Connects within `connect_timeout` for each address.
+
+        Raises:
+            psycopg.OperationalError: no host answers in time and takes writes.
+        """
+        connection = kind.connect(self.conninfo(), autocommit=True)
+        self.answered(connection)
+        return connection
+
+    async def connect_async(self) -> psycopg.AsyncConnection[Any]:
+        """Connects for an event loop. A single address gets no longer than a call waits.
+
+        Raises:
+            psycopg.OperationalError: no host answers in time and takes writes.
+            TimeoutError: a single address does not answer in time.
+        """
+        conninfo, seconds = self._resolve()
+        async with asyncio.timeout(seconds):
+            connection = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
+        self.answered(connection)
+        return connection
+
+    def answered(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+        """Remembers the host of a connection, or each new one would begin with a dead host that is named first."""
+        self._answered = connection.info.host, str(connection.info.port)
+
+    def _resolve(self) -> tuple[str, float | None]:
+        """Gives that connection string, and how many seconds all of it may take, if that is limited."""
+        found = _read(self._url)
+        hosts = _hosts(found)
+        hosts.sort(key=lambda one: (one.name, one.port) != self._answered)
+        patient = self._operator and len(hosts) == 1
+        defaults = {
+            "application_name": "sepu",
+            "connect_timeout": str(_OPERATOR_SECONDS if patient else limits.CONNECT_SECONDS),
+            "tcp_user_timeout": str(1000 * (_OPERATOR_DEAD_SECONDS if self._operator else limits.CONNECT_SECONDS)),
+            "keepalives_idle": "30",  # or a firewall forgets a connection that is idle for long
+            "target_session_attrs": "any" if patient else "read-write",
+        }
+        settings = {name: value for name, value in defaults.items() if name not in found}
+        # psycopg looks at these itself, and would find none in a service file.
+        for name in ("connect_timeout", "target_session_attrs", "load_balance_hosts"):
+            if name in found:
+                settings[name] = found[name]
+        for name, parts in zip(_LISTS, zip(*hosts, strict=True), strict=True):
+            if any(parts):
+                settings[name] = ",".join(parts)
+        unlimited = len(hosts) > 1 or "connect_timeout" in found or not hosts[0].has_one_address()
+        return make_conninfo(self._url, **settings), None if unlimited else limits.QUEUE_SECONDS
+
+
+def _read(database_url: str) -> dict[str, str]:
+    """Gives what is set in the connection string, the service file and the environment.
+
+    What a service file sets to libpq's own default cannot be told from what it does not set.
+    """
+    try:
+        given = conninfo_to_dict(database_url)
+    except (psycopg.ProgrammingError, UnicodeError):  # libpq quotes the part that it cannot parse, perhaps the password
+        raise SettingsError("SEPU_DATABASE_URL or --database-url is not a connection string") from None
+    login, _, path = database_url.partition("://")[2].partition("?")[0].partition("/")
+    if login.count("@") > 1 or ("@" in path and "@" not in login):  # a part of the password would be taken for a host
+        raise SettingsError("a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F")
+    file = os.environ.get("PGSERVICEFILE", "")
+    if ("service" in given or "PGSERVICE" in os.environ) and Path(file).exists() and not Path(file).is_file():
+        raise SettingsError("PGSERVICEFILE does not name a plain file")  # libpq would wait for a pipe for ever
+    pgconn = PGconn.connect_start(make_conninfo(database_url, sslmode=_STOP).encode())
+    if _STOP not in (message := pgconn.get_error_message()):
+        raise SettingsError(message)
+    try:
+        found = {
+            option.keyword.decode(): option.val.decode()
+            for option in pgconn.info
+            if option.val is not None
+            and (
+                option.val != option.compiled
+                or option.keyword.decode() in given
+                or (option.envvar or b"").decode() in os.environ
+            )
+        }
+        int(float(found.get("connect_timeout", 0)))
+    except UnicodeError:
+        raise SettingsError("a setting of the connection is not UTF-8") from None
+    except (ValueError, OverflowError):
+        raise SettingsError(f"connect_timeout is not a number of seconds: {found['connect_timeout']}") from None
+    return found
+
+
+def _hosts(found: dict[str, str]) -> list[_Host]:
+    """Splits the lists. libpq has seen that they are equally long, but for one port, which is for all."""
+    names, addresses, ports = (found.get(name, "").split(",") for name in _LISTS)
+    if len(ports) == 1:
+        ports *= max(len(names), len(addresses))
+    hosts = [_Host(*one) for one in zip_longest(names, addresses, ports, fillvalue="")]
+    for host in hosts:
+        if host.port and not (re.fullmatch(r"\s*\+?[0-9]{1,5}\s*", host.port) and 0 < int(host.port) < 1 << 16):
+            raise SettingsError("a port is not a number from 1 to 65535")
+        try:
+            _ = host.has_one_address() or host.host.encode("idna")  # as Python does before it looks a name up
+        except UnicodeError:
+            raise SettingsError(f"{host.host!r} is not the name of a host") from None
+    return hosts

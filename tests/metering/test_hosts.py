@@ -1,0 +1,116 @@
+"""How the hosts of a database and the settings of its connections are found, in whatever way they are given."""
+
+import os
+import re
+from pathlib import Path
+
+import psycopg
+import pytest
+from psycopg.conninfo import conninfo_to_dict
+from tests.serving import free_port
+
+from sepu import limits
+from sepu.cli.database import DatabaseError, connect
+from sepu.metering.hosts import Hosts, SettingsError
+
+
+@pytest.fixture(autouse=True)
+def service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The service file, and no other settings in the environment."""
+    for name in [name for name in os.environ if name.startswith("PG")]:
+        monkeypatch.delenv(name)
+    file = tmp_path / "service.conf"
+    monkeypatch.setenv("PGSERVICEFILE", str(file))
+    return file
+
+
+def settings(url: str, *, operator: bool = False) -> dict[str, str]:
+    return {name: str(value) for name, value in conninfo_to_dict(Hosts(url, operator=operator).conninfo()).items()}
+
+
+def test_the_hosts_of_a_service_are_named_and_its_settings_respected(service: Path) -> None:
+    service.write_text(
+        "[sepu]\nhost=a,b\nport=1,2\npassword=secret\nconnect_timeout=7\napplication_name=shop\n"
+        "target_session_attrs=primary\nkeepalives_idle=11\ntcp_user_timeout=900\nload_balance_hosts=random\n"
+    )
+    assert settings("postgresql:///?service=sepu") == {
+        "service": "sepu",
+        "host": "a,b",
+        "port": "1,2",
+        "connect_timeout": "7",
+        "target_session_attrs": "primary",
+        "load_balance_hosts": "random",
+    }  # libpq reads the rest itself, the password too
+
+
+@pytest.mark.parametrize("operator", [False, True])
+def test_what_is_not_set_is_limited_and_several_hosts_have_to_take_writes(operator: bool) -> None:
+    found = settings("postgresql://a,b/", operator=operator)
+    assert found["connect_timeout"] == str(limits.CONNECT_SECONDS)
+    assert found["target_session_attrs"] == "read-write"
+    assert found["application_name"] == "sepu"
+    # Only an operator may look at a standby.
+    assert (settings("postgresql://a/", operator=operator)["target_session_attrs"] == "any") is operator
+
+
+def test_the_environment_is_respected(monkeypatch: pytest.MonkeyPatch) -> None:
+    named = {"HOST": "a,b", "PORT": "1,2", "CONNECT_TIMEOUT": "7", "APPNAME": "shop", "TARGETSESSIONATTRS": "any"}
+    for name, value in named.items():
+        monkeypatch.setenv(f"PG{name}", value)
+    found = settings("postgresql://")
+    assert (found["host"], found["port"], found["connect_timeout"]) == ("a,b", "1,2", "7")
+    assert found["target_session_attrs"] == "any"
+    assert "application_name" not in found
+
+
+def test_a_service_goes_before_the_environment(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    service.write_text("[sepu]\nhost=a,b\n")
+    monkeypatch.setenv("PGSERVICE", "sepu")
+    monkeypatch.setenv("PGHOST", "c")
+    monkeypatch.setenv("PGHOSTADDR", "10.0.0.1,10.0.0.2")
+    found = settings("postgresql://")
+    assert (found["host"], found["hostaddr"]) == ("a,b", "10.0.0.1,10.0.0.2")
+
+
+def test_the_host_that_answered_last_is_tried_first(database_url: str) -> None:
+    good = str(conninfo_to_dict(database_url)["host"])
+    hosts = Hosts(f"postgresql://sepu@/postgres?host=127.0.0.1,{good}&port={free_port()},5432")
+    hosts.connect(psycopg.Connection).close()
+    found = conninfo_to_dict(hosts.conninfo())
+    assert str(found["host"]).split(",") == [good, "127.0.0.1"]
+    assert str(found["port"]).split(",")[0] == "5432"
+
+
+@pytest.mark.parametrize(
+    ("url", "named"),
+    [
+        ("postgresql:///?service=missing", 'definition of service "missing" not found'),
+        ("postgresql:///?service=broken", "syntax error in service file"),
+        ("postgresql://a,b:1,c:2/?port=1,2", "port"),
+        ("postgresql://a:1x/", "port"),
+        ("postgresql://a/?connect_timeout=soon", "connect_timeout"),
+        ("postgresql://a..b/", "'a..b' is not the name of a host"),
+        ("postgresql://a/?application_name=%ff", "not a connection string"),
+        ("postgresql://a/?passwrod=s3cret", "not a connection string"),
+        ("postgresql://sepu:s3cret@s3cret@a/", "%40"),
+        ("postgresql://sepu:s3cret/s3cret@a/", "%40"),
+    ],
+)
+def test_an_error_names_what_is_wrong_and_no_secret(url: str, named: str, service: Path) -> None:
+    service.write_text("[broken]\nnonsense\n")
+    with pytest.raises(SettingsError, match=re.escape(named)) as raised:
+        Hosts(url).conninfo()
+    assert "s3cret" not in str(raised.value)
+    with pytest.raises(DatabaseError, match=re.escape(named)):
+        connect(url)
+
+
+@pytest.mark.parametrize("url", ["postgresql://u@a/b@c", "postgresql://u@/?host=%2Ftmp%2Fa@b", "host=/tmp/a@b"])
+def test_an_at_sign_elsewhere_is_none_of_a_password(url: str) -> None:
+    assert "@" in Hosts(url).conninfo()
+
+
+def test_a_service_file_that_is_a_pipe_is_refused(service: Path) -> None:
+    os.mkfifo(service)
+    with pytest.raises(SettingsError, match="PGSERVICEFILE"):
+        Hosts("postgresql:///?service=sepu").conninfo()
