@@ -13,8 +13,8 @@ LIMITED_API = "0x030B0000"
 CORE = ["palette", "names", "index_builder"]
 INCLUDED = [str(file) for file in Path("cext").iterdir() if file.suffix in {".h", ".pxi"}]
 
-# Every operation rounds on its own, or the instruction sets of differences.h give other bits. Nothing reads errno or
-# the floating-point flags, and keeping them right prevents vector instructions for square roots and conditions.
+# Every operation rounds on its own, or the instruction sets give other bits. Nothing reads errno or the floating-point
+# flags, and keeping them right prevents vector instructions for square roots and conditions.
 COMPILER = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
 
 extensions = [

@@ -1,16 +1,14 @@
 # Differences of blocks of colours, and the list of the nearest so far. _palette.pyx and _index_builder.pyx include this
 # file after srgb_to_lab.pxi. The formulas are in the headers that kernels.h names.
 
-cdef extern from "differences.h":
+cdef extern from "instruction_sets.h":
     enum:
         LANES
         MAX_INSTRUCTION_SETS
     enum:
         CIEDE2000
-        CIE76
-        CIE94
-        HYAB
         OKLAB
+        DIFFERENCES
     ctypedef struct LabBlock:
         double lightness[LANES]
         double a[LANES]
@@ -30,6 +28,7 @@ cdef extern from "differences.h":
         const LabBlock* colours, const LabBox* box, double* least, double* most
     ) noexcept nogil
     ctypedef struct DeltaE:
+        const char* name
         DeltaEFunction compute
         BoundsFunction bound
     ctypedef struct InstructionSet:
@@ -49,7 +48,7 @@ cdef struct Match:
 cdef InstructionSet[MAX_INSTRUCTION_SETS] INSTRUCTION_SETS  # the fastest first
 cdef int instruction_set_count = list_instruction_sets(INSTRUCTION_SETS)
 
-DIFFERENCE_NAMES = ("ciede2000", "cie76", "cie94", "hyab", "oklab")  # in the order of the enumeration
+DIFFERENCE_NAMES = tuple([INSTRUCTION_SETS[0].differences[i].name.decode("ascii") for i in range(DIFFERENCES)])
 
 
 cdef inline Py_ssize_t count_blocks(Py_ssize_t size) noexcept nogil:

@@ -14,16 +14,17 @@ from psycopg.conninfo import make_conninfo
 
 from sepu.cli.database import connect
 from sepu.metering.keys import new_account_id
-from sepu.server.embedded import SYSTEM_USER, _programs, _system_user
+from sepu.server.embedded.programs import programs
+from sepu.server.embedded.system_user import SYSTEM_USER, system_user
 
-EMBEDDED = _programs()
+EMBEDDED = programs()
 
 
 def run(program: Path, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:
     """One of Postgres's programs, as a user that it accepts."""
     user = SYSTEM_USER if os.geteuid() == 0 else None
     if user:
-        _system_user()
+        system_user()
     done = subprocess.run(
         [program, *arguments],
         stdin=subprocess.DEVNULL,
@@ -105,5 +106,5 @@ def empty_database(url: str) -> Iterator[str]:
 def let_in(path: Path) -> None:
     """Gives a directory to the user whom Postgres runs as."""
     if os.geteuid() == 0:
-        _system_user()
+        system_user()
         shutil.chown(path, SYSTEM_USER, SYSTEM_USER)

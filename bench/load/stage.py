@@ -16,7 +16,8 @@ from tests.serving import Server, serving
 
 from sepu.cli.database import connect, service_url
 from sepu.metering.migrate import migrate
-from sepu.server.embedded import _programs, embedded_postgres
+from sepu.server.embedded import embedded_postgres
+from sepu.server.embedded.programs import programs
 
 EMPTY, FILLED = "sepu_load", "sepu_filled"
 
@@ -30,7 +31,7 @@ class Cluster:
 
     @property
     def programs(self) -> Path:
-        return _programs()
+        return programs()
 
     @property
     def postmaster(self) -> int:

@@ -1,15 +1,19 @@
 """The page of errors, from the table in the code. `python -m docs.site.errors` writes it.
 
-The mistakes stand here. A test sends each to a service, and sees that it leads to the code whose section shows it.
+The causes, the remedies and the mistakes stand here. A test sends each mistake to a service, and sees that it leads to
+the code whose section shows it.
 """
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
+from sepu import limits
 from sepu.http.errors import ERRORS, Again
 
 PAGE = Path(__file__).parents[1] / "errors.md"
+
+_KIB = 1024
 
 ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
 
@@ -23,6 +27,109 @@ Give support the request id when you ask for help. If you do not know a code, go
 
 This page is written from the table that the service uses, and a test sends the mistakes on it to a real service.
 [Metering](metering.md#when-to-send-again) says how to send again, and [the clients](integrate/index.md) show it."""
+
+
+# Of each code what is wrong, and what to do.
+EXPLANATIONS: dict[str, tuple[str, str]] = {
+    "bad_request": (
+        "The request is not valid HTTP/1.x: no `Host`, two, or one that is not a host, contradictory headers, a "
+        "transfer coding other than `chunked`, broken chunks, or a body that is cut off.",
+        "Use an HTTP library, and look at what stands between it and the service.",
+    ),
+    "idempotency_key_required": (
+        "A match or a search has no `Idempotency-Key`.",
+        "Create a key for each intent, such as a random UUID, before its first attempt.",
+    ),
+    "idempotency_key_invalid": (
+        "The `Idempotency-Key` does not have 8 to 128 of the characters `A-Z a-z 0-9 . _ : -`.",
+        "Use a random UUID, or hash the name that you have.",
+    ),
+    "body_required": ("A match has no body.", "Send the colours as JSON."),
+    "invalid_json": (
+        "The body is not JSON in UTF-8. `NaN` and `Infinity` are not JSON.",
+        "Let a JSON library write the body.",
+    ),
+    "unauthorized": (
+        "The API key is missing, malformed, unknown, revoked or expired.",
+        "Send `Authorization: Bearer KEY`. If the header is right, ask support for a new key, and never send support "
+        "the key itself.",
+    ),
+    "account_unavailable": ("The account is suspended or unavailable.", "Stop sending, and ask support."),
+    "not_found": ("There is no such path.", "Use one of the paths that begin with /v1."),
+    "method_not_allowed": (
+        "The path does not take this method.",
+        "Use the method in the header `Allow`: `POST` for a match, `GET` for everything else.",
+    ),
+    "request_timeout": (
+        "The request was begun, but did not arrive as a whole in time. It was not processed.",
+        "Send it in one piece; if this repeats, look at your network.",
+    ),
+    "idempotency_conflict": (
+        "The key was used for a request with another input. That request is still replayed with it.",
+        "Create a key for each intent. A counter that starts again, or a key for each user, is none.",
+    ),
+    "request_in_progress": (
+        "An earlier attempt with this key is still running.",
+        "Wait as long as `Retry-After` says. Never send two attempts at a time.",
+    ),
+    "payload_too_large": (
+        f"The body has more than {limits.BODY_BYTES // _KIB} KiB, or its chunks have more than "
+        f"{limits.FRAMING_BYTES // _KIB} KiB around it.",
+        "Send at most five colours in each request.",
+    ),
+    "uri_too_long": (
+        f"The request line has more than {limits.LINE_BYTES} bytes.",
+        "Look for a mistake in the address: `q` has at most 64 characters.",
+    ),
+    "unsupported_media_type": (
+        "The `Content-Type` of a match is not `application/json`, or there is a `Content-Encoding`.",
+        "Send `Content-Type: application/json`, and do not compress.",
+    ),
+    "expectation_failed": ("There is an `Expect` other than `100-continue`.", "Leave the header out."),
+    "invalid_body": (
+        "The body of a match is not an object, or its `colors` is missing or not an array.",
+        'Send `{"colors": [...]}`, also for one colour.',
+    ),
+    "invalid_colors": ("`colors` does not have one to five items.", "Split a longer list into requests."),
+    "invalid_rgb": (
+        "An item of `colors` is not an object with exactly the numbers `r`, `g` and `b`, each from 0 to 255.",
+        "Send each colour as three numbers. Fractions are allowed.",
+    ),
+    "invalid_top": ("`top` is not a whole number from 1 to 3.", "Leave it out to get the nearest colour."),
+    "invalid_q": (
+        "`q` is missing or repeated, or does not have 2 to 64 characters after trimming.",
+        "Send one `q` with two characters or more, percent-encoded as UTF-8.",
+    ),
+    "invalid_limit": ("`limit` is not a whole number from 1 to 10.", "Leave it out to get up to 10."),
+    "unknown_parameter": (
+        "The body has a member, or the address a parameter, that the interface does not have.",
+        "Look for a misspelling. A match takes `colors` and `top`, a search takes `q` and `limit`.",
+    ),
+    "rate_limited": (
+        "The account sent more requests in a minute than its plan allows. Nothing was charged.",
+        "Wait as long as `Retry-After` says, and send less at a time.",
+    ),
+    "quota_exceeded": (
+        "The request needs more units than remain in this UTC month. The `X-Usage` headers have the figures.",
+        "Wait for the next month, or ask support for a higher limit. `Retry-After` is only a hint. A request for "
+        "fewer colours may still fit.",
+    ),
+    "headers_too_large": (
+        f"There are over {limits.HEADERS} headers, one of over {limits.LINE_BYTES} bytes, or over "
+        f"{limits.HEAD_BYTES // _KIB} KiB in all.",
+        "Send only the headers of the interface, and no cookies.",
+    ),
+    "internal_error": (
+        "An error in the service; for library and usage also an outage of its database.",
+        "Send again with growing pauses. If it stays, give support the request id.",
+    ),
+    "overloaded": ("The service has too many connections and closes this one.", "Keep connections open and use few."),
+    "usage_commit_failed": (
+        "The charge could not be confirmed: it was made or not, and the next attempt with the key finds out.",
+        "Send again with growing pauses, always with the same key: another one may be charged a second time.",
+    ),
+    "not_ready": ("`/readyz`: this server cannot serve yet.", "Only for operators: let it start."),
+}
 
 
 class Mistake(NamedTuple):
@@ -119,10 +226,11 @@ def page() -> str:
 
 def _section(code: str) -> Iterator[str]:
     error = ERRORS[code]
+    cause, remedy = EXPLANATIONS[code]
     wait = f" `Retry-After` is {error.retry_after}." if error.retry_after else ""
     yield f"## {code}"
-    yield f"**{error.status}.** {error.cause}{wait}"
-    yield f"**What to do.** {error.remedy}"
+    yield f"**{error.status}.** {cause}{wait}"
+    yield f"**What to do.** {remedy}"
     yield f"**Send again?** {error.again[:1].upper()}{error.again[1:]}."
     if mistakes := [mistake for mistake in MISTAKES if mistake.code == code]:
         rows = (f'| <a id="{of.anchor}"></a>{of.shown} | {of.instead} |' for of in mistakes)

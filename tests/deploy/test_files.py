@@ -29,7 +29,8 @@ from sepu.cli.database import connect
 from sepu.cli.serve import serve
 from sepu.metering import accounts
 from sepu.metering.roles import left_open
-from sepu.server import embedded
+from sepu.server.embedded import embedded_postgres
+from sepu.server.embedded.programs import programs
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -186,7 +187,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
 
 def test_the_database_of_the_containers(secrets: Path) -> None:
     """What compose.yaml does, on an empty cluster: roles, schema, grant, service, console and events."""
-    with socket_directory() as state_dir, embedded.embedded_postgres(state_dir) as url, connect(url) as root:
+    with socket_directory() as state_dir, embedded_postgres(state_dir) as url, connect(url) as root:
         host = str(conninfo_to_dict(url)["host"])
         targets = compose()["services"]["postgres"]["secrets"]
         assert [one if isinstance(one, str) else one["target"] for one in targets] == [
@@ -198,10 +199,9 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             "monitor",
         ]
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
-        programs = str(embedded._programs())
         subprocess.run(
             ["/bin/sh", "-c", script],
-            env={"PATH": f"{programs}:{os.environ['PATH']}", "POSTGRES_USER": "sepu", "PGHOST": host},
+            env={"PATH": f"{programs()}:{os.environ['PATH']}", "POSTGRES_USER": "sepu", "PGHOST": host},
             check=True,
         )
         query = "select rolname, rolpassword like 'SCRAM-SHA-256$%' from pg_authid where rolname ~ '^sepu_' order by 1"

@@ -13,7 +13,9 @@ from tests.processes import until
 
 from sepu.cli.database import DatabaseError, connect, database
 from sepu.metering import accounts
-from sepu.server.embedded import SYSTEM_USER, _programs, embedded_postgres
+from sepu.server.embedded import embedded_postgres
+from sepu.server.embedded.programs import programs
+from sepu.server.embedded.system_user import SYSTEM_USER
 
 Replicated = tuple[Path, tuple[Path, str], psycopg.Connection, psycopg.Connection, accounts.IssuedKey]
 
@@ -24,7 +26,7 @@ def standby_of(primary: Path) -> Iterator[tuple[Path, str]]:
     with socket_directory() as state_dir:
         data = state_dir / "postgres"
         subprocess.run(
-            [_programs() / "pg_basebackup", "-h", primary / "socket", "-U", "sepu", "-D", data, "-R", "-c", "fast"],
+            [programs() / "pg_basebackup", "-h", primary / "socket", "-U", "sepu", "-D", data, "-R", "-c", "fast"],
             check=True,
         )
         if os.geteuid() == 0:

@@ -22,7 +22,7 @@ from tests.serving import SEPU, Response, Server, free_port, serving, with_limit
 from sepu.cli.database import connect, database
 from sepu.metering import accounts
 from sepu.metering.audit import audit
-from sepu.server.embedded import SYSTEM_USER
+from sepu.server.embedded.system_user import SYSTEM_USER
 
 UNSHARE = installed("unshare")
 # A small disk in a mount namespace of its own, put in the place of a directory before the service starts.

@@ -22,8 +22,9 @@ from tests.processes import completed, until
 from tests.serving import SEPU
 
 from sepu.cli.database import connect
-from sepu.server import embedded
-from sepu.server.embedded import SYSTEM_USER, embedded_postgres, keeper
+from sepu.server.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
+from sepu.server.embedded.signals import ENDING
+from sepu.server.embedded.system_user import SYSTEM_USER
 from sepu.server.errors import StartError
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root runs Postgres as another user")
@@ -33,7 +34,7 @@ as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root runs Postgres as an
 def default_signals() -> Iterator[None]:
     """As in a process of its own: another test of this one may hold an embedded Postgres open, with its handlers."""
     defaults = {signal.SIGINT: signal.default_int_handler}
-    found = {each: signal.signal(each, defaults.get(each, signal.SIG_DFL)) for each in embedded._ENDING}
+    found = {each: signal.signal(each, defaults.get(each, signal.SIG_DFL)) for each in ENDING}
     yield
     for each, handler in found.items():
         signal.signal(each, handler)
@@ -231,7 +232,7 @@ def bystander() -> Iterator[psutil.Popen]:
     """A process of the user whom Postgres runs as."""
     user = SYSTEM_USER if os.geteuid() == 0 else None
     if user:
-        embedded._system_user()
+        system_user.system_user()
     process = psutil.Popen(["sleep", "600"], user=user)
     try:
         yield process
@@ -277,7 +278,7 @@ def test_a_server_that_listens_but_cannot_be_seen_is_no_dead_one(state_dir: Path
 
 
 def keeper_sees_it_alive(state_dir: Path) -> bool:
-    return embedded._Server(state_dir).is_alive()
+    return cluster.Cluster(state_dir).is_alive()
 
 
 def test_what_it_makes_is_its_own(state_dir: Path) -> None:
@@ -316,8 +317,8 @@ def test_a_lock_of_another_user_is_refused(state_dir: Path) -> None:
 def test_a_wait_for_the_lock_is_told_and_ends(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(embedded, "_SILENT_SECONDS", 0.1)
-    monkeypatch.setattr(embedded, "_LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(locks, "_SILENT_SECONDS", 0.1)
+    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.5)
     state_dir.mkdir()
     for written in (b"", b"12345"):
         (state_dir / "lock").write_bytes(written)
@@ -331,18 +332,18 @@ def test_a_wait_for_the_lock_is_told_and_ends(
 
 def test_the_lock_names_its_holder_while_it_is_held(state_dir: Path) -> None:
     state_dir.mkdir()
-    with embedded._open_lock(state_dir / "lock") as lock:
+    with locks.open_lock(state_dir / "lock") as lock:
         for _ in range(2):
-            embedded._take(lock)
+            locks.take(lock)
             assert (state_dir / "lock").read_text() == str(os.getpid())
-        embedded._give_back(lock)
+        locks.give_back(lock)
         assert (state_dir / "lock").read_text() == ""
 
 
 def test_an_unknown_layout_of_the_package_is_refused(
     state_dir: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    name, _ = embedded._package()
+    name, _ = programs._package()
     (tmp_path / name).mkdir()
     (tmp_path / name / "__init__.py").touch()
     monkeypatch.syspath_prepend(tmp_path)
@@ -401,7 +402,7 @@ def test_terminated_at_any_instant_of_the_start_it_leaves_nothing_running(state_
 def test_terminated_right_after_a_fork_it_leaves_nothing_running(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, program: str
 ) -> None:
-    spawn = embedded._spawn
+    spawn = system_user.spawn
 
     def and_die(user: Any, *command: str | Path, **options: Any) -> subprocess.Popen[bytes]:
         spawned = spawn(user, *command, **options)
@@ -409,7 +410,7 @@ def test_terminated_right_after_a_fork_it_leaves_nothing_running(
             os.kill(os.getpid(), signal.SIGTERM)
         return spawned
 
-    monkeypatch.setattr(embedded, "_spawn", and_die)
+    monkeypatch.setattr(cluster, "spawn", and_die)
     with pytest.raises(SystemExit, match="143"), embedded_postgres(state_dir):
         pass
     assert left_over(state_dir) == []
@@ -432,7 +433,7 @@ def reachable(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Instead of /var/lib/sepu-postgres."""
     with tempfile.TemporaryDirectory(prefix="sepu-") as directory:
         Path(directory).chmod(0o755)
-        monkeypatch.setattr(embedded, "_REACHABLE", Path(directory) / "made")
+        monkeypatch.setattr(system_user, "REACHABLE", Path(directory) / "made")
         yield Path(directory) / "made"
 
 
@@ -479,7 +480,7 @@ def test_programs_that_its_user_cannot_reach_are_copied_once(
 
 @as_root
 def test_where_no_place_can_be_made_the_ways_out_are_told(closed: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(embedded, "_REACHABLE", closed / "made")
+    monkeypatch.setattr(system_user, "REACHABLE", closed / "made")
     with pytest.raises(StartError, match="another user.*--database-url"), embedded_postgres(closed / "state"):
         pass
     assert not (closed / "state").exists()
