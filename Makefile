@@ -1,50 +1,8 @@
-# make serve [PORT=8000]   the service on this machine, with its own Postgres
-# make test                lint, types and the whole test suite
-# make soak                100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS
-# make failover            the second host serves in time: each way to name hosts, to lose one, and who needs it
-# make test-pgbouncer      the contract and the fault harness through PgBouncer
-# make test-citus          the ledger on a Citus cluster [SEPU_CITUS_PG_CONFIG=the pg_config of a Postgres with Citus]
-# make prove-batcher       the batcher in a million simulated schedules with faults [SCHEDULES=1000000; SEED=one, with its trace]
-# make prove-ledger        faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names"]
-# make prove-search        the name index against the slow reference, for millions of queries
-# make fuzz                what is hostile at one boundary, for minutes [WHAT=wire SECONDS=300 SEED=1 WORKER=uvloop]
-# make schema-fuzz         every worker against the OpenAPI document by schemathesis, at random, for some minutes
-# make integrate           the clients of docs/integrate, the Postman collection and the .http file; none may be skipped
-# make sanitize            the core's tests under gcc's address and undefined-behaviour sanitizers
-# make walk                what the operators' pages say, command by command, on a fresh Debian [root, systemd-nspawn]
-# make generators          the OpenAPI document's validators, and generated clients in four languages
-# make bench               the benchmarks of every layer and of the start-up; saves a record
-# make bench-compare       the hot paths of two commits, in turns [A=where this left main B=the files as they are]
-# make bench-report        what became slower or faster by which commit, with plots of all records: build/bench.html
-# make bench-gate          what a change costs, counted by valgrind in base and head; fails at 0.5 % more [BASE=a commit]
-# make bench-gate-costs    the costs that commits have accepted, with their reasons
-# make bench-gate-proof    show that the gate sees each hot path made slower by 1 %, and no change where there is none
-# make load                a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
-# make docs                the documentation site: build/site/index.html
-# make test-site           the site in a real browser: no page is wider than the window
-# make screenshots         take the pictures of docs/console.md again, in Chromium
-# make dashboard           draw the dashboard's picture again, of a real service and a real Prometheus
-# make pictures            draw the documentation's pictures again from the library, and run its notebook
-# make bench-peers         the compiled core beside the alternatives
-# make advisories          known vulnerabilities of the pinned requirements; asks PyPI
-# make lock                resolve the pinned requirements again
-# make sdist               the source distribution, alone in dist/
-# make wheel               sdist and wheel, checked, and tried with every CPython here: dist/
-# make try-aarch64         the wheel for 64-bit ARM, cross-compiled, and tried under emulation (Debian, qemu-user-static)
-# make answers             hashes of a million matches, which every processor has to give: build/answers/
-# make check-dist          the checks of whatever is in dist/
-# make reproduce           whether building again gives what is in dist/, byte for byte
-# make client              sepu-client, as `make wheel` and `make reproduce` do it: client/dist/
-# make test-core           the tests that need only the library
-# make workflows           lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
-# make release             build data/release from data/facts
-# make prove-index         compare answers by an index with a full search, for each of the 2^24 8-bit colours
-# make prove-match         compare the text of matches with Python's, for each of these colours and each tie of rounding
+HASH := \#
+# Each target that has a comment beside it: `make help` prints them.
+TOLD := sed -n 's/^\([a-z0-9-]*\):.*$(HASH)$(HASH) */\1 /p' Makefile
 
-.PHONY: build serving mended meinheld serve test walk lint types advisories lock release prove-index prove-match clean
-.PHONY: prove-batcher prove-ledger prove-search fuzz schema-fuzz soak failover test-pgbouncer test-citus generators integrate sanitize bench-peers load docs test-site pictures screenshots dashboard
-.PHONY: sdist wheel try-aarch64 answers check-dist reproduce client test-core lint-workflows workflows
-.PHONY: bench bench-compare bench-report bench-gate bench-gate-costs bench-gate-proof
+.PHONY: help build serving mended meinheld lint types lint-workflows clean $(shell $(TOLD) | cut -d' ' -f1)
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -56,6 +14,9 @@ PROGRESS := $(shell test -t 2 && echo --verbose)
 
 # Each stage has a file in .venv, which is created when the stage is complete. With flock, one make installs at a time.
 INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-directory --silent -j2
+
+help:
+	@$(TOLD) | while read -r target text; do printf 'make %-18s%s\n' "$$target" "$$text"; done
 
 build:
 	$(INSTALL) .venv/tools
@@ -114,11 +75,11 @@ MEINHELD_PIP := $(PIP) --require-hashes --no-deps --no-cache-dir --no-build-isol
 		echo "meinheld skipped: it did not build, .venv/meinheld.log says why"; \
 	else touch $@; fi
 
-serve: serving
+serve: serving  ## the service on this machine, with its own Postgres [PORT=8000]
 	@$(BIN)/sepu serve --port $(PORT)
 
 # Three files at a time, also on two cores: most tests wait, for clocks, disks and processes.
-test: lint types meinheld $(if $(shell command -v npm),build/npm/ready)
+test: lint types meinheld $(if $(shell command -v npm),build/npm/ready)  ## lint, types and the whole test suite
 	$(BIN)/pytest -n 3 --dist loadfile
 
 lint: build
@@ -134,7 +95,7 @@ SANITIZE := -fsanitize=address,undefined
 SANITIZED = LD_PRELOAD=$$(gcc -print-file-name=libasan.so) ASAN_OPTIONS=detect_leaks=0 PYTHONMALLOC=malloc \
 	UBSAN_OPTIONS=print_stacktrace=1 PYTHONPATH=build/sanitize $(BIN)/python
 
-sanitize: build
+sanitize: build  ## the core's tests under gcc's address and undefined-behaviour sanitizers
 	CC=gcc CFLAGS="-g -fno-omit-frame-pointer -fno-sanitize-recover $(SANITIZE)" LDFLAGS="$(SANITIZE)" \
 		$(BIN)/python -W ignore setup.py --quiet build --build-lib build/sanitize --build-temp build/sanitize-objects
 	$(SANITIZED) -c 'from sepu import _index_builder, _names, _palette; \
@@ -145,61 +106,61 @@ SEED ?= 1
 
 SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --workers $(or $(WORKERS),2)
 
-soak: build
+soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
 
-failover: build
+failover: build  ## the second host serves in time: each way to name hosts, to lose one, and who needs it
 	SEPU_TEST_FAILOVER=all $(BIN)/pytest tests/faults/test_hosts.py
 
-test-pgbouncer: build
+test-pgbouncer: build  ## the contract and the fault harness through PgBouncer
 	$(BIN)/pytest -k pgbouncer
 
-test-citus: build
+test-citus: build  ## the ledger on a Citus cluster [SEPU_CITUS_PG_CONFIG=the pg_config of a Postgres with Citus]
 	$(BIN)/pytest tests/citus
 
 SCHEDULES ?= 1000000
 
-prove-batcher: build
+prove-batcher: build  ## the batcher in a million simulated schedules with faults [SCHEDULES=1000000; SEED=one, with its trace]
 	@$(BIN)/python -m tests.schedules.prove $(if $(filter file,$(origin SEED)),--schedules $(SCHEDULES),--seed $(SEED))
 
-prove-ledger: build
+prove-ledger: build  ## faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names"]
 	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
 
-prove-search: build
+prove-search: build  ## the name index against the slow reference, for millions of queries
 	@$(BIN)/python -m tests.search.prove $(SEED)
 
 WHAT ?= wire
 WORKER ?= uvloop
 SECONDS ?= 300
 
-fuzz: build meinheld
+fuzz: build meinheld  ## what is hostile at one boundary, for minutes [WHAT=wire SECONDS=300 SEED=1 WORKER=uvloop]
 	@WORKER=$(WORKER) $(BIN)/python -m tests.fuzz $(WHAT) $(SECONDS) $(SEED)
 
-walk: build
+walk: build  ## what the operators' pages say, command by command, on a fresh Debian [root, systemd-nspawn]
 	@$(BIN)/python -m tests.walk
 
 EXAMPLES ?= 700
 
-schema-fuzz: meinheld
+schema-fuzz: meinheld  ## every worker against the OpenAPI document by schemathesis, at random, for some minutes
 	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -rA tests/openapi/test_schemathesis.py
 
-bench: build
+bench: build  ## the benchmarks of every layer and of the start-up; saves a record
 	$(BIN)/pytest --benchmark-only --benchmark-columns=min,median,iqr,rounds --benchmark-sort=name \
 		--benchmark-storage=bench/records --benchmark-autosave bench
 
-bench-compare: build
+bench-compare: build  ## the hot paths of two commits, in turns [A=where this left main B=the files as they are]
 	@$(BIN)/python -m bench.compare "$(A)" "$(B)"
 
-bench-report: build
+bench-report: build  ## what became slower or faster by which commit, with plots of all records: build/bench.html
 	@$(BIN)/python -m bench.report build/bench.html
 
-bench-gate: build
+bench-gate: build  ## what a change costs, counted by valgrind in base and head; fails at 0.5 % more [BASE=a commit]
 	@$(BIN)/python -m bench.gate check $(BASE)
 
-bench-gate-costs: build
+bench-gate-costs: build  ## the costs that commits have accepted, with their reasons
 	@$(BIN)/python -m bench.gate costs
 
-bench-gate-proof: build
+bench-gate-proof: build  ## show that the gate sees each hot path made slower by 1 %, and no change where there is none
 	@$(BIN)/python -m bench.gate prove
 
 # Installs into another directory, so that .venv stays as it was tested.
@@ -208,10 +169,10 @@ build/peers/ready: requirements/bench.txt | build
 	$(PIP) --require-hashes --no-warn-script-location --target build/peers -r $<
 	@touch $@
 
-bench-peers: build build/peers/ready
+bench-peers: build build/peers/ready  ## the compiled core beside the alternatives
 	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers
 
-load: build
+load: build  ## a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 	@$(BIN)/python -m bench.load run $(LOAD)
 	@$(BIN)/python -m bench.load neighbours
 
@@ -221,7 +182,7 @@ build/advisories/ready: requirements/advisories.txt
 	build/advisories/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-advisories: build/advisories/ready
+advisories: build/advisories/ready  ## known vulnerabilities of the pinned requirements; asks PyPI
 	build/advisories/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
 		-r requirements/server.txt -r requirements/meinheld.txt -r requirements/dev.txt
 
@@ -234,10 +195,10 @@ build/npm/ready: requirements/npm/package.json requirements/npm/package-lock.jso
 	@touch $@
 
 # As in `make test`, but a test whose programs are missing fails.
-generators: build build/npm/ready
+generators: build build/npm/ready  ## the OpenAPI document's validators, and generated clients in four languages
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/generators
 
-integrate: build build/npm/ready
+integrate: build build/npm/ready  ## the clients of docs/integrate, the Postman collection and the .http file; none may be skipped
 	SEPU_TEST_ALL=yes $(BIN)/pytest -n 2 --dist loadfile tests/integrate
 
 build/docs/ready: requirements/docs.txt
@@ -247,21 +208,21 @@ build/docs/ready: requirements/docs.txt
 	@touch $@
 
 # Without this variable, MkDocs prints an advertisement for the successor of its theme.
-docs: build/docs/ready
+docs: build/docs/ready  ## the documentation site: build/site/index.html
 	NO_MKDOCS_2_WARNING=1 build/docs/bin/mkdocs build
 	@echo "build/site/index.html; the search box needs a server: python3 -m http.server --directory build/site"
 
-test-site: build build/docs/ready
+test-site: build build/docs/ready  ## the site in a real browser: no page is wider than the window
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/docs/test_site.py
 
-pictures: build
+pictures: build  ## draw the documentation's pictures again from the library, and run its notebook
 	$(BIN)/python docs/site/pictures.py
 	$(BIN)/python docs/site/notebook.py
 
-screenshots: build build/npm/ready
+screenshots: build build/npm/ready  ## take the pictures of docs/console.md again, in Chromium
 	$(BIN)/python -m tests.console.screenshots
 
-dashboard: build
+dashboard: build  ## draw the dashboard's picture again, of a real service and a real Prometheus
 	$(BIN)/python -m tests.deploy.dashboard_picture
 
 build/wheel/ready: requirements/wheel.txt
@@ -273,23 +234,27 @@ build/wheel/ready: requirements/wheel.txt
 # These targets need no .venv and no compiler: the requirements include zig's.
 WHEEL = build/wheel/bin/python -m tools.dist
 
+sdist:  ## the source distribution, alone in dist/
+wheel:  ## sdist and wheel, checked, and tried with every CPython here: dist/
+reproduce:  ## whether building again gives what is in dist/, byte for byte
+client:  ## sepu-client, as `make wheel` and `make reproduce` do it: client/dist/
 sdist wheel reproduce client: build/wheel/ready
 	$(WHEEL) $@
 
-try-aarch64: build build/wheel/ready
+try-aarch64: build build/wheel/ready  ## the wheel for 64-bit ARM, cross-compiled, and tried under emulation (Debian, qemu-user-static)
 	build/wheel/bin/python -m tools.dist.aarch64 $(BIN)/python
 
-answers: build
+answers: build  ## hashes of a million matches, which every processor has to give: build/answers/
 	@mkdir -p build/answers
 	$(BIN)/python -m tools.answers > build/answers/$$(uname -sm | tr ' ' -).txt
 
-check-dist: build/wheel/ready
+check-dist: build/wheel/ready  ## the checks of whatever is in dist/
 	$(WHEEL) check
 
 # [tool.cibuildwheel] in pyproject.toml has the same.
 CORE_TESTS := tests/core tests/search tests/operations tests/library tests/test_library_use.py
 
-test-core: build
+test-core: build  ## the tests that need only the library
 	$(BIN)/pytest $(CORE_TESTS)
 
 # actionlint's package fetches the program from its project's releases, which may be out of reach.
@@ -307,22 +272,22 @@ lint-workflows: build/workflows/ready
 	build/workflows/bin/zizmor --offline --no-progress --persona pedantic .github
 	test ! -x build/workflows/bin/actionlint || build/workflows/bin/actionlint
 
-workflows: lint-workflows build
+workflows: lint-workflows build  ## lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 	@$(BIN)/python -m tools.workflows $(JOBS)
 
-release: serving
+release: serving  ## build data/release from data/facts
 	$(BIN)/python -m sepu.library.build data/facts data/release
 
-prove-index: build
+prove-index: build  ## compare answers by an index with a full search, for each of the 2^24 8-bit colours
 	@$(BIN)/python -m tests.core.prove_index
 
-prove-match: build
+prove-match: build  ## compare the text of matches with Python's, for each of these colours and each tie of rounding
 	$(BIN)/python -m tests.operations.prove
 
 # Resolves for the oldest Python that we support. The server's lock has the versions that were tested.
 COMPILE := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header --no-annotate
 
-lock: build
+lock: build  ## resolve the pinned requirements again
 	$(COMPILE) --upgrade --extra events --extra embedded --group dev -o requirements/dev.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --extra events -o requirements/server.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --extra events --extra embedded -o requirements/embedded.txt pyproject.toml
