@@ -6,8 +6,11 @@ import psycopg
 import pytest
 
 from sepu.metering.failure import report_failure
+from sepu.metering.hosts import Hosts
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import SessionLost
+
+ESCAPE = "a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F"
 
 
 def logged(caplog: pytest.LogCaptureFixture, error: Exception) -> str:
@@ -34,14 +37,16 @@ def logged(caplog: pytest.LogCaptureFixture, error: Exception) -> str:
         ),
         ("postgresql:///?service=nowhere&password=s3cret", ': definition of service "nowhere" not found'),
         # What was meant as a password's end is taken for the host, or for the port.
-        ("postgresql://sepu:p@s3cret@nowhere.invalid/sepu", ""),
-        ("postgresql://127.0.0.1:s3cret/sepu", ""),
+        ("postgresql://sepu:p@s3cret@nowhere.invalid/sepu", f": {ESCAPE}"),
+        ("postgresql://127.0.0.1:s3cret/sepu", ": a port is not a number from 1 to 65535"),
     ],
 )
 def test_a_database_that_is_not_reached(caplog: pytest.LogCaptureFixture, url: str, cause: str) -> None:
     with pytest.raises(psycopg.OperationalError) as raised:
-        asyncio.run(psycopg.AsyncConnection.connect(url))
-    assert logged(caplog, raised.value) == f"ledger unavailable: OperationalError{cause}"
+        asyncio.run(Hosts(url).connect_async())
+    told = logged(caplog, raised.value)
+    assert told == f"ledger unavailable: {type(raised.value).__name__}{cause}"
+    assert "s3cret" not in told
 
 
 def test_a_server_may_quote_a_row(caplog: pytest.LogCaptureFixture, database_url: str) -> None:

@@ -110,6 +110,13 @@ def test_an_at_sign_elsewhere_is_none_of_a_password(url: str) -> None:
     assert "@" in Hosts(url).conninfo()
 
 
+def test_a_service_file_may_be_in_the_place_that_libpq_knows(service: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("PGSERVICEFILE")
+    monkeypatch.setenv("PGSYSCONFDIR", str(service.parent))
+    (service.parent / "pg_service.conf").write_text("[sepu]\nhost=a,b\n")
+    assert settings("service=sepu")["host"] == "a,b"
+
+
 def test_a_service_file_that_is_a_pipe_is_refused(service: Path) -> None:
     os.mkfifo(service)
     with pytest.raises(SettingsError, match="PGSERVICEFILE"):

@@ -6,6 +6,7 @@ import traceback
 
 import psycopg
 
+from sepu.metering.hosts import SettingsError
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import SessionLost, UnreadableValueError
 
@@ -46,8 +47,8 @@ def report_fault(raised: Exception) -> None:
 
 def _cause(error: Exception) -> str:
     """Gives the cause of an error that has no SQLSTATE. A server's message for one that has can quote a row."""
-    if isinstance(error, UnreadableValueError):
-        cause = str(error)
+    if isinstance(error, UnreadableValueError | SettingsError):
+        cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):
         cause = "; ".join(dict.fromkeys(_TOLD.findall(str(error))))
     else:

@@ -139,8 +139,8 @@ def _read(database_url: str) -> dict[str, str]:
     login, _, path = database_url.partition("://")[2].partition("?")[0].partition("/")
     if login.count("@") > 1 or ("@" in path and "@" not in login):  # a part of the password would be taken for a host
         raise SettingsError("a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F")
-    file = os.environ.get("PGSERVICEFILE", "")
-    if ("service" in given or "PGSERVICE" in os.environ) and Path(file).exists() and not Path(file).is_file():
+    file = os.environ.get("PGSERVICEFILE")
+    if ("service" in given or "PGSERVICE" in os.environ) and file and Path(file).exists() and not Path(file).is_file():
         raise SettingsError("PGSERVICEFILE does not name a plain file")  # libpq would wait for a pipe for ever
     pgconn = PGconn.connect_start(make_conninfo(database_url, sslmode=_STOP).encode())
     if _STOP not in (message := pgconn.get_error_message()):
