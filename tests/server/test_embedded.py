@@ -76,6 +76,13 @@ def test_the_last_user_stops_the_server_and_the_data_stays(state_dir: Path) -> N
         assert connection.execute("select answer from kept").fetchone() == (42,)
 
 
+def test_the_environment_leads_nowhere_else(state_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGHOSTADDR", "127.0.0.1")
+    monkeypatch.setenv("PGPORT", "6000")
+    with embedded_postgres(state_dir) as url, connect(url) as connection:
+        assert connection.execute("show listen_addresses").fetchone() == ("",)
+
+
 def test_it_is_durable_and_listens_on_a_private_socket_only(state_dir: Path) -> None:
     with embedded_postgres(state_dir) as url, psycopg.connect(url) as connection:
         settings: dict[str, str] = dict(

@@ -48,7 +48,8 @@ def embedded_postgres(state_dir: Path, *, create: bool = True) -> Iterator[str]:
             server.start()
             give_back(lock)
             host = stack.enter_context(server.socket_directory())
-            yield f"postgresql://sepu@/postgres?host={quote(host, safe='')}"
+            # Without port and hostaddr here, libpq takes those of the environment.
+            yield f"postgresql://sepu@/postgres?host={quote(host, safe='')}&port=5432&hostaddr="
         finally:
             try:
                 leave()
