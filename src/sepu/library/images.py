@@ -87,9 +87,11 @@ def count_pixels(palette: Palette, pixels: Pixels, opacity: Opacity | None) -> N
     rows, weights = pixels.reshape(-1, 3), None if opacity is None else opacity.reshape(-1)
     shares = np.zeros(palette.size)
     for part in _parts(rows):
-        shares += np.bincount(
-            _nearest(palette, rows[part]), None if weights is None else weights[part], minlength=palette.size
-        )
+        nearest = _nearest(palette, rows[part])
+        if weights is None:
+            shares += np.bincount(nearest, minlength=palette.size)
+        else:
+            shares += np.bincount(nearest, weights[part], minlength=palette.size)
     visible = float(shares.sum())
     if not visible > 0:
         raise ImageError("the image has no visible pixel")
