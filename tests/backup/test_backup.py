@@ -196,9 +196,9 @@ def test_without_its_synchronous_standby_nothing_is_charged(first: Cluster) -> N
     with first.running() as url, connect(url) as connection:
         migrate(connection)
         issued = on_plan(connection)
-        connection.execute("alter system set synchronous_standby_names = 'second'")
-        connection.execute("select pg_reload_conf()")
         with serving("uvloop", url) as server:
+            connection.execute("alter system set synchronous_standby_names = 'second'")
+            connection.execute("select pg_reload_conf()")
             assert server.match(issued, "alone-01").status == 503
             connection.execute("alter system reset synchronous_standby_names")
             connection.execute("select pg_reload_conf()")

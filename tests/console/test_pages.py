@@ -220,9 +220,7 @@ def test_the_audits_last_verdict(empty: Console, owner: psycopg.Connection) -> N
     assert "more than a day ago" in empty.page("/")
 
 
-@pytest.mark.parametrize(
-    "host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8010", "localhost.", "[]", "127.0.0.1:x"]
-)
+@pytest.mark.parametrize("host", ["evil.example", "127.0.0.1.evil.example", "evil.example:8010", "localhost."])
 def test_a_foreign_name_is_refused(seeded: Console, host: str) -> None:
     """A page of a stranger's could give its own name this machine's address, and read what we answer."""
     found = seeded.get("/accounts", host=host)

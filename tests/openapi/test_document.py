@@ -281,7 +281,7 @@ def test_what_it_says_in_words() -> None:
     ):
         assert rule in said
     hints = {code: seconds for seconds, code in re.findall(r"(\d+) after `(\w+)`", said)}
-    assert hints == {code: ERRORS[code][1] for code in ("rate_limited", "quota_exceeded")}
+    assert hints == {code: ERRORS[code].retry_after for code in ("rate_limited", "quota_exceeded")}
 
 
 def accepts(parse: Callable[[Any], object], value: Any) -> bool:
