@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 else:
     Image = Any
 
-Pixels = NDArray[np.number[Any]]
-Opacity = NDArray[np.number[Any]]
+Pixels = NDArray[np.integer[Any] | np.floating[Any]]
+Opacity = NDArray[np.integer[Any] | np.floating[Any]]
 
 # A file is given to the decoders of these formats and no other: Pillow also has some that start programs.
 FORMATS = ("PNG", "JPEG", "GIF", "BMP", "TIFF", "WEBP", "AVIF")
