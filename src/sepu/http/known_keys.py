@@ -8,7 +8,7 @@ import mmap
 
 from sepu.metering.keys import Credential
 
-# 8 bytes each: at most 8 MiB, which the workers of a server share. (A worker has 58 MiB.)
+# 8 bytes each: at most 8 MiB, which the workers of a server share.
 _PLACES = 1 << 20
 _BYTES = 8
 
