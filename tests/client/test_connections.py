@@ -143,9 +143,10 @@ async def cancelled(url: str) -> BaseException:
 
 
 INTERRUPTED = """
-import sys, traceback
+import signal, sys, traceback
 from sepu_client import Client
 
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 with Client(sys.argv[1], sys.argv[2]) as client:
     try:
         client.library()
