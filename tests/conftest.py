@@ -7,6 +7,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.left_out import LeftOut
 from tests.postgres import empty_database
 from tests.processes import end_with_the_tests
 from tests.programs import refuse_others
@@ -25,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # what xdist's workers leave behind, their parent's parent ends
         end_with_the_tests()
     sys.addaudithook(refuse_others)
+    config.pluginmanager.register(LeftOut())
 
 
 @pytest.fixture(scope="session")
