@@ -12,6 +12,8 @@ from typing import NamedTuple
 import click
 from tests.schedules.schedule import Schedule, Violation
 
+from sepu.metering.batcher import Batcher
+
 _JOB = 500
 
 
@@ -24,12 +26,12 @@ class Played(NamedTuple):
     failures: list[str]
 
 
-def play(first: int, last: int) -> Played:
+def play(first: int, last: int, batcher: type[Batcher] = Batcher) -> Played:
     """Plays the schedules of these seeds."""
     played = Played(last - first, 0, Counter(), [])
     gc.disable()  # what it would look through again and again is short-lived
     for seed in range(first, last):
-        schedule = Schedule(seed)
+        schedule = Schedule(seed, batcher)
         try:
             schedule.play()
         except Violation as violation:

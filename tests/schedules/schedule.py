@@ -19,10 +19,11 @@ from sepu import limits
 from sepu.metering import failure
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Batcher
 from sepu.metering.calls import FairQueue
+from sepu.metering.codec import Rows
 from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential
-from sepu.metering.session import Rows, SessionLost
+from sepu.metering.session import SessionLost
 
 # Overdue calls and late answers are looked for every so often.
 _LOOK_SECONDS = 0.1
@@ -51,8 +52,9 @@ class Violation(AssertionError):  # noqa: N818
 class Schedule:
     """Plays one."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, batcher: type[Batcher] = Batcher) -> None:
         self.seed = seed
+        self._batcher_class = batcher
         self.calls = 0
         self.broken: list[str] = []
         self._trace: list[tuple[float, tuple[object, ...]]] = []
@@ -127,7 +129,9 @@ class Schedule:
             loop, random, self._accounts, self._latency, self._sent, self._told, self._note
         )
         database.several_hosts = self._several_hosts
-        self._batcher = Batcher("postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect)
+        self._batcher = self._batcher_class(
+            "postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect
+        )
         until = 1.2 if self._mode == "locked" else random.choice((0.05, 0.2, 0.4, 1.2))
         for _ in range(random.choice((1, 2, 2, 3, 5))):
             self._add_client(until)
@@ -241,7 +245,7 @@ class Schedule:
                 key_hash.is_made_up = True
             sender = random.choice(_ADDRESSES)
         command = msgspec.structs.replace(make(Credential(account, key_hash)), sender=sender)
-        call = key_hash.call = Call(number, command, self._loop.time())
+        call = key_hash.call = Call(number, command, self._loop.time(), account, sender or account, sender is None)
         if random.random() < 0.5 and batcher.is_limited(Credential(account, key_hash)):
             self._check(self._is_limited(call), call, "is limited, and the database did not say so")
             return
@@ -267,9 +271,8 @@ class Schedule:
         now = self._loop.time()
         self._statements += 1
         assert self._statements < 10_000, "statements without end"
-        batcher = self._batcher
-        batches = [batcher._batches._session, batcher._relief._session]
-        singles = [dispatcher._session for dispatcher in batcher._single_dispatchers]
+        batches, singles = self._batcher.batches, self._batcher.singles
+        batch_sessions, single_sessions = ([each.session for each in lane.dispatchers] for lane in (batches, singles))
         for call in calls:
             self._check(
                 call.state is State.WAITING or (call.state is State.REFUSED and _may_be_repeated(call)),
@@ -282,32 +285,32 @@ class Schedule:
                 now - call.submitted <= MAX_WAIT - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
             )
             self.reached["sent again"] += call.state is State.REFUSED
-            alone = session in batches or session in singles
+            alone = session in batch_sessions or session in single_sessions
             self._check(session.looks_up != alone, call, "goes over another's session")
         turns = Counter(call.turn for call in calls)
-        if session in batches:
-            self.reached["batch beside another"] += session is batches[1]
+        if session in batch_sessions:
+            self.reached["batch beside another"] += session is batches.relief.session
             self._check(len(calls) <= self._batch_calls, "a batch of", len(calls))
-            for other in batches:
+            for other in batch_sessions:
                 if isinstance(other, SimulatedSession) and other is not session:
                     both = {call.mark for call in calls} & {call.mark for call in other.calls}
                     self._check(not both, "both sessions hold", both)
             for call in calls:
                 self._check(self._isolated.get(call.mark, 0.0) <= now, call, "is in a batch, and goes alone")
-            self._check_order(calls, batcher._queue)
-            busy = {c.mark for o in batches if isinstance(o, SimulatedSession) for c in o.calls}
-            self._check_turns(calls, turns, busy, batcher._queue)
-        elif session in singles:
+            self._check_order(calls, batches.queue)
+            busy = {c.mark for o in batch_sessions if isinstance(o, SimulatedSession) for c in o.calls}
+            self._check_turns(calls, turns, busy, batches.queue)
+        elif session in single_sessions:
             self.reached["call that goes alone"] += 1
             self._check(len(calls) == 1, len(calls), "together, and should go alone")
-            for other in singles:
+            for other in single_sessions:
                 if isinstance(other, SimulatedSession) and other is not session:
                     both = {call.mark for call in calls} & {call.mark for call in other.calls}
                     self._check(not both, "calls of", both, "go side by side")
             if self._join:
                 until = self._isolated.get(calls[0].mark, -9.0) + 2 * _LOOK_SECONDS
                 self._check(calls[0].is_verified and until >= calls[0].submitted, calls[0], "goes alone without need")
-            self._check_order(calls, batcher._single)
+            self._check_order(calls, singles.queue)
         elif calls:
             self._check_look_ups(calls, turns)
 
@@ -315,7 +318,7 @@ class Schedule:
         """No call of the turn that came earlier is left behind in the same queue."""
         now = self._loop.time()
         for at, call in enumerate(calls):
-            left = {waiting.command.parameters[1].call for waiting in queue._waiting.get(call.turn, ())}
+            left = {waiting.command.parameters[1].call for waiting in queue.turns.get(call.turn, ())}
             for earlier in self._waiting[call.turn].values():
                 if earlier is call:
                     break
@@ -335,15 +338,15 @@ class Schedule:
         self.reached["look-up that waited"] += calls[0].submitted < self._look_up_from
         self._check(len(calls) <= (most if self._join else 1), len(calls), "look-ups together")
         self._check(now >= self._look_up_from - 2e-5, calls, "are looked up sooner than so many a second")
-        self._check(not self._batcher._probes, calls, "are looked up before a probe")
+        self._check(not self._batcher.look_ups.probes.turns, calls, "are looked up before a probe")
         self._look_up_from = now + len(calls) / rate
-        self._check_turns(calls, addresses, set(), self._batcher._look_ups)
+        self._check_turns(calls, addresses, set(), self._batcher.look_ups.queue)
 
     def _check_turns(self, calls: list[Call], turns: Counter[str], busy: set[str], queue: FairQueue) -> None:
         repeated = any(call.state is State.REFUSED for call in calls)
-        looks_up = queue is self._batcher._look_ups
+        looks_up = queue is self._batcher.look_ups.queue
         statement = calls[0].command.joined_statement
-        waiting = queue._waiting
+        waiting = queue.turns
         for turn in waiting.keys() - turns.keys():
             next_command = waiting[turn][0].command
             next_call = next_command.parameters[1].call
@@ -380,12 +383,12 @@ class Schedule:
     def _verified(self, call: Call) -> None:
         """From now on it is its account's; and goes alone, if one like it was refused lately."""
         now = self._loop.time()
-        suspected = call.mark in self._batcher._isolated
+        suspected = call.mark in self._batcher.isolated
         del self._waiting[call.turn][call.number]
         call.is_verified, call.turn = True, call.account
         self._waiting[call.turn][call.number] = call
         self._passed_over.pop(call.number, None)
-        if suspected and call.submitted + limits.QUEUE_SECONDS > now and call.mark not in self._batcher._isolated:
+        if suspected and call.submitted + limits.QUEUE_SECONDS > now and call.mark not in self._batcher.isolated:
             for mark in (call.mark, f"?{call.account}"):
                 self._isolated[mark] = now + limits.ISOLATED_SECONDS
         self.reached["verified"] += 1
