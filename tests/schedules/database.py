@@ -443,18 +443,22 @@ class Database:
             return [(is_valid,)]
         metered = len(parameters) > 2
         reads_usage = call.command.statement == _READ_USAGE
+
+        def refused(outcome: str) -> Rows:
+            return [(outcome, *[None] * (5 if metered else 6 if reads_usage else 0))]
+
         if not is_valid:  # before any lock
-            return [("unauthorized", *[None] * (5 if metered else 6 if reads_usage else 0))]
+            return refused("unauthorized")
         account = self.accounts[call.account]
         if metered:
             _, _, key, fingerprint, _, units, body = parameters
             held = self._keys.get((call.account, key))
             if held is not None:
-                return [("request_in_progress" if held == fingerprint else "idempotency_conflict", *[None] * 5)]
+                return refused("request_in_progress" if held == fingerprint else "idempotency_conflict")
         if call.account in self.locked or call.account in self._rows:
             return None
         if account.requests <= 0:
-            return [("rate_limited", *[None] * (5 if metered else 6 if reads_usage else 0))]
+            return refused("rate_limited")
         if reads_usage:
             return [("ok", "standard", PERIOD, meter, account.limit, account.committed, 0) for meter in METERS]
         if not metered:
@@ -466,7 +470,7 @@ class Database:
                 stored = result
         if stored is not None:
             if stored[0] != fingerprint:
-                return [("idempotency_conflict", *[None] * 5)]
+                return refused("idempotency_conflict")
             return [("replayed", PERIOD, account.limit, committed, 0, stored[1])]
         if committed + units > account.limit:
             return [("quota_exceeded", PERIOD, account.limit, committed, 0, None)]
