@@ -72,7 +72,7 @@ TAMPERED: dict[str, tuple[str, tuple[str, int | None, int | None, int | None]]] 
     ),
     "a result was stored without a charge": (
         "insert into sepu.stored_result select account_id, 'match-0003', fingerprint, meter, 4, period, body, "
-        "created_at from sepu.stored_result where account_id = %s and idempotency_key = 'match-0002'",
+        "created_at, key_id from sepu.stored_result where account_id = %s and idempotency_key = 'match-0002'",
         ("color_match", 5, 0, 9),
     ),
 }

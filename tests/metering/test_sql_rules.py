@@ -226,7 +226,7 @@ def test_names_are_qualified(connection: psycopg.Connection, make_customer: "Mak
     assert customer.meter(connection, "key-0002").outcome == "quota_exceeded"
     assert customer.admit(connection) == "ok"
     usage = connection.execute(
-        "select distinct outcome from sepu.read_usage_v2(%s, %s)", (customer.account_id, customer.credential.key_hash)
+        "select distinct outcome from sepu.read_usage(%s, %s)", (customer.account_id, customer.credential.key_hash)
     ).fetchone()
     assert usage == ("ok",)
     accounts.set_status(connection, customer.account_id, "suspended")

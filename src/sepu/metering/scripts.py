@@ -47,9 +47,9 @@ def migrations() -> tuple[Script, ...]:
 
 
 def functions() -> Script:
-    """Gives all functions, the superseded ones first; applied again whenever their text changes."""
-    text = "\n".join([_SQL.joinpath(name).read_text("utf-8") for name in ("superseded.sql", "functions.sql")])
-    return Script("functions.sql", text)
+    """Gives all functions; applied again whenever their text changes."""
+    file = _SQL.joinpath("functions.sql")
+    return Script(file.name, file.read_text("utf-8"))
 
 
 def distribution() -> LiteralString:
