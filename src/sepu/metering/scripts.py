@@ -41,7 +41,7 @@ def value(connection: psycopg.Connection, name: str, /, **parameters: object) ->
 
 
 def migrations() -> tuple[Script, ...]:
-    """Gives the migrations in order; each is applied once and never edited afterwards."""
+    """Gives the migrations in order; each is applied once, and never edited after it was released."""
     found = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda file: file.name)
     return tuple(Script(file.name, file.read_text("utf-8")) for file in found)
 
