@@ -51,7 +51,7 @@ def size(text: str) -> int:
 
 def test_functions_wait_for_locks_as_long_as_the_ledger_expects() -> None:
     found = dict(lock_timeouts())
-    assert {"admit", "read_usage_v2", "meter_request"} <= found.keys()
+    assert {"admit", "read_usage", "meter_request"} <= found.keys()
     for name, timeout in found.items():
         assert timeout == (limits.BATCH_LOCK_SECONDS if "_each" in name else limits.LOCK_SECONDS), name
 

@@ -78,7 +78,7 @@ def rows(connection: psycopg.Connection, query: LiteralString) -> list[tuple[str
 
 def test_there_is_something_to_look_at() -> None:
     assert {"functions.sql", "0001_ledger.sql", "meter_request.sql"} <= {path.name for path in FILES}
-    assert {"authenticate_v3", "admit", "read_usage", "read_usage_v2", "meter_request"} <= set(functions())
+    assert {"authenticate", "admit", "read_usage", "meter_request"} <= set(functions())
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
@@ -227,7 +227,7 @@ def test_names_are_qualified(connection: psycopg.Connection, make_customer: "Mak
     assert customer.meter(connection, "key-0002").outcome == "quota_exceeded"
     assert customer.admit(connection) == "ok"
     usage = connection.execute(
-        "select distinct outcome from sepu.read_usage_v2(%s, %s)", (customer.account_id, customer.credential.key_hash)
+        "select distinct outcome from sepu.read_usage(%s, %s)", (customer.account_id, customer.credential.key_hash)
     ).fetchone()
     assert usage == ("ok",)
     accounts.set_status(connection, customer.account_id, "suspended")
