@@ -6,7 +6,8 @@ import psycopg
 import pytest
 from psycopg import sql
 
-from sepu.metering import accounts, keys
+from sepu.admin import accounts
+from sepu.metering import keys
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

@@ -17,15 +17,16 @@ import pytest
 from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts, scripts
+from sepu.database import scripts
+from sepu.database.migrate import holds_migrations, migrate
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.meters import Usage
-from sepu.metering.migrate import holds_migrations, migrate
 from sepu.server.embedded import embedded_postgres
 
 if TYPE_CHECKING:
