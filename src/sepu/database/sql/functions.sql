@@ -10,12 +10,13 @@
 -- while a table was empty; that plan must not read the whole table later: hence enable_seqscan. (The three settings
 -- together are 2 % of a charge, counted in instructions.)
 --
--- Who calls whom; of each of the first four but find_key_each, a batch (`..._each`) calls the same as the single one:
---   meter_request    meter_one       -> authenticate, count_request, record_events
---   read_usage       read_usage_one  -> authenticate, count_request
---   admit            admit_one       -> authenticate, count_request
---   find_key                            authenticate
---   probe, prune_results                nothing
+-- The calls. Each of the first four has a counterpart for batches, `..._each`, which calls the same for each request.
+--   meter_request -> meter_one      -> authenticate, count_request, record_events
+--   read_usage    -> read_usage_one -> authenticate, count_request
+--   admit         -> admit_one      -> authenticate, count_request
+--   find_key      -> authenticate
+--   probe            (of the service, calls none)
+--   prune_results    (of the operator's commands, calls none)
 
 
 -- 1. What only these functions call.
@@ -63,7 +64,7 @@ begin
 end $$;
 
 -- Counts one request against the abuse limit: true while the account is within it. A window is a minute long and starts
--- with its first request. A request over the limit writes nothing, so each request of a flood costs four reads.
+-- with its first request. A request over the limit writes nothing, so each request of a flood costs three reads.
 --
 -- A counter is locked until its request commits, and a request whose idempotency key is in use must not wait for the
 -- request that runs. So there are two counters, buckets 0 and 1, and each has its own part of the limit: a quarter is
@@ -315,10 +316,10 @@ begin
         on conflict (account_id, period, meter) do nothing;
     end loop;
 
-    -- What the table's checks would say, and dearer.
+    -- Checks of the table would cost each charge more.
     if not (length(p_idempotency_key) between 8 and 128 and octet_length(p_fingerprint) = 32
             and octet_length(p_body) between 2 and 65536) then
-        raise exception using errcode = '22023', message = 'no gateway sends a key, a fingerprint or a body like this';
+        raise exception using errcode = '22023', message = 'no server sends a key, a fingerprint or a body of this length';
     end if;
     insert into sepu.stored_result
         (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id)
@@ -339,10 +340,10 @@ end $$;
 
 -- 2. What the service calls.
 --
--- Each of these has a function for batches, `..._each`, which takes several requests in one
--- transaction: `at` is a request's position in the arrays, from 1. It takes them in the order of their accounts, so
--- that two batches do not wait for each other in a circle. It waits less long for a lock, because all of its requests
--- wait, and the gateway can repeat them. If it fails, the error's detail is the position of the request to blame.
+-- A function for batches, `..._each`, takes several requests in one transaction: `at` is a request's position in the
+-- arrays, from 1. It takes them in the order of their accounts, so that two batches do not wait for each other in a
+-- circle. It waits less long for a lock, because all of its requests wait, and the gateway can repeat them. If it fails,
+-- the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
 ) language plpgsql volatile security definer
