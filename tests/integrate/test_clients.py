@@ -25,6 +25,8 @@ from sepu.http.replies import error
 from sepu.metering import accounts
 from sepu.metering.audit import audit
 
+pytestmark = pytest.mark.slow
+
 BOMB = gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1)
 MATCH = ("match", "200", "60", "35")
 

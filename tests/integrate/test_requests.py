@@ -14,6 +14,8 @@ from tests.serving import Server, serving
 
 from sepu.metering import accounts
 
+pytestmark = pytest.mark.slow
+
 SUMMARIES = [operation["summary"] for _, _, operation in operations()]
 
 
