@@ -79,8 +79,13 @@ serve: serving  ## the service on this machine, with its own Postgres [PORT=8000
 	@$(BIN)/sepu serve --port $(PORT)
 
 # Three files at a time, also on two cores: most tests wait, for clocks, disks and processes.
-test: lint types meinheld $(if $(shell command -v npm),build/npm/ready)  ## lint, types and the whole test suite
-	$(BIN)/pytest -n 3 --dist loadfile
+PYTEST_ALL := $(BIN)/pytest -n 3 --dist loadfile
+
+test: lint types  ## what a change needs, in minutes: lint, types and all tests but the slow ones
+	$(PYTEST_ALL) -m 'not slow'
+
+test-all: lint types meinheld $(if $(shell command -v npm),build/npm/ready)  ## lint, types and all tests
+	$(PYTEST_ALL)
 
 lint: build
 	$(BIN)/ruff check
@@ -194,7 +199,7 @@ build/npm/ready: requirements/npm/package.json requirements/npm/package-lock.jso
 	cd build/npm && npm ci --ignore-scripts --no-audit --no-fund --loglevel=error
 	@touch $@
 
-# As in `make test`, but a test whose programs are missing fails.
+# As in `make test-all`, but a test whose programs are missing fails.
 generators: build build/npm/ready  ## the OpenAPI document's validators, and generated clients in four languages
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/generators
 

@@ -7,15 +7,16 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.left_out import LeftOut
 from tests.postgres import empty_database
 from tests.processes import end_with_the_tests
 from tests.programs import refuse_others
 
+from sepu.admin import accounts
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
-from sepu.metering import accounts
+from sepu.database.migrate import migrate
 from sepu.metering.keys import Credential, credential
-from sepu.metering.migrate import migrate
 
 _ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
@@ -25,6 +26,7 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # what xdist's workers leave behind, their parent's parent ends
         end_with_the_tests()
     sys.addaudithook(refuse_others)
+    config.pluginmanager.register(LeftOut())
 
 
 @pytest.fixture(scope="session")

@@ -20,13 +20,12 @@ import psycopg
 from bench.gate.callgrind import command, counted, environment
 from bench.gate.disturbance import Disturbance, begin
 from bench.load.holders import open_accounts
-from bench.load.stage import cluster, settle
+from bench.load.stage import cluster, migrate, settle
 from bench.recorded import MOST, SEED, charge, holder
 from psycopg import sql
 
 from sepu.cli.database import connect, service_url
 from sepu.metering.commands import Command, admit, find_key, read_usage
-from sepu.metering.migrate import migrate
 
 # Several commands are a batch.
 CALLS: dict[str, Callable[[], list[Command[Any]]]] = {

@@ -134,8 +134,8 @@ def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
     assert changed() == []
     (repository / "src" / "new").write_text("x = 1")
     assert changed() == ["worker"]
-    (repository / "src" / "sepu" / "metering").mkdir(parents=True)
-    (repository / "src" / "sepu" / "metering" / "new.sql").write_text("select 1")
+    (repository / "src" / "sepu" / "database").mkdir(parents=True)
+    (repository / "src" / "sepu" / "database" / "new.sql").write_text("select 1")
     assert changed() == ["worker", "database"]
 
 
@@ -197,7 +197,7 @@ def test_a_change_lands_without_the_gate_only_where_nothing_can_be_compared(
 ) -> None:
     (tmp_path / ".ci").mkdir()
     shutil.copy(ROOT / ".ci" / "run", tmp_path / ".ci" / "run")
-    (tmp_path / "Makefile").write_text("test:\nbench-gate:\n\texit 1\n")
+    (tmp_path / "Makefile").write_text("test-all:\nbench-gate:\n\texit 1\n")
     programs = tmp_path / "programs"
     programs.mkdir()
     for name in ("bash", "dirname", "git", "make", "sh"):

@@ -12,14 +12,15 @@ from tests.citus.cluster import Citus
 from tests.processes import completed
 from tests.serving import SEPU
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
+from sepu.database import scripts
+from sepu.database.distribute import distribute
+from sepu.database.migrate import migrate
 from sepu.errors import SepuError
-from sepu.metering import accounts, scripts
-from sepu.metering.audit import audit
 from sepu.metering.commands import Charge, meter_request
-from sepu.metering.distribute import distribute
 from sepu.metering.keys import credential
 from sepu.metering.ledger import Ledger
-from sepu.metering.migrate import migrate
 
 METADATA = (
     "select logicalrelid::text, partmethod, colocationid, repmodel from pg_dist_partition order by 1",

@@ -18,6 +18,9 @@ from sepu_client import Client, NoAnswerError
 
 LATE = 10.0  # seconds; what never ends takes twice as long
 
+# httpcore and ssl drop a socket whose connection fails within them, and leave its closing to reference counting.
+pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
+
 
 def silence(peer: Peer) -> None:
     peer.silence()

@@ -27,9 +27,9 @@ from tests.faults.verdict import contradictory
 from tests.serving import Server, serving
 
 import sepu
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 from sepu_client import (
     AsyncClient,
     Client,

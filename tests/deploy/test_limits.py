@@ -10,9 +10,9 @@ import pytest
 from sepu import limits
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN
 from sepu.console.pages import AUDIT_IS_OLD
+from sepu.database import scripts
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
-from sepu.metering import scripts
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
 ROOT = Path(__file__).parents[2]

@@ -1,6 +1,6 @@
 """Whether the installed wheel is what is tested, and works from the command line. Named by cibuildwheel's test-command.
 
-Not part of `make test`, which tests the checkout.
+Not part of `make test-all`, which tests the checkout.
 """
 
 import json

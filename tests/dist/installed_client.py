@@ -1,6 +1,6 @@
 """Whether the installed client is what is tried, alone, and works over a socket.
 
-Not part of `make test`, which tests the checkout.
+Not part of `make test-all`, which tests the checkout.
 """
 
 import sysconfig

@@ -15,7 +15,7 @@ from tests.faults.soak import Plan, soak
 from tests.serving import WORKERS, why_not
 
 from sepu.cli.database import connect, database
-from sepu.metering import scripts
+from sepu.database import scripts
 
 if TYPE_CHECKING:
     from tests.faults.proxy import Proxy

@@ -28,7 +28,7 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.fuzz.outcome import Outcome
 
 from sepu.cli.database import DatabaseError, connect, database
-from sepu.metering.hosts import Hosts
+from sepu.database.hosts import Hosts
 
 HANG_SECONDS = 40.0  # of what is tried each address takes 5 at most, on a quiet machine
 ROOT = Path(__file__).parents[2]

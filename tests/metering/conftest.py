@@ -11,8 +11,8 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts
 from sepu.metering.commands import Charge, Command, Metered, meter_request
 from sepu.metering.keys import Credential, credential, new_key_id
 

@@ -5,7 +5,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from sepu.metering import accounts, keys
+from sepu.admin import accounts
+from sepu.metering import keys
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from sepu.admin.audit import Audit, audit, last_audit, record_audit
 from sepu.cli.database import connect
-from sepu.metering.audit import Audit, audit, last_audit, record_audit
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

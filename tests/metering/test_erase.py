@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from sepu.metering import accounts, erase
-from sepu.metering.audit import audit
-from sepu.metering.erase import erase_account
-from sepu.metering.export import export_usage
-from sepu.metering.prune import prune
-from sepu.metering.receipts import new_private_key, public_key
-from sepu.metering.rotation import rotate_key
-from sepu.metering.usage import usage_by_month
+from sepu.admin import accounts, erase
+from sepu.admin.audit import audit
+from sepu.admin.erase import erase_account
+from sepu.admin.export import export_usage
+from sepu.admin.prune import prune
+from sepu.admin.receipts import new_private_key, public_key
+from sepu.admin.rotation import rotate_key
+from sepu.admin.usage import usage_by_month
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -34,7 +34,7 @@ def ledger_url(own_url: str) -> str:
 @pytest.fixture(autouse=True)
 def no_call_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nobody calls meanwhile, so there is no call to wait for."""
-    monkeypatch.setattr("sepu.metering.erase.time.sleep", lambda _seconds: None)
+    monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
 
 
 def rows_of(connection: psycopg.Connection, account_id: str) -> dict[str, str]:

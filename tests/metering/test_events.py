@@ -7,9 +7,9 @@ import psycopg
 import pytest
 from tests.metering.conftest import NOON
 
+from sepu.admin import accounts
+from sepu.admin.events import list_events
 from sepu.cli.database import connect
-from sepu.metering import accounts
-from sepu.metering.events import list_events
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from sepu.admin import accounts, export
+from sepu.admin.export import count_exported, export_usage
 from sepu.errors import SepuError
-from sepu.metering import accounts, export
-from sepu.metering.export import count_exported, export_usage
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

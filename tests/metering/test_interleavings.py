@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 from sepu.metering.keys import credential
 
 if TYPE_CHECKING:

@@ -14,14 +14,15 @@ import psycopg
 import pytest
 from tests.awaited_batcher import AwaitedBatcher
 
-from sepu.metering import accounts, scripts
+from sepu.admin import accounts
+from sepu.database import scripts
+from sepu.database.migrate import holds_migrations
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.keys import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.meters import Usage
-from sepu.metering.migrate import holds_migrations
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

@@ -8,10 +8,11 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts, scripts
+from sepu.database import scripts
+from sepu.database.migrate import MigrationError, holds_migrations, migrate, pending
 from sepu.metering.keys import new_account_id
-from sepu.metering.migrate import MigrationError, holds_migrations, migrate, pending
 
 NAMES = [*(script.name for script in scripts.migrations()), "functions.sql"]
 

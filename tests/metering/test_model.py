@@ -28,9 +28,9 @@ from hypothesis.stateful import (
 )
 from tests.metering.conftest import Answer
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 from sepu.metering.keys import credential, new_key_id
 from sepu.metering.meters import METERS
 

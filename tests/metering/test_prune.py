@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
+from sepu.admin import prune as pruning
+from sepu.admin.audit import Audit, audit
+from sepu.admin.prune import Batch, count_prunable, prune
 from sepu.cli.database import connect
 from sepu.errors import SepuError
-from sepu.metering import prune as pruning
-from sepu.metering.audit import Audit, audit
-from sepu.metering.prune import Batch, count_prunable, prune
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from jwcrypto import jwe, jwk
 
-from sepu.metering import keys, receipts
-from sepu.metering.receipts import Contents, ReceiptError
+from sepu.admin import receipts
+from sepu.admin.receipts import Contents, ReceiptError
+from sepu.metering import keys
 
 ALGORITHMS = {"alg": "RSA-OAEP-256", "enc": "A256GCM"}
 

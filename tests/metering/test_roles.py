@@ -12,12 +12,13 @@ from psycopg.conninfo import make_conninfo
 from tests.processes import completed
 from tests.serving import SEPU
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
+from sepu.database import scripts
+from sepu.database.migrate import migrate, pending
+from sepu.database.roles import Purpose, grant, left_open, make_role
 from sepu.errors import SepuError
-from sepu.metering import accounts, scripts
 from sepu.metering.keys import new_key_id
-from sepu.metering.migrate import migrate, pending
-from sepu.metering.roles import Purpose, grant, left_open, make_role
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer

@@ -11,10 +11,10 @@ import pytest
 from joserfc.jwk import RSAKey
 from psycopg import sql
 
-from sepu.metering import accounts, receipts
-from sepu.metering.accounts import AccountError
+from sepu.admin import accounts, receipts
+from sepu.admin.accounts import AccountError
+from sepu.admin.rotation import Rotation, rotate_key
 from sepu.metering.keys import Credential, credential
-from sepu.metering.rotation import Rotation, rotate_key
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, LiteralString
 import psycopg
 import pytest
 
-from sepu.metering import accounts, scripts
-from sepu.metering.migrate import migrate
+from sepu.admin import accounts
+from sepu.database import scripts
+from sepu.database.migrate import migrate
 
 if TYPE_CHECKING:
     from tests.metering.conftest import MakeCustomer
 
-SQL = Path(str(files("sepu.metering"))) / "sql"
+SQL = Path(str(files("sepu.database"))) / "sql"
 FILES = sorted(SQL.rglob("*.sql"))
 
 FORBIDDEN = {

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 import psycopg
 import pytest
 
-from sepu.metering import accounts
-from sepu.metering.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange
-from sepu.metering.audit import audit
-from sepu.metering.export import export_usage
+from sepu.admin import accounts
+from sepu.admin.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange
+from sepu.admin.audit import audit
+from sepu.admin.export import export_usage
+from sepu.admin.prune import prune
+from sepu.admin.usage import Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
 from sepu.metering.keys import credential
-from sepu.metering.prune import prune
-from sepu.metering.usage import Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from tests.serving import Server, serving, until_closed
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 HURRIED = """\
 import sys

@@ -44,11 +44,12 @@ from tests.serving import (
 )
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.http.replies import Reply
 from sepu.http.responder import new_request_id
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 from sepu.server import request_log
 from sepu.server.request_log import RequestLog
 

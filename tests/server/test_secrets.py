@@ -16,8 +16,9 @@ from tests.processes import command_line, until
 from tests.serving import WORKERS, Server, free_port, serving, until_closed, why_not
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect, database
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 
 IDEMPOTENCY_KEY = "secretive-order-4711"
 MATCH = b'{"colors":[{"r":200,"g":60,"b":35}]}'

@@ -1,6 +1,6 @@
 """`make workflows`: runs the workflows' commands in a fresh clone of the last commit. Exits with 1 if one fails.
 
-Each command runs once, as GitHub's shell would run it: one `make test` stands for every Python of the matrix. Jobs
+Each command runs once, as GitHub's shell would run it: one `make test-all` stands for every Python of the matrix. Jobs
 share the clone, so that a job finds in dist/ what another made, as its artifacts. Arguments name the jobs.
 """
 

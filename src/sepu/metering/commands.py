@@ -5,7 +5,7 @@ from typing import Any, Generic, LiteralString, TypeVar
 
 import msgspec
 
-from sepu.metering import migrate, scripts
+from sepu.database import migrate, scripts
 from sepu.metering.keys import Credential
 from sepu.metering.meters import Usage, usages
 

@@ -7,7 +7,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-_SQL = files("sepu.metering").joinpath("sql")
+_SQL = files("sepu.database").joinpath("sql")
 
 
 @dataclass(frozen=True)

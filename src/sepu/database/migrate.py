@@ -11,8 +11,8 @@ from typing import Any
 import psycopg
 
 from sepu import limits
+from sepu.database import roles, scripts
 from sepu.errors import SepuError
-from sepu.metering import roles, scripts
 
 
 class MigrationError(SepuError):

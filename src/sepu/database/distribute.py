@@ -9,8 +9,8 @@ from typing import Any, LiteralString
 
 import psycopg
 
+from sepu.database import scripts
 from sepu.errors import SepuError
-from sepu.metering import scripts
 
 # What the service sends for one account, the arguments that follow the account's id, and the answer to a key that does
 # not exist. No key has such a hash.

@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGconn
 
 from sepu import limits
-from sepu.metering import scripts
+from sepu.database import scripts
 
 T = TypeVar("T")
 

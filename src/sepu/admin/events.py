@@ -13,8 +13,8 @@ from datetime import datetime
 import psycopg
 
 from sepu import limits
+from sepu.database.scripts import run
 from sepu.errors import SepuError
-from sepu.metering.scripts import run
 
 STATES = ("due", "delivered", "dead")
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import psycopg
 
+from sepu.database.scripts import run, value
 from sepu.errors import SepuError
 from sepu.metering import keys
 from sepu.metering.meters import METERS, Usage, usages
-from sepu.metering.scripts import run, value
 
 STATUSES = ("active", "suspended", "erased")
 REQUESTS_PER_MINUTE = "requests_per_minute"

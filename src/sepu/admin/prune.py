@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import psycopg
 
+from sepu.database.scripts import run, value
 from sepu.errors import SepuError
-from sepu.metering.scripts import run, value
 
 RETENTION_DAYS = 90
 # So no retry within a month is charged twice, whatever the operator types. And no charge waits for a prune, which locks

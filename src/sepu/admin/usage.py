@@ -8,9 +8,9 @@ from typing import Any
 
 import psycopg
 
-from sepu.metering.accounts import AccountUsage
+from sepu.admin.accounts import AccountUsage
+from sepu.database.scripts import run, value
 from sepu.metering.meters import METERS, Usage
-from sepu.metering.scripts import run, value
 
 NEAR_PERCENT = 80
 """Of a limit: who used so much is near it."""

@@ -5,8 +5,8 @@ from typing import Literal, get_args
 import psycopg
 from psycopg import sql
 
+from sepu.database import scripts
 from sepu.errors import SepuError
-from sepu.metering import scripts
 
 Purpose = Literal["service", "console", "events"]
 

@@ -6,9 +6,9 @@ from datetime import UTC, datetime, timedelta
 import psycopg
 from joserfc.jwk import RSAKey
 
-from sepu.metering import receipts
-from sepu.metering.accounts import AccountError, issue_key, lock_account
-from sepu.metering.scripts import run
+from sepu.admin import receipts
+from sepu.admin.accounts import AccountError, issue_key, lock_account
+from sepu.database.scripts import run
 
 
 @dataclass(frozen=True, slots=True)

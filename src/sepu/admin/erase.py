@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import psycopg
 
 from sepu import limits
+from sepu.admin.accounts import find_account
+from sepu.database.scripts import run, value
 from sepu.errors import SepuError
-from sepu.metering.accounts import find_account
-from sepu.metering.scripts import run, value
 
 _RESULTS = 2000  # in one transaction
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import psycopg
 
+from sepu.admin.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange, account_usage
+from sepu.database import scripts
+from sepu.database.connection import snapshot
 from sepu.errors import SepuError
-from sepu.metering import scripts
-from sepu.metering.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange, account_usage
-from sepu.metering.connection import snapshot
 from sepu.metering.meters import METERS
 
 _PAGE = 5000

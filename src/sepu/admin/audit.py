@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 import psycopg
 
-from sepu.metering.scripts import run
+from sepu.database.scripts import run
 
 
 class Difference(msgspec.Struct, frozen=True, rename="camel"):
