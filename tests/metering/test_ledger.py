@@ -19,7 +19,7 @@ from tests.awaited_batcher import AwaitedBatcher
 from sepu import limits
 from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.database.migrate import holds_migrations, migrate
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
@@ -681,7 +681,7 @@ def test_probes_wait_for_nobody_and_take_no_more_space(
     session: Callable[[], psycopg.Connection], connection: psycopg.Connection
 ) -> None:
     """Not even for one that hangs in its commit; if so many hang, charges would too."""
-    probe = scripts.statement("probe")
+    probe = statements.statement("probe")
     size = "select pg_relation_size('sepu.probe')"
     before = connection.execute(size).fetchone()
     for _ in range(300):

@@ -9,14 +9,14 @@ import psycopg
 import pytest
 
 from sepu.admin import accounts
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.database.migrate import migrate
 
 if TYPE_CHECKING:
     from tests.metering.conftest import MakeCustomer
 
 SQL = Path(str(files("sepu.database"))) / "sql"
-FILES = sorted(SQL.rglob("*.sql"))
+STATEMENTS = {path.stem: statements.parse([path.read_text("utf-8")]) for path in (SQL / "statements").iterdir()}
 
 FORBIDDEN = {
     "(f(...)).* calls f once a column": r"\(\s*[\w.]+\s*\(.*\)\s*\)\s*\.\s*\*",
@@ -51,9 +51,14 @@ UNKNOWN_METER = """        raise exception using errcode = '22023',
 """
 
 
-def code(path: Path) -> str:
+def code(text: str) -> str:
     """Without comments, in lower case."""
-    return re.sub(r"--[^\n]*", "", path.read_text("utf-8")).lower()
+    return re.sub(r"--[^\n]*", "", text).lower()
+
+
+FILES = {path.name: code(path.read_text("utf-8")) for path in (*SQL.glob("*.sql"), *SQL.glob("migrations/*.sql"))}
+# By the name of the file or the statement.
+CODE = FILES | {name: code(text) for found in STATEMENTS.values() for name, text in found.items()}
 
 
 def functions() -> dict[str, str]:
@@ -62,7 +67,7 @@ def functions() -> dict[str, str]:
 
 
 def functions_of(name: str) -> dict[str, str]:
-    found = re.findall(r"create or replace function sepu\.(\w+)\s*(\(.*?\$\$.*?\$\$)", code(SQL / name), re.DOTALL)
+    found = re.findall(r"create or replace function sepu\.(\w+)\s*(\(.*?\$\$.*?\$\$)", FILES[name], re.DOTALL)
     return dict(found)
 
 
@@ -77,14 +82,14 @@ def rows(connection: psycopg.Connection, query: LiteralString) -> list[tuple[str
 
 
 def test_there_is_something_to_look_at() -> None:
-    assert {"functions.sql", "0001_ledger.sql", "meter_request.sql"} <= {path.name for path in FILES}
+    assert {"functions.sql", "0001_ledger.sql", "meter_request"} <= CODE.keys()
     assert {"authenticate_v3", "admit", "read_usage", "read_usage_v2", "meter_request"} <= set(functions())
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_forbidden_forms(path: Path) -> None:
-    text = code(path).replace(RETHROWN, "").replace(UNKNOWN_METER.lower(), "")
-    if path.parent.name == "migrations":  # see test_what_a_migration_drops_is_gone
+@pytest.mark.parametrize("name", CODE)
+def test_forbidden_forms(name: str) -> None:
+    text = CODE[name].replace(RETHROWN, "").replace(UNKNOWN_METER.lower(), "")
+    if (SQL / "migrations" / name).exists():  # see test_what_a_migration_drops_is_gone
         text = re.sub(DROPPED, "", text)
     assert [why for why, form in FORBIDDEN.items() if re.search(form, text)] == []
 
@@ -107,7 +112,7 @@ def test_only_the_grant_names_what_is_superseded() -> None:
     """It is there for servers of the release before, which call it; nothing of this release does."""
     for name in functions_of("superseded.sql"):
         calls = re.compile(rf"\bsepu\.{name}\b(?!_)")
-        assert {path.name for path in FILES if calls.search(code(path))} <= {"superseded.sql", "grant_service.sql"}
+        assert {where for where, text in CODE.items() if calls.search(text)} <= {"superseded.sql", "grant_service"}
         assert not [text for text in functions_of("functions.sql").values() if calls.search(text)]
 
 
@@ -116,7 +121,7 @@ DROPPED = r"\bdrop\s+function\s+(?:if\s+exists\s+)?sepu\.(\w+)[^;]*;"
 
 def test_what_a_migration_drops_is_gone() -> None:
     """Or the same release would make it again: a release drops what the one before had superseded."""
-    dropped = {name for path in FILES for name in re.findall(DROPPED, code(path)) if path.parent.name == "migrations"}
+    dropped = {name for file in FILES.values() for name in re.findall(DROPPED, file)}
     assert dropped & set(functions()) == set()
 
 
@@ -194,18 +199,27 @@ def test_an_instant_is_an_argument(name: str) -> None:
 
 def test_what_a_request_calls_is_one_statement() -> None:
     for name in ("admit", "read_usage", "meter_request"):
-        text = scripts.statement(name)
-        assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}(_v\d+)?\((%s(, )?)+\)\n", text)
+        text = statements.statement(name)
+        assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}(_v\d+)?\((%s(, )?)+\)", text)
         columns = text.partition("select ")[2].partition("from")[0].split()
-        text = scripts.statement(f"{name}_each")
-        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each(_v\d+)?\(\s*(%s::\w+\[\](, )?)+\s*\)\n", text)
+        text = statements.statement(f"{name}_each")
+        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each(_v\d+)?\(\s*(%s::\w+\[\](, )?)+\s*\)", text)
         assert text.partition("select at, ")[2].partition("from")[0].split() == columns
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_columns_are_named(path: Path) -> None:
+@pytest.mark.parametrize("name", CODE)
+def test_columns_are_named(name: str) -> None:
     """A function or a table may get more of them."""
-    assert not re.search(r"select\s+\*", code(path))
+    assert not re.search(r"select\s+\*", CODE[name])
+
+
+def test_each_statement_has_a_name_of_its_own() -> None:
+    with pytest.raises(ValueError, match="named 'first'"):
+        statements.parse(["-- name: first\nselect 1\n", "-- name: first\nselect 2\n"])
+    with pytest.raises(ValueError, match="has no name"):
+        statements.parse(["select 1\n-- name: first\nselect 2\n"])
+    with pytest.raises(KeyError, match="no_such"):
+        statements.statement("no_such")
 
 
 def test_functions_that_wait_for_locks_bound_the_wait(connection: psycopg.Connection) -> None:
@@ -253,7 +267,7 @@ def test_no_index_holds_a_counter(connection: psycopg.Connection) -> None:
 def test_every_function_is_created_or_replaced(connection: psycopg.Connection) -> None:
     stored = rows(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace")
     assert sorted(name for (name,) in stored) == sorted(functions()), "and none has two signatures"
-    created = [re.findall(r"\bcreate\b", code(SQL / name)) for name in ("functions.sql", "superseded.sql")]
+    created = [re.findall(r"\bcreate\b", FILES[name]) for name in ("functions.sql", "superseded.sql")]
     assert sum(map(len, created)) == len(functions())
 
 
