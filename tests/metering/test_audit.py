@@ -14,11 +14,7 @@ from sepu.cli.database import connect
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
 
-
-@pytest.fixture
-def ledger_url(own_url: str) -> str:
-    """An audit looks at everybody's accounts."""
-    return own_url
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
 
 
 @pytest.fixture

@@ -10,19 +10,16 @@ import pytest
 from sepu.admin import accounts, export
 from sepu.admin.export import count_exported, export_usage
 from sepu.errors import SepuError
+from sepu.metering.meters import METERS
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
 
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an export takes everybody's usage
+
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"
 LAST = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"
-
-
-@pytest.fixture
-def ledger_url(own_url: str) -> str:
-    """An export takes everybody's usage."""
-    return own_url
 
 
 def created(connection: psycopg.Connection, customer: "Customer", at: str) -> None:
@@ -34,12 +31,7 @@ def exported(connection: psycopg.Connection, period: str) -> list[tuple[str, int
     found = []
     for account in export_usage(connection, period):
         match, search = account.usage
-        assert (match.period, match.meter, search.period, search.meter) == (
-            period,
-            "color_match",
-            period,
-            "color_search",
-        )
+        assert [(used.period, used.meter) for used in account.usage] == [(period, meter) for meter in METERS]
         assert (match.reserved, search.reserved) == (0, 0)
         found.append((account.account_id, match.limit, match.committed, search.limit, search.committed))
     assert count_exported(connection, period) == len(found)

@@ -18,15 +18,11 @@ from sepu.errors import SepuError
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
 
+pytestmark = pytest.mark.usefixtures("own_ledger")  # a prune takes everybody's results
+
 NOW = datetime.now(UTC)
 DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)  # far longer than a run of all tests
-
-
-@pytest.fixture
-def ledger_url(own_url: str) -> str:
-    """A prune takes everybody's results."""
-    return own_url
 
 
 def total(batches: Iterable[Batch]) -> tuple[int, int]:
