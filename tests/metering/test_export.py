@@ -68,17 +68,17 @@ def test_every_account_is_there_once_with_its_month(
     assert found[busy.account_id].plan_id == busy.plan_id
 
 
-@pytest.mark.parametrize("zone", ["UTC", "Asia/Shanghai", "America/Los_Angeles"])
 def test_a_month_is_one_of_utc_wherever_the_session_is(
-    connection: psycopg.Connection, make_customer: "MakeCustomer", zone: str
+    connection: psycopg.Connection, make_customer: "MakeCustomer"
 ) -> None:
-    connection.execute("select set_config('timezone', %s, false)", (zone,))
     inside, outside = make_customer(), make_customer()
     created(connection, inside, "2026-02-28T23:59:59.999999Z")
     created(connection, outside, "2026-03-01T00:00:00Z")
-    assert [row[0] for row in exported(connection, "2026-02")] == [inside.account_id]
-    assert exported(connection, "2026-01") == []
-    assert len(exported(connection, "2026-03")) == 2
+    for zone in ("UTC", "Asia/Shanghai", "America/Los_Angeles"):
+        connection.execute("select set_config('timezone', %s, false)", (zone,))
+        assert [row[0] for row in exported(connection, "2026-02")] == [inside.account_id]
+        assert exported(connection, "2026-01") == []
+        assert len(exported(connection, "2026-03")) == 2
 
 
 def test_a_month_that_has_not_begun(connection: psycopg.Connection) -> None:
