@@ -54,7 +54,8 @@ class Customer:
         """Calls the function itself, at an instant of the test's choice."""
         asking = holder or self.credential
         row = session.execute(
-            "select * from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s)",
+            "select outcome, period, unit_limit, committed, reserved, body "
+            "from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s)",
             (asking.account_id, asking.key_hash, key, sha256(what.encode()).digest(), meter, units, body, at),
         ).fetchone()
         assert row is not None

@@ -1,2 +1,2 @@
 select outcome, plan_id, period, meter, unit_limit, committed, reserved
-  from sepu.read_usage_v2(%s, %s)
+  from sepu.read_usage(%s, %s)
