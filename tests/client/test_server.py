@@ -33,6 +33,7 @@ from sepu_client import (
     UnauthorizedError,
     new_idempotency_key,
 )
+from sepu_client.async_client import CONNECTIONS
 
 SCARLET = (200, 60, 35)
 
@@ -247,11 +248,11 @@ def test_tasks_and_threads_share_a_client(server: Server, issued: accounts.Issue
         assert client.usage().usage[0].committed == 20
 
 
-def test_many_more_tasks_than_connections(server: Server, connection: psycopg.Connection) -> None:
-    accounts.set_plan(connection, "many-tasks", match_limit=5000, search_limit=0, requests_per_minute=5000)
+def test_many_more_tasks_than_connections(uvloop: Server, connection: psycopg.Connection) -> None:
+    tasks = 2 * CONNECTIONS + 10
+    accounts.set_plan(connection, "many-tasks", match_limit=tasks, search_limit=0, requests_per_minute=tasks)
     issued = accounts.create_account(connection, "many-tasks")
-
-    assert asyncio.run(at_once(server, issued, 800)) == 800
+    assert asyncio.run(at_once(uvloop, issued, tasks)) == tasks
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

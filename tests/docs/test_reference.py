@@ -88,6 +88,7 @@ def test_each_schema_has_its_members(name: str) -> None:
         assert value.get("pattern", "") in line
 
 
+@pytest.mark.slow
 def test_no_value_of_the_document_is_lost() -> None:
     document = deepcopy(DOCUMENT)
     refused = set()
@@ -109,6 +110,7 @@ def test_no_value_of_the_document_is_lost() -> None:
     assert made(document) == PAGE
 
 
+@pytest.mark.slow
 def test_no_name_of_the_document_is_lost() -> None:
     """Renamed it is shown or, as a keyword is, refused. Left out it changes the page."""
     document = deepcopy(DOCUMENT)

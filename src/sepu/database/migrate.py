@@ -14,11 +14,10 @@ from sepu import limits
 from sepu.database import roles, scripts
 from sepu.errors import SepuError
 
-
 _OTHER_MIGRATIONS = (
-    "this database was made by other migrations than this release has: by a version that was never released, or by files "
-    "that somebody edited. Export what you need with the version that made it, make a new database (or --state-dir), and "
-    "migrate that: docs/versioning.md#the-schema"
+    "this database was made by other migrations than this release has: by a version that was never released, or by "
+    "files that somebody edited. Export what you need with the version that made it, make a new database (or "
+    "--state-dir), and migrate that: docs/versioning.md#the-schema"
 )
 
 
