@@ -35,6 +35,8 @@ from tests.serving import Response, serving, until_closed
 
 from sepu.admin import accounts
 
+pytestmark = pytest.mark.slow
+
 whoever_serves = pytest.mark.parametrize("server", ["uvloop"], indirect=True)  # it does not get there
 
 

@@ -25,6 +25,8 @@ from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
 from sepu.http.replies import error
 
+pytestmark = pytest.mark.slow
+
 BOMB = gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1)
 MATCH = ("match", "200", "60", "35")
 

@@ -20,6 +20,8 @@ from tests.serving import Server
 
 from sepu.admin import accounts
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 SCHEMATHESIS = Path(sysconfig.get_path("scripts")) / "schemathesis"
 EXAMPLES = os.environ.get("SEPU_SCHEMA_EXAMPLES")

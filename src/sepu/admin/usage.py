@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from sepu.admin.accounts import AccountUsage
-from sepu.database.scripts import run, value
+from sepu.database.statements import run, value
 from sepu.metering.meters import METERS, Usage
 
 NEAR_PERCENT = 80
@@ -21,7 +21,7 @@ class Part:
     """What was used in a month or a day, or with a key."""
 
     name: str | None
-    """The month, the day or the key's id; None if an earlier release pruned the results without it."""
+    """The month, the day or the key's id; None for what erased accounts used."""
     units: Mapping[str, int]
     """By meter."""
 

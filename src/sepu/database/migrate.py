@@ -11,31 +11,33 @@ from typing import Any
 import psycopg
 
 from sepu import limits
-from sepu.database import roles, scripts
+from sepu.database import roles, statements
 from sepu.errors import SepuError
+
+_OTHER_MIGRATIONS = (
+    "this database was made by other migrations than this release has: by a version that was never released, or by "
+    "files that somebody edited. Export what you need with the version that made it, make a new database (or "
+    "--state-dir), and migrate that: docs/versioning.md#the-schema"
+)
 
 
 class MigrationError(SepuError):
     """The database's schema and this release do not fit; the message says what to do."""
 
 
-def pending(connection: psycopg.Connection) -> list[scripts.Script]:
+def pending(connection: psycopg.Connection) -> list[statements.Script]:
     """Gives what this release would apply, in order.
 
     Raises:
-        MigrationError: a migration was edited after it had been applied.
+        MigrationError: the database was made by other migrations, those of an unreleased version.
     """
     applied: dict[str, str] = {}
-    if scripts.value(connection, "has_migrations"):
-        applied = dict(scripts.run(connection, "read_migrations").fetchall())
-    due = []
-    migrations = scripts.migrations()
-    functions = scripts.functions()
-    for script in migrations:
-        if script.name not in applied:
-            due.append(script)
-        elif applied[script.name] != script.sha256:
-            raise MigrationError(f"migration {script.name} is not the one that was applied to this database")
+    if statements.value(connection, "has_migrations"):
+        applied = dict(statements.run(connection, "read_migrations").fetchall())
+    migrations, functions = statements.migrations(), statements.functions()
+    due = [script for script in migrations if script.name not in applied]
+    if applied and (migrations[0] in due or any(applied.get(s.name, s.sha256) != s.sha256 for s in migrations)):
+        raise MigrationError(_OTHER_MIGRATIONS)
     # A database with migrations of a later release has its functions too: an older server must not put its own back.
     newer = applied.keys() - {functions.name, *(script.name for script in migrations)}
     if not newer and applied.get(functions.name) != functions.sha256:
@@ -47,7 +49,7 @@ def migrate(connection: psycopg.Connection) -> list[str]:
     """Applies what is pending and returns the names; all of it or nothing. It may run beside traffic.
 
     Raises:
-        MigrationError: an applied migration was edited, the database has another encoding than UTF8, or others have
+        MigrationError: as for `pending`, the database has another encoding than UTF8, or others have
             used the tables all the time.
     """
     if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
@@ -60,7 +62,7 @@ def migrate(connection: psycopg.Connection) -> list[str]:
         try:
             return _migrate(connection, until - time.monotonic())
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-            now = set(scripts.run(connection, "list_lock_holders").fetchall())
+            now = set(statements.run(connection, "list_lock_holders").fetchall())
             if time.monotonic() + limits.MIGRATION_PAUSE_SECONDS > until:
                 raise MigrationError(_explain(now if holders is None else holders & now)) from None
             holders = now
@@ -70,20 +72,20 @@ def migrate(connection: psycopg.Connection) -> list[str]:
 def _migrate(connection: psycopg.Connection, seconds: float) -> list[str]:
     with connection.transaction():
         _limit_locks(connection, seconds)
-        scripts.run(connection, "lock_migrations")
+        statements.run(connection, "lock_migrations")
         _limit_locks(connection, limits.MIGRATION_LOCK_SECONDS)
-        scripts.run(connection, "create_migration_table")
+        statements.run(connection, "create_migration_table")
         due = pending(connection)
         for script in due:
             connection.execute(script.text)
-            scripts.run(connection, "record_migration", name=script.name, sha256=script.sha256)
+            statements.run(connection, "record_migration", name=script.name, sha256=script.sha256)
         if due:
             roles.grant_anew(connection)
     return [script.name for script in due]
 
 
 def _limit_locks(connection: psycopg.Connection, seconds: float) -> None:
-    scripts.run(connection, "limit_locks", milliseconds=str(max(1, round(seconds * 1000))))
+    statements.run(connection, "limit_locks", milliseconds=str(max(1, round(seconds * 1000))))
 
 
 def _explain(holders: set[Any]) -> str:
@@ -111,4 +113,4 @@ def holds_migrations(rows: Sequence[tuple[str | None, ...]]) -> bool:
 @cache
 def _applied_migrations() -> frozenset[str]:
     """This release's migrations as a probe reads them."""
-    return frozenset(f"{script.name}={script.sha256}" for script in scripts.migrations())
+    return frozenset(f"{script.name}={script.sha256}" for script in statements.migrations())
