@@ -22,7 +22,7 @@ from bench.load.scenarios import SCENARIOS, Ask, bare_insert, first_executions, 
 from tests.serving import Server, serving
 
 from sepu.cli.database import connect, service_url
-from sepu.metering.keys import credential
+from sepu.metering.key_format import credential
 
 SEED = "seed"
 

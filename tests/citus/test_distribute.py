@@ -14,12 +14,13 @@ from tests.serving import SEPU
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
 from sepu.database import statements
 from sepu.database.distribute import distribute
 from sepu.database.migrate import migrate
 from sepu.errors import SepuError
 from sepu.metering.commands import Charge, meter_request
-from sepu.metering.keys import credential
+from sepu.metering.key_format import credential
 from sepu.metering.ledger import Ledger
 
 METADATA = (
@@ -46,7 +47,7 @@ def metadata(connection: psycopg.Connection) -> list[Any]:
     return [connection.execute(query).fetchall() for query in METADATA]
 
 
-def outcomes(url: str, issued: list[accounts.IssuedKey]) -> list[str]:
+def outcomes(url: str, issued: list[IssuedKey]) -> list[str]:
     ledger = Ledger(url, 1)
     ledger.open()
     try:

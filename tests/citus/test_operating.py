@@ -11,6 +11,9 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
+from sepu.admin.keys import list_keys, name_key
+from sepu.admin.naming import find_account
+from sepu.admin.plans import set_plan, show_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import nearest_limits, usage_by_day, usage_by_key, usage_by_month
 from sepu.cli.database import connect
@@ -18,22 +21,22 @@ from sepu.console.app import PAGES
 from sepu.console.pages import account
 from sepu.database.connection import snapshot
 from sepu.database.roles import make_role
-from sepu.metering import keys
+from sepu.metering import key_format
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=100)
 
 
 def test_an_operators_day(connection: psycopg.Connection) -> None:
-    plan_id = keys.new_account_id()
-    accounts.set_plan(connection, plan_id, match_limit=10, search_limit=10, requests_per_minute=600)
-    accounts.set_plan(connection, plan_id, match_limit=11)
+    plan_id = key_format.new_account_id()
+    set_plan(connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=600)
+    set_plan(connection, plan_id, {"color_match": 11})
     issued = accounts.create_account(connection, "standard", "Silk", f"cus-{plan_id}")
-    account_id = accounts.find_account(connection, f"cus-{plan_id}")
+    account_id = find_account(connection, f"cus-{plan_id}")
     accounts.name_account(connection, account_id, f"Silk {plan_id}")
-    accounts.name_key(connection, issued.key_id, "shop", "k-1")
+    name_key(connection, issued.key_id, "shop", "k-1")
     accounts.move_account(connection, account_id, plan_id)
-    holder = keys.credential(issued.api_key)
+    holder = key_format.credential(issued.api_key)
     assert holder is not None
     for number, at in enumerate((NOW, OLD)):
         connection.execute(
@@ -47,8 +50,8 @@ def test_an_operators_day(connection: psycopg.Connection) -> None:
         {"color_match": 9},
         11,
     )
-    assert accounts.show_plan(connection, plan_id).accounts == 1
-    assert accounts.list_keys(connection, account_id)[0].last_used_on is not None
+    assert show_plan(connection, plan_id).accounts == 1
+    assert list_keys(connection, account_id)[0].last_used_on is not None
     assert account_id in {near.account_id for near in nearest_limits(connection, 80, 10**6)}
     months = usage_by_month(connection, account_id)
     assert [part.units["color_match"] for part in months] == [9, 9]

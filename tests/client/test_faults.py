@@ -29,6 +29,8 @@ from tests.serving import Server, serving
 import sepu
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database
 from sepu_client import (
     AsyncClient,
@@ -64,7 +66,7 @@ class Call(NamedTuple):
 class Intent:
     """What is asked, and what it came to."""
 
-    holder: accounts.IssuedKey
+    holder: IssuedKey
     rgb: tuple[float, float, float] | None  # None stands for a search
     own_key: str | None
     raced: bool
@@ -96,8 +98,8 @@ class Intent:
 class Scene:
     """Who asks whom."""
 
-    ample: accounts.IssuedKey
-    scarce: accounts.IssuedKey
+    ample: IssuedKey
+    scarce: IssuedKey
     url: str = ""
     asked: list[Intent] = field(default_factory=list)
 
@@ -244,8 +246,8 @@ def test_every_intent_ends_with_its_answer_and_one_charge() -> None:
         url = stack.enter_context(database(None, state_dir, create=True))
         with connect(url) as connection:
             much = 10**9
-            accounts.set_plan(connection, "ample", match_limit=much, search_limit=much, requests_per_minute=much)
-            accounts.set_plan(connection, "scarce", match_limit=SCARCE, search_limit=5, requests_per_minute=much)
+            set_plan(connection, "ample", {"color_match": much, "color_search": much}, requests_per_minute=much)
+            set_plan(connection, "scarce", {"color_match": SCARCE, "color_search": 5}, requests_per_minute=much)
             scene = Scene(accounts.create_account(connection, "ample"), accounts.create_account(connection, "scarce"))
         with proxied(state_dir / "socket", 7) as proxy, serving("uvloop", proxy.url) as server:
             faults = asyncio.run(play(scene, state_dir, proxy, server))

@@ -19,7 +19,7 @@ from tools.dist import build
 from tools.dist.contents import CLIENT
 
 import sepu_client
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 
 ROOT = Path(__file__).parents[2]
 VERSION = version("sepu-client")
@@ -97,7 +97,7 @@ def plain_server(service_url: str) -> Iterator[Server]:
 
 @pytest.mark.parametrize("page", ["docs/client.md", "client/README.md"])
 def test_the_examples_of_the_pages(
-    plain_server: Server, issued: accounts.IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
+    plain_server: Server, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     monkeypatch.setenv("SEPU_URL", where(plain_server, "sync")["base_url"])
     monkeypatch.setenv("SEPU_API_KEY", issued.api_key)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sepu import limits
-from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN
+from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN, DEMO_REQUESTS_PER_MINUTE
 from sepu.console.pages import AUDIT_IS_OLD
 from sepu.database import statements
 from sepu.http.errors import ERRORS
@@ -127,9 +127,9 @@ def test_the_console_and_the_alert_agree_on_an_old_audit() -> None:
 
 def test_documents_have_the_plan_of_the_demo_account() -> None:
     matches, searches, requests = (
-        DEMO_LIMITS["match_limit"],
-        DEMO_LIMITS["search_limit"],
-        DEMO_LIMITS["requests_per_minute"],
+        DEMO_LIMITS["color_match"],
+        DEMO_LIMITS["color_search"],
+        DEMO_REQUESTS_PER_MINUTE,
     )
     text = " ".join((ROOT / "docs" / "api.md").read_text("utf-8").split())
     assert f"In the plan `{DEMO_PLAN}` an account has {matches:,} units of `color_match` and {searches:,} of" in text

@@ -24,6 +24,9 @@ from tests.serving import WORKERS, Server, serving, why_not
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
+from sepu.admin.plans import set_plan
+from sepu.admin.usage import show_usage
 from sepu.cli.database import connect, database
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -61,7 +64,7 @@ class Stage:
     state_dir: Path
     url: str  # past the proxy
     proxy: Proxy
-    issued: accounts.IssuedKey
+    issued: IssuedKey
     history: History = field(default_factory=History)
     keys: Iterator[str] = field(default_factory=lambda: (f"outage-{number:04}" for number in itertools.count()))
 
@@ -107,7 +110,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
         with connect(url) as connection:
-            accounts.set_plan(connection, "much", match_limit=10**9, search_limit=10**9, requests_per_minute=10**9)
+            set_plan(connection, "much", {"color_match": 10**9, "color_search": 10**9}, requests_per_minute=10**9)
             issued = accounts.create_account(connection, "much")
         proxy = stack.enter_context(proxied(state_dir / "socket"))
         server = stack.enter_context(serving(request.param, proxy.url, workers=1))
@@ -220,12 +223,12 @@ def test_what_was_charged_before_an_outage_is_replayed_after_it(stage: Stage) ->
     key = next(stage.keys)
     assert stage.match(key) == (200, None)
     with connect(stage.url) as connection:
-        before = accounts.show_usage(connection, stage.issued.account_id)
+        before = show_usage(connection, stage.issued.account_id)
     with stopped(stage):
         assert stage.match(key) == (503, "usage_commit_failed")
     until(lambda: stage.match(key) == (200, None), seconds=BACK_SECONDS)
     with connect(stage.url) as connection:
-        assert accounts.show_usage(connection, stage.issued.account_id) == before
+        assert show_usage(connection, stage.issued.account_id) == before
 
 
 @pytest.mark.parametrize("outage", [stopped, read_only])

@@ -21,7 +21,7 @@ from tests.faults.verdict import judge, until_stored
 from tests.processes import until
 from tests.serving import WORKERS, Server, free_port, serving, why_not
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.cli.database import connect, database
 
 ROUNDS = 2
@@ -49,7 +49,7 @@ def own_url(directory: Path) -> Iterator[str]:
 
 
 def test_term_finishes_what_is_in_flight(
-    worker: str, database_url: str, connection: psycopg.Connection, issued: accounts.IssuedKey
+    worker: str, database_url: str, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
     with (
         serving(worker, database_url, workers=1) as server,

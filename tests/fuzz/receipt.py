@@ -29,7 +29,7 @@ from sepu.admin import receipts
 from sepu.admin.receipts import Contents, ReceiptError
 from sepu.cli.main import commands
 from sepu.errors import SepuError
-from sepu.metering import keys
+from sepu.metering import key_format
 
 Made = TypeVar("Made")
 
@@ -78,9 +78,12 @@ class Pair:
     def new() -> "Pair":
         """Makes one."""
         members = receipts.new_private_key().as_dict(private=True)
-        account_id = keys.new_account_id()
+        account_id = key_format.new_account_id()
         contents = Contents(
-            account_id, keys.new_key_id(account_id), keys.new_key(account_id), datetime(2026, 1, 31, tzinfo=UTC)
+            account_id,
+            key_format.new_key_id(account_id),
+            key_format.new_key(account_id),
+            datetime(2026, 1, 31, tzinfo=UTC),
         )
         numbers = {name: str(value) for name, value in members.items() if name not in {"use", "alg", "kid", "key_ops"}}
         return Pair(json.dumps(members).encode(), numbers, contents)

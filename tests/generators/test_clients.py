@@ -12,7 +12,9 @@ from tests.generators.growing_proxy import grown
 from tests.serving import Server
 
 from sepu.admin import accounts
-from sepu.metering import keys
+from sepu.admin.keys import IssuedKey
+from sepu.admin.plans import set_plan
+from sepu.metering import key_format
 
 Call = Callable[..., Answer]
 
@@ -27,7 +29,7 @@ def url(server: Server) -> str:
 
 
 @pytest.fixture
-def call(client: Client, url: str, issued: accounts.IssuedKey) -> Call:
+def call(client: Client, url: str, issued: IssuedKey) -> Call:
     def called(operation: str, name: str = "", *, url: str = url, key: str = issued.api_key, **given: object) -> Answer:
         return client.call(url, key, operation, name, **given)
 
@@ -41,7 +43,7 @@ def check(answer: Answer, status: int, kind: str, code: str = "") -> None:
     assert code == answer.body.get("error", "")
 
 
-def in_plain_http(server: Server, issued: accounts.IssuedKey, colors: list[dict[str, float]]) -> object:
+def in_plain_http(server: Server, issued: IssuedKey, colors: list[dict[str, float]]) -> object:
     headers = {
         "Authorization": f"Bearer {issued.api_key}",
         "Content-Type": "application/json",
@@ -71,7 +73,7 @@ def test_top_is_optional(call: Call) -> None:
     assert len(result["matches"]) == 1
 
 
-def test_numbers_are_the_services_own(call: Call, server: Server, issued: accounts.IssuedKey) -> None:
+def test_numbers_are_the_services_own(call: Call, server: Server, issued: IssuedKey) -> None:
     chance = random.Random(20)
     for _ in range(20):
         colors = [{name: chance.uniform(0, 255) for name in "rgb"} for _ in range(5)]
@@ -88,7 +90,7 @@ def test_a_search(call: Call) -> None:
     assert call("searchColors", str(uuid4()), q="hong").body["count"] == 10
 
 
-def test_library_and_usage(call: Call, issued: accounts.IssuedKey) -> None:
+def test_library_and_usage(call: Call, issued: IssuedKey) -> None:
     library = call("getLibrary")
     check(library, 200, "Library")
     assert (library.body["recordCount"], library.body["mode"]) == (161, "commercial")
@@ -101,8 +103,8 @@ def test_library_and_usage(call: Call, issued: accounts.IssuedKey) -> None:
     ]
 
 
-def test_401(call: Call, issued: accounts.IssuedKey) -> None:
-    stranger = keys.new_key(issued.account_id)
+def test_401(call: Call, issued: IssuedKey) -> None:
+    stranger = key_format.new_key(issued.account_id)
     for operation in ("getLibrary", "getUsage"):
         check(call(operation, key=stranger), 401, "UnauthorizedError", "unauthorized")
     refused = call("matchColors", str(uuid4()), colors=[SCARLET], key=stranger)
@@ -124,7 +126,7 @@ def test_422(call: Call) -> None:
 
 
 def test_429(call: Call, connection: psycopg.Connection) -> None:
-    accounts.set_plan(connection, "small", requests_per_minute=3, match_limit=1, search_limit=0)
+    set_plan(connection, "small", {"color_match": 1, "color_search": 0}, requests_per_minute=3)
     key = accounts.create_account(connection, "small").api_key
     for refused, meter, limit in (
         (call("matchColors", str(uuid4()), colors=[SCARLET] * 2, key=key), "color_match", "1"),

@@ -18,8 +18,10 @@ from tests.openapi.document import check_response
 from tests.serving import Response, Server
 
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey, issue_key, revoke_key
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
-from sepu.metering import commands, keys
+from sepu.metering import commands, key_format
 from sepu.metering.ledger import Ledger
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
@@ -49,7 +51,7 @@ class World:
 
     url: str
     connection: psycopg.Connection
-    issued: accounts.IssuedKey
+    issued: IssuedKey
     held: list[psycopg.Connection] = field(default_factory=list)
 
     @property
@@ -57,14 +59,14 @@ class World:
         return self.issued.account_id
 
     @property
-    def holder(self) -> keys.Credential:
-        holder = keys.credential(self.issued.api_key)
+    def holder(self) -> key_format.Credential:
+        holder = key_format.credential(self.issued.api_key)
         assert holder is not None
         return holder
 
     def plan(self, *, match: int = 2000, search: int = 1000, minute: int = 120) -> None:
         plan_id = f"plan-{uuid.uuid4().hex[:12]}"
-        accounts.set_plan(self.connection, plan_id, match_limit=match, search_limit=search, requests_per_minute=minute)
+        set_plan(self.connection, plan_id, {"color_match": match, "color_search": search}, requests_per_minute=minute)
         self.connection.execute(
             "update sepu.account set plan_id = %s where account_id = %s", [plan_id, self.account_id]
         )
@@ -99,17 +101,17 @@ def suspended(world: World) -> None:
 
 
 def revoked(world: World) -> None:
-    accounts.revoke_key(world.connection, world.issued.key_id)
+    revoke_key(world.connection, world.issued.key_id)
 
 
 def expired(world: World) -> None:
     past = datetime.now(UTC) - timedelta(seconds=1)
-    world.issued = accounts.issue_key(world.connection, world.account_id, past)
+    world.issued = issue_key(world.connection, world.account_id, past)
 
 
 def not_yet_expired(world: World) -> None:
     future = datetime.now(UTC) + timedelta(hours=1)
-    world.issued = accounts.issue_key(world.connection, world.account_id, future)
+    world.issued = issue_key(world.connection, world.account_id, future)
 
 
 def over_the_abuse_limit(world: World) -> None:
@@ -358,7 +360,7 @@ CASES = [
             ("garbage", "Bearer nonsense", nothing),
             ("mistyped", "Bearer {key}x", nothing),
             ("two-tokens", "Bearer {key} {key}", nothing),
-            ("unknown", f"Bearer {keys.new_key('a' * 16)}", nothing),
+            ("unknown", f"Bearer {key_format.new_key('a' * 16)}", nothing),
             ("revoked", KEY, revoked),
             ("expired", KEY, expired),
         )

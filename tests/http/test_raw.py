@@ -26,32 +26,29 @@ from tests.http.raw import (
 from tests.serving import Server
 
 from sepu import limits
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
+from sepu.admin.usage import show_usage
 
 
-def committed(connection: psycopg.Connection, issued: accounts.IssuedKey) -> int:
-    return accounts.show_usage(connection, issued.account_id).usage[0].committed
+def committed(connection: psycopg.Connection, issued: IssuedKey) -> int:
+    return show_usage(connection, issued.account_id).usage[0].committed
 
 
-def test_a_body_in_chunks(server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection) -> None:
+def test_a_body_in_chunks(server: Server, issued: IssuedKey, connection: psycopg.Connection) -> None:
     answer = exchange(server, issued, b"Transfer-Encoding: chunked", chunked(ONE[:7], ONE[7:]))
     assert answer.startswith(b"HTTP/1.1 200")
     assert b'"slug":"fei-hong"' in answer
     assert committed(connection, issued) == 1
 
 
-def test_the_limit_holds_for_chunks_too(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
-) -> None:
+def test_the_limit_holds_for_chunks_too(server: Server, issued: IssuedKey, connection: psycopg.Connection) -> None:
     answer = exchange(server, issued, b"Transfer-Encoding: chunked", chunked(ONE, b" " * 9000, b" " * 9000))
     assert answer.startswith(b"HTTP/1.1 413")
     assert b'{"error":"payload_too_large","requestId":' in answer
     assert committed(connection, issued) == 0
 
 
-def test_broken_chunks_are_the_clients_fault(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
-) -> None:
+def test_broken_chunks_are_the_clients_fault(server: Server, issued: IssuedKey, connection: psycopg.Connection) -> None:
     answer = exchange(server, issued, b"Transfer-Encoding: chunked", b"zz\r\n" + ONE + b"\r\n0\r\n\r\n")
     assert answer[:12] in {b"HTTP/1.1 400", b"HTTP/1.0 400"}
     assert committed(connection, issued) == 0
@@ -59,7 +56,7 @@ def test_broken_chunks_are_the_clients_fault(
 
 
 def test_a_body_that_was_cut_off_charges_nothing(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+    server: Server, issued: IssuedKey, connection: psycopg.Connection
 ) -> None:
     # What arrives is whole JSON; but who declared more has not finished, and is gone.
     answer = exchange(server, issued, b"Content-Length: 100", ONE, gone=True)
@@ -115,7 +112,7 @@ def test_an_expectation_that_nobody_knows(server: Server) -> None:
 
 
 def test_the_largest_body_may_come_a_byte_a_chunk(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+    server: Server, issued: IssuedKey, connection: psycopg.Connection
 ) -> None:
     body = ONE.ljust(limits.BODY_BYTES)
     framed = chunked(*(body[at : at + 1] for at in range(len(body))))
@@ -124,7 +121,7 @@ def test_the_largest_body_may_come_a_byte_a_chunk(
     assert committed(connection, issued) == 1
 
 
-def test_a_connection_goes_on_after_a_body_too_large(server: Server, issued: accounts.IssuedKey) -> None:
+def test_a_connection_goes_on_after_a_body_too_large(server: Server, issued: IssuedKey) -> None:
     uvloop_only(server, "the others close")
     body = ONE.ljust(limits.BODY_BYTES + limits.DISCARDED_BYTES)
     head = b"Host: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: raw-request-1\r\n"
@@ -140,21 +137,21 @@ def test_a_connection_goes_on_after_a_body_too_large(server: Server, issued: acc
 
 @pytest.mark.parametrize("length", [b"1000000000", b"999999999999999999", b"9" * 40])
 def test_a_body_far_short_of_its_length_charges_nothing(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection, length: bytes
+    server: Server, issued: IssuedKey, connection: psycopg.Connection, length: bytes
 ) -> None:
     answer = exchange(server, issued, b"Content-Length: " + length, ONE, gone=True)
     assert not answer.startswith(b"HTTP/1.1 200")
     assert committed(connection, issued) == 0
 
 
-def test_a_header_moves_no_path(server: Server, issued: accounts.IssuedKey) -> None:
+def test_a_header_moves_no_path(server: Server, issued: IssuedKey) -> None:
     needs_no_proxy(server)
     head = b"GET %b HTTP/1.1\r\nHost: sepu\r\nSCRIPT_NAME: /x\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
     for target, status in ((b"/v1/usage", 200), (b"/x/v1/usage", 404)):
         assert parsed(everything(server, head % (target, issued.api_key.encode())))[0] == status
 
 
-def test_absolute_targets_name_the_same_resource(server: Server, issued: accounts.IssuedKey) -> None:
+def test_absolute_targets_name_the_same_resource(server: Server, issued: IssuedKey) -> None:
     needs_no_proxy(server)
     head = (
         b"GET http://sepu.example:80%b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
@@ -184,7 +181,7 @@ def test_an_answer_is_the_last_if_the_client_wants_it(server: Server, head: byte
     assert parsed(answer)[1]["connection"] == "close"
 
 
-def test_an_upgrade_is_ignored(server: Server, issued: accounts.IssuedKey) -> None:
+def test_an_upgrade_is_ignored(server: Server, issued: IssuedKey) -> None:
     needs_no_proxy(server)
     upgrades = (
         b"Upgrade: websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n",
@@ -200,7 +197,7 @@ def test_an_upgrade_is_ignored(server: Server, issued: accounts.IssuedKey) -> No
 
 @pytest.mark.parametrize("apart", [False, True])
 def test_the_body_beside_an_upgrade_belongs_to_its_request(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection, apart: bool
+    server: Server, issued: IssuedKey, connection: psycopg.Connection, apart: bool
 ) -> None:
     """Java's HTTP client asks for HTTP/2 with its first request to each http:// address."""
     needs_no_proxy(server)
@@ -230,7 +227,7 @@ def test_the_body_beside_an_upgrade_belongs_to_its_request(
 
 @pytest.mark.parametrize("version", [b"1.0", b"1.1"])
 def test_an_upgrade_may_be_on_the_last_request(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection, version: bytes
+    server: Server, issued: IssuedKey, connection: psycopg.Connection, version: bytes
 ) -> None:
     needs_no_proxy(server)
     head = (POST + b"Connection: upgrade, close\r\nUpgrade: h2c\r\n").replace(b"1.1", version)
@@ -240,16 +237,14 @@ def test_an_upgrade_may_be_on_the_last_request(
     assert committed(connection, issued) == 1
 
 
-def test_a_connect_is_refused_and_ends_the_connection(server: Server, issued: accounts.IssuedKey) -> None:
+def test_a_connect_is_refused_and_ends_the_connection(server: Server, issued: IssuedKey) -> None:
     needs_no_proxy(server)
     smuggled = GET + b"Authorization: Bearer %b\r\n\r\n" % issued.api_key.encode()
     head = b"CONNECT sepu:80 HTTP/1.1\r\nHost: sepu\r\nContent-Length: %d\r\n\r\n" % len(smuggled)
     check_refusal(everything(server, head + smuggled), "not_found")
 
 
-def test_one_side_may_close_and_still_read(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
-) -> None:
+def test_one_side_may_close_and_still_read(server: Server, issued: IssuedKey, connection: psycopg.Connection) -> None:
     needs_no_proxy(server)
     one = GET + b"Authorization: Bearer %b\r\n\r\n" % issued.api_key.encode()
     assert everything(server, one * 3, end=True).count(b'{"version":') == 3
@@ -266,7 +261,7 @@ def test_half_a_request_behind_a_whole_one_is_refused(server: Server) -> None:
 
 
 def test_chunks_without_an_end_charge_nothing(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+    server: Server, issued: IssuedKey, connection: psycopg.Connection
 ) -> None:
     whole = chunked(ONE)
     for cut in (len(whole) - 5, len(whole) - 2):  # before the last chunk, and in its end: all of the body has come
@@ -278,7 +273,7 @@ def test_chunks_without_an_end_charge_nothing(
 
 
 def test_who_leaves_without_the_answer_is_charged_once(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+    server: Server, issued: IssuedKey, connection: psycopg.Connection
 ) -> None:
     request = b"Content-Length: %d\r\n\r\n%b" % (len(ONE), ONE)
     head = (
@@ -298,5 +293,5 @@ def test_who_leaves_without_the_answer_is_charged_once(
     assert committed(connection, issued) == 1
 
 
-def test_requests_in_a_row_are_answered_in_order(server: Server, issued: accounts.IssuedKey) -> None:
+def test_requests_in_a_row_are_answered_in_order(server: Server, issued: IssuedKey) -> None:
     check_requests_in_a_row(server, issued)

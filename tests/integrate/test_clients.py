@@ -22,6 +22,7 @@ from tests.serving import Response, Server, serving
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import issue_key, revoke_key
 from sepu.cli.database import connect, database
 from sepu.http.replies import error
 
@@ -304,9 +305,9 @@ def test_a_refusal_is_not_repeated(
 
 @pytest.mark.parametrize(("code", "status"), [("unauthorized", 401), ("account_unavailable", 403)])
 def test_a_key_that_is_of_no_use(command: list[str], code: str, status: int, place: Place, world: World) -> None:
-    accounts.revoke_key(world.connection, world.issued.key_id)
+    revoke_key(world.connection, world.issued.key_id)
     if status == 403:
-        world.issued = accounts.issue_key(world.connection, world.account_id)
+        world.issued = issue_key(world.connection, world.account_id)
         accounts.set_status(world.connection, world.account_id, "suspended")
     began = time.monotonic()
     said = run(command, f"http://{place.server.address}", world.issued.api_key, *MATCH)

@@ -12,9 +12,10 @@ import psycopg
 import pytest
 
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.metering.commands import Charge, Command, Metered, meter_request
-from sepu.metering.keys import Credential, credential, new_key_id
+from sepu.metering.key_format import Credential, credential, new_key_id
 
 NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 
@@ -100,13 +101,8 @@ def make_customer(connection: psycopg.Connection) -> MakeCustomer:
 
     def make(match_limit: int = 2000, search_limit: int = 1000, requests_per_minute: int = 100_000) -> Customer:
         plan_id = "test-" + new_key_id("plan")
-        accounts.set_plan(
-            connection,
-            plan_id,
-            match_limit=match_limit,
-            search_limit=search_limit,
-            requests_per_minute=requests_per_minute,
-        )
+        limits = {"color_match": match_limit, "color_search": search_limit}
+        set_plan(connection, plan_id, limits, requests_per_minute=requests_per_minute)
         issued = accounts.create_account(connection, plan_id)
         found = credential(issued.api_key)
         assert found is not None

@@ -13,6 +13,8 @@ from sepu.admin import accounts, erase
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
+from sepu.admin.keys import issue_key, name_key
+from sepu.admin.naming import AccountError
 from sepu.admin.prune import prune
 from sepu.admin.receipts import new_private_key, public_key
 from sepu.admin.rotation import rotate_key
@@ -56,7 +58,7 @@ def test_nothing_of_the_customer_is_left(
     monkeypatch.setattr(erase, "_RESULTS", 2)
     customer, other = (make_customer(match_limit=10) for _ in range(2))
     accounts.name_account(connection, customer.account_id, "Silk", "cus_silk")
-    accounts.name_key(connection, customer.key_id, "Silk shop", "k-silk")
+    name_key(connection, customer.key_id, "Silk shop", "k-silk")
     public = public_key(json.dumps(new_private_key().as_dict(private=False)).encode())
     rotate_key(connection, customer.account_id, public, "silk-ticket", timedelta(days=7))
     accounts.move_account(connection, customer.account_id, other.plan_id)
@@ -94,11 +96,11 @@ def test_nothing_new_is_known_of_an_erased_account(connection: psycopg.Connectio
         lambda: accounts.set_status(connection, customer.account_id, "active"),
         lambda: accounts.name_account(connection, customer.account_id, "Silk", "cus_silk"),
         lambda: accounts.move_account(connection, customer.account_id, "standard"),
-        lambda: accounts.issue_key(connection, customer.account_id, name="Silk shop"),
+        lambda: issue_key(connection, customer.account_id, name="Silk shop"),
         lambda: rotate_key(connection, customer.account_id, new_private_key(), "silk-ticket", timedelta(days=7)),
     ]
     for change in changes:
-        with pytest.raises(accounts.AccountError, match="or it was erased"):
+        with pytest.raises(AccountError, match="or it was erased"):
             change()
     assert rows_of(connection, customer.account_id) == left
 
@@ -111,7 +113,7 @@ def test_a_key_that_is_being_issued_is_erased_too(
 ) -> None:
     issuing, erasing = session(), session()
     issuing.execute("begin")
-    accounts.issue_key(issuing, customer.account_id, name="Silk shop")
+    issue_key(issuing, customer.account_id, name="Silk shop")
     with ThreadPoolExecutor(1) as threads:
         erased = threads.submit(erase_account, erasing, customer.account_id)
         until_blocked()

@@ -11,7 +11,9 @@ import psycopg
 import pytest
 
 from sepu.admin import accounts
-from sepu.metering.keys import credential
+from sepu.admin.keys import issue_key, revoke_key
+from sepu.admin.plans import set_plan
+from sepu.metering.key_format import credential
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -270,10 +272,10 @@ def test_operators_wait_for_no_request_and_their_change_holds_from_the_next(
     a: psycopg.Connection, b: psycopg.Connection, c: psycopg.Connection, make_customer: "MakeCustomer"
 ) -> None:
     customer = make_customer(match_limit=5)
-    second = credential(accounts.issue_key(c, customer.account_id).api_key)
+    second = credential(issue_key(c, customer.account_id).api_key)
     assert customer.admit(b) == "ok"  # a call with the first use of a day would hold the key's row until it ends
     assert customer.meter(a, "key-0001", units=5).outcome == "charged"
-    accounts.set_plan(c, customer.plan_id, match_limit=6, search_limit=0)
+    set_plan(c, customer.plan_id, {"color_match": 6, "color_search": 0})
     a.execute("commit and chain")
     assert customer.meter(a, "key-0002") == ("charged", "2031-03", 6, 6, 0, b"{}")
     accounts.set_status(c, customer.account_id, "suspended")
@@ -282,7 +284,7 @@ def test_operators_wait_for_no_request_and_their_change_holds_from_the_next(
     assert customer.meter(b, "key-0002").outcome == "account_unavailable", "not even a replay"
     accounts.set_status(c, customer.account_id, "active")
     assert customer.meter(a, "key-0003", meter="color_search").outcome == "quota_exceeded"
-    accounts.revoke_key(c, customer.key_id)
+    revoke_key(c, customer.key_id)
     a.execute("commit")
     assert customer.meter(b, "key-0002").outcome == "unauthorized"
     assert customer.meter(b, "key-0002", holder=second).outcome == "replayed", "the result belongs to the account"

@@ -15,12 +15,14 @@ import pytest
 from tests.awaited_batcher import AwaitedBatcher
 
 from sepu.admin import accounts
+from sepu.admin.keys import issue_key, revoke_key
+from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.keys import Credential, credential, new_account_id
+from sepu.metering.key_format import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.meters import Usage
 
@@ -145,9 +147,8 @@ def reserve(session: psycopg.Connection, customer: "Customer", units: int) -> No
 
 
 def change_plan(session: psycopg.Connection, customer: "Customer", match_limit: int, per_minute: int = 100_000) -> None:
-    accounts.set_plan(
-        session, customer.plan_id, match_limit=match_limit, search_limit=match_limit, requests_per_minute=per_minute
-    )
+    limits = {"color_match": match_limit, "color_search": match_limit}
+    set_plan(session, customer.plan_id, limits, requests_per_minute=per_minute)
 
 
 # Who may ask
@@ -167,7 +168,7 @@ def test_the_key_is_judged_before_the_account_and_the_rate(
     assert outcomes(customer, connection, NOON, customer.credential) == {"rate_limited"}
     accounts.set_status(connection, customer.account_id, "suspended")
     assert outcomes(customer, connection, NOON, customer.credential) == {"account_unavailable"}
-    accounts.revoke_key(connection, customer.key_id)
+    revoke_key(connection, customer.key_id)
     assert outcomes(customer, connection, NOON, customer.credential) == {"unauthorized"}
     assert customer.committed(connection) == customer.stored(connection) == {}
 
@@ -200,7 +201,7 @@ def test_a_key_of_a_suspended_account_is_valid(connection: psycopg.Connection, c
 
 
 def test_a_key_expires_at_the_instant(connection: psycopg.Connection, customer: "Customer") -> None:
-    short = credential(accounts.issue_key(connection, customer.account_id, NOON).api_key)
+    short = credential(issue_key(connection, customer.account_id, NOON).api_key)
     assert short is not None
     assert outcomes(customer, connection, NOON - TICK, short) == {"charged", "ok"}
     assert outcomes(customer, connection, NOON, short) == {"unauthorized"}
@@ -378,7 +379,7 @@ def test_a_ledger_refuses(connection: psycopg.Connection, gateway: Gateway, make
     assert answers() == {"rate_limited"}
     accounts.set_status(connection, customer.account_id, "suspended")
     assert answers() == {"account_unavailable"}
-    accounts.revoke_key(connection, customer.key_id)
+    revoke_key(connection, customer.key_id)
     assert answers() == {"unauthorized"}
 
 

@@ -9,10 +9,12 @@ from psycopg.conninfo import make_conninfo
 
 from sepu import limits
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
+from sepu.admin.usage import show_usage
 from sepu.cli.database import connect
 from sepu.database import statements
 from sepu.database.migrate import MigrationError, holds_migrations, migrate, pending
-from sepu.metering.keys import new_account_id
+from sepu.metering.key_format import new_account_id
 
 NAMES = [*(script.name for script in statements.migrations()), "functions.sql"]
 
@@ -67,7 +69,7 @@ def test_applies_once(empty: psycopg.Connection) -> None:
 def test_the_standard_plan_is_there(empty: psycopg.Connection) -> None:
     migrate(empty)
     issued = accounts.create_account(empty, "standard")
-    usage = accounts.show_usage(empty, issued.account_id)
+    usage = show_usage(empty, issued.account_id)
     assert [meter.limit for meter in usage.usage] == [2000, 1000]
     assert empty.execute("select requests_per_minute from sepu.plan").fetchall() == [(120,)]
 
@@ -91,7 +93,7 @@ def test_limits_become_rows(empty: psycopg.Connection, monkeypatch: pytest.Monke
     # The release before would set limits that nothing reads.
     with pytest.raises(psycopg.errors.CheckViolation, match="plan_limits_are_rows"):
         empty.execute("update sepu.plan set match_limit = 9 where plan_id = 'own'")
-    accounts.set_plan(empty, "own", match_limit=9, search_limit=1, requests_per_minute=30)
+    set_plan(empty, "own", {"color_match": 9, "color_search": 1}, requests_per_minute=30)
     account = accounts.create_account(empty, "own")
     assert accounts.show_account(empty, account.account_id).limits == {"color_match": 9, "color_search": 1}
 

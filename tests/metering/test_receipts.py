@@ -11,7 +11,7 @@ from jwcrypto import jwe, jwk
 
 from sepu.admin import receipts
 from sepu.admin.receipts import Contents, ReceiptError
-from sepu.metering import keys
+from sepu.metering import key_format
 
 ALGORITHMS = {"alg": "RSA-OAEP-256", "enc": "A256GCM"}
 
@@ -30,9 +30,9 @@ def public(pair: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def contents() -> Contents:
-    account_id = keys.new_account_id()
-    key = keys.new_key(account_id)
-    return Contents(account_id, keys.new_key_id(account_id), key, datetime(2026, 1, 31, 12, 0, 0, 5, UTC), None)
+    account_id = key_format.new_account_id()
+    key = key_format.new_key(account_id)
+    return Contents(account_id, key_format.new_key_id(account_id), key, datetime(2026, 1, 31, 12, 0, 0, 5, UTC), None)
 
 
 def text(members: object) -> bytes:
@@ -305,7 +305,7 @@ def test_no_receipt_at_all(pair: dict[str, Any]) -> None:
 def test_a_receipt_of_something_else(pair: dict[str, Any], contents: Contents) -> None:
     mine = receipts.private_key(text(pair))
     good = payload_of(contents)
-    other = keys.new_account_id()
+    other = key_format.new_account_id()
     payloads: list[object] = [
         {},
         [],

@@ -12,13 +12,13 @@ from psycopg.conninfo import make_conninfo
 from tests.processes import completed
 from tests.serving import SEPU
 
-from sepu.admin import accounts
+from sepu.admin.keys import revoke_key
 from sepu.cli.database import connect
 from sepu.database import statements
 from sepu.database.migrate import migrate, pending
 from sepu.database.roles import Purpose, grant, left_open, make_role
 from sepu.errors import SepuError
-from sepu.metering.keys import new_key_id
+from sepu.metering.key_format import new_key_id
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
@@ -84,7 +84,7 @@ def test_it_serves(service: psycopg.Connection, connection: psycopg.Connection, 
     ).fetchall()
     assert usage == [("ok", "color_match", 1), ("ok", "color_search", 0)]
     assert pending(service) == [], "`sepu serve` asks this when it starts"
-    accounts.revoke_key(connection, customer.key_id)
+    revoke_key(connection, customer.key_id)
     assert customer.admit(service) == "unauthorized"
 
 

@@ -12,9 +12,10 @@ from joserfc.jwk import RSAKey
 from psycopg import sql
 
 from sepu.admin import accounts, receipts
-from sepu.admin.accounts import AccountError
+from sepu.admin.keys import issue_key, list_keys, revoke_key
+from sepu.admin.naming import AccountError
 from sepu.admin.rotation import Rotation, rotate_key
-from sepu.metering.keys import Credential, credential
+from sepu.metering.key_format import Credential, credential
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -43,7 +44,7 @@ def opened(made: Rotation, private: RSAKey) -> Credential:
 
 
 def expiries(connection: psycopg.Connection, customer: "Customer") -> dict[str, datetime | None]:
-    return {key.key_id: key.expires_at for key in accounts.list_keys(connection, customer.account_id)}
+    return {key.key_id: key.expires_at for key in list_keys(connection, customer.account_id)}
 
 
 def state(connection: psycopg.Connection, customer: "Customer") -> tuple[list[tuple[object, ...]], ...]:
@@ -77,11 +78,11 @@ def test_without_grace_the_old_key_ends_at_once(
 
 
 def test_no_expiry_is_ever_lengthened(connection: psycopg.Connection, customer: "Customer", private: RSAKey) -> None:
-    sooner = accounts.issue_key(connection, customer.account_id, datetime.now(UTC) + DAY / 2)
-    past = accounts.issue_key(connection, customer.account_id, datetime(2020, 1, 1, tzinfo=UTC))
-    later = accounts.issue_key(connection, customer.account_id, datetime.now(UTC) + 9 * DAY)
-    gone = accounts.issue_key(connection, customer.account_id)
-    accounts.revoke_key(connection, gone.key_id)
+    sooner = issue_key(connection, customer.account_id, datetime.now(UTC) + DAY / 2)
+    past = issue_key(connection, customer.account_id, datetime(2020, 1, 1, tzinfo=UTC))
+    later = issue_key(connection, customer.account_id, datetime.now(UTC) + 9 * DAY)
+    gone = issue_key(connection, customer.account_id)
+    revoke_key(connection, gone.key_id)
     made = rotate_key(connection, customer.account_id, private, "2031-03", DAY)
     end = made.older_keys_expire_at
     assert expiries(connection, customer) == {
@@ -92,7 +93,7 @@ def test_no_expiry_is_ever_lengthened(connection: psycopg.Connection, customer: 
         gone.key_id: None,
         made.key_id: None,
     }
-    states = {key.key_id: key.state for key in accounts.list_keys(connection, customer.account_id)}
+    states = {key.key_id: key.state for key in list_keys(connection, customer.account_id)}
     assert states == {
         **dict.fromkeys((customer.key_id, sooner.key_id, later.key_id, made.key_id), "valid"),
         past.key_id: "expired",
@@ -226,7 +227,7 @@ def expire(connection: psycopg.Connection, key_id: str) -> None:
     connection.execute("update sepu.api_key set expires_at = now() where key_id = %s", (key_id,))
 
 
-@pytest.mark.parametrize("dies", [accounts.revoke_key, expire])
+@pytest.mark.parametrize("dies", [revoke_key, expire])
 def test_a_rotation_whose_key_is_dead_is_not_repeated(
     connection: psycopg.Connection,
     customer: "Customer",

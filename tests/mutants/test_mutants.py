@@ -7,7 +7,7 @@ import pytest
 from tests.mutants.prove import ROOT, BadMutantError, Mutant, mutant, mutants, try_all, try_out
 from tests.package import Package, StalePatchError, apply, copied, patched
 
-KEYS = "sepu/metering/keys.py"
+KEYS = "sepu/metering/key_format.py"
 FORM = "tests/metering/test_keys.py::test_form"
 ORDINARY_USE = "tests/metering/test_keys.py::test_a_credential_shows_no_secret"
 MALFORMED = "tests/metering/test_keys.py::test_malformed"

@@ -19,6 +19,8 @@ from tests.openapi.document import PATH
 from tests.serving import Server
 
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
+from sepu.admin.usage import show_usage
 
 HERE = Path(__file__).parent
 SCHEMATHESIS = Path(sysconfig.get_path("scripts")) / "schemathesis"
@@ -64,7 +66,7 @@ def over_tcp(server: Server) -> Iterator[str]:
 
 @pytest.mark.timeout(0 if EXAMPLES else 300)  # the few take seconds, but the machine may be busy
 def test_schemathesis_finds_nothing(server: Server, connection: psycopg.Connection, tmp_path: Path) -> None:
-    accounts.set_plan(connection, "endless", match_limit=ENDLESS, search_limit=ENDLESS, requests_per_minute=ENDLESS)
+    set_plan(connection, "endless", {"color_match": ENDLESS, "color_search": ENDLESS}, requests_per_minute=ENDLESS)
     issued = accounts.create_account(connection, "endless")
     config = tmp_path / "schemathesis.toml"
     config.write_text(
@@ -97,6 +99,6 @@ def test_schemathesis_finds_nothing(server: Server, connection: psycopg.Connecti
     assert done.returncode == 0
     assert "4 selected / 4 total" in done.stdout
     # What was accepted was charged: the run did not shut itself out.
-    assert all(meter.committed > 0 for meter in accounts.show_usage(connection, issued.account_id).usage)
+    assert all(meter.committed > 0 for meter in show_usage(connection, issued.account_id).usage)
     assert server.process.poll() is None
     assert "Traceback" not in server.log.read_text()

@@ -21,7 +21,7 @@ from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSION
 from sepu.metering.calls import FairQueue
 from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.session import Rows, SessionLost
 
 # Overdue calls and late answers are looked for every so often.

@@ -9,7 +9,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from tests.serving import Server, serving, until_closed
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 
 HURRIED = """\
 import sys
@@ -50,7 +50,7 @@ def drip(raw: socket.socket, data: bytes) -> bytes:
 HEAD = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: deadline-1\r\n"
 
 
-def with_body(issued: accounts.IssuedKey, framing: bytes) -> bytes:
+def with_body(issued: IssuedKey, framing: bytes) -> bytes:
     return HEAD + b"Authorization: Bearer %b\r\n%b\r\n\r\n" % (issued.api_key.encode(), framing)
 
 
@@ -68,7 +68,7 @@ def test_half_a_head_is_ended(server: Server, dripping: bool) -> None:
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 1000", b"Transfer-Encoding: chunked"])
 @pytest.mark.parametrize("dripping", [False, True])
-def test_half_a_body_is_ended(server: Server, issued: accounts.IssuedKey, framing: bytes, dripping: bool) -> None:
+def test_half_a_body_is_ended(server: Server, issued: IssuedKey, framing: bytes, dripping: bool) -> None:
     body = b"1\r\n \r\n" * 200 if framing.endswith(b"chunked") else b" " * 999
     with server.socket() as raw:
         raw.sendall(with_body(issued, framing))

@@ -6,7 +6,7 @@ from typing import Any, Generic, LiteralString, TypeVar
 import msgspec
 
 from sepu.database import migrate, statements
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage, usages
 
 T = TypeVar("T")
