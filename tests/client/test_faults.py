@@ -42,6 +42,8 @@ from sepu_client import (
     new_idempotency_key,
 )
 
+pytestmark = pytest.mark.slow
+
 PACE = Pace(worker_kill=2, back_end_kill=3, back_end_terminate=2, restart=5, cut=0.7)
 ODDS = Odds(before=0.03, during=0.03, after=0.03)
 INTENTS = 200

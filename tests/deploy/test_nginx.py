@@ -38,6 +38,8 @@ from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
 
+pytestmark = pytest.mark.slow
+
 whoever_serves = pytest.mark.parametrize("server", ["uvloop"], indirect=True)  # it does not get there
 
 

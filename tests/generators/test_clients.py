@@ -18,7 +18,7 @@ from sepu.metering import key_format
 
 Call = Callable[..., Answer]
 
-pytestmark = pytest.mark.timeout(600)  # the first waits for a generator and a compiler
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first waits for a generator and a compiler
 
 SCARLET = {"r": 200, "g": 60, "b": 36.5}
 

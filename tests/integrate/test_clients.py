@@ -26,6 +26,8 @@ from sepu.admin.keys import issue_key, revoke_key
 from sepu.cli.database import connect, database
 from sepu.http.replies import error
 
+pytestmark = pytest.mark.slow
+
 BOMB = gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1)
 MATCH = ("match", "200", "60", "35")
 

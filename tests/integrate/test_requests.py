@@ -14,6 +14,8 @@ from tests.serving import Server, serving
 
 from sepu.admin.keys import IssuedKey
 
+pytestmark = pytest.mark.slow
+
 SUMMARIES = [operation["summary"] for _, _, operation in operations()]
 
 

@@ -55,7 +55,8 @@ class Customer:
         """Calls the function itself, at an instant of the test's choice."""
         asking = holder or self.credential
         row = session.execute(
-            "select * from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s)",
+            "select outcome, period, unit_limit, committed, reserved, body "
+            "from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s)",
             (asking.account_id, asking.key_hash, key, sha256(what.encode()).digest(), meter, units, body, at),
         ).fetchone()
         assert row is not None
@@ -93,6 +94,18 @@ class Customer:
 
 
 MakeCustomer = Callable[..., Customer]
+
+
+@pytest.fixture
+def own_ledger() -> None:
+    """Gives the test a ledger of its own, for what looks at all accounts."""
+
+
+@pytest.fixture
+def ledger_url(request: pytest.FixtureRequest) -> str:
+    """Of the run's ledger, or of the test's own."""
+    url: str = request.getfixturevalue("own_url" if "own_ledger" in request.fixturenames else "database_url")
+    return url
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from psycopg.conninfo import make_conninfo
 
 from sepu import limits
 from sepu.admin import accounts
-from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
 from sepu.cli.database import connect
 from sepu.database import statements
@@ -72,48 +71,6 @@ def test_the_standard_plan_is_there(empty: psycopg.Connection) -> None:
     usage = show_usage(empty, issued.account_id)
     assert [meter.limit for meter in usage.usage] == [2000, 1000]
     assert empty.execute("select requests_per_minute from sepu.plan").fetchall() == [(120,)]
-
-
-def test_limits_become_rows(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = [script for script in statements.migrations() if script.name < "0005"]
-    the_migrations(monkeypatch, *before)
-    the_functions(monkeypatch, "select")
-    assert migrate(empty) == [*(script.name for script in before), "functions.sql"]
-    empty.execute(
-        "insert into sepu.plan (plan_id, match_limit, search_limit, requests_per_minute) values ('own', 7, 0, 30)"
-    )
-    monkeypatch.undo()
-    migrate(empty)
-    assert empty.execute("select plan_id, meter, units from sepu.plan_limit order by 1, 2").fetchall() == [
-        ("own", "color_match", 7),
-        ("own", "color_search", 0),
-        ("standard", "color_match", 2000),
-        ("standard", "color_search", 1000),
-    ]
-    # The release before would set limits that nothing reads.
-    with pytest.raises(psycopg.errors.CheckViolation, match="plan_limits_are_rows"):
-        empty.execute("update sepu.plan set match_limit = 9 where plan_id = 'own'")
-    set_plan(empty, "own", {"color_match": 9, "color_search": 1}, requests_per_minute=30)
-    account = accounts.create_account(empty, "own")
-    assert accounts.show_account(empty, account.account_id).limits == {"color_match": 9, "color_search": 1}
-
-
-def test_a_prune_meanwhile_goes_on(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It locks a counter, and then deletes results."""
-    pruner, migrator, watcher = session(), session(), session()
-    the_migrations(monkeypatch, *(script for script in statements.migrations() if script.name < "0006"))
-    the_functions(monkeypatch, "select")
-    migrate(migrator)
-    monkeypatch.undo()
-    pruner.execute("begin")
-    pruner.execute("select from sepu.usage for update")
-    with ThreadPoolExecutor(1) as threads:
-        migrating = threads.submit(migrate, migrator)
-        while not watcher.execute("select from pg_locks where not granted").fetchall():
-            assert not migrating.done()
-        pruner.execute("delete from sepu.stored_result")
-        pruner.execute("commit")
-        assert migrating.result() == NAMES[5:]
 
 
 LOCKING = statements.Script("9999_new.sql", "lock table sepu.usage in access exclusive mode")
@@ -186,13 +143,24 @@ def test_all_or_nothing(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPat
     assert migrate(empty) == NAMES
 
 
-def test_an_edited_migration_is_refused(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "altered",
+    [
+        "update sepu.migration set sha256 = repeat('0', 64) where name = '0001_ledger.sql'",
+        "update sepu.migration set name = '0002_pruned.sql' where name = '0001_ledger.sql'",
+        "update sepu.migration set sha256 = repeat('0', 64) where name = '0002_new.sql'",
+    ],
+)
+def test_a_database_of_other_migrations_is_refused(
+    empty: psycopg.Connection, altered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one is that a version before the first release made."""
+    the_migrations(monkeypatch, *statements.migrations(), statements.Script("0002_new.sql", "select"))
     migrate(empty)
+    empty.execute(altered.encode())
     before = applied(empty)
-    first, *others = statements.migrations()
-    the_migrations(monkeypatch, statements.Script(first.name, first.text + "\n"), *others)
     for look in (pending, migrate):
-        with pytest.raises(MigrationError, match=first.name):
+        with pytest.raises(MigrationError, match="never released.* make a new database"):
             look(empty)
     assert applied(empty) == before
 

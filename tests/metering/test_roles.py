@@ -28,18 +28,17 @@ TABLES = (
     *("plan", "plan_limit", "plan_change", "account", "account_move", "api_key", "usage", "usage_day"),
     *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run", "probe"),
 )
-SUPERSEDED = {"read_usage", "read_usage_each"}
 SERVES = {
     "admit",
     "admit_each",
     "find_key",
     "find_key_each",
-    "read_usage_v2",
-    "read_usage_each_v2",
+    "read_usage",
+    "read_usage_each",
     "meter_request",
     "meter_request_each",
     "probe",
-} | SUPERSEDED
+}
 
 
 @pytest.fixture
@@ -79,7 +78,7 @@ def test_it_serves(service: psycopg.Connection, connection: psycopg.Connection, 
     assert customer.meter(service, "key-0002", units=2000).outcome == "quota_exceeded"
     assert customer.admit(service) == "ok"
     usage = service.execute(
-        "select outcome, meter, committed from sepu.read_usage_v2(%s, %s, '2031-03-10Z')",
+        "select outcome, meter, committed from sepu.read_usage(%s, %s, '2031-03-10Z')",
         (customer.account_id, customer.credential.key_hash),
     ).fetchall()
     assert usage == [("ok", "color_match", 1), ("ok", "color_search", 0)]
@@ -90,7 +89,8 @@ def test_it_serves(service: psycopg.Connection, connection: psycopg.Connection, 
 
 def test_the_tables_are_all(connection: psycopg.Connection) -> None:
     assert names(
-        connection, "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind <> 'i'"
+        connection,
+        "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind not in ('i', 'c')",
     ) == set(TABLES)
 
 

@@ -22,6 +22,8 @@ from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
 
+pytestmark = pytest.mark.slow
+
 HERE = Path(__file__).parent
 SCHEMATHESIS = Path(sysconfig.get_path("scripts")) / "schemathesis"
 EXAMPLES = os.environ.get("SEPU_SCHEMA_EXAMPLES")

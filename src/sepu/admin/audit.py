@@ -24,7 +24,7 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     stored: int | None
     """The units of the stored results; None if there are none."""
     dated: int | None
-    """Of `pruned`, the units that were summed up by day: all but those that an earlier release pruned."""
+    """Of `pruned`, the units that were summed up by day: all, or none if the account was erased."""
     days: int | None
     """The units of those days; None if there are none."""
     events: int | None

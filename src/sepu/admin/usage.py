@@ -36,7 +36,7 @@ class Part:
     """What was used in a month or a day, or with a key."""
 
     name: str | None
-    """The month, the day or the key's id; None if an earlier release pruned the results without it."""
+    """The month, the day or the key's id; None for what erased accounts used."""
     units: Mapping[str, int]
     """By meter."""
 

@@ -99,7 +99,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
 
     Raises:
         DatabaseError: an external database cannot be reached.
-        MigrationError: an external database lacks a migration.
+        MigrationError: an external database lacks a migration, or was made by other ones.
         StartError: the embedded database does not start, or there is none.
     """
     if database_url is None:

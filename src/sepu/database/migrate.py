@@ -14,6 +14,12 @@ from sepu import limits
 from sepu.database import roles, statements
 from sepu.errors import SepuError
 
+_OTHER_MIGRATIONS = (
+    "this database was made by other migrations than this release has: by a version that was never released, or by "
+    "files that somebody edited. Export what you need with the version that made it, make a new database (or "
+    "--state-dir), and migrate that: docs/versioning.md#the-schema"
+)
+
 
 class MigrationError(SepuError):
     """The database's schema and this release do not fit; the message says what to do."""
@@ -23,19 +29,15 @@ def pending(connection: psycopg.Connection) -> list[statements.Script]:
     """Gives what this release would apply, in order.
 
     Raises:
-        MigrationError: a migration was edited after it had been applied.
+        MigrationError: the database was made by other migrations, those of an unreleased version.
     """
     applied: dict[str, str] = {}
     if statements.value(connection, "has_migrations"):
         applied = dict(statements.run(connection, "read_migrations").fetchall())
-    due = []
-    migrations = statements.migrations()
-    functions = statements.functions()
-    for script in migrations:
-        if script.name not in applied:
-            due.append(script)
-        elif applied[script.name] != script.sha256:
-            raise MigrationError(f"migration {script.name} is not the one that was applied to this database")
+    migrations, functions = statements.migrations(), statements.functions()
+    due = [script for script in migrations if script.name not in applied]
+    if applied and (migrations[0] in due or any(applied.get(s.name, s.sha256) != s.sha256 for s in migrations)):
+        raise MigrationError(_OTHER_MIGRATIONS)
     # A database with migrations of a later release has its functions too: an older server must not put its own back.
     newer = applied.keys() - {functions.name, *(script.name for script in migrations)}
     if not newer and applied.get(functions.name) != functions.sha256:
@@ -47,7 +49,7 @@ def migrate(connection: psycopg.Connection) -> list[str]:
     """Applies what is pending and returns the names; all of it or nothing. It may run beside traffic.
 
     Raises:
-        MigrationError: an applied migration was edited, the database has another encoding than UTF8, or others have
+        MigrationError: as for `pending`, the database has another encoding than UTF8, or others have
             used the tables all the time.
     """
     if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":

@@ -47,15 +47,15 @@ def value(connection: psycopg.Connection, name: str, /, **parameters: object) ->
 
 
 def migrations() -> tuple[Script, ...]:
-    """Gives the migrations in order; each is applied once and never edited afterwards."""
+    """Gives the migrations in order; each is applied once, and never edited after it was released."""
     found = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda file: file.name)
     return tuple(Script(file.name, file.read_text("utf-8")) for file in found)
 
 
 def functions() -> Script:
-    """Gives all functions, the superseded ones first; applied again whenever their text changes."""
-    text = "\n".join([_SQL.joinpath(name).read_text("utf-8") for name in ("superseded.sql", "functions.sql")])
-    return Script("functions.sql", text)
+    """Gives all functions; applied again whenever their text changes."""
+    file = _SQL.joinpath("functions.sql")
+    return Script(file.name, file.read_text("utf-8"))
 
 
 def distribution() -> LiteralString:

@@ -13,9 +13,6 @@ begin
     -- Or Citus would first make account, which refers to plan, a table of another kind, and copy it twice.
     perform set_config('citus.enable_local_reference_table_foreign_keys', 'off', true);
 
-    -- Citus copies the rows into tables that check them all; migration 0005 left some that its constraint refuses.
-    update sepu.plan set match_limit = 0, search_limit = 0 where match_limit <> 0 or search_limit <> 0;
-
     for v_table in
         select t.oid from pg_class t
          where t.oid in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.plan_change'::regclass,

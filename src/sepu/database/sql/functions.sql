@@ -10,14 +10,22 @@
 -- while a table was empty; that plan must not read the whole table later: hence enable_seqscan. (The three settings
 -- together are 2 % of a charge, counted in instructions.)
 --
--- A function whose arguments or columns change gets a new version: `..._v2` beside the one before, which moves to
--- superseded.sql. That file says when it is dropped.
+-- The calls. Each of the first four has a counterpart for batches, `..._each`, which calls the same for each request.
+--   meter_request -> meter_one      -> authenticate, count_request, record_events
+--   read_usage    -> read_usage_one -> authenticate, count_request
+--   admit         -> admit_one      -> authenticate, count_request
+--   find_key      -> authenticate
+--   probe            (of the service, calls none)
+--   prune_results    (of the operator's commands, calls none)
+
+
+-- 1. What only these functions call.
 
 -- Looks up the key, its account and the account's plan: unauthorized, account_unavailable or ok.
 --
 -- The first use of a key on a day is written down. It waits for nobody: who holds the key's row writes the same, or is
 -- an operator, and then the next use is written down. An operator who changes the key meanwhile waits for that call.
-create or replace function sepu.authenticate_v3(
+create or replace function sepu.authenticate(
     p_account_id text, p_key_hash bytea, p_now timestamptz,
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
 ) language plpgsql volatile as $$
@@ -40,7 +48,7 @@ begin
     end if;
 
     select p.requests_per_minute into requests_per_minute
-      from sepu.plan p where p.plan_id = authenticate_v3.plan_id;
+      from sepu.plan p where p.plan_id = authenticate.plan_id;
     outcome := 'ok';
 
     if v_used_today is not true then
@@ -56,7 +64,7 @@ begin
 end $$;
 
 -- Counts one request against the abuse limit: true while the account is within it. A window is a minute long and starts
--- with its first request. A request over the limit writes nothing, so each request of a flood costs four reads.
+-- with its first request. A request over the limit writes nothing, so each request of a flood costs three reads.
 --
 -- A counter is locked until its request commits, and a request whose idempotency key is in use must not wait for the
 -- request that runs. So there are two counters, buckets 0 and 1, and each has its own part of the limit: a quarter is
@@ -70,7 +78,7 @@ end $$;
 -- Windows are numbered, so that both buckets agree on the current one without seeing each other. Bucket 0 opens the
 -- next window in its row. Whoever finds bucket 0's window over, and its row locked, counts in the next window too. A
 -- row of bucket 1 with a smaller number belongs to a window that is over.
-create or replace function sepu.count_request_v2(
+create or replace function sepu.count_request(
     p_account_id text, p_bucket smallint, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
 declare
@@ -78,48 +86,43 @@ declare
     v_from     timestamptz := p_now - interval '1 minute';
     v_until    timestamptz := p_now + interval '1 minute';
     v_part     integer     := (p_requests_per_minute::bigint + 2) / 4;  -- of bucket 1
+    v_held     boolean     := false;                                    -- bucket 0: by another request
+    v_is_open  boolean;
     v_window   integer;
     v_requests integer;
 begin
     if p_bucket = 1 then
         perform from sepu.request_rate r where r.account_id = p_account_id and r.bucket = 0 for update skip locked;
+        v_held := not found;
     end if;
-    if p_bucket = 0 or found then
-        -- What nearly every request finds, before what covers the rest: the window's number and start stay.
+    if not v_held then  -- what nearly every request finds: room in the window
         update sepu.request_rate r set requests = r.requests + 1
          where r.account_id = p_account_id and r.bucket = 0
            and r.window_start > v_from and r.window_start < v_until and r.requests < p_requests_per_minute - v_part;
         if found then
             return true;
         end if;
-        update sepu.request_rate r
-           set requests = case when r.window_start > v_from and r.window_start < v_until then r.requests + 1 else 1 end,
-               window_number = case when r.window_start > v_from and r.window_start < v_until then r.window_number
-                                    else r.window_number + 1 end,
-               window_start = case when r.window_start > v_from and r.window_start < v_until then r.window_start
-                                   else p_now end
-         where r.account_id = p_account_id and r.bucket = 0
-           and (r.requests < p_requests_per_minute - v_part or r.window_start <= v_from or r.window_start >= v_until);
-        if found then
-            return true;
-        end if;
     end if;
 
-    select case when r.window_start > v_from and r.window_start < v_until then r.window_number
-                else r.window_number + 1 end,
-           case when r.window_start > v_from and r.window_start < v_until then r.requests else 0 end
-      into v_window, v_requests
+    select r.window_number, r.requests, r.window_start > v_from and r.window_start < v_until
+      into v_window, v_requests, v_is_open
       from sepu.request_rate r
      where r.account_id = p_account_id and r.bucket = 0;
-    if not found and p_bucket = 0 then
-        insert into sepu.request_rate (account_id, bucket, window_number, window_start, requests)
-        values (p_account_id, 0, 1, p_now, 1)
-        on conflict (account_id, bucket) do nothing;
-        return found or sepu.count_request_v2(p_account_id, p_bucket, p_requests_per_minute, p_now);
+    if v_is_open is not true then
+        v_window := coalesce(v_window, 0) + 1;
+        v_requests := 0;
     end if;
-    v_window := coalesce(v_window, 1);
+    if not v_held and v_requests < p_requests_per_minute - v_part then
+        insert into sepu.request_rate as r (account_id, bucket, window_number, window_start, requests)
+        values (p_account_id, 0, v_window, p_now, 1)
+        on conflict (account_id, bucket) do update
+           set requests = 1, window_number = excluded.window_number, window_start = excluded.window_start
+         where r.window_number < v_window;
+        -- Unless another request has opened the window meanwhile.
+        return found or sepu.count_request(p_account_id, p_bucket, p_requests_per_minute, p_now);
+    end if;
     -- After the limit was lowered, less than the part may be left.
-    v_part := least(v_part, p_requests_per_minute - coalesce(v_requests, 0));
+    v_part := least(v_part, p_requests_per_minute - v_requests);
 
     -- A full bucket is refused before its row is locked.
     perform from sepu.request_rate r
@@ -151,10 +154,10 @@ create or replace function sepu.admit_one(
 declare
     v_auth record;
 begin
-    v_auth := sepu.authenticate_v3(p_account_id, p_key_hash, p_now);
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     if v_auth.outcome <> 'ok' then
         outcome := v_auth.outcome;
-    elsif sepu.count_request_v2(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+    elsif sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
         outcome := 'ok';
     else
         outcome := 'rate_limited';
@@ -162,40 +165,37 @@ begin
 end $$;
 
 -- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
-create or replace function sepu.read_usage_one_v2(
+create or replace function sepu.read_usage_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
-) returns table (
-    outcome text, plan_id text, period text, meter text, unit_limit integer, committed integer, reserved integer
-) language plpgsql volatile as $$
-#variable_conflict use_column
+) returns setof sepu.used language plpgsql volatile as $$
 declare
     v_auth record;
+    v      sepu.used;
 begin
-    v_auth := sepu.authenticate_v3(p_account_id, p_key_hash, p_now);
-    outcome := v_auth.outcome;
-    if outcome = 'ok' and not sepu.count_request_v2(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
-        outcome := 'rate_limited';
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
+    v.outcome := v_auth.outcome;
+    if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        v.outcome := 'rate_limited';
     end if;
-    if outcome <> 'ok' then
-        return next;
+    if v.outcome <> 'ok' then
+        return next v;
         return;
     end if;
 
-    plan_id := v_auth.plan_id;
-    period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
-    for meter, unit_limit in
+    v.plan_id := v_auth.plan_id;
+    v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    for v.meter, v.unit_limit in
         select l.meter, l.units from sepu.plan_limit l where l.plan_id = v_auth.plan_id order by l.meter
     loop
-        select u.committed, u.reserved into committed, reserved
+        select u.committed, u.reserved into v.committed, v.reserved
           from sepu.usage u
-         where u.account_id = p_account_id and u.period = read_usage_one_v2.period
-           and u.meter = read_usage_one_v2.meter;
-        committed := coalesce(committed, 0);
-        reserved := coalesce(reserved, 0);
-        return next;
+         where u.account_id = p_account_id and u.period = v.period and u.meter = v.meter;
+        v.committed := coalesce(v.committed, 0);
+        v.reserved := coalesce(v.reserved, 0);
+        return next v;
     end loop;
     if not found then  -- a plan without limits gives one row without a meter
-        return next;
+        return next v;
     end if;
 end $$;
 
@@ -233,26 +233,23 @@ end $$;
 -- ever execute at once (they cannot on one node), the primary key of stored_result refuses the second.
 --
 -- `bucket` is the counter of the abuse limit that was asked first; `p_busy_bucket` is the one for a key in use.
-create or replace function sepu.meter_one_v2(
+create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_now timestamptz, p_busy_bucket smallint,
-    out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
-    out body bytea, out bucket smallint
-) language plpgsql volatile as $$
-#variable_conflict use_column
+    p_meter text, p_units integer, p_body bytea, p_now timestamptz, p_busy_bucket smallint
+) returns sepu.metered language plpgsql volatile as $$
 declare
+    v             sepu.metered;
     v_auth        record;
     v_key         text := p_account_id || ':' || p_idempotency_key;
     v_input_free  boolean;
     v_key_free    boolean := false;
     v_fingerprint bytea;
-    v_units       integer;
     v_thresholds  bigint[];
 begin
-    v_auth := sepu.authenticate_v3(p_account_id, p_key_hash, p_now);
-    outcome := v_auth.outcome;
-    if outcome <> 'ok' then
-        return;
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
+    v.outcome := v_auth.outcome;
+    if v.outcome <> 'ok' then
+        return v;
     end if;
 
     -- The seeds keep the two kinds of lock apart.
@@ -261,87 +258,92 @@ begin
         v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
     end if;
     -- The running request locks its bucket until it commits; a request that is refused for its sake must not wait.
-    bucket := case when v_key_free then 0 else p_busy_bucket end;
-    if not sepu.count_request_v2(p_account_id, bucket, v_auth.requests_per_minute, p_now) then
-        outcome := 'rate_limited';
-        return;
+    v.bucket := case when v_key_free then 0 else p_busy_bucket end;
+    if not sepu.count_request(p_account_id, v.bucket, v_auth.requests_per_minute, p_now) then
+        v.outcome := 'rate_limited';
+        return v;
     end if;
 
     -- After the locks were tried: a request that was running then, and has committed since, is seen here.
-    select s.fingerprint, s.period, s.body into v_fingerprint, period, body
+    select s.fingerprint, s.period, s.body into v_fingerprint, v.period, v.body
       from sepu.stored_result s
      where s.account_id = p_account_id and s.idempotency_key = p_idempotency_key;
     if found and v_fingerprint <> p_fingerprint or not found and v_input_free and not v_key_free then
-        outcome := 'idempotency_conflict';
-        period := null;
-        body := null;
-        return;
+        v.outcome := 'idempotency_conflict';
+        v.period := null;
+        v.body := null;
+        return v;
     elsif not found and not v_input_free then
-        outcome := 'request_in_progress';
-        return;
+        v.outcome := 'request_in_progress';
+        return v;
     end if;
-    select l.units, l.thresholds into unit_limit, v_thresholds
+    select l.units, l.thresholds into v.unit_limit, v_thresholds
       from sepu.plan_limit l
      where l.plan_id = v_auth.plan_id and l.meter = p_meter;
-    if unit_limit is null then
+    if v.unit_limit is null then
         raise exception using errcode = '22023',
             message = format('plan %s has no limit for the meter %s', v_auth.plan_id, p_meter);
     end if;
     if v_fingerprint is not null then
-        outcome := 'replayed';
-        select u.committed, u.reserved into committed, reserved
+        v.outcome := 'replayed';
+        select u.committed, u.reserved into v.committed, v.reserved
           from sepu.usage u
-         where u.account_id = p_account_id and u.period = meter_one_v2.period and u.meter = p_meter;
-        return;
+         where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
+        return v;
     end if;
 
-    period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
     loop
         -- A charge that does not fit locks nothing: a lock is written to the WAL, and the refusal would wait for the
         -- disk.
         update sepu.usage u set committed = u.committed + p_units
-         where u.account_id = p_account_id and u.period = meter_one_v2.period and u.meter = p_meter
-           and u.committed::bigint + u.reserved + p_units <= unit_limit
-        returning u.committed, u.reserved into committed, reserved;
+         where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
+           and u.committed::bigint + u.reserved + p_units <= v.unit_limit
+        returning u.committed, u.reserved into v.committed, v.reserved;
         exit when found;
 
-        select u.committed, u.reserved into committed, reserved
+        select u.committed, u.reserved into v.committed, v.reserved
           from sepu.usage u
-         where u.account_id = p_account_id and u.period = meter_one_v2.period and u.meter = p_meter;
-        committed := coalesce(committed, 0);
-        reserved := coalesce(reserved, 0);
-        if committed::bigint + reserved + p_units > unit_limit then
-            outcome := 'quota_exceeded';
-            return;
+         where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
+        v.committed := coalesce(v.committed, 0);
+        v.reserved := coalesce(v.reserved, 0);
+        if v.committed::bigint + v.reserved + p_units > v.unit_limit then
+            v.outcome := 'quota_exceeded';
+            return v;
         end if;
         insert into sepu.usage (account_id, period, meter, committed)
-        values (p_account_id, meter_one_v2.period, p_meter, 0)
+        values (p_account_id, v.period, p_meter, 0)
         on conflict (account_id, period, meter) do nothing;
     end loop;
 
-    -- No gateway sends anything else. What has another form gets no units here, which the table refuses.
-    v_units := case when length(p_idempotency_key) between 8 and 128 and octet_length(p_fingerprint) = 32
-                     and octet_length(p_body) between 2 and 65536
-                    then p_units else 0 end;
+    -- Checks of the table would cost each charge more.
+    if not (length(p_idempotency_key) between 8 and 128 and octet_length(p_fingerprint) = 32
+            and octet_length(p_body) between 2 and 65536) then
+        raise exception using errcode = '22023', message = 'no server sends a key, a fingerprint or a body of this length';
+    end if;
     insert into sepu.stored_result
         (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id)
     values
-        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, v_units, meter_one_v2.period, p_body, p_now,
+        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, v.period, p_body, p_now,
          v_auth.key_id);
     -- How many thresholds are reached: after this charge, and before it.
-    if width_bucket(committed * 100::bigint / unit_limit, v_thresholds)
-       > width_bucket((committed - p_units) * 100::bigint / unit_limit, v_thresholds) then
+    if width_bucket(v.committed * 100::bigint / v.unit_limit, v_thresholds)
+       > width_bucket((v.committed - p_units) * 100::bigint / v.unit_limit, v_thresholds) then
         perform sepu.record_events(
-            p_account_id, meter_one_v2.period, p_meter, v_thresholds, unit_limit, committed, p_units, p_now);
+            p_account_id, v.period, p_meter, v_thresholds, v.unit_limit, v.committed, p_units, p_now);
     end if;
-    outcome := 'charged';
-    body := p_body;
+    v.outcome := 'charged';
+    v.body := p_body;
+    return v;
 end $$;
 
--- What the service calls. Each of these has a function for batches, `..._each`, which takes several requests in one
--- transaction: `at` is a request's position in the arrays, from 1. It takes them in the order of their accounts, so
--- that two batches do not wait for each other in a circle. It waits less long for a lock, because all of its requests
--- wait, and the gateway can repeat them. If it fails, the error's detail is the position of the request to blame.
+
+-- 2. What the service calls.
+--
+-- A function for batches, `..._each`, takes several requests in one transaction: `at` is a request's position in the
+-- arrays, from 1. It takes them in the order of their accounts, so that two batches do not wait for each other in a
+-- circle. It waits less long for a lock, because all of its requests wait, and the gateway can repeat them. If it fails,
+-- the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
 ) language plpgsql volatile security definer
@@ -363,7 +365,9 @@ begin
          order by r.account_id, r.at
     loop
         v_at := v.at;
-        return query select v.at, a.outcome from sepu.admit_one(v.account_id, v.key_hash, p_now) a;
+        at := v.at;
+        outcome := sepu.admit_one(v.account_id, v.key_hash, p_now);
+        return next;
     end loop;
 exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
@@ -374,10 +378,8 @@ create or replace function sepu.find_key(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out is_valid boolean
 ) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
-declare
-    v_outcome text := (sepu.authenticate_v3(p_account_id, p_key_hash, p_now)).outcome;
 begin
-    is_valid := v_outcome <> 'unauthorized';
+    is_valid := (sepu.authenticate(p_account_id, p_key_hash, p_now)).outcome <> 'unauthorized';
 end $$;
 
 create or replace function sepu.find_key_each(
@@ -386,41 +388,36 @@ create or replace function sepu.find_key_each(
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 begin
     return query
-    select r.at, (sepu.authenticate_v3(r.account_id, r.key_hash, p_now)).outcome <> 'unauthorized'
+    select r.at, (sepu.authenticate(r.account_id, r.key_hash, p_now)).outcome <> 'unauthorized'
       from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at);
 end $$;
 
-create or replace function sepu.read_usage_v2(
+create or replace function sepu.read_usage(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now()
-) returns table (
-    outcome text, plan_id text, period text, meter text, unit_limit integer, committed integer, reserved integer
-) language plpgsql volatile security definer
+) returns setof sepu.used language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
-    return query
-    select u.outcome, u.plan_id, u.period, u.meter, u.unit_limit, u.committed, u.reserved
-      from sepu.read_usage_one_v2(p_account_id, p_key_hash, p_now) u;
+    return query select u.* from sepu.read_usage_one(p_account_id, p_key_hash, p_now) u;
 end $$;
 
-create or replace function sepu.read_usage_each_v2(
+create or replace function sepu.read_usage_each(
     p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
-) returns table (
-    at bigint, outcome text, plan_id text, period text,
-    meter text, unit_limit integer, committed integer, reserved integer
-) language plpgsql volatile security definer
+) returns setof sepu.used language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
-    v    record;
-    v_at bigint;
+    v      record;
+    v_used sepu.used;
+    v_at   bigint;
 begin
     for v in
         select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
          order by r.account_id, r.at
     loop
         v_at := v.at;
-        return query
-        select v.at, u.outcome, u.plan_id, u.period, u.meter, u.unit_limit, u.committed, u.reserved
-          from sepu.read_usage_one_v2(v.account_id, v.key_hash, p_now) u;
+        for v_used in select u.* from sepu.read_usage_one(v.account_id, v.key_hash, p_now) u loop
+            v_used.at := v.at;
+            return next v_used;
+        end loop;
     end loop;
 exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
@@ -428,34 +425,22 @@ end $$;
 
 create or replace function sepu.meter_request(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_now timestamptz default now(),
-    out outcome text, out period text, out unit_limit integer, out committed integer, out reserved integer,
-    out body bytea
-) language plpgsql volatile security definer
+    p_meter text, p_units integer, p_body bytea, p_now timestamptz default now()
+) returns sepu.metered language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
-declare
-    v record;
 begin
-    v := sepu.meter_one_v2(
+    return sepu.meter_one(
         p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now, 1::smallint);
-    outcome := v.outcome;
-    period := v.period;
-    unit_limit := v.unit_limit;
-    committed := v.committed;
-    reserved := v.reserved;
-    body := v.body;
 end $$;
 
 create or replace function sepu.meter_request_each(
     p_account_ids text[], p_key_hashes bytea[], p_idempotency_keys text[], p_fingerprints bytea[],
     p_meters text[], p_units integer[], p_bodies bytea[], p_now timestamptz default now()
-) returns table (
-    at bigint, outcome text, period text, unit_limit integer, committed integer, reserved integer, body bytea
-) language plpgsql volatile security definer
+) returns setof sepu.metered language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
     v             record;
-    v_one         record;
+    v_metered     sepu.metered;
     v_account     text := '';
     v_busy_bucket smallint;
     v_at          bigint;
@@ -475,19 +460,13 @@ begin
             v_account := v.account_id;
             v_busy_bucket := 1;
         end if;
-        v_one := sepu.meter_one_v2(
+        v_metered := sepu.meter_one(
             v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now, v_busy_bucket);
-        if v_one.bucket = 0 then
+        if v_metered.bucket = 0 then
             v_busy_bucket := 0;
         end if;
-        at := v.at;
-        outcome := v_one.outcome;
-        period := v_one.period;
-        unit_limit := v_one.unit_limit;
-        committed := v_one.committed;
-        reserved := v_one.reserved;
-        body := v_one.body;
-        return next;
+        v_metered.at := v.at;
+        return next v_metered;
     end loop;
 exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
@@ -511,6 +490,9 @@ begin
         select string_agg(m.name || '=' || m.sha256, ',') into applied from sepu.migration m;
     end if;
 end $$;
+
+
+-- 3. What operators' commands call.
 
 -- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned, by day and
 -- key too.
@@ -540,7 +522,7 @@ begin
                         limit p_limit)
             returning s.created_at, s.key_id, s.units
         )
-        select (g.created_at at time zone 'UTC')::date as day, coalesce(g.key_id, '') as key_id,
+        select (g.created_at at time zone 'UTC')::date as day, g.key_id,
                count(*) as results, sum(g.units) as units
           from gone g group by 1, 2
     loop

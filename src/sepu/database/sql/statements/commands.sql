@@ -15,11 +15,11 @@ select at, outcome from sepu.admit_each(%s::text[], %s::bytea[])
 
 -- name: read_usage
 select outcome, plan_id, period, meter, unit_limit, committed, reserved
-  from sepu.read_usage_v2(%s, %s)
+  from sepu.read_usage(%s, %s)
 
 -- name: read_usage_each
 select at, outcome, plan_id, period, meter, unit_limit, committed, reserved
-  from sepu.read_usage_each_v2(%s::text[], %s::bytea[])
+  from sepu.read_usage_each(%s::text[], %s::bytea[])
 
 -- name: meter_request
 select outcome, period, unit_limit, committed, reserved, body

@@ -29,11 +29,8 @@ select l.plan_id, l.meter, now(), l.units, %(units)s
 on conflict (plan_id, meter, changed_at) do update set to_units = excluded.to_units
 
 -- name: set_plan
--- The release before kept the limits of its two meters here (superseded.sql).
-insert into sepu.plan (plan_id, requests_per_minute)
-values (%(plan_id)s, %(requests_per_minute)s)
-on conflict (plan_id) do update
-   set match_limit = 0, search_limit = 0, requests_per_minute = excluded.requests_per_minute
+insert into sepu.plan (plan_id, requests_per_minute) values (%(plan_id)s, %(requests_per_minute)s)
+on conflict (plan_id) do update set requests_per_minute = excluded.requests_per_minute
 
 -- name: set_plan_limit
 insert into sepu.plan_limit (plan_id, meter, units) values (%(plan_id)s, %(meter)s, %(units)s)

@@ -13,10 +13,8 @@ grant usage on schema sepu to {role};
 grant select on sepu.migration to {role};
 grant execute on function sepu.probe to {role};
 grant execute on function sepu.find_key, sepu.find_key_each to {role};
-grant execute on function sepu.admit, sepu.read_usage_v2, sepu.meter_request to {role};
-grant execute on function sepu.admit_each, sepu.read_usage_each_v2, sepu.meter_request_each to {role};
--- What servers of the release before call (superseded.sql).
-grant execute on function sepu.read_usage, sepu.read_usage_each to {role}
+grant execute on function sepu.admit, sepu.read_usage, sepu.meter_request to {role};
+grant execute on function sepu.admit_each, sepu.read_usage_each, sepu.meter_request_each to {role}
 
 -- name: grant_console
 -- All that the console shows, and nothing else: no hash of a key, no idempotency key, no answer.
