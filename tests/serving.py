@@ -3,7 +3,7 @@
 import http.client
 import json
 import os
-import platform
+import secrets
 import socket
 import subprocess
 import sys
@@ -11,8 +11,9 @@ import sysconfig
 import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 from tests.processes import children, running
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 ONE_COLOUR = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
@@ -37,18 +38,20 @@ def with_limits(**values: float) -> list[str | Path]:
 
 def why_not(worker: str) -> str | None:
     """Why a worker cannot run here, or None."""
-    if worker != "meinheld":
-        return None
-    if platform.system() != "Linux" or sys.version_info >= (3, 13):
-        return "meinheld runs on Linux with CPython 3.11 and 3.12 only"
-    try:
-        import meinheld  # noqa: F401
-    except ImportError as error:
-        return f"meinheld cannot be imported: {error}"
+    if worker == "meinheld" and not find_spec("meinheld"):
+        return "meinheld is not installed: `make meinheld` does so on Linux with CPython 3.11 or 3.12"
     return None
 
 
-class _UnixConnection(http.client.HTTPConnection):
+needs_meinheld = pytest.mark.skipif(why_not("meinheld") is not None, reason=str(why_not("meinheld")))
+EACH_WORKER = [
+    "uvloop",
+    pytest.param("gthread", marks=pytest.mark.slow),
+    pytest.param("meinheld", marks=[pytest.mark.slow, needs_meinheld]),
+]
+
+
+class UnixConnection(http.client.HTTPConnection):
     def __init__(self, path: str, timeout: float) -> None:
         super().__init__("localhost", timeout=timeout)
         self._path = path
@@ -88,7 +91,7 @@ class Server:
 
     def connect(self, timeout: float = 30) -> http.client.HTTPConnection:
         if self.address.startswith("unix:"):
-            return _UnixConnection(self.address[5:], timeout)
+            return UnixConnection(self.address[5:], timeout)
         return http.client.HTTPConnection(self.address, timeout=timeout)
 
     def socket(self) -> Socket:
@@ -156,10 +159,12 @@ def until_closed(raw: socket.socket, seconds: float = START_SECONDS) -> bytes:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """A port below those of which the system gives one to whoever connects meanwhile."""
+    while True:
+        port = 10_000 + secrets.randbelow(20_000)
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 @contextmanager

@@ -14,7 +14,7 @@ from tests.metrics import sample
 from tests.processes import until
 from tests.serving import Server, free_port, serving, why_not, with_limits
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 REQUESTS = 6
 WARM_UP = 8  # connects; and what a driver prepares, it prepares by then

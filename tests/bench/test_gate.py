@@ -133,8 +133,8 @@ def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
     assert changed() == []
     (repository / "src" / "new").write_text("x = 1")
     assert changed() == ["worker"]
-    (repository / "src" / "sepu" / "metering").mkdir(parents=True)
-    (repository / "src" / "sepu" / "metering" / "new.sql").write_text("select 1")
+    (repository / "src" / "sepu" / "database").mkdir(parents=True)
+    (repository / "src" / "sepu" / "database" / "new.sql").write_text("select 1")
     assert changed() == ["worker", "database"]
 
 

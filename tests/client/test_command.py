@@ -14,7 +14,7 @@ from tests.processes import completed
 from tests.serving import Server
 
 import sepu_client
-from sepu.metering import accounts
+from sepu.admin import accounts
 from sepu_client import command
 
 COMMAND = Path(sys.executable).with_name("sepu-client")

@@ -25,9 +25,9 @@ from tests.faults.soak import CUTS, FAULTS
 from tests.serving import Server, serving
 
 import sepu
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 from sepu_client import AsyncClient, Client, MatchResponse, QuotaExceededError, SearchResponse, new_idempotency_key
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from tools.dist import build
 from tools.dist.contents import CLIENT
 
 import sepu_client
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 ROOT = Path(__file__).parents[2]
 VERSION = version("sepu-client")

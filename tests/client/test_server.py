@@ -17,7 +17,8 @@ from tests.client.cutting_proxy import deaf
 from tests.serving import Server
 
 import sepu
-from sepu.metering import accounts, keys
+from sepu.admin import accounts
+from sepu.metering import keys
 from sepu_client import (
     RGB,
     AsyncClient,

@@ -25,10 +25,10 @@ from tests.programs import program
 from tests.serving import SEPU, free_port, serving
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect
 from sepu.cli.serve import serve
-from sepu.metering import accounts
-from sepu.metering.roles import left_open
+from sepu.database.roles import left_open
 from sepu.server.embedded import embedded_postgres
 from sepu.server.embedded.programs import programs
 

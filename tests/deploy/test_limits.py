@@ -10,13 +10,13 @@ import pytest
 from sepu import limits
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN
 from sepu.console.pages import AUDIT_IS_OLD
+from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
-from sepu.metering import scripts
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
 ROOT = Path(__file__).parents[2]
-FUNCTIONS = scripts.functions().text
+FUNCTIONS = statements.functions().text
 NGINX = (ROOT / "deploy" / "nginx" / "nginx.conf").read_text("utf-8")
 UPSTREAM, SERVER = NGINX.split("upstream sepu {")[1].split("}")[0], NGINX.split("\n    server {")[1]
 KIB = 1024
@@ -51,7 +51,7 @@ def size(text: str) -> int:
 
 def test_functions_wait_for_locks_as_long_as_the_ledger_expects() -> None:
     found = dict(lock_timeouts())
-    assert {"admit", "read_usage_v2", "meter_request"} <= found.keys()
+    assert {"admit", "read_usage", "meter_request"} <= found.keys()
     for name, timeout in found.items():
         assert timeout == (limits.BATCH_LOCK_SECONDS if "_each" in name else limits.LOCK_SECONDS), name
 

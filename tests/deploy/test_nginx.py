@@ -33,7 +33,7 @@ from tests.http.raw import (
 from tests.processes import until
 from tests.serving import Response, serving, until_closed
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from tests.curl import Ask, by_curl, by_python, needs_curl
 from tests.docs.examples import PAGES, reader, with_answers
 from tests.serving import SEPU, Server
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "package.md"

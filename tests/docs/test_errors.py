@@ -7,8 +7,8 @@ import psycopg
 from docs.site.errors import MISTAKES, PAGE, page
 from tests.serving import Server
 
+from sepu.admin import accounts
 from sepu.http.errors import ERRORS, Again
-from sepu.metering import accounts
 from sepu_client.errors import error_class
 
 

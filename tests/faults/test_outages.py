@@ -22,9 +22,9 @@ from tests.processes import children, until
 from tests.serving import WORKERS, Server, serving, why_not
 
 from sepu import limits
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 AWAY_SECONDS = 2 + 2  # the promise, and what a busy machine may add

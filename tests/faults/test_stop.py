@@ -21,8 +21,8 @@ from tests.faults.verdict import judge, until_stored
 from tests.processes import until
 from tests.serving import WORKERS, Server, free_port, serving, why_not
 
+from sepu.admin import accounts
 from sepu.cli.database import connect, database
-from sepu.metering import accounts
 
 ROUNDS = 2
 STOP_SECONDS = 15  # on a busy machine

@@ -26,7 +26,7 @@ from tests.fuzz import apart
 from tests.fuzz.outcome import Outcome
 
 from sepu.cli.database import DatabaseError, connect, database
-from sepu.metering.hosts import Hosts
+from sepu.database.hosts import Hosts
 
 _ODD = [*"'\"\\\n\t =,%&?#/:@[];-0é中\udc80", "%00", "%zz", "{}"]
 

@@ -11,7 +11,8 @@ from tests.generators.calling import Answer, Client
 from tests.generators.conftest import grown
 from tests.serving import Server
 
-from sepu.metering import accounts, keys
+from sepu.admin import accounts
+from sepu.metering import keys
 
 Call = Callable[..., Answer]
 

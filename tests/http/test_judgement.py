@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sepu.admin import accounts
 from sepu.http.app import create_app
 from sepu.http.responder import WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
-from sepu.metering import accounts
 from sepu.metering.ledger import Ledger
 
 # Each step's faults in the order of judgement, with what answers.

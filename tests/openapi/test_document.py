@@ -28,10 +28,10 @@ from tests.openapi.document import (
 from tests.serving import Server
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.http import endpoints, replies, routes, wire
 from sepu.http.errors import ERRORS
 from sepu.library.records import Mode, Reliability
-from sepu.metering import accounts
 from sepu.metering.meters import METERS, Usage
 from sepu.operations import match, search
 from sepu.operations.errors import InputError

@@ -13,7 +13,7 @@ from tests.openapi.document import PATH
 from tests.processes import completed
 from tests.serving import Server
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 pytestmark = pytest.mark.slow
 

@@ -4,85 +4,87 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
 
 import pytest
-from tests.serving import Server, serving, until_closed
+from tests.serving import Server, serving, until_closed, with_limits
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
-HURRIED = """\
-import sys
-from sepu.cli.main import main
-from sepu import limits
-limits.REQUEST_SECONDS = 1.5
-limits.ANSWER_SECONDS = 1.5
-limits.LINGER_SECONDS = 0.5
-limits.IDLE_SECONDS = 2
-limits.CONNECTIONS = 40
-limits.ADDRESS_CONNECTIONS = 10
-main()
-"""
-SOON = 8  # seconds that a machine may take for what is due in two
+HURRIED = with_limits(
+    REQUEST_SECONDS=1.5,
+    ANSWER_SECONDS=1.5,
+    LINGER_SECONDS=0.5,
+    IDLE_SECONDS=2,
+    CONNECTIONS=40,
+    ADDRESS_CONNECTIONS=10,
+)
+SOON = 15  # seconds that a busy machine may take for what is due in two
 GET = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n"
+POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: deadline-1\r\n"
 
 
-@pytest.fixture(scope="module", params=["uvloop", "gthread"])
-def server(request: pytest.FixtureRequest, database_url: str) -> Iterator[Server]:
-    with serving(request.param, database_url, workers=1, program=[sys.executable, "-c", HURRIED]) as running:
+@pytest.fixture(scope="module")
+def uvloop(database_url: str) -> Iterator[Server]:
+    with serving("uvloop", database_url, workers=1, program=HURRIED) as running:
         yield running
 
 
-def drip(raw: socket.socket, data: bytes) -> bytes:
-    """Sends a byte every tenth of a second until the server has had enough."""
-    deadline = time.monotonic() + SOON
-    raw.settimeout(0.1)
-    for number in range(len(data)):
-        try:
-            raw.sendall(data[number : number + 1])
-            if part := raw.recv(65536):
-                return part + until_closed(raw, SOON)
-        except TimeoutError:
-            assert time.monotonic() < deadline, "it may drip for ever"
-    pytest.fail("there was not enough to drip")
+@pytest.fixture(scope="module")
+def gthread(database_url: str) -> Iterator[Server]:
+    with serving("gthread", database_url, workers=1, program=HURRIED) as running:
+        yield running
 
 
-HEAD = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json\r\nIdempotency-Key: deadline-1\r\n"
+@pytest.fixture(params=["uvloop", pytest.param("gthread", marks=pytest.mark.slow)])
+def server(request: pytest.FixtureRequest) -> Server:
+    running: Server = request.getfixturevalue(request.param)
+    return running
 
 
-def with_body(issued: accounts.IssuedKey, framing: bytes) -> bytes:
-    return HEAD + b"Authorization: Bearer %b\r\n%b\r\n\r\n" % (issued.api_key.encode(), framing)
-
-
-@pytest.mark.parametrize("dripping", [False, True])
-def test_half_a_head_is_ended(server: Server, dripping: bool) -> None:
+def stall(server: Server, start: bytes) -> bytes:
+    """Sends so much, and no more."""
     with server.socket() as raw:
-        if dripping:
-            answer = drip(raw, GET + b"X: " + b"x" * 1000)
-        else:
-            raw.sendall(GET)
-            answer = until_closed(raw, SOON)
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert b'{"error":"request_timeout","requestId":' in answer
+        raw.sendall(start)
+        return until_closed(raw, SOON)
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: 1000", b"Transfer-Encoding: chunked"])
-@pytest.mark.parametrize("dripping", [False, True])
-def test_half_a_body_is_ended(server: Server, issued: accounts.IssuedKey, framing: bytes, dripping: bool) -> None:
-    body = b"1\r\n \r\n" * 200 if framing.endswith(b"chunked") else b" " * 999
+def drip(server: Server, start: bytes, rest: bytes) -> bytes:
+    """Then sends a byte every tenth of a second until the server has had enough."""
     with server.socket() as raw:
-        raw.sendall(with_body(issued, framing))
-        if dripping:
-            answer = drip(raw, body)
-        else:
-            raw.sendall(body[:60])
-            answer = until_closed(raw, SOON)
-    assert answer.startswith(b"HTTP/1.1 408 ")
+        raw.sendall(start)
+        deadline = time.monotonic() + SOON
+        raw.settimeout(0.1)
+        for number in range(len(rest)):
+            try:
+                raw.sendall(rest[number : number + 1])
+                if part := raw.recv(65536):
+                    return part + until_closed(raw, SOON)
+            except TimeoutError:
+                assert time.monotonic() < deadline, "it may drip for ever"
+        pytest.fail("there was not enough to drip")
+
+
+def test_a_request_that_does_not_end_is_refused(server: Server, issued: accounts.IssuedKey) -> None:
+    bearer = b"Authorization: Bearer %b\r\n" % issued.api_key.encode()
+    with ThreadPoolExecutor() as threads:
+        asked = [threads.submit(stall, server, GET), threads.submit(drip, server, GET + b"X: ", b"x" * 1000)]
+        for framing, body in (
+            (b"Content-Length: 1000", b" " * 999),
+            (b"Transfer-Encoding: chunked", b"1\r\n \r\n" * 200),
+        ):
+            head = POST + bearer + framing + b"\r\n\r\n"
+            asked += [threads.submit(stall, server, head + body[:60]), threads.submit(drip, server, head, body)]
+    for answer in (each.result() for each in asked):
+        assert answer.startswith(b"HTTP/1.1 408 ")
+        assert b'{"error":"request_timeout","requestId":' in answer
     assert "Traceback" not in server.log.read_text()
 
 
-def test_the_second_request_has_a_time_of_its_own(server: Server) -> None:
-    with server.socket() as raw:
+@pytest.mark.slow
+def test_the_second_request_has_a_time_of_its_own(gthread: Server) -> None:
+    with gthread.socket() as raw:
         for _ in range(3):
             time.sleep(0.8)
             raw.sendall(GET + b"\r\n")
@@ -101,13 +103,12 @@ def test_idle_connections_are_closed(server: Server) -> None:
             assert until_closed(silent, SOON) == b""
 
 
-def test_who_does_not_read_is_cut_off(server: Server) -> None:
-    if server.worker == "gthread":
-        pytest.skip("it reads one request at a time, so over TCP that takes long; see the next test")
-    with server.socket() as raw:
+@pytest.mark.slow
+def test_who_does_not_read_is_cut_off(uvloop: Server) -> None:
+    with uvloop.socket() as raw:
         raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         raw.settimeout(0.5)
-        deadline = time.monotonic() + 3 * SOON  # it takes megabytes of answers until the kernel holds no more
+        deadline = time.monotonic() + 2 * SOON  # it takes megabytes of answers until the kernel holds no more
         try:
             while True:
                 assert time.monotonic() < deadline, "it still takes requests"
@@ -116,12 +117,12 @@ def test_who_does_not_read_is_cut_off(server: Server) -> None:
                     time.sleep(0.02)  # so that they are not too many at a time, which would end it too
         except (ConnectionResetError, BrokenPipeError):
             pass
-    assert server.request("GET", "/healthz").status == 200
+    assert uvloop.request("GET", "/healthz").status == 200
 
 
+@pytest.mark.slow
 def test_stuck_answers_hold_no_thread_for_ever(database_url: str) -> None:
-    program = [sys.executable, "-c", HURRIED]
-    with serving("gthread", database_url, workers=1, unix=True, program=program) as server, ExitStack() as stack:
+    with serving("gthread", database_url, workers=1, unix=True, program=HURRIED) as server, ExitStack() as stack:
         for _ in range(16):
             raw = stack.enter_context(server.socket())
             raw.settimeout(0.3)
@@ -164,17 +165,15 @@ def test_connections_are_bounded(server: Server) -> None:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the loopback has one address")
-def test_one_address_leaves_places_for_others(server: Server) -> None:
-    if server.worker != "uvloop":
-        pytest.skip("gthread counts no addresses")
-    host, _, port = server.address.rpartition(":")
+def test_one_address_leaves_places_for_others(uvloop: Server) -> None:
+    host, _, port = uvloop.address.rpartition(":")
     with ExitStack() as stack:
         silent = [
             stack.enter_context(socket.create_connection((host, int(port)), SOON, ("127.0.0.2", 0))) for _ in range(40)
         ]
         for raw in silent[10:]:
             assert b'{"error":"overloaded","requestId":' in until_closed(raw, SOON)
-        others = [stack.enter_context(server.socket()) for _ in range(29)]
+        others = [stack.enter_context(uvloop.socket()) for _ in range(29)]
         for raw in others:
             raw.sendall(GET + b"Connection: close\r\n\r\n")
         assert [until_closed(raw, SOON)[:13] for raw in others] == [b"HTTP/1.1 200 "] * 29

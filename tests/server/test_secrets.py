@@ -13,14 +13,14 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.processes import command_line, until
-from tests.serving import WORKERS, Server, free_port, serving, until_closed, why_not
+from tests.serving import EACH_WORKER, ONE_COLOUR, Server, free_port, serving, until_closed
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect, database
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 
 IDEMPOTENCY_KEY = "secretive-order-4711"
-MATCH = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 
 
 @dataclass(frozen=True)
@@ -33,10 +33,8 @@ class Place:
     postgres_log: Path
 
 
-@pytest.fixture(params=WORKERS)
+@pytest.fixture(params=EACH_WORKER)
 def place(request: pytest.FixtureRequest) -> Iterator[Place]:
-    if reason := why_not(request.param):
-        pytest.skip(reason)
     metrics = f"127.0.0.1:{free_port()}"
     with (
         tempfile.TemporaryDirectory(prefix="sepu-") as directory,
@@ -60,14 +58,14 @@ def provoke(place: Place, issued: accounts.IssuedKey) -> tuple[set[str | None], 
     metered = {**bearer, "Idempotency-Key": IDEMPOTENCY_KEY, "Content-Type": "application/json"}
     quoted = f'{{"colors":[{{"r":"{key}","g":0,"b":0}}]}}'.encode()
     answers = [
-        server.request("POST", "/v1/match", metered, MATCH),
-        server.request("POST", "/v1/match", metered, MATCH),
-        server.request("POST", "/v1/match", metered, MATCH.replace(b"200", b"201")),
+        server.request("POST", "/v1/match", metered, ONE_COLOUR),
+        server.request("POST", "/v1/match", metered, ONE_COLOUR),
+        server.request("POST", "/v1/match", metered, ONE_COLOUR.replace(b"200", b"201")),
         server.request("POST", "/v1/match", metered, quoted),
         server.request("POST", "/v1/match", metered, key.encode()),
-        server.request("POST", "/v1/match", {**metered, "Content-Type": key}, MATCH),
+        server.request("POST", "/v1/match", {**metered, "Content-Type": key}, ONE_COLOUR),
         server.request("POST", "/v1/match", metered, key.encode() * 400),
-        server.request("POST", "/v1/match", {**metered, "Idempotency-Key": f"{key} {key}"}, MATCH),
+        server.request("POST", "/v1/match", {**metered, "Idempotency-Key": f"{key} {key}"}, ONE_COLOUR),
         server.request("GET", f"/v1/search?q={key}", metered),
         server.request("GET", f"/v1/search?{key}={key}", {**metered, "Idempotency-Key": "another-0001"}),
         server.request("GET", f"/v1/{key}?{key}", bearer),

@@ -4,20 +4,17 @@ About a second by default; SEPU_WIRE_HISTORIES=5000 plays that many histories.
 """
 
 import os
+from collections import Counter
+from collections.abc import Callable
 from ipaddress import ip_network
-from random import Random
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, settings
-from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 from tests.server.wire_grammar import HOSTS, NO_HOSTS, SMUGGLED
-from tests.server.wire_simulation import Owner, Played, Simulation
+from tests.server.wire_simulation import Owner, Played, play, play_mutated
 
 from sepu import limits
 
-HISTORIES = int(os.environ.get("SEPU_WIRE_HISTORIES", "50"))
+HISTORIES = int(os.environ.get("SEPU_WIRE_HISTORIES", "100"))
 GET = b"GET / HTTP/1.1\r\nHost: sepu\r\n\r\n"
 POST = b"POST / HTTP/1.1\r\nHost: sepu\r\nContent-Length: 2\r\n\r\n"
 
@@ -147,55 +144,39 @@ def test_an_address_has_a_share_of_the_connections_unless_it_is_a_proxys() -> No
     assert refused(opened(None, limits.CONNECTIONS - len(owner.connections) + 1)) == 1
 
 
-class Histories(RuleBasedStateMachine):
-    """Clients, the application, the clock and the worker, in whatever order."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.played = Simulation(at_once=False)
-
-    @rule(rng=st.randoms(use_true_random=False))
-    def request(self, rng: Random) -> None:
-        self.played.request(rng)
-
-    @rule(rng=st.randoms(use_true_random=False))
-    def send(self, rng: Random) -> None:
-        self.played.send_part(rng)
-
-    @rule()
-    def send_all(self) -> None:
-        self.played.send(1_000_000)
-
-    @rule()
-    def answer(self) -> None:
-        self.played.answer()
-
-    @rule(seconds=st.sampled_from([0.25, 5, 9.75, 10, 30, 75]))
-    def wait(self, seconds: float) -> None:
-        self.played.wait(seconds)
-
-    @rule()
-    def fill(self) -> None:
-        self.played.fill()
-
-    @rule()
-    def drain(self) -> None:
-        self.played.drain()
-
-    @precondition(lambda self: self.played.reference.came)
-    @rule(how=st.sampled_from([Simulation.end, Simulation.stop, Simulation.cut]))
-    def end(self, how: Any) -> None:
-        how(self.played)
-
-    def teardown(self) -> None:
-        self.played.finish()
+@pytest.mark.parametrize("parts", [1, 2])
+@pytest.mark.parametrize("look", ["a stopping worker", "one after a long time"])
+def test_a_connection_is_not_idle_once_its_request_comes(look: str, parts: int) -> None:
+    """Even if the worker looks at it in the same turn of the event loop."""
+    played = Played(at_once=False)
+    idle = played.connection.deadline
+    if parts == 2:
+        played.send(GET[:9])
+    played.wire.sent += GET[9:] if parts == 2 else GET
+    played.wire.pump()
+    if look == "a stopping worker":
+        played.connection.close_if_idle()
+    else:
+        assert played.connection.deadline > idle
+        played.connection.check(idle)
+    played.owner.run(played.wire)
+    played.owner.answer()
+    assert played.came == ["answer 0"]
 
 
-TestHistories = Histories.TestCase
-TestHistories.settings = settings(
-    max_examples=HISTORIES,
-    stateful_step_count=30,
-    deadline=None,
-    derandomize=HISTORIES == 50,
-    suppress_health_check=list(HealthCheck),
-)
+def test_pipelined_requests_are_bounded_in_memory() -> None:
+    played, many = Played(at_once=False), 20_000
+    played.send(GET * many)
+    for number in range(many):
+        assert len(played.owner.asked) == number + 1  # the next is not asked before this one is answered
+        assert len(played.connection._requests) < 200
+        assert len(played.connection._unparsed) <= 2 * len(played.owner.buffer)
+        played.owner.answer()
+        played.owner.run(played.wire)
+    assert played.came[-1] == f"answer {many - 1}"
+
+
+@pytest.mark.parametrize("kind", [play, play_mutated])
+def test_histories(kind: Callable[[int], Counter[str]]) -> None:
+    for seed in range(HISTORIES):
+        kind(seed)
