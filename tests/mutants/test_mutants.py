@@ -24,9 +24,9 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
 def planted(directory: Path, old: str, new: str, check: str) -> Mutant:
     """A mutant of the keys."""
     before = (ROOT / "src" / KEYS).read_text("utf-8")
-    texts = (text.splitlines(keepends=True) for text in (before, before.replace(old, new)))
+    a, b = (text.splitlines(keepends=True) for text in (before, before.replace(old, new)))
+    diff = "".join(unified_diff(a, b, f"a/{KEYS}", f"b/{KEYS}", n=2))
     patch = directory / "planted.patch"
-    diff = "".join(unified_diff(*texts, f"a/{KEYS}", f"b/{KEYS}", n=2))
     patch.write_text(f"Promise: A key has its form.\nNoticed by: {check}\n\n{diff}", "utf-8")
     return mutant(patch)
 
