@@ -6,13 +6,12 @@ import pytest
 from tests.generators.calling import Client
 from tests.generators.growing_proxy import growing
 from tests.generators.toolchains import CLIENTS
-from tests.serving import Server, serving
+from tests.serving import Served, Server
 
 
 @pytest.fixture(scope="session")
-def server(service_url: str) -> Iterator[Server]:
-    with serving("uvloop", service_url) as found:
-        yield found
+def server(served: Served) -> Server:
+    return served("uvloop")
 
 
 @pytest.fixture(scope="session")
