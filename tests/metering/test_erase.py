@@ -21,14 +21,10 @@ from sepu.admin.usage import usage_by_month
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
 
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
+
 NOW = datetime.now(UTC)
 KEPT = {"account", "account_move", "usage"}
-
-
-@pytest.fixture
-def ledger_url(own_url: str) -> str:
-    """An audit looks at everybody's accounts."""
-    return own_url
 
 
 @pytest.fixture(autouse=True)
