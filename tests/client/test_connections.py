@@ -404,7 +404,7 @@ def test_a_cancellation_stays_known_to_who_made_it() -> None:
 
 def echo(request: httpx.Request, status: int) -> httpx.Response:
     secret = request.headers["Authorization"]
-    return httpx.Response(status, headers={"X-Echo": secret}, content=f'{{"error":"{secret}"}}')
+    return httpx.Response(status, headers={"X-Echo": secret, "X-Request-Id": secret}, content=f'{{"error":"{secret}"}}')
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 500])

@@ -21,7 +21,6 @@ from sepu.admin import accounts
 from sepu.metering import keys
 from sepu_client import (
     RGB,
-    AccountUnavailableError,
     AsyncClient,
     Client,
     Error,
@@ -101,14 +100,6 @@ def test_a_key_of_the_callers_own_is_one_intent(
     assert (raised.value.status, raised.value.idempotency_key) == (409, key)
 
 
-def test_without_one_each_call_is_an_intent_of_its_own(
-    at_server: Opened, issued: accounts.IssuedKey, committed: dict[str, int]
-) -> None:
-    client = at_server(issued.api_key)
-    assert client.match([SCARLET]).idempotency_key != client.match([SCARLET]).idempotency_key
-    committed["color_match"] = 2
-
-
 def test_errors_have_status_code_and_request_id(
     at_server: Opened, server: Server, kind: str, issued: accounts.IssuedKey
 ) -> None:
@@ -121,15 +112,6 @@ def test_errors_have_status_code_and_request_id(
         at_server(keys.new_key(issued.account_id)).library()
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
     assert len(refused.value.request_id or "") == 36
-
-
-def test_a_suspended_account_stops(
-    at_server: Opened, issued: accounts.IssuedKey, connection: psycopg.Connection
-) -> None:
-    accounts.set_status(connection, issued.account_id, "suspended")
-    with pytest.raises(AccountUnavailableError) as raised:
-        at_server(issued.api_key).match([SCARLET])
-    assert (raised.value.status, raised.value.code) == (403, "account_unavailable")
 
 
 def test_an_exhausted_quota_stops(at_server: Opened, connection: psycopg.Connection) -> None:

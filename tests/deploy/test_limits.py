@@ -10,13 +10,13 @@ import pytest
 from sepu import limits
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN
 from sepu.console.pages import AUDIT_IS_OLD
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
 ROOT = Path(__file__).parents[2]
-FUNCTIONS = scripts.functions().text
+FUNCTIONS = statements.functions().text
 NGINX = (ROOT / "deploy" / "nginx" / "nginx.conf").read_text("utf-8")
 UPSTREAM, SERVER = NGINX.split("upstream sepu {")[1].split("}")[0], NGINX.split("\n    server {")[1]
 KIB = 1024

@@ -96,6 +96,18 @@ MakeCustomer = Callable[..., Customer]
 
 
 @pytest.fixture
+def own_ledger() -> None:
+    """Gives the test a ledger of its own, for what looks at all accounts."""
+
+
+@pytest.fixture
+def ledger_url(request: pytest.FixtureRequest) -> str:
+    """Of the run's ledger, or of the test's own."""
+    url: str = request.getfixturevalue("own_url" if "own_ledger" in request.fixturenames else "database_url")
+    return url
+
+
+@pytest.fixture
 def make_customer(connection: psycopg.Connection) -> MakeCustomer:
     """Makes customers, by default on a plan that is in nobody's way."""
 

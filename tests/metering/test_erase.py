@@ -16,19 +16,15 @@ from sepu.admin.export import export_usage
 from sepu.admin.prune import prune
 from sepu.admin.receipts import new_private_key, public_key
 from sepu.admin.rotation import rotate_key
-from sepu.admin.usage import usage_by_month
+from sepu.admin.usage import Part, usage_by_day, usage_by_key, usage_by_month
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
 
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
+
 NOW = datetime.now(UTC)
 KEPT = {"account", "account_move", "usage"}
-
-
-@pytest.fixture
-def ledger_url(own_url: str) -> str:
-    """An audit looks at everybody's accounts."""
-    return own_url
 
 
 @pytest.fixture(autouse=True)

@@ -15,7 +15,7 @@ import pytest
 from tests.awaited_batcher import AwaitedBatcher
 
 from sepu.admin import accounts
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.database.migrate import holds_migrations
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
@@ -549,7 +549,7 @@ def test_probes_wait_for_nobody_and_take_no_more_space(
     session: Callable[[], psycopg.Connection], connection: psycopg.Connection
 ) -> None:
     """Not even for one that hangs in its commit; if so many hang, charges would too."""
-    probe = scripts.statement("probe")
+    probe = statements.statement("probe")
     size = "select pg_relation_size('sepu.probe')"
     connection.execute("set synchronous_commit = off")  # so that no disk waits
     before = connection.execute(size).fetchone()

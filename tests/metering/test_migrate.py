@@ -10,11 +10,11 @@ from psycopg.conninfo import make_conninfo
 from sepu import limits
 from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.database.migrate import MigrationError, holds_migrations, migrate, pending
 from sepu.metering.keys import new_account_id
 
-NAMES = [*(script.name for script in scripts.migrations()), "functions.sql"]
+NAMES = [*(script.name for script in statements.migrations()), "functions.sql"]
 
 Session = Callable[[], psycopg.Connection]
 
@@ -32,15 +32,15 @@ def empty(session: Session) -> psycopg.Connection:
 
 
 def applied(connection: psycopg.Connection) -> list[tuple[str, str]]:
-    return connection.execute(scripts.statement("read_migrations")).fetchall()
+    return connection.execute(statements.statement("read_migrations")).fetchall()
 
 
 def the_functions(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(scripts, "functions", lambda: scripts.Script("functions.sql", text))
+    monkeypatch.setattr(statements, "functions", lambda: statements.Script("functions.sql", text))
 
 
-def the_migrations(monkeypatch: pytest.MonkeyPatch, *found: scripts.Script) -> None:
-    monkeypatch.setattr(scripts, "migrations", lambda: found)
+def the_migrations(monkeypatch: pytest.MonkeyPatch, *found: statements.Script) -> None:
+    monkeypatch.setattr(statements, "migrations", lambda: found)
 
 
 def test_everything_is_pending_on_an_empty_database(empty: psycopg.Connection) -> None:
@@ -72,7 +72,7 @@ def test_the_standard_plan_is_there(empty: psycopg.Connection) -> None:
     assert empty.execute("select requests_per_minute from sepu.plan").fetchall() == [(120,)]
 
 
-LOCKING = scripts.Script("9999_new.sql", "lock table sepu.usage in access exclusive mode")
+LOCKING = statements.Script("9999_new.sql", "lock table sepu.usage in access exclusive mode")
 
 
 def test_requests_wait_for_no_migration_that_waits(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +80,7 @@ def test_requests_wait_for_no_migration_that_waits(session: Session, monkeypatch
     holder, migrator, requests = session(), session(), session()
     migrate(migrator)
     monkeypatch.setattr(limits, "MIGRATION_PAUSE_SECONDS", 0.02)
-    the_migrations(monkeypatch, *scripts.migrations(), LOCKING)
+    the_migrations(monkeypatch, *statements.migrations(), LOCKING)
     holder.execute("begin")
     holder.execute("select from sepu.usage")
     requests.execute(sql.SQL("set lock_timeout = {}").format(sql.Literal(f"{limits.BATCH_LOCK_SECONDS}s")))
@@ -99,7 +99,7 @@ def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: 
     migrate(migrator)
     monkeypatch.setattr(limits, "MIGRATION_SECONDS", 1.0)
     monkeypatch.setattr(limits, "MIGRATION_PAUSE_SECONDS", 0.1)
-    the_migrations(monkeypatch, *scripts.migrations(), LOCKING)
+    the_migrations(monkeypatch, *statements.migrations(), LOCKING)
     holder.execute("begin")
     holder.execute("select from sepu.usage")
     named = rf"process {holder.info.backend_pid} of sepu \(sepu\), since 20"
@@ -107,7 +107,7 @@ def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: 
         migrate(migrator)
     holder.execute("commit")
     holder.execute("begin")
-    holder.execute(scripts.statement("lock_migrations"))
+    holder.execute(statements.statement("lock_migrations"))
     with pytest.raises(MigrationError, match=named):
         migrate(migrator)
     holder.execute("commit")
@@ -117,7 +117,7 @@ def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: 
 def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:
     first, second = session(), session()
     first.execute("begin")
-    first.execute(scripts.statement("lock_migrations"))
+    first.execute(statements.statement("lock_migrations"))
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(migrate, second)
         while not session().execute("select from pg_locks where locktype = 'advisory' and not granted").fetchall():
@@ -154,7 +154,7 @@ def test_a_database_of_other_migrations_is_refused(
     empty: psycopg.Connection, altered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one is that a version before the first release made."""
-    the_migrations(monkeypatch, *scripts.migrations(), scripts.Script("0002_new.sql", "select"))
+    the_migrations(monkeypatch, *statements.migrations(), statements.Script("0002_new.sql", "select"))
     migrate(empty)
     empty.execute(altered.encode())
     before = applied(empty)
@@ -168,8 +168,8 @@ def test_a_new_migration_is_applied_before_the_functions(
     empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty)
-    new = scripts.Script("9999_new.sql", "create table sepu.new (id integer)")
-    the_migrations(monkeypatch, *scripts.migrations(), new)
+    new = statements.Script("9999_new.sql", "create table sepu.new (id integer)")
+    the_migrations(monkeypatch, *statements.migrations(), new)
     the_functions(
         monkeypatch,
         "create or replace function sepu.newest() returns integer language sql return (select max(id) from sepu.new)",
@@ -182,7 +182,7 @@ def test_functions_are_applied_again_when_their_text_changes(
     empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty)
-    changed = scripts.functions().text + "-- changed\n"
+    changed = statements.functions().text + "-- changed\n"
     the_functions(monkeypatch, changed)
     assert [script.name for script in pending(empty)] == ["functions.sql"]
     assert migrate(empty) == ["functions.sql"]
@@ -198,7 +198,7 @@ def test_holds_migrations(empty: psycopg.Connection) -> None:
     def holds(rows: list[tuple[str, str]]) -> bool:
         return holds_migrations([(",".join("=".join(row) for row in rows) or None,)])
 
-    assert holds_migrations(empty.execute(scripts.statement("probe")).fetchall())
+    assert holds_migrations(empty.execute(statements.statement("probe")).fetchall())
     assert holds(rows)
     assert holds([*rows, ("9999_later.sql", "0" * 64)]), "a later release has been here"
     assert holds([row for row in rows if row[0] != "functions.sql"])
@@ -211,9 +211,9 @@ def test_holds_migrations(empty: psycopg.Connection) -> None:
 def test_an_older_server_leaves_a_newer_database_alone(
     empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = scripts.Script("9999_new.sql", "create table sepu.new (id integer)")
-    the_migrations(monkeypatch, *scripts.migrations(), new)
-    the_functions(monkeypatch, scripts.functions().text + "-- of a later release\n")
+    new = statements.Script("9999_new.sql", "create table sepu.new (id integer)")
+    the_migrations(monkeypatch, *statements.migrations(), new)
+    the_functions(monkeypatch, statements.functions().text + "-- of a later release\n")
     migrate(empty)
     newer = applied(empty)
     monkeypatch.undo()

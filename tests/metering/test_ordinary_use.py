@@ -19,11 +19,7 @@ from sepu.metering.ledger import Ledger
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
 
-
-@pytest.fixture
-def ledger_url(own_url: str) -> str:
-    """An audit and a prune look at everybody's accounts."""
-    return own_url
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit and a prune look at everybody's accounts
 
 
 def questions(customer: "Customer", first: str) -> tuple[Command[Any], ...]:

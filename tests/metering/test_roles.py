@@ -14,7 +14,7 @@ from tests.serving import SEPU
 
 from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.database.migrate import migrate, pending
 from sepu.database.roles import Purpose, grant, left_open, make_role
 from sepu.errors import SepuError
@@ -178,14 +178,14 @@ def test_the_console_reads_what_is_no_secret(console: psycopg.Connection) -> Non
 def test_an_upgrade_grants_anew_what_a_role_reads(
     empty_url: str, role: str, purpose: Purpose, table: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    read = scripts.statement
+    read = statements.statement
     with connect(empty_url) as empty:
         migrate(empty)
         grant(empty, role, purpose)
-        newer = scripts.Script("functions.sql", f"{scripts.functions().text}\ncreate table sepu.newer ();")
-        monkeypatch.setattr(scripts, "functions", lambda: newer)
+        newer = statements.Script("functions.sql", f"{statements.functions().text}\ncreate table sepu.newer ();")
+        monkeypatch.setattr(statements, "functions", lambda: newer)
         monkeypatch.setattr(
-            scripts, "statement", lambda name: read(name).replace(f"{table} to", f"{table}, sepu.newer to")
+            statements, "statement", lambda name: read(name).replace(f"{table} to", f"{table}, sepu.newer to")
         )
         migrate(empty)
         with connect(make_conninfo(empty_url, user=role)) as session:
@@ -200,14 +200,14 @@ def test_grants_survive_an_upgrade_and_new_functions_are_nobodys(
     # An upgrade that brings a function for the service, and one for itself.
     definer = "returns integer security definer language sql return 1;"
     created = "".join(f"create or replace function sepu.{name}() {definer}\n" for name in ("newer", "inner"))
-    newer = scripts.functions().text.replace("\nrevoke execute on all", f"\n{created}revoke execute on all")
-    read = scripts.statement
+    newer = statements.functions().text.replace("\nrevoke execute on all", f"\n{created}revoke execute on all")
+    read = statements.statement
     with connect(empty_url) as empty:
         migrate(empty)
         grant(empty, role)
-        monkeypatch.setattr(scripts, "functions", lambda: scripts.Script("functions.sql", newer))
+        monkeypatch.setattr(statements, "functions", lambda: statements.Script("functions.sql", newer))
         monkeypatch.setattr(
-            scripts, "statement", lambda name: read(name).replace("sepu.admit,", "sepu.admit, sepu.newer,")
+            statements, "statement", lambda name: read(name).replace("sepu.admit,", "sepu.admit, sepu.newer,")
         )
         assert migrate(empty) == ["functions.sql"]
         try:

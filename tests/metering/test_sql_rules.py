@@ -9,14 +9,14 @@ import psycopg
 import pytest
 
 from sepu.admin import accounts
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.database.migrate import migrate
 
 if TYPE_CHECKING:
     from tests.metering.conftest import MakeCustomer
 
 SQL = Path(str(files("sepu.database"))) / "sql"
-FILES = sorted(SQL.rglob("*.sql"))
+STATEMENTS = {path.stem: statements.parse([path.read_text("utf-8")]) for path in (SQL / "statements").iterdir()}
 
 FORBIDDEN = {
     "(f(...)).* calls f once a column": r"\(\s*[\w.]+\s*\(.*\)\s*\)\s*\.\s*\*",
@@ -77,14 +77,19 @@ RETHROWN = """exception when others then
 """
 
 
-def code(path: Path) -> str:
+def code(text: str) -> str:
     """Without comments, in lower case."""
-    return re.sub(r"--[^\n]*", "", path.read_text("utf-8")).lower()
+    return re.sub(r"--[^\n]*", "", text).lower()
+
+
+FILES = {path.name: code(path.read_text("utf-8")) for path in (*SQL.glob("*.sql"), *SQL.glob("migrations/*.sql"))}
+# By the name of the file or the statement.
+CODE = FILES | {name: code(text) for found in STATEMENTS.values() for name, text in found.items()}
 
 
 def functions() -> dict[str, str]:
     """The text of each function, by name."""
-    text = code(SQL / "functions.sql")
+    text = FILES["functions.sql"]
     return dict(re.findall(r"create or replace function sepu\.(\w+)\s*(\(.*?\$\$.*?\$\$)", text, re.DOTALL))
 
 
@@ -92,9 +97,18 @@ def rows(connection: psycopg.Connection, query: LiteralString) -> list[tuple[str
     return connection.execute(query).fetchall()
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_forbidden_forms(path: Path) -> None:
-    assert forbidden(code(path).replace(RETHROWN, "")) == []
+@pytest.mark.parametrize("name", CODE)
+def test_forbidden_forms(name: str) -> None:
+    assert forbidden(CODE[name].replace(RETHROWN, "")) == []
+
+
+def test_each_statement_has_a_name_of_its_own() -> None:
+    with pytest.raises(ValueError, match="named 'first'"):
+        statements.parse(["-- name: first\nselect 1\n", "-- name: first\nselect 2\n"])
+    with pytest.raises(ValueError, match="has no name"):
+        statements.parse(["select 1\n-- name: first\nselect 2\n"])
+    with pytest.raises(KeyError, match="no_such"):
+        statements.statement("no_such")
 
 
 def test_only_calls_of_several_rethrow() -> None:
@@ -137,11 +151,11 @@ def test_functions_read_one_table_a_statement_and_an_instant_is_an_argument(name
 
 def test_what_a_request_calls_is_one_statement() -> None:
     for name in ("admit", "read_usage", "meter_request"):
-        text = scripts.statement(name)
-        assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}(_v\d+)?\((%s(, )?)+\)\n", text)
+        text = statements.statement(name)
+        assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}\((%s(, )?)+\)", text)
         columns = text.partition("select ")[2].partition("from")[0].split()
-        text = scripts.statement(f"{name}_each")
-        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each(_v\d+)?\(\s*(%s::\w+\[\](, )?)+\s*\)\n", text)
+        text = statements.statement(f"{name}_each")
+        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each\(\s*(%s::\w+\[\](, )?)+\s*\)", text)
         assert text.partition("select at, ")[2].partition("from")[0].split() == columns
 
 
@@ -190,7 +204,7 @@ def test_no_index_holds_a_counter(connection: psycopg.Connection) -> None:
 def test_every_function_is_created_or_replaced(connection: psycopg.Connection) -> None:
     stored = rows(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace")
     assert sorted(name for (name,) in stored) == sorted(functions()), "and none has two signatures"
-    assert len(re.findall(r"\bcreate\b", code(SQL / "functions.sql"))) == len(functions())
+    assert len(re.findall(r"\bcreate\b", FILES["functions.sql"])) == len(functions())
 
 
 # The tables that a distributed store keeps on every node, or on one.

@@ -8,7 +8,7 @@ from typing import Any
 
 import psycopg
 
-from sepu.database.scripts import run, value
+from sepu.database.statements import run, value
 from sepu.errors import SepuError
 from sepu.metering import keys
 from sepu.metering.meters import METERS, Usage, usages

@@ -9,7 +9,7 @@ from datetime import datetime
 import msgspec
 import psycopg
 
-from sepu.database.scripts import run
+from sepu.database.statements import run
 
 
 class Difference(msgspec.Struct, frozen=True, rename="camel"):

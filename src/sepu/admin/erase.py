@@ -7,7 +7,7 @@ import psycopg
 
 from sepu import limits
 from sepu.admin.accounts import find_account
-from sepu.database.scripts import run, value
+from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
 _RESULTS = 2000  # in one transaction

@@ -13,7 +13,7 @@ from datetime import datetime
 import psycopg
 
 from sepu import limits
-from sepu.database.scripts import run
+from sepu.database.statements import run
 from sepu.errors import SepuError
 
 STATES = ("due", "delivered", "dead")

@@ -10,7 +10,7 @@ from typing import Any
 import psycopg
 
 from sepu.admin.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange, account_usage
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.database.connection import snapshot
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
@@ -58,7 +58,7 @@ def count_exported(connection: psycopg.Connection, period: str) -> int:
     Raises:
         SepuError: the month has not begun, by the database's clock.
     """
-    ((count, current),) = scripts.run(connection, "count_exported", period=period).fetchall()
+    ((count, current),) = statements.run(connection, "count_exported", period=period).fetchall()
     if period > current:
         raise SepuError(f"the month {period} has not begun; it is {current}")
     return int(count)
@@ -79,7 +79,7 @@ def export_usage(connection: psycopg.Connection, period: str, account_id: str | 
         plans = _read_plans(connection, which)
         with connection.cursor(name="export_usage") as cursor:
             cursor.itersize = _PAGE
-            rows = cursor.execute(scripts.statement("export_usage"), which)
+            rows = cursor.execute(statements.statement("export_usage"), which)
             for account, meters in groupby(rows, lambda row: row[:5]):
                 yield _usage(account, period, [row[5:] for row in meters], plans, end)
 
@@ -103,10 +103,10 @@ def _usage(
 
 def _read_plans(connection: psycopg.Connection, which: dict[str, str | None]) -> _Plans:
     plans = _Plans()
-    for plan_id, meter, units in scripts.run(connection, "read_plan_limits"):
+    for plan_id, meter, units in statements.run(connection, "read_plan_limits"):
         plans.limits[plan_id, meter] = units
-    for account_id, at, before, after in scripts.run(connection, "read_account_moves", **which):
+    for account_id, at, before, after in statements.run(connection, "read_account_moves", **which):
         plans.moves[account_id].append(PlanChange(at, None, before, after))
-    for plan_id, meter, at, before, after in scripts.run(connection, "read_plan_changes", **which):
+    for plan_id, meter, at, before, after in statements.run(connection, "read_plan_changes", **which):
         plans.changes[plan_id, meter].append(PlanChange(at, meter, before, after))
     return plans

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from sepu.database.scripts import run, value
+from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
 RETENTION_DAYS = 90

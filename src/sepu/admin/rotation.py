@@ -8,7 +8,7 @@ from joserfc.jwk import RSAKey
 
 from sepu.admin import receipts
 from sepu.admin.accounts import AccountError, issue_key, lock_account
-from sepu.database.scripts import run
+from sepu.database.statements import run
 
 
 @dataclass(frozen=True, slots=True)

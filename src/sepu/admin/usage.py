@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from sepu.admin.accounts import AccountUsage
-from sepu.database.scripts import run, value
+from sepu.database.statements import run, value
 from sepu.metering.meters import METERS, Usage
 
 NEAR_PERCENT = 80

@@ -11,7 +11,7 @@ from sepu.admin import accounts, events
 from sepu.admin.audit import last_audit
 from sepu.admin.export import export_usage
 from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
-from sepu.database.scripts import value
+from sepu.database.statements import value
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS, is_month
 

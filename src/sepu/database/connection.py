@@ -12,7 +12,7 @@ from psycopg.pq import TransactionStatus
 from psycopg.pq.abc import PGconn
 
 from sepu import limits
-from sepu.database import scripts
+from sepu.database import statements
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def snapshot(connection: psycopg.Connection, statement_seconds: float | None = N
     try:
         with connection.transaction():
             if statement_seconds is not None:
-                scripts.run(connection, "limit_statements", milliseconds=str(round(statement_seconds * 1000)))
+                statements.run(connection, "limit_statements", milliseconds=str(round(statement_seconds * 1000)))
             yield
     finally:
         if not connection.closed:

@@ -9,7 +9,7 @@ from typing import Any, LiteralString
 
 import psycopg
 
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.errors import SepuError
 
 # What the service sends for one account, the arguments that follow the account's id, and the answer to a key that does
@@ -37,19 +37,19 @@ def distribute(connection: psycopg.Connection) -> Distribution:
         SepuError: this is no Citus, it has no workers, a table has no account, or calls are not delegated.
     """
     with connection.transaction():
-        scripts.run(connection, "lock_migrations")
-        if not scripts.value(connection, "has_citus"):
+        statements.run(connection, "lock_migrations")
+        if not statements.value(connection, "has_citus"):
             raise SepuError("this database has no Citus; install it, and: create extension citus")
-        if not scripts.value(connection, "has_workers"):
+        if not statements.value(connection, "has_workers"):
             raise SepuError("this Citus has no workers for shards; add them with citus_add_node")
         if strays := _names(connection, "read_strays"):
             raise SepuError(f"nothing says how to distribute {', '.join(strays)}: there is no account_id")
         due = _names(connection, "read_undistributed")
-        connection.execute(scripts.distribution())
+        connection.execute(statements.distribution())
         if left := _names(connection, "read_undistributed"):
             raise SepuError(f"Citus did not distribute {', '.join(left)} by account")
     workers = []
-    for worker, account_id in scripts.run(connection, "read_probes").fetchall():
+    for worker, account_id in statements.run(connection, "read_probes").fetchall():
         _check_delegation(connection, worker, account_id)
         workers.append(worker)
     return Distribution(tuple(due), tuple(workers))
@@ -58,7 +58,7 @@ def distribute(connection: psycopg.Connection) -> Distribution:
 def _check_delegation(connection: psycopg.Connection, worker: str, account_id: str) -> None:
     with psycopg.ClientCursor(connection) as cursor:  # constants in the text, as Citus wants them in the end
         for name, (arguments, expected) in _CALLS.items():
-            call = scripts.statement(name)
+            call = statements.statement(name)
             ((plan,),) = cursor.execute("explain (format json) " + call, (account_id, *arguments)).fetchall()
             if not _is_delegated(plan):
                 raise SepuError(
@@ -78,4 +78,4 @@ def _is_delegated(plan: list[dict[str, Any]]) -> bool:
 
 
 def _names(connection: psycopg.Connection, name: str) -> list[str]:
-    return [found for (found,) in scripts.run(connection, name).fetchall()]
+    return [found for (found,) in statements.run(connection, name).fetchall()]

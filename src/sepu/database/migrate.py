@@ -11,7 +11,7 @@ from typing import Any
 import psycopg
 
 from sepu import limits
-from sepu.database import roles, scripts
+from sepu.database import roles, statements
 from sepu.errors import SepuError
 
 _OTHER_MIGRATIONS = (
@@ -25,16 +25,16 @@ class MigrationError(SepuError):
     """The database's schema and this release do not fit; the message says what to do."""
 
 
-def pending(connection: psycopg.Connection) -> list[scripts.Script]:
+def pending(connection: psycopg.Connection) -> list[statements.Script]:
     """Gives what this release would apply, in order.
 
     Raises:
         MigrationError: the database was made by other migrations, those of an unreleased version.
     """
     applied: dict[str, str] = {}
-    if scripts.value(connection, "has_migrations"):
-        applied = dict(scripts.run(connection, "read_migrations").fetchall())
-    migrations, functions = scripts.migrations(), scripts.functions()
+    if statements.value(connection, "has_migrations"):
+        applied = dict(statements.run(connection, "read_migrations").fetchall())
+    migrations, functions = statements.migrations(), statements.functions()
     due = [script for script in migrations if script.name not in applied]
     if applied and (migrations[0] in due or any(applied.get(s.name, s.sha256) != s.sha256 for s in migrations)):
         raise MigrationError(_OTHER_MIGRATIONS)
@@ -62,7 +62,7 @@ def migrate(connection: psycopg.Connection) -> list[str]:
         try:
             return _migrate(connection, until - time.monotonic())
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
-            now = set(scripts.run(connection, "list_lock_holders").fetchall())
+            now = set(statements.run(connection, "list_lock_holders").fetchall())
             if time.monotonic() + limits.MIGRATION_PAUSE_SECONDS > until:
                 raise MigrationError(_explain(now if holders is None else holders & now)) from None
             holders = now
@@ -72,20 +72,20 @@ def migrate(connection: psycopg.Connection) -> list[str]:
 def _migrate(connection: psycopg.Connection, seconds: float) -> list[str]:
     with connection.transaction():
         _limit_locks(connection, seconds)
-        scripts.run(connection, "lock_migrations")
+        statements.run(connection, "lock_migrations")
         _limit_locks(connection, limits.MIGRATION_LOCK_SECONDS)
-        scripts.run(connection, "create_migration_table")
+        statements.run(connection, "create_migration_table")
         due = pending(connection)
         for script in due:
             connection.execute(script.text)
-            scripts.run(connection, "record_migration", name=script.name, sha256=script.sha256)
+            statements.run(connection, "record_migration", name=script.name, sha256=script.sha256)
         if due:
             roles.grant_anew(connection)
     return [script.name for script in due]
 
 
 def _limit_locks(connection: psycopg.Connection, seconds: float) -> None:
-    scripts.run(connection, "limit_locks", milliseconds=str(max(1, round(seconds * 1000))))
+    statements.run(connection, "limit_locks", milliseconds=str(max(1, round(seconds * 1000))))
 
 
 def _explain(holders: set[Any]) -> str:
@@ -113,4 +113,4 @@ def holds_migrations(rows: Sequence[tuple[str | None, ...]]) -> bool:
 @cache
 def _applied_migrations() -> frozenset[str]:
     """This release's migrations as a probe reads them."""
-    return frozenset(f"{script.name}={script.sha256}" for script in scripts.migrations())
+    return frozenset(f"{script.name}={script.sha256}" for script in statements.migrations())

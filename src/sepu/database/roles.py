@@ -5,7 +5,7 @@ from typing import Literal, get_args
 import psycopg
 from psycopg import sql
 
-from sepu.database import scripts
+from sepu.database import statements
 from sepu.errors import SepuError
 
 Purpose = Literal["service", "console", "events"]
@@ -18,7 +18,7 @@ def grant(connection: psycopg.Connection, role: str, purpose: Purpose = "service
         SepuError: there is no such role, or the connection is not the owner's.
     """
     with connection.transaction():
-        scripts.run(connection, "lock_migrations")
+        statements.run(connection, "lock_migrations")
         _grant(connection, role, purpose)
 
 
@@ -29,8 +29,8 @@ def make_role(connection: psycopg.Connection, role: str, purpose: Purpose = "ser
         SepuError: as for `grant`.
     """
     with connection.transaction():
-        scripts.run(connection, "lock_migrations")  # so that only one of several servers makes it
-        if not scripts.value(connection, "has_role", role=role):
+        statements.run(connection, "lock_migrations")  # so that only one of several servers makes it
+        if not statements.value(connection, "has_role", role=role):
             connection.execute(_naming("create_role", role))
         _grant(connection, role, purpose)
 
@@ -38,20 +38,20 @@ def make_role(connection: psycopg.Connection, role: str, purpose: Purpose = "ser
 def grant_anew(connection: psycopg.Connection) -> None:
     """Gives the roles that have a purpose already what this release needs for it; in the transaction that migrates."""
     for purpose in get_args(Purpose):
-        for (role,) in scripts.run(connection, f"read_{purpose}_roles").fetchall():
+        for (role,) in statements.run(connection, f"read_{purpose}_roles").fetchall():
             _apply(connection, role, purpose)
 
 
 def left_open(connection: psycopg.Connection) -> list[str]:
     """Gives the statements that take from every role what only this database's owner or a superuser can take."""
-    return [statement for statement, _ in scripts.run(connection, "read_left_open").fetchall()]
+    return [statement for statement, _ in statements.run(connection, "read_left_open").fetchall()]
 
 
 def _grant(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
     # To Postgres the name public is every role, and it only warns a user who may not grant.
-    if not scripts.value(connection, "has_role", role=role):
+    if not statements.value(connection, "has_role", role=role):
         raise SepuError(f"there is no database role {role!r}; make it with: create role {role} login")
-    ((owner, is_owner),) = scripts.run(connection, "read_owner").fetchall()
+    ((owner, is_owner),) = statements.run(connection, "read_owner").fetchall()
     if not is_owner:
         raise SepuError(f"only {owner}, who owns the schema, can grant; connect as {owner}")
     _apply(connection, role, purpose)
@@ -59,10 +59,10 @@ def _grant(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
 
 def _apply(connection: psycopg.Connection, role: str, purpose: Purpose) -> None:
     connection.execute(_naming(f"grant_{purpose}", role))
-    for revoke, may in scripts.run(connection, "read_left_open").fetchall():
+    for revoke, may in statements.run(connection, "read_left_open").fetchall():
         if may:
             connection.execute(revoke)
 
 
 def _naming(statement: str, role: str) -> sql.Composed:
-    return sql.SQL(scripts.statement(statement)).format(role=sql.Identifier(role))
+    return sql.SQL(statements.statement(statement)).format(role=sql.Identifier(role))

@@ -1,3 +1,4 @@
+-- name: audit
 -- One statement, so one snapshot: a charge writes its counter, its result and its events together, so all are seen or
 -- none. Each side is read once, and aggregates are joined. What is stored, summed up or recorded without a counter is a
 -- difference too, and the reverse.
@@ -21,3 +22,10 @@ select count(*) as counters,
   full join (select account_id, period, meter, count(*) as events, max(committed) as committed
                from sepu.quota_event group by account_id, period, meter) e
  using (account_id, period, meter)
+
+-- name: record_audit
+insert into sepu.audit_run (audited_at, counters, results, differences)
+values (now(), %(counters)s, %(results)s, %(differences)s)
+
+-- name: last_audit
+select audited_at, counters, results, differences from sepu.audit_run order by audited_at desc limit 1

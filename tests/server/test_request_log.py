@@ -1,0 +1,157 @@
+"""The log by itself: whole lines in each form, and no wait for whoever does not read them."""
+
+import json
+import logging
+import os
+import pty
+import re
+import select
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack, suppress
+
+import pytest
+from tests.processes import running
+from tests.serving import START_SECONDS
+
+from sepu.http.replies import Reply
+from sepu.server import request_log
+from sepu.server.request_log import RequestLog
+
+
+@pytest.fixture
+def pipe() -> Iterator[tuple[int, int]]:
+    """The end to read from, and the one to write to."""
+    ends = os.pipe()
+    yield ends
+    for end in ends:
+        with suppress(OSError):
+            os.close(end)
+
+
+@pytest.fixture
+def full_pipe(pipe: tuple[int, int]) -> tuple[int, int]:
+    """Whoever writes into it has to wait for its reader."""
+    os.set_blocking(pipe[1], False)
+    with suppress(BlockingIOError):
+        while os.write(pipe[1], bytes(4096)):
+            pass
+    os.set_blocking(pipe[1], True)
+    return pipe
+
+
+def line(number: int = 0) -> tuple[str, Reply, str, str, float]:
+    return f"{number:032}", Reply(200, replayed=True), "/v1/match", "b" * 16, 0.0012349
+
+
+def record(message: str) -> logging.LogRecord:
+    return logging.makeLogRecord({"name": "x", "levelname": "INFO", "msg": message})
+
+
+def test_the_master_is_not_stopped_by_a_log_that_nobody_reads(full_pipe: tuple[int, int]) -> None:
+    reading, writing = full_pipe
+    log = RequestLog("json", descriptor=writing)
+    log.emit(record("Booting worker"))
+    os.read(reading, 1 << 16)
+    log.emit(record("Booting worker"))
+    assert json.loads(os.read(reading, 1 << 16))["message"] == "Booting worker"
+
+
+def test_what_does_not_fit_any_more_is_dropped_and_counted(
+    full_pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(request_log, "_WAITING_LINES", 100)
+    reading, writing = full_pipe
+    dropped: list[None] = []
+    log = RequestLog("json", descriptor=writing)
+    log.start(lambda: dropped.append(None))
+    for number in range(300):
+        log.request(*line(number))
+    assert 180 <= len(dropped) <= 200  # up to a batch of 20 is on its way
+    read = b""
+    while f"{299 - len(dropped):032}".encode() not in read:
+        read += os.read(reading, 1 << 16)
+    log.stop()
+
+
+def test_what_nobody_took_at_the_end_is_counted(full_pipe: tuple[int, int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(request_log, "_TIMEOUT_SECONDS", 0.2)
+    dropped: list[None] = []
+    log = RequestLog("json", descriptor=full_pipe[1])
+    log.start(lambda: dropped.append(None))
+    for number in range(100):
+        log.request(*line(number))
+    log.stop()
+    assert 80 <= len(dropped) <= 100  # but for the batch in hand
+    os.close(full_pipe[0])
+    for thread in threading.enumerate():  # it would go on writing to whatever has the number next
+        if thread.name == "request_log":
+            thread.join(START_SECONDS)
+
+
+def test_a_message_that_is_long_or_not_utf8_is_one_line(pipe: tuple[int, int]) -> None:
+    log = RequestLog("json", descriptor=pipe[1])
+    log.emit(record("\udcff"))
+    assert json.loads(os.read(pipe[0], 1 << 16))["message"] == "\\udcff"
+    log.emit(record("first\n" + "y\n" * 9000 + "last"))
+    read = os.read(pipe[0], 1 << 16)
+    assert len(read) <= select.PIPE_BUF
+    message = json.loads(read)["message"]
+    assert (message[:5], message[-4:]) == ("first", "last")
+
+
+def test_a_terminal_gets_text_and_anything_else_json(pipe: tuple[int, int]) -> None:
+    master, terminal = pty.openpty()
+    RequestLog("auto", descriptor=terminal).request(*line())
+    assert re.fullmatch(
+        rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[\d+\] \[INFO\] 200 /v1/match 1.2 ms replayed b{16} 0{32}\r\n",
+        os.read(master, 4096),
+    )
+    reading, writing = pipe
+    for log_format in ("auto", "text"):
+        RequestLog(log_format, descriptor=writing).request(*line())
+    as_json, as_text, _ = os.read(reading, 4096).split(b"\n")
+    assert json.loads(as_json)["durationMs"] == 1.234
+    assert as_text.endswith(b"0" * 32)
+    RequestLog("json", requests=False, descriptor=writing).request(*line())
+    os.set_blocking(reading, False)
+    with pytest.raises(BlockingIOError):
+        os.read(reading, 1)
+    for descriptor in (master, terminal):
+        os.close(descriptor)
+
+
+_WRITER = """
+import sys, time
+from sepu.http.replies import Reply
+from sepu.server.request_log import RequestLog
+log = RequestLog("json", descriptor=int(sys.argv[1]))
+log.start(lambda: None)
+for number in range(2000):
+    log.request(f"{number:032}", Reply(200), "/v1/match", "b" * 16, 0.001)
+print(flush=True)
+while log._lines:
+    time.sleep(0.01)
+log.stop()
+"""
+
+
+def test_lines_of_several_processes_do_not_mix() -> None:
+    reading, writing = os.pipe()
+    command = [sys.executable, "-c", _WRITER, str(writing)]
+    with ExitStack() as stack:
+        writers = [stack.enter_context(running(command, pass_fds=[writing], stdout=subprocess.PIPE)) for _ in range(2)]
+        os.close(writing)
+        for writer in writers:
+            assert writer.stdout is not None
+            with writer.stdout as told:
+                assert told.readline() == b"\n"
+        time.sleep(0.5)  # they share a pipe that is full now, so each byte that is read lets one of them go on
+        with os.fdopen(reading, "rb") as read:
+            found = Counter(json.loads(written)["requestId"] for written in read)
+        assert [writer.wait(30) for writer in writers] == [0, 0]
+    assert found == Counter({f"{number:032}": 2 for number in range(2000)})
