@@ -19,7 +19,7 @@ from tests.client.conftest import Opened
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
-from sepu.operations.errors import InputError
+from sepu.errors import InputError
 from sepu.operations.match import MAX_COLORS, parse_match
 from sepu.operations.search import parse_search
 from sepu_client import RGB, ApiError, core

@@ -29,12 +29,12 @@ from tests.serving import Server
 
 from sepu import limits
 from sepu.admin.keys import IssuedKey
+from sepu.errors import InputError
 from sepu.http import endpoints, replies, routes, wire
 from sepu.http.errors import ERRORS
 from sepu.library.records import Mode, Reliability
 from sepu.metering.meters import METERS, Usage
 from sepu.operations import match, search
-from sepu.operations.errors import InputError
 
 # Codes that belong to no operation: of paths and methods that are none, and of health.
 ELSEWHERE = {"not_found", "method_not_allowed", "not_ready"}

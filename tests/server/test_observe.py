@@ -43,8 +43,8 @@ from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.http.responder import new_request_id
 from sepu.metering import key_format
-from sepu.server.errors import StartError
 from sepu.server.metrics import Blocks, serve_metrics
+from sepu.server.start_error import StartError
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
