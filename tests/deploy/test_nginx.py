@@ -133,12 +133,6 @@ def test_wishes_for_the_connection_are_nginxs_affair(
     assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 1
 
 
-def test_absolute_targets_name_the_same_resource(server: Proxied, issued: accounts.IssuedKey) -> None:
-    head = b"GET https://sepu.example%b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\nConnection: close\r\n\r\n"
-    for target, status in ((b"/v1/usage", 200), (b"/v1/library?x=1", 200), (b"/v1/usag", 404), (b"", 404)):
-        assert parsed(everything(server, head % (target, issued.api_key.encode())))[0] == status
-
-
 # To a POST without a version nginx says no more than the body.
 HTTP_0_9 = re.compile(r"(?s)a broken answer b'(.*\})?\{\"error\":\"bad_request\",\"requestId\":\"[0-9a-f-]{36}\"\}' to")
 
@@ -241,35 +235,6 @@ def test_a_request_in_clear_is_refused(server: Proxied) -> None:
         raw.sendall(GET + b"\r\n")
         status, headers, body = parsed(until_closed(raw))
     check_error(status, headers, body, "bad_request")
-
-
-def test_http_2(server: Proxied, issued: accounts.IssuedKey) -> None:
-    def frame(kind: int, flags: int, stream: int, payload: bytes) -> bytes:
-        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
-
-    def literal(name: bytes, value: bytes) -> bytes:
-        assert len(name) < 127
-        assert len(value) < 127
-        return b"\x10" + bytes([len(name)]) + name + bytes([len(value)]) + value
-
-    fields = {b":method": b"GET", b":scheme": b"https", b":path": b"/v1/library", b":authority": b"sepu"}
-    fields[b"authorization"] = f"Bearer {issued.api_key}".encode()
-    request = frame(1, 5, 1, b"".join(literal(name, value) for name, value in fields.items()))
-    context = ssl.create_default_context(cafile=str(server.directory / "fullchain.pem"))
-    context.set_alpn_protocols(["h2"])
-    host, _, port = server.address.rpartition(":")
-    body = b""
-    with socket.create_connection((host, int(port)), 20) as raw, context.wrap_socket(raw, server_hostname=host) as tls:
-        tls.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + frame(4, 0, 0, b"") + request)
-        stream = tls.makefile("rb")
-        while True:
-            head = stream.read(9)
-            payload = stream.read(int.from_bytes(head[:3], "big"))
-            if head[3] == 0:
-                body += payload
-            if head[3] in {0, 1} and head[4] & 1:
-                break
-    assert json.loads(body)["recordCount"] == 161
 
 
 # --- upstreams that are no help

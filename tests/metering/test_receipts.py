@@ -129,7 +129,13 @@ OTHER_PUBLIC_KEYS: dict[str, list[dict[str, object]]] = {
     "not an RSA key": [{"kty": "EC"}, {"kty": None}, {"kty": ["RSA"]}],
     '"use" is not "enc"': [{"use": "sig"}, {"use": None}],
     '"alg" is not "RSA-OAEP-256"': [{"alg": "RSA-OAEP"}, {"alg": "RS256"}],
-    '"key_ops"': [{"key_ops": other} for other in (["encrypt", "verify"], ["decrypt"], [], "encrypt", [{}])],
+    '"key_ops"': [
+        {"key_ops": ["encrypt", "verify"]},
+        {"key_ops": ["decrypt"]},
+        {"key_ops": []},
+        {"key_ops": "encrypt"},
+        {"key_ops": [{}]},
+    ],
     "unusual exponent": [{"e": number(3, 1)}, {"e": number(1, 1)}, {"e": number(65537 * 2, 3)}],
     '"e" is not a number': [{"e": ""}, {"e": 65537}, {"e": "AQAB="}],
     '"n" is not a number': [{"n": "A"}, {"n": "+/+/"}, {"n": "é"}, {"n": None}],
@@ -264,7 +270,7 @@ def test_no_receipt_at_all(pair: dict[str, Any]) -> None:
 def test_a_receipt_of_something_else(pair: dict[str, Any], contents: Contents) -> None:
     mine = receipts.private_key(text(pair))
     good = payload_of(contents)
-    for payload in (
+    payloads: tuple[object, ...] = (
         {},
         [],
         {**good, "apiKey": "hunter2"},
@@ -272,7 +278,8 @@ def test_a_receipt_of_something_else(pair: dict[str, Any], contents: Contents) -
         {**good, "apiKey": None},
         {**good, "accountId": keys.new_account_id()},
         {**good, "issuedAt": "yesterday"},
-    ):
+    )
+    for payload in payloads:
         message = refusal(receipts.unseal, by_the_other(payload, pair), mine)
         assert "no API key of sepu" in message
         assert "hunter2" not in message
