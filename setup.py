@@ -46,7 +46,7 @@ setup(
         "sepu.console": ["static/*", "templates/*.html"],
         # a link to data/release: installed, the release lies beside its reader
         "sepu.library": ["release/*.json", "release/*.bin"],
-        "sepu.metering": ["sql/**/*.sql"],
+        "sepu.database": ["sql/**/*.sql"],
     },
     cmdclass={"build_ext": BuildExtension},
     ext_modules=cythonize(extensions, language_level=3, build_dir="build"),

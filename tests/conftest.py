@@ -12,11 +12,11 @@ from tests.postgres import empty_database
 from tests.processes import end_with_the_tests
 from tests.programs import refuse_others
 
+from sepu.admin import accounts
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
-from sepu.metering import accounts
+from sepu.database.migrate import migrate
 from sepu.metering.keys import Credential, credential
-from sepu.metering.migrate import migrate
 
 _ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))

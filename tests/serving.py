@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from tests.processes import children, running
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 ONE_COLOUR = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"

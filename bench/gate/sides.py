@@ -24,7 +24,7 @@ from bench.gate import callgrind
 from bench.gate.disturbance import Disturbance
 
 # By kind of figures, the files on which they depend.
-KINDS = {"worker": ("src", "cext", "setup.py"), "database": ("src/sepu/metering",)}
+KINDS = {"worker": ("src", "cext", "setup.py"), "database": ("src/sepu/database", "src/sepu/metering")}
 _NAMES = """from bench.hot_paths import hot_paths
 for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(path.name)"""
 # A worker's figure is the least of two processes, whose memory is laid out otherwise: by chance, two names that a path

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import psycopg
 
-from sepu.metering.accounts import set_plan
+from sepu.admin.accounts import set_plan
 from sepu.metering.keys import credential
 
 AMPLE = "load-ample"

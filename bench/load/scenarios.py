@@ -184,7 +184,7 @@ def _script(scenario: Scenario, kind: Kind, run: str) -> str:
 def _call(kind: Kind, run: str, number: str, account: str) -> str:
     holder = f"{id_in_sql(account)}, {hash_in_sql(account)}"
     if kind == "usage":
-        return f"read_usage_v2({holder})"
+        return f"read_usage({holder})"
     if kind == "library":
         return f"admit({holder})"
     meter, units = ("color_search", 1) if kind == "search" else ("color_match", 5 if kind == "match-5x3" else 1)

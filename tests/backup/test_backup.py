@@ -17,10 +17,10 @@ from tests.postgres import Cluster, let_in, run
 from tests.processes import completed, until
 from tests.serving import Response, serving
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect, service_url
-from sepu.metering import accounts
-from sepu.metering.audit import audit
-from sepu.metering.migrate import migrate
+from sepu.database.migrate import migrate
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"

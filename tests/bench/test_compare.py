@@ -7,6 +7,8 @@ import pytest
 from bench.commits import base, built
 from bench.compare import Ratio, compare, main, summed_up
 
+pytestmark = pytest.mark.slow
+
 SLOWER = '''
 _plain = parse_match
 

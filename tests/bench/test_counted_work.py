@@ -9,11 +9,12 @@ import psycopg
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.bench.wire import Wire, counted
+from tests.http.conftest import OTHERS
 from tests.metrics import sample
 from tests.processes import until
-from tests.serving import WORKERS, Server, free_port, serving, why_not, with_limits
+from tests.serving import Server, free_port, serving, why_not, with_limits
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 REQUESTS = 6
 WARM_UP = 8  # connects; and what a driver prepares, it prepares by then
@@ -26,7 +27,7 @@ class Served(NamedTuple):
     api_key: str
 
 
-@pytest.fixture(scope="module", params=WORKERS)
+@pytest.fixture(scope="module", params=["uvloop", *OTHERS[:-1]])
 def served(request: pytest.FixtureRequest, database_url: str, service_url: str) -> Iterator[Served]:
     """One worker process of each kind, and what is between it and Postgres."""
     if reason := why_not(request.param):

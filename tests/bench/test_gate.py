@@ -14,9 +14,8 @@ from unittest.mock import AsyncMock
 import psutil
 import pytest
 from bench.gate import __main__ as gate
-from bench.gate import callgrind, count, database, sides
+from bench.gate import callgrind, sides
 from bench.gate.costs import Accepted, accepted, line
-from bench.gate.disturbance import burn
 from bench.gate.sides import Comparison, Counts
 from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED
@@ -134,8 +133,8 @@ def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
     assert changed() == []
     (repository / "src" / "new").write_text("x = 1")
     assert changed() == ["worker"]
-    (repository / "src" / "sepu" / "metering").mkdir(parents=True)
-    (repository / "src" / "sepu" / "metering" / "new.sql").write_text("select 1")
+    (repository / "src" / "sepu" / "database").mkdir(parents=True)
+    (repository / "src" / "sepu" / "database" / "new.sql").write_text("select 1")
     assert changed() == ["worker", "database"]
 
 
@@ -228,6 +227,8 @@ ENDLESS = """
 import signal
 from bench.gate import __main__ as gate, callgrind, proof, sides
 
+pytestmark = pytest.mark.slow
+
 async def prove(tolerance):
     await sides._run(["sh", "-c", "sleep 600 & sleep 600"], {})
 
@@ -269,34 +270,6 @@ def test_an_alarm_ends_the_gate_with_the_lines_that_accept_it(
     commits.git("commit", "--quiet", "--amend", "-m", "second\n\nCost: core +2.0 %: it is worth it")
     gate.main()
     assert "accepted: it is worth it" in capsys.readouterr().out
-
-
-def test_a_path_is_made_slower_by_as_many_turns_in_each_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    runs: list[int] = []
-    burnt: list[int] = []
-    monkeypatch.setattr(count, "burn", burnt.append)
-    monkeypatch.setattr(count, "count", lambda _, run: run() and 100)
-    assert count.count_path("", runs.append, 2.4) == 100 / count.RUNS
-    assert runs == [count.WARM_UP] + [count.RUNS] * count.BLOCKS
-    assert burnt == [round(2.4 * count.RUNS)] * count.BLOCKS
-    burn(7)
-
-
-def test_the_function_that_the_proof_makes_slower_is_one_that_all_statements_call(own_url: str) -> None:
-    with connect(own_url) as owner:
-        open_accounts(owner, SEED, MOST)
-        slower = database.slower(database.seam(owner), 7)
-        assert "for i in 1..7 loop null; end loop;" in slower
-        assert "\n\n" not in slower
-        name = slower.partition("(")[0].rpartition(".")[2]
-        owner.execute(slower.encode())
-        owner.execute("set track_functions = 'pl'")
-        with owner.transaction():
-            for number, calls in enumerate(database.CALLS.values(), start=1):
-                command = calls()[0]
-                owner.execute(command.statement.encode(), command.parameters)
-                called = owner.execute("select calls from pg_stat_xact_user_functions where funcname = %s", [name])
-                assert called.fetchall() == [(number,)]
 
 
 def test_a_recorded_postgres_answers_as_the_real_one_did(own_url: str) -> None:

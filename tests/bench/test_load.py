@@ -24,6 +24,8 @@ from tests.serving import Server, serving
 from sepu.cli.database import connect, service_url
 from sepu.metering.keys import credential
 
+pytestmark = pytest.mark.slow
+
 SEED = "seed"
 
 

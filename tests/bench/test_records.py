@@ -22,6 +22,8 @@ from bench.changes import changes
 
 from bench import report
 
+pytestmark = pytest.mark.slow
+
 MACHINE = {
     "cpu": "A",
     "cores": 2,

@@ -9,9 +9,9 @@ from tests.citus.cluster import Citus, citus, why_not
 from tests.serving import Server, serving
 
 from sepu.cli.database import connect
-from sepu.metering.distribute import distribute
-from sepu.metering.migrate import migrate
-from sepu.metering.roles import make_role
+from sepu.database.distribute import distribute
+from sepu.database.migrate import migrate
+from sepu.database.roles import make_role
 
 NO_JOIN = ("--no-join",)
 

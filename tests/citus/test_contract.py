@@ -5,7 +5,7 @@ from tests.citus.cluster import Citus
 from tests.http.contract import Case, World, check_case, every_case
 from tests.serving import Server
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 
 @every_case

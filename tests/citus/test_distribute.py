@@ -12,14 +12,15 @@ from tests.citus.cluster import Citus
 from tests.processes import completed
 from tests.serving import SEPU
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
+from sepu.database import statements
+from sepu.database.distribute import distribute
+from sepu.database.migrate import migrate
 from sepu.errors import SepuError
-from sepu.metering import accounts, scripts
-from sepu.metering.audit import audit
 from sepu.metering.commands import Charge, meter_request
-from sepu.metering.distribute import distribute
 from sepu.metering.keys import credential
 from sepu.metering.ledger import Ledger
-from sepu.metering.migrate import migrate
 
 METADATA = (
     "select logicalrelid::text, partmethod, colocationid, repmodel from pg_dist_partition order by 1",
@@ -112,7 +113,7 @@ def test_what_a_later_migration_brings_is_distributed(other: Citus, connection: 
     distribute(connection)
     connection.execute("delete from sepu.migration where name = 'functions.sql'")  # they are pending again
     with connection.transaction():
-        connection.execute(scripts.statement("lock_migrations"))
+        connection.execute(statements.statement("lock_migrations"))
         connection.execute("alter table sepu.api_key add column note text")
         connection.execute("create table sepu.later (account_id text primary key references sepu.account (account_id))")
         assert migrate(connection) == ["functions.sql"]
@@ -133,7 +134,7 @@ def test_a_table_of_which_nothing_says_where_it_belongs_is_refused(connection: p
 def test_a_call_that_is_not_delegated_is_told(connection: psycopg.Connection, spoil: str) -> None:
     distribute(connection)
     if spoil == "a volatile argument":
-        text = scripts.functions().text.replace(
+        text = statements.functions().text.replace(
             "p_now timestamptz default now()", "p_now timestamptz default clock_timestamp()"
         )
         connection.execute(text)
@@ -174,7 +175,7 @@ def test_no_workers(connection: psycopg.Connection) -> None:
 
 
 def test_all_of_it_or_nothing(connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scripts, "distribution", lambda: "create table sepu.half (account_id text primary key)")
+    monkeypatch.setattr(statements, "distribution", lambda: "create table sepu.half (account_id text primary key)")
     with pytest.raises(SepuError, match="did not distribute account"):
         distribute(connection)
     assert connection.execute("select to_regclass('sepu.half')").fetchone() == (None,)

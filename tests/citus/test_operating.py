@@ -7,17 +7,18 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
+from sepu.admin.erase import erase_account
+from sepu.admin.export import export_usage
+from sepu.admin.prune import prune
+from sepu.admin.usage import nearest_limits, usage_by_day, usage_by_key, usage_by_month
 from sepu.cli.database import connect
 from sepu.console.app import PAGES
 from sepu.console.pages import account
-from sepu.metering import accounts, keys
-from sepu.metering.audit import audit
-from sepu.metering.connection import snapshot
-from sepu.metering.erase import erase_account
-from sepu.metering.export import export_usage
-from sepu.metering.prune import prune
-from sepu.metering.roles import make_role
-from sepu.metering.usage import nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.database.connection import snapshot
+from sepu.database.roles import make_role
+from sepu.metering import keys
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=100)

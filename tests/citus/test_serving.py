@@ -17,11 +17,11 @@ from tests.processes import until
 from tests.serving import Server, serving
 
 from sepu import limits
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect
-from sepu.metering import accounts
-from sepu.metering.audit import audit
-from sepu.metering.distribute import distribute
-from sepu.metering.roles import make_role
+from sepu.database.distribute import distribute
+from sepu.database.roles import make_role
 
 __all__ = ["TestAcrossNodes"]
 

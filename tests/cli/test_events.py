@@ -23,11 +23,11 @@ from tests.processes import completed, running, until
 from tests.serving import SEPU
 
 from sepu import limits
+from sepu.admin import accounts
+from sepu.admin.events import claim_events, list_events, postpone_delivery
 from sepu.cli.database import connect
-from sepu.metering import accounts
-from sepu.metering.events import claim_events, list_events, postpone_delivery
+from sepu.database.migrate import migrate
 from sepu.metering.keys import credential, new_key_id
-from sepu.metering.migrate import migrate
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)

@@ -16,9 +16,10 @@ from click.testing import CliRunner
 from tests.cli.running import Run, failed, fields, printed
 from tests.serving import SEPU
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
 from sepu.cli.main import commands
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 from sepu.metering.meters import METERS
 
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")

@@ -11,8 +11,9 @@ from tests.cli.running import Run, failed, fields, printed
 from tests.processes import until
 from tests.serving import serving
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 
 NAME = "Silk & Co. 丝绸"
 

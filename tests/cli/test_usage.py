@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 from tests.cli.running import Run, failed, printed
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"

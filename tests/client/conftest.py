@@ -8,10 +8,10 @@ from typing import Any
 import httpx
 import pytest
 from tests.client.blocking import CLIENTS, AnyClient, kind, open_client
-from tests.http.conftest import server
+from tests.http.conftest import server, uvloop
 from tests.serving import Server
 
-__all__ = ["kind", "open_client", "server"]
+__all__ = ["kind", "open_client", "server", "uvloop"]
 
 Opened = Callable[..., AnyClient]
 

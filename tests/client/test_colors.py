@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Opened
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 from sepu.operations.errors import InputError
 from sepu.operations.match import MAX_COLORS, parse_match
 from sepu.operations.search import parse_search

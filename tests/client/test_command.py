@@ -3,7 +3,7 @@
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -11,20 +11,14 @@ import pytest
 from tests.client.conftest import where
 from tests.client.hostile import head, listening, saying
 from tests.processes import completed
-from tests.serving import Server, serving
+from tests.serving import Server
 
 import sepu_client
-from sepu.metering import accounts
+from sepu.admin import accounts
 from sepu_client import command
 
 COMMAND = Path(sys.executable).with_name("sepu-client")
 Run = Callable[..., CompletedProcess[str]]
-
-
-@pytest.fixture(scope="module")
-def plain_server(service_url: str) -> Iterator[Server]:
-    with serving("uvloop", service_url) as server:
-        yield server
 
 
 @pytest.fixture
@@ -47,9 +41,9 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.fixture
-def run(call: Run, plain_server: Server, issued: accounts.IssuedKey) -> Run:
+def run(call: Run, uvloop: Server, issued: accounts.IssuedKey) -> Run:
     def sepu_client(*arguments: str, **environment: str) -> CompletedProcess[str]:
-        own = {"SEPU_URL": where(plain_server, "sync")["base_url"], "SEPU_API_KEY": issued.api_key}
+        own = {"SEPU_URL": where(uvloop, "sync")["base_url"], "SEPU_API_KEY": issued.api_key}
         return call(*arguments, **{**own, **environment})
 
     return sepu_client
@@ -99,13 +93,13 @@ def test_wrong_arguments(run: Run, arguments: tuple[str, ...], environment: dict
     assert reason in done.stderr
 
 
-def test_errors_of_the_service(run: Run, plain_server: Server, issued: accounts.IssuedKey) -> None:
+def test_errors_of_the_service(run: Run, uvloop: Server, issued: accounts.IssuedKey) -> None:
     run("match", "#fff", "--idempotency-key", "order-4711")
     done = run("match", "#000", "--idempotency-key", "order-4711")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("sepu-client: 409 idempotency_conflict (request id ")
     assert done.stderr.endswith(")\n")
-    done = run("match", "#fff", SEPU_URL=where(plain_server, "sync")["base_url"] + "/elsewhere")
+    done = run("match", "#fff", SEPU_URL=where(uvloop, "sync")["base_url"] + "/elsewhere")
     assert done.stderr.startswith("sepu-client: 404 not_found (request id ")
     assert done.stderr.endswith("); sepu-client match --help says what it takes\n")
     wrong = issued.api_key[:-1] + ("a" if issued.api_key[-1] != "a" else "b")

@@ -86,8 +86,9 @@ async def service(keep: bool = True) -> AsyncIterator[Service]:
             await asyncio.sleep(0)
 
 
-@pytest.mark.parametrize("keep", [True, False])
-@pytest.mark.parametrize("times", [1, 2])
+@pytest.mark.parametrize(
+    ("times", "keep"), [(1, True), *(pytest.param(*case, marks=pytest.mark.slow) for case in ((1, False), (2, True)))]
+)
 def test_no_connection_is_lost_wherever_a_call_is_cancelled(
     monkeypatch: pytest.MonkeyPatch, times: int, keep: bool
 ) -> None:
@@ -403,7 +404,7 @@ def test_a_cancellation_stays_known_to_who_made_it() -> None:
 
 def echo(request: httpx.Request, status: int) -> httpx.Response:
     secret = request.headers["Authorization"]
-    return httpx.Response(status, headers={"X-Echo": secret}, content=f'{{"error":"{secret}"}}')
+    return httpx.Response(status, headers={"X-Echo": secret, "X-Request-Id": secret}, content=f'{{"error":"{secret}"}}')
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 500])

@@ -27,9 +27,9 @@ from tests.faults.verdict import contradictory
 from tests.serving import Server, serving
 
 import sepu
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 from sepu_client import (
     AsyncClient,
     Client,
@@ -39,6 +39,8 @@ from sepu_client import (
     UsageSnapshot,
     new_idempotency_key,
 )
+
+pytestmark = pytest.mark.slow
 
 PACE = Pace(worker_kill=2, back_end_kill=3, back_end_terminate=2, restart=5, cut=0.7)
 ODDS = Odds(before=0.03, during=0.03, after=0.03)

@@ -6,7 +6,6 @@ import re
 import sys
 import venv
 import zipfile
-from collections.abc import Iterator
 from email.parser import Parser
 from importlib.metadata import version
 from pathlib import Path
@@ -14,12 +13,12 @@ from pathlib import Path
 import pytest
 from tests.client.conftest import where
 from tests.processes import completed
-from tests.serving import Server, serving
+from tests.serving import Server
 from tools.dist import build
 from tools.dist.contents import CLIENT
 
 import sepu_client
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 ROOT = Path(__file__).parents[2]
 VERSION = version("sepu-client")
@@ -32,6 +31,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return build.wheel(build.sdist(CLIENT, directory), directory)
 
 
+@pytest.mark.slow
 def test_the_wheel_is_pure_and_says_what_it_needs(wheel: Path) -> None:
     assert wheel.name == f"sepu_client-{VERSION}-py3-none-any.whl"
     with zipfile.ZipFile(wheel) as archive:
@@ -40,6 +40,7 @@ def test_the_wheel_is_pure_and_says_what_it_needs(wheel: Path) -> None:
     assert metadata["License-Expression"] == "MIT"
 
 
+@pytest.mark.slow
 def test_it_needs_nothing_of_the_server(wheel: Path) -> None:
     """Run from the wheel, where sepu and what it needs cannot be imported."""
     script = """
@@ -77,6 +78,7 @@ async def use_async(client: AsyncClient) -> None:
 """
 
 
+@pytest.mark.slow
 def test_users_have_its_types(wheel: Path, tmp_path: Path) -> None:
     """Under mypy --strict, which also refuses the two exceptions if they are none."""
     venv.create(tmp_path / "user", symlinks=True)
@@ -89,17 +91,11 @@ def test_users_have_its_types(wheel: Path, tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, ""), done.stdout
 
 
-@pytest.fixture(scope="module")
-def plain_server(service_url: str) -> Iterator[Server]:
-    with serving("uvloop", service_url) as server:
-        yield server
-
-
 @pytest.mark.parametrize("page", ["docs/client.md", "client/README.md"])
 def test_the_examples_of_the_pages(
-    plain_server: Server, issued: accounts.IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
+    uvloop: Server, issued: accounts.IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
-    monkeypatch.setenv("SEPU_URL", where(plain_server, "sync")["base_url"])
+    monkeypatch.setenv("SEPU_URL", where(uvloop, "sync")["base_url"])
     monkeypatch.setenv("SEPU_API_KEY", issued.api_key)
     text = (ROOT / page).read_text("utf-8")
     examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
@@ -117,18 +113,8 @@ def test_the_page_lists_every_error() -> None:
         assert row == ("at the deadline" if getattr(sepu_client, name).retried else "at once")
 
 
-def test_everything_public_is_documented() -> None:
-    for name in sepu_client.__all__:
-        thing = getattr(sepu_client, name)
-        assert inspect.getdoc(thing), name
-    for client in (sepu_client.Client, sepu_client.AsyncClient):
-        for name, method in vars(client).items():
-            assert name.startswith("_") or inspect.getdoc(method), name
-
-
 def test_both_clients_have_the_same_methods() -> None:
     """But for `aclose`, by the convention of asyncio."""
     for name, method in vars(sepu_client.Client).items():
         if callable(method) and name[0] != "_" and name != "close":
             assert inspect.signature(method) == inspect.signature(getattr(sepu_client.AsyncClient, name)), name
-            assert inspect.getdoc(method) == inspect.getdoc(getattr(sepu_client.AsyncClient, name)), name

@@ -12,7 +12,7 @@ from tests.processes import running, until
 from tests.serving import SEPU, Response, free_port
 
 from sepu.cli.database import connect, console_url
-from sepu.metering.migrate import migrate
+from sepu.database.migrate import migrate
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 
-from sepu.metering import accounts, keys
-from sepu.metering.audit import audit, record_audit
+from sepu.admin import accounts
+from sepu.admin.audit import audit, record_audit
+from sepu.metering import keys
 
 # Name, external id, plan, and the share of its limit for colours that it uses in a month.
 CUSTOMERS = (

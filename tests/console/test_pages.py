@@ -14,12 +14,12 @@ from tests.console.seeding import CUSTOMERS
 from tests.processes import completed
 from tests.serving import SEPU
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit, record_audit
+from sepu.admin.events import list_events
 from sepu.cli.console import console
 from sepu.cli.database import connect
-from sepu.metering import accounts
-from sepu.metering.audit import audit, record_audit
-from sepu.metering.events import list_events
-from sepu.metering.roles import grant
+from sepu.database.roles import grant
 
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"

@@ -46,6 +46,7 @@ def exported(name: str, options: list[str], expected: set[str], environment: dic
         until(lambda: expected <= told(), why=lambda: str(expected - told()))
 
 
+@pytest.mark.slow
 def test_the_postgres_exporter_tells_what_the_alerts_ask() -> None:
     name = "prometheus-postgres-exporter"
     program(name, name)
@@ -61,6 +62,7 @@ def test_the_postgres_exporter_tells_what_the_alerts_ask() -> None:
                 exported(name, [], asked("pg"), {"DATA_SOURCE_NAME": source})
 
 
+@pytest.mark.slow
 def test_the_node_exporter_tells_what_the_alerts_ask(tmp_path: Path) -> None:
     compose = msgspec.yaml.decode((ROOT / "compose.yaml").read_bytes())["services"]["node-exporter"]["command"]
     ours = [option.replace("=/jobs", f"={tmp_path}") for option in compose]

@@ -3,11 +3,14 @@
 from dataclasses import replace
 
 import psycopg
+import pytest
 from tests.deploy.proxy import Proxied
 from tests.http.contract import Case, World, check_case, every_case
 from tests.http.raw import check_requests_in_a_row
 
-from sepu.metering import accounts
+from sepu.admin import accounts
+
+pytestmark = pytest.mark.slow
 
 
 @every_case

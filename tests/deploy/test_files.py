@@ -21,20 +21,19 @@ from tests.endpoint import endpoint
 from tests.faults.proxy import socket_directory
 from tests.metrics import samples
 from tests.processes import completed, running, until
-from tests.programs import installed
+from tests.programs import program
 from tests.serving import SEPU, free_port, serving
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect
 from sepu.cli.serve import serve
-from sepu.metering import accounts
-from sepu.metering.roles import left_open
+from sepu.database.roles import left_open
 from sepu.server.embedded import embedded_postgres
 from sepu.server.embedded.programs import programs
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-SYSTEMD_ANALYZE = installed("systemd-analyze")
 
 
 def service_headers() -> set[str]:
@@ -147,6 +146,7 @@ def test_the_image_is_made_of_what_is_let_in() -> None:
     assert set(re.findall(r"^FROM (\S+)", text, re.MULTILINE)) == {"python:3.13-slim-bookworm"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unix", [False, True])
 def test_the_health_check(service_url: str, unix: bool) -> None:
     def healthy(address: str) -> bool:
@@ -165,8 +165,7 @@ def test_the_health_check(service_url: str, unix: bool) -> None:
 
 @pytest.fixture
 def secrets(tmp_path: Path) -> Path:
-    if installed("openssl") is None:
-        pytest.skip("openssl is not installed (Debian: apt install openssl)")
+    program("openssl", "openssl")
     shutil.copytree(DEPLOY, tmp_path / "deploy")
     subprocess.run([tmp_path / "deploy" / "secrets", "colours.example"], check=True, cwd="/")
     return tmp_path / "secrets"
@@ -185,6 +184,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_the_database_of_the_containers(secrets: Path) -> None:
     """What compose.yaml does, on an empty cluster: roles, schema, grant, service, console and events."""
     with socket_directory() as state_dir, embedded_postgres(state_dir) as url, connect(url) as root:
@@ -246,30 +246,19 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
 # --- systemd
 
 
-@pytest.mark.skipif(SYSTEMD_ANALYZE is None, reason="systemd is not installed")
-def test_the_unit_is_what_systemd_takes_and_lets_little_through(tmp_path: Path) -> None:
-    text = (DEPLOY / "systemd" / "sepu@.service").read_text()
-    unit = tmp_path / "sepu@.service"
-    unit.write_text(text.replace("/opt/sepu/bin/sepu", sys.executable))
-    assert SYSTEMD_ANALYZE is not None
-    verified = completed([SYSTEMD_ANALYZE, "verify", str(unit)])
-    assert (verified.returncode, verified.stderr) == (0, "")
-    security = completed([SYSTEMD_ANALYZE, "security", "--offline=true", "--threshold=15", str(unit)])
+@pytest.mark.slow
+def test_the_units_are_what_systemd_takes_and_let_little_through(tmp_path: Path) -> None:
+    analyze = program("systemd-analyze", "systemd")
+    for name in ("sepu@.service", "sepu@console.conf"):
+        text = (DEPLOY / "systemd" / name).read_text().replace("/opt/sepu/bin/sepu", sys.executable)
+        path = tmp_path / name.replace("@console.conf", "@console.service.d/console.conf")
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+    for unit in ("sepu@.service", "sepu@console.service"):
+        verified = completed([analyze, "verify", tmp_path / unit])
+        assert (verified.returncode, verified.stderr) == (0, "")
+    security = completed([analyze, "security", "--offline=true", "--threshold=15", tmp_path / "sepu@.service"])
     assert security.returncode == 0, security.stdout + security.stderr
-
-
-@pytest.mark.skipif(SYSTEMD_ANALYZE is None, reason="systemd is not installed")
-def test_the_unit_takes_the_consoles_command(tmp_path: Path) -> None:
-    unit, console = (
-        (DEPLOY / "systemd" / name).read_text().replace("/opt/sepu/bin/sepu", sys.executable)
-        for name in ("sepu@.service", "sepu@console.conf")
-    )
-    (tmp_path / "sepu@.service").write_text(unit)
-    (tmp_path / "sepu@console.service.d").mkdir()
-    (tmp_path / "sepu@console.service.d" / "console.conf").write_text(console)
-    assert SYSTEMD_ANALYZE is not None
-    verified = completed([SYSTEMD_ANALYZE, "verify", str(tmp_path / "sepu@console.service")])
-    assert (verified.returncode, verified.stderr) == (0, "")
 
 
 def test_the_unit_leaves_time_to_finish() -> None:
@@ -282,6 +271,7 @@ def test_the_unit_leaves_time_to_finish() -> None:
     assert f"server {path.replace('%i', '1')} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
 
+@pytest.mark.slow
 def test_the_unit_has_started_when_it_listens(service_url: str, tmp_path: Path) -> None:
     assert "\nType=notify\n" in (DEPLOY / "systemd" / "sepu@.service").read_text()
     with socket_directory() as directory, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
@@ -295,6 +285,7 @@ def test_the_unit_has_started_when_it_listens(service_url: str, tmp_path: Path) 
                 client.connect(str(directory / "1.sock"))
 
 
+@pytest.mark.slow
 def test_two_instances_of_the_unit_run_beside_each_other(service_url: str, tmp_path: Path) -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     (bind,) = re.findall(r"SEPU_METRICS_BIND=(\S+)", text)

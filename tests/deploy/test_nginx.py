@@ -33,7 +33,9 @@ from tests.http.raw import (
 from tests.processes import until
 from tests.serving import Response, serving, until_closed
 
-from sepu.metering import accounts
+from sepu.admin import accounts
+
+pytestmark = pytest.mark.slow
 
 whoever_serves = pytest.mark.parametrize("server", ["uvloop"], indirect=True)  # it does not get there
 

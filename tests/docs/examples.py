@@ -8,8 +8,8 @@ from pathlib import Path
 from tests.curl import Ask, by_curl
 from tests.serving import serving
 
+from sepu.admin import accounts
 from sepu.cli.database import connect, database, service_url
-from sepu.metering import accounts
 
 _ROOT = Path(__file__).parents[2]
 PAGES = (_ROOT / "docs" / "api.md", _ROOT / "README.md")

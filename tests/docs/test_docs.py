@@ -15,9 +15,9 @@ from docs.site.pictures import IMAGES, PICTURES
 from PIL import Image
 from tests.curl import Ask, by_curl, by_python, needs_curl
 from tests.docs.examples import PAGES, reader, with_answers
-from tests.serving import SEPU, serving
+from tests.serving import SEPU, Server
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "package.md"
@@ -26,14 +26,13 @@ PHOTOGRAPH = ROOT / "docs" / "photograph.md"
 
 
 @pytest.mark.parametrize("ask", [pytest.param(by_curl, marks=needs_curl), by_python])
-def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connection, service_url: str) -> None:
+def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connection, uvloop: Server) -> None:
     answers = {}
-    with serving("uvloop", service_url) as server:
-        for file in PAGES:
-            key = accounts.create_account(connection, "standard").api_key
-            page = file.read_text("utf-8")
-            assert with_answers(page, reader(ask, server.address, key)) == page
-            answers[file.name] = page.count("\n{")
+    for file in PAGES:
+        key = accounts.create_account(connection, "standard").api_key
+        page = file.read_text("utf-8")
+        assert with_answers(page, reader(ask, uvloop.address, key)) == page
+        answers[file.name] = page.count("\n{")
     assert answers == {"api.md": 7, "README.md": 2}
 
 

@@ -5,10 +5,10 @@ from urllib.parse import quote
 
 import psycopg
 from docs.site.errors import MISTAKES, PAGE, page
-from tests.serving import serving
+from tests.serving import Server
 
+from sepu.admin import accounts
 from sepu.http.errors import ERRORS, Again
-from sepu.metering import accounts
 from sepu_client.errors import error_class
 
 
@@ -16,24 +16,22 @@ def test_the_page_is_written_from_the_table() -> None:
     assert PAGE.read_text("utf-8") == page()
 
 
-def test_each_mistake_leads_to_its_line(connection: psycopg.Connection, service_url: str) -> None:
+def test_each_mistake_leads_to_its_line(connection: psycopg.Connection, uvloop: Server) -> None:
     issued = accounts.create_account(connection, "standard")
     answers = {}
-    with serving("uvloop", service_url, workers=1) as server:
-        for mistake in MISTAKES:
-            sent: dict[str, str | None] = {
-                "Authorization": f"Bearer {issued.api_key}",
-                "Idempotency-Key": f"mistake-{mistake.anchor}",
-                "Content-Type": "application/json",
-                **mistake.headers,
-            }
-            method, target = mistake.line.split(" ")
-            headers = {name: value.replace("KEY", issued.api_key) for name, value in sent.items() if value is not None}
-            body = None if mistake.body is None else mistake.body.encode()
-            answers[mistake.anchor] = server.request(method, quote(target, safe="/?&=+"), headers, body).error
-        usage = server.request("GET", "/v1/usage", {"Authorization": f"Bearer {issued.api_key}"}).json["usage"]
+    for mistake in MISTAKES:
+        sent: dict[str, str | None] = {
+            "Authorization": f"Bearer {issued.api_key}",
+            "Idempotency-Key": f"mistake-{mistake.anchor}",
+            "Content-Type": "application/json",
+            **mistake.headers,
+        }
+        method, target = mistake.line.split(" ")
+        headers = {name: value.replace("KEY", issued.api_key) for name, value in sent.items() if value is not None}
+        body = None if mistake.body is None else mistake.body.encode()
+        answers[mistake.anchor] = uvloop.request(method, quote(target, safe="/?&=+"), headers, body).error
     assert answers == {mistake.anchor: mistake.code for mistake in MISTAKES}
-    assert [meter["committed"] for meter in usage] == [0, 0]
+    assert [meter.committed for meter in accounts.show_usage(connection, issued.account_id).usage] == [0, 0]
 
 
 def test_each_code_and_each_mistake_has_an_anchor_of_its_own() -> None:

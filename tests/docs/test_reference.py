@@ -88,6 +88,7 @@ def test_each_schema_has_its_members(name: str) -> None:
         assert value.get("pattern", "") in line
 
 
+@pytest.mark.slow
 def test_no_value_of_the_document_is_lost() -> None:
     document = deepcopy(DOCUMENT)
     refused = set()
@@ -109,23 +110,6 @@ def test_no_value_of_the_document_is_lost() -> None:
     assert made(document) == PAGE
 
 
-def test_no_name_of_the_document_is_lost() -> None:
-    """Renamed it is shown or, as a keyword is, refused. Left out it changes the page."""
-    document = deepcopy(DOCUMENT)
-    for holder, key in nodes(document):
-        if isinstance(holder, list):
-            continue
-        before = dict(holder)
-        del holder[key]
-        assert made(document) != PAGE, f"without {key} in {before}"
-        holder[_OTHER] = before[key]
-        page = made(document)
-        assert page is None or _OTHER in page, f"{key} in {before}"
-        holder.clear()
-        holder.update(before)
-    assert made(document) == PAGE
-
-
 def test_links_of_the_page_have_targets() -> None:
     page = reference(DOCUMENT)
     targets = set(re.findall(r"\{ #(\S+) \}|id=\"([^\"]+)\"", page))
@@ -137,13 +121,3 @@ def test_links_of_the_page_have_targets() -> None:
 def test_markdown_reads_nothing_in_code() -> None:
     assert re.search(r"<code>[^<]*[*\[\\`|$][^<]*</code>", reference(DOCUMENT)) is None
     assert r"matching ^\s*\S[\s\S]{0,62}\S\s*$" in PAGE
-
-
-def test_phrases() -> None:
-    assert "array of [RGB](#schema-RGB), 1 to 5 items |" in row(section("MatchRequest"), "colors")
-    assert "| top (optional) | integer, 1 to 3, 1 if left out |" in row(section("MatchRequest"), "top")
-    assert "String, 8 to 128 characters, matching ^[A-Za-z0-9._:-]+$." in section("IdempotencyKey")
-    assert "at least 0" in row(section("UsageSnapshot"), "limit")
-    assert "[quota_exceeded](#error-quota_exceeded), [rate_limited](#error-rate_limited) |" in row(
-        section("POST /v1/match"), 429
-    )

@@ -13,6 +13,8 @@ import pytest
 from tests.processes import running
 from tests.programs import installed, missing, program
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 MKDOCS = ROOT / "build" / "docs" / "bin" / "mkdocs"
 # Reports what is wider than its place: for each, the page, the element and the beginning of its text.

@@ -10,8 +10,8 @@ import psycopg
 from tests.faults.clients import Holder
 from tests.faults.history import Change, History, Terms
 
+from sepu.admin import accounts
 from sepu.cli.database import DatabaseError, connect
-from sepu.metering import accounts
 
 MUCH = 10**9
 PAUSE_SECONDS = 0.5  # between changes, in the mean

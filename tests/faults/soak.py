@@ -22,8 +22,8 @@ from tests.faults.standby import make_synchronous, standby_of
 from tests.faults.verdict import Verdict, judge
 from tests.serving import WORKERS, Server, serving
 
+from sepu.admin.events import list_events
 from sepu.cli.database import connect, database
-from sepu.metering.events import list_events
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
 CUTS: dict[Cut, str] = {

@@ -11,8 +11,8 @@ import psycopg
 from tests.faults.proxy import socket_directory
 from tests.processes import until
 
+from sepu.admin import accounts
 from sepu.cli.database import DatabaseError, connect, database
-from sepu.metering import accounts
 from sepu.server.embedded import embedded_postgres
 from sepu.server.embedded.programs import programs
 from sepu.server.embedded.system_user import SYSTEM_USER

@@ -18,8 +18,8 @@ from tests.processes import until
 from tests.serving import serving
 
 from sepu import limits
-from sepu.metering import accounts
-from sepu.metering.audit import audit
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.metering.commands import Command
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.ledger import Ledger

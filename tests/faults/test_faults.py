@@ -15,7 +15,7 @@ from tests.faults.soak import Plan, soak
 from tests.serving import EACH_WORKER
 
 from sepu.cli.database import connect, database
-from sepu.metering import scripts
+from sepu.database import statements
 
 if TYPE_CHECKING:
     from tests.faults.proxy import Proxy
@@ -30,7 +30,7 @@ def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
 @pytest.mark.slow
 def test_a_ledger_that_tells_every_customer_3_too_low_is_noticed() -> None:
     def spoil(connection: psycopg.Connection) -> None:
-        told = re.sub(r"(committed := \w+\.committed);", r"\1 - 3;", scripts.functions().text)
+        told = re.sub(r"(committed := \w+\.committed);", r"\1 - 3;", statements.functions().text)
         connection.execute(told.encode())
 
     verdict = soak(Plan(300, clients=12, most_seconds=2), spoil=spoil).verdict
@@ -49,7 +49,7 @@ def test_a_ledger_that_tells_every_customer_3_too_low_is_noticed() -> None:
 )
 def test_a_ledger_that_records_other_events_is_noticed(right: str, wrong: str, noticed: str) -> None:
     def spoil(connection: psycopg.Connection) -> None:
-        text = scripts.functions().text
+        text = statements.functions().text
         assert text.count(right) == 1
         connection.execute(text.replace(right, wrong).encode())
 

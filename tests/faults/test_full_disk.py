@@ -19,9 +19,9 @@ from tests.processes import completed, until
 from tests.programs import installed
 from tests.serving import SEPU, Response, Server, free_port, serving, with_limits
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 from sepu.server.embedded.system_user import SYSTEM_USER
 
 pytestmark = pytest.mark.slow

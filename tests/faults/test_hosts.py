@@ -28,9 +28,9 @@ from tests.metering.conftest import Customer
 from tests.processes import completed, running, until
 from tests.serving import SEPU, free_port, serving
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 from sepu.metering.keys import credential
 
 pytestmark = pytest.mark.slow

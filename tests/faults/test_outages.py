@@ -21,9 +21,9 @@ from tests.faults.verdict import contradictory
 from tests.processes import children, until
 from tests.serving import EACH_WORKER, ONE_COLOUR, Server, serving, with_limits
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 
 AWAY_SECONDS = 2 + 5  # the promise, and what a busy machine may add
 BACK_SECONDS = 1 + 5

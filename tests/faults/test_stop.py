@@ -20,8 +20,8 @@ from tests.faults.verdict import judge, until_stored
 from tests.processes import until
 from tests.serving import EACH_WORKER, Server, free_port, serving, with_limits
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts
 
 ROUNDS = 2
 STOP_SECONDS = 15  # on a busy machine

@@ -10,8 +10,8 @@ from tests.faults.consistency import contradictions, read_ledger
 from tests.faults.crossings import read_events, wrong_events
 from tests.faults.history import History
 
+from sepu.admin.audit import audit
 from sepu.cli.database import connect
-from sepu.metering.audit import audit
 
 KINDS = (
     "lost",  # answered, but not stored as it was answered

@@ -6,11 +6,10 @@ The same seed makes the same cases in the same order.
 
 import sys
 from importlib import import_module
-from pathlib import Path
 
 from tests.fuzz.outcome import Outcome
 
-BOUNDARIES = sorted(path.name.removeprefix("test_")[:-3] for path in Path(__file__).parent.glob("test_*.py"))
+BOUNDARIES = ("client", "database", "picture", "receipt", "webhook", "wire")
 
 
 def main(what: str, seconds: str, seed: str) -> int:

@@ -7,6 +7,7 @@ a connection that hangs can be ended. `make fuzz WHAT=database SECONDS=0 SEED=�
 """
 
 import asyncio
+import faulthandler
 import json
 import os
 import socket
@@ -14,65 +15,23 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from queue import Empty, Queue
 from random import Random
-from threading import Thread
 from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from tests.fuzz.outcome import Outcome
+from tests.processes import running
 
 from sepu.cli.database import DatabaseError, connect, database
-from sepu.metering.hosts import Hosts
+from sepu.database.hosts import Hosts
 
 HANG_SECONDS = 40.0  # of what is tried each address takes 5 at most, on a quiet machine
 ROOT = Path(__file__).parents[2]
-# Where Postgres's own programs look for settings.
-_VARIABLES = (
-    "SERVICE",
-    "SERVICEFILE",
-    "HOST",
-    "HOSTADDR",
-    "PORT",
-    "USER",
-    "DATABASE",
-    "PASSWORD",
-    "PASSFILE",
-    "OPTIONS",
-)
-_ODD = [
-    "'",
-    '"',
-    "\\",
-    "\n",
-    "\t",
-    " ",
-    "=",
-    ",",
-    "%",
-    "%00",
-    "%zz",
-    "&",
-    "?",
-    "#",
-    "/",
-    ":",
-    "@",
-    "[",
-    "]",
-    "é",
-    "中",
-    "\udc80",
-    "{}",
-    ";",
-    "-",
-    "0",
-]
+_ODD = [*"'\"\\\n\t =,%&?#/:@[];-0é中\udc80", "%00", "%zz", "{}"]
 
 
 @dataclass
@@ -243,9 +202,6 @@ def _unquoted(rng: Random, case: Case, secret: str) -> None:
     case.environment, case.names, case.secrets = {}, None, [secret, other]
 
 
-# --- the process that connects
-
-
 def _connect(case: Case, directory: Path) -> list[str]:
     """What is wrong with how it ends."""
     for name in [name for name in os.environ if name.startswith("PG")]:
@@ -297,72 +253,32 @@ def child(good: str) -> None:
         os.mkfifo(f"{directory}/pipe")
         for line in sys.stdin:
             case = make(int(line), good, silent.getsockname()[1])
+            faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
             wrong = _connect(case, Path(directory))
             sys.stdout.write(json.dumps([wrong, case.names]) + "\n")
             sys.stdout.flush()
 
 
-# --- the harness
-
-
-class Campaign:
-    """Asks another process for one case after the other, and ends it if it hangs."""
-
-    def __init__(self, database_url: str) -> None:
-        self._good = str(conninfo_to_dict(database_url)["host"])
-        self._process: subprocess.Popen[str] | None = None
-        self._answers: Queue[str] = Queue()
-
-    def run(self, seeds: Callable[[int], bool], first: int) -> Outcome:
-        outcome, seed = Outcome(), first
-        try:
-            while True:
-                began = time.monotonic()
-                outcome.faults += [f"seed {seed}: {one}" for one in self._case(seed, outcome.tried)]
-                outcome.tried["seconds of the slowest"] = max(
-                    outcome.tried["seconds of the slowest"], round(time.monotonic() - began)
-                )
-                seed += 1
-                if not seeds(seed - first):
-                    return outcome
-        finally:
-            self.end()
-
-    def end(self) -> None:
-        if self._process is not None:
-            self._process.kill()
-            self._process.communicate()
-            self._process = None
-
-    def _case(self, seed: int, tried: Counter[str]) -> list[str]:
-        if self._process is None:
-            self._answers = Queue()
-            self._process = subprocess.Popen(
-                [sys.executable, "-m", "tests.fuzz.database", self._good],
-                stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT,
-            )  # fmt: skip
-            Thread(target=_read, args=(self._process, self._answers), daemon=True).start()
-        assert self._process.stdin is not None
-        self._process.stdin.write(f"{seed}\n")
-        self._process.stdin.flush()
-        try:
-            answer = self._answers.get(timeout=HANG_SECONDS)
-        except Empty:
-            answer = None
-        if not answer:
-            self.end()
-            return ["it died" if answer == "" else "it hangs"]
-        found: tuple[list[str], str | None] = json.loads(answer)
-        wrong, names = found
-        tried["to connect" if names == "" else "to refuse" if names else "either"] += 1
-        return wrong
-
-
-def _read(process: "subprocess.Popen[str]", answers: "Queue[str]") -> None:
-    assert process.stdout is not None
-    for line in process.stdout:
-        answers.put(line)
-    answers.put("")
+def run(database_url: str, seed: int, goes_on: Callable[[int], bool]) -> Outcome:
+    """Asks another process for one case after the other, from `seed` on, and for a new one where it ended."""
+    command = [sys.executable, "-m", "tests.fuzz.database", str(conninfo_to_dict(database_url)["host"])]
+    outcome, number = Outcome(), 0
+    while number == 0 or goes_on(number):
+        with (
+            running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process,
+            process.stdin as seeds,
+            process.stdout as answers,
+        ):
+            while number == 0 or goes_on(number):
+                print(seed + number, file=seeds, flush=True)
+                number += 1
+                if not (answer := answers.readline()):
+                    outcome.faults.append(f"seed {seed + number - 1}: it died or hung")
+                    break
+                wrong, names = json.loads(answer)
+                outcome.faults += [f"seed {seed + number - 1}: {one}" for one in wrong]
+                outcome.tried["to connect" if names == "" else "to refuse" if names else "either"] += 1
+    return outcome
 
 
 def fuzz(seconds: float, seed: int) -> Outcome:
@@ -371,7 +287,7 @@ def fuzz(seconds: float, seed: int) -> Outcome:
         database(None, Path(directory), create=True) as url,
     ):
         end = time.monotonic() + seconds
-        return Campaign(url).run(lambda _: time.monotonic() < end, seed)
+        return run(url, seed, lambda _: time.monotonic() < end)
 
 
 if __name__ == "__main__":

@@ -23,8 +23,8 @@ import psycopg
 from tests.fuzz.seeds import Seed, mutate, seed
 from tests.serving import Server
 
+from sepu.admin import accounts
 from sepu.http.errors import ERRORS
-from sepu.metering import accounts
 
 CLIENTS = 8
 ANSWER_SECONDS = 10.0  # in which a client has all answers to what it sent whole

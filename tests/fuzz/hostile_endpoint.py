@@ -20,7 +20,7 @@ Symbol = Callable[[Random], bytes]
 
 TAKEN = b"HTTP/1.1 204 No Content\r\n\r\n"
 _FLOOD_BYTES = 64 << 20
-_BOMB = gzip.compress(gzip.compress(bytes(8 << 20)))
+_BOMB = gzip.compress(gzip.compress(bytes(64 << 20)))
 
 
 def _one(*choices: bytes | Symbol) -> Symbol:
@@ -107,7 +107,7 @@ _other = _one(
     *(b"Keep-Alive: timeout=-1", b" folded", b"no colon", b": no name", b"x\x00y: z", b"X: \xff\xfe", b"X: \x1b[31m"),
     *(b"X: " + b"y" * 99_000, b"X: " + b"y" * 300_000, _all(b"X: ", _junk(1, 200))),
 )
-_header = _all(
+header = _all(
     _one(_retry_after, _retry_after, _location, _cookie, _length, _framing, _encoding, _other),
     _one(b"\r\n", b"\r\n", b"\r\n", b"\r\n", b"\n"),
 )
@@ -142,12 +142,12 @@ _second = _one(b"", b"", b"", b"HTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n",
 _asks = _all(_one(_retry_after, _retry_after, _location, _cookie, _encoding), b"\r\n")
 # What every client can read, so that it has to do with what is in it.
 _readable = _all(b"HTTP/1.1 ", _one(*_STATUSES), b" \r\n", _times(_asks, 1, 2), b"\r\n", _body, _second)
-_answer = _one(
+answer = _one(
     _readable,
     _all(
         _one(b"", b"", b"", _interim),
         *(_version, b" ", _status, _reason, b"\r\n"),
-        *(_times(_header, 0, 1, 1, 2, 3, 6, 200), _one(b"\r\n", b"\r\n", b"\r\n", b""), _body, _second),
+        *(_times(header, 0, 1, 1, 2, 3, 6, 200), _one(b"\r\n", b"\r\n", b"\r\n", b""), _body, _second),
     ),
 )
 
@@ -166,15 +166,15 @@ class Hostile:
     def of(seed: int, case: int) -> "Hostile":
         """The same for the same seed and case."""
         rng = Random(f"{seed}:{case}")
-        answer = _answer(rng)
+        made = answer(rng)
         if rng.random() < 0.2:
-            answer = mutate(rng, answer)
+            made = mutate(rng, made)
         if rng.random() < 0.05:
-            answer = answer[: rng.randrange(len(answer) + 1)]
+            made = made[: rng.randrange(len(made) + 1)]
         drips = rng.random() < 0.05
         return Hostile(
-            answer[:40] if drips else answer,
-            1 if drips else rng.choice([1 << 20, 1 << 20, 1000, max(1, len(answer) // 2)]),
+            made[:40] if drips else made,
+            1 if drips else rng.choice([1 << 20, 1 << 20, 1000, max(1, len(made) // 2)]),
             0.01 if drips else 0,
             rng.random() < 0.9,
             rng.choices(["close", "reset", "half", "hang", "flood", "interim"], [140, 30, 30, 0.5, 0.5, 0.5])[0],

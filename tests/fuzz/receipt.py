@@ -25,10 +25,11 @@ from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
 from tests.fuzz.outcome import Outcome
 
+from sepu.admin import receipts
+from sepu.admin.receipts import Contents, ReceiptError
 from sepu.cli.main import commands
 from sepu.errors import SepuError
-from sepu.metering import keys, receipts
-from sepu.metering.receipts import Contents, ReceiptError
+from sepu.metering import keys
 
 Made = TypeVar("Made")
 

@@ -24,7 +24,8 @@ def _request(line: str, headers: list[str], body: bytes = b"") -> bytes:
     return "\r\n".join([f"{line} HTTP/1.1", *headers, "", ""]).encode() + body
 
 
-def _chunked(rng: Random, body: bytes) -> bytes:
+def chunked(rng: Random, body: bytes) -> bytes:
+    """Returns a body in chunks of any size, some with an extension or a trailer."""
     framed = b""
     while body:
         size = rng.randint(1, len(body))
@@ -66,7 +67,7 @@ def seed(rng: Random, api_key: str, account_id: str, number: int, *, last: bool)
             return Seed(post(framed, body), 200, mark, idempotency_key)
         case 3 | 4:
             framed = [*metered, "Transfer-Encoding: chunked"]
-            return Seed(post(framed, _chunked(rng, body)), 200, mark, idempotency_key)
+            return Seed(post(framed, chunked(rng, body)), 200, mark, idempotency_key)
         case 5:
             framed = [*metered, "Expect: 100-continue", f"Content-Length: {len(body)}"]
             return Seed(post(framed, body), 200, mark, idempotency_key)

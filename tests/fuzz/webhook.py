@@ -16,8 +16,8 @@ from tests.fuzz.hostile_endpoint import Hostile, hostile_endpoint
 from tests.fuzz.outcome import Outcome
 from tests.processes import completed
 
+from sepu.admin.events import list_events
 from sepu.cli.database import connect, database
-from sepu.metering.events import list_events
 
 ROUND = 1000
 SECRET = b64encode(b"a secret for the fuzz of webhooks").decode()

@@ -11,11 +11,12 @@ from tests.generators.calling import Answer, Client
 from tests.generators.growing_proxy import grown
 from tests.serving import Server
 
-from sepu.metering import accounts, keys
+from sepu.admin import accounts
+from sepu.metering import keys
 
 Call = Callable[..., Answer]
 
-pytestmark = pytest.mark.timeout(600)  # the first waits for a generator and a compiler
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first waits for a generator and a compiler
 
 SCARLET = {"r": 200, "g": 60, "b": 36.5}
 

@@ -10,6 +10,8 @@ from tests.openapi.document import PATH
 from tests.processes import completed
 from tests.programs import NODE_MODULES, node_program, program
 
+pytestmark = pytest.mark.slow
+
 # Nothing is asked of the network, nor told to it.
 ENVIRONMENT = {**os.environ, "REDOCLY_TELEMETRY": "off", "REDOCLY_SUPPRESS_UPDATE_NOTICE": "true"}
 PARSE = "(await import('@apidevtools/swagger-parser')).default.validate(process.argv[1])"

@@ -17,8 +17,9 @@ import pytest
 from tests.openapi.document import check_response
 from tests.serving import Response, Server
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts, commands, keys
+from sepu.metering import commands, keys
 from sepu.metering.ledger import Ledger
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search

@@ -7,8 +7,8 @@ import uuid
 
 from tests.serving import Server, until_closed
 
+from sepu.admin import accounts
 from sepu.http.errors import ERRORS
-from sepu.metering import accounts
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 GET = b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\n"

@@ -13,13 +13,14 @@ import falcon.testing
 import psycopg
 import pytest
 
+from sepu.admin import accounts
 from sepu.http.app import create_app
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND, CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
 

@@ -4,8 +4,8 @@ import psycopg
 from tests.http.contract import CASES, Case, World, check_case, every_case
 from tests.serving import Server
 
+from sepu.admin import accounts
 from sepu.http.errors import ERRORS
-from sepu.metering import accounts
 
 
 @every_case

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sepu.admin import accounts
 from sepu.http.app import create_app
 from sepu.http.responder import WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
-from sepu.metering import accounts
 from sepu.metering.ledger import Ledger
 
 # Each step's faults in the order of judgement, with what answers.
@@ -67,7 +67,7 @@ def ask(client: falcon.testing.TestClient, api_key: str, faults: frozenset[str] 
     return client.simulate_request(method, path, headers=headers, body=body)
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(st.sampled_from([fault for fault, _ in STEPS])))
 def test_the_first_failing_step_answers(
     client: falcon.testing.TestClient, connection: psycopg.Connection, faults: set[str]

@@ -26,7 +26,7 @@ from tests.http.raw import (
 from tests.serving import Server
 
 from sepu import limits
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 
 def committed(connection: psycopg.Connection, issued: accounts.IssuedKey) -> int:

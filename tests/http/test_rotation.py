@@ -6,9 +6,9 @@ from threading import Event, Thread
 import psycopg
 from tests.serving import Server
 
-from sepu.metering import accounts, receipts
+from sepu.admin import accounts, receipts
+from sepu.admin.rotation import rotate_key
 from sepu.metering.keys import new_key_id
-from sepu.metering.rotation import rotate_key
 
 GRACE = timedelta(seconds=2)
 

@@ -7,8 +7,9 @@ import pytest
 from tests.serving import Response, Server
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.http.known_keys import KnownKeys
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 from sepu.metering.keys import Credential
 from sepu.metering.refusals import Refusals
 

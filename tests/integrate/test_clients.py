@@ -20,10 +20,12 @@ from tests.processes import completed, until
 from tests.programs import program
 from tests.serving import Response, Server, serving
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
 from sepu.http.replies import error
-from sepu.metering import accounts
-from sepu.metering.audit import audit
+
+pytestmark = pytest.mark.slow
 
 BOMB = gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1)
 MATCH = ("match", "200", "60", "35")

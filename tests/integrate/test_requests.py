@@ -12,7 +12,9 @@ from tests.processes import completed
 from tests.programs import node_program
 from tests.serving import Server, serving
 
-from sepu.metering import accounts
+from sepu.admin import accounts
+
+pytestmark = pytest.mark.slow
 
 SUMMARIES = [operation["summary"] for _, _, operation in operations()]
 

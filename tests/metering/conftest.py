@@ -11,8 +11,8 @@ from typing import NamedTuple
 import psycopg
 import pytest
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts
 from sepu.metering.commands import Charge, Command, Metered, meter_request
 from sepu.metering.keys import Credential, credential, new_key_id
 
@@ -54,7 +54,8 @@ class Customer:
         """Calls the function itself, at an instant of the test's choice."""
         asking = holder or self.credential
         row = session.execute(
-            "select * from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s)",
+            "select outcome, period, unit_limit, committed, reserved, body "
+            "from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s)",
             (asking.account_id, asking.key_hash, key, sha256(what.encode()).digest(), meter, units, body, at),
         ).fetchone()
         assert row is not None
@@ -92,6 +93,18 @@ class Customer:
 
 
 MakeCustomer = Callable[..., Customer]
+
+
+@pytest.fixture
+def own_ledger() -> None:
+    """Gives the test a ledger of its own, for what looks at all accounts."""
+
+
+@pytest.fixture
+def ledger_url(request: pytest.FixtureRequest) -> str:
+    """Of the run's ledger, or of the test's own."""
+    url: str = request.getfixturevalue("own_url" if "own_ledger" in request.fixturenames else "database_url")
+    return url
 
 
 @pytest.fixture

@@ -1,15 +1,14 @@
 """Quota events: what a charge crosses is recorded with it, once."""
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
 from tests.metering.conftest import NOON
 
+from sepu.admin import accounts
+from sepu.admin.events import list_events
 from sepu.cli.database import connect
-from sepu.metering import accounts
-from sepu.metering.events import list_events
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -99,17 +98,6 @@ def test_each_meter_and_month_has_its_own(connection: psycopg.Connection, make_c
     ]
     assert len(list(list_events(connection, account_id=customer.account_id, period="2031-04"))) == 1
     assert list(list_events(connection, account_id=customer.account_id, state="dead")) == []
-
-
-def test_what_is_not_committed_crosses_nothing(
-    session: Callable[[], psycopg.Connection], connection: psycopg.Connection, make_customer: "MakeCustomer"
-) -> None:
-    customer = make_customer(match_limit=1)
-    with session() as charging:
-        charging.execute("begin")
-        assert customer.meter(charging).outcome == "charged"
-        charging.execute("rollback")
-    assert crossed(connection, customer) == []
 
 
 def test_charges_that_share_a_call_cross_too(

@@ -5,8 +5,8 @@ import asyncio
 import psycopg
 import pytest
 
+from sepu.database.hosts import Hosts
 from sepu.metering.failure import report_failure
-from sepu.metering.hosts import Hosts
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import SessionLost
 

@@ -11,7 +11,7 @@ from tests.serving import free_port
 
 from sepu import limits
 from sepu.cli.database import DatabaseError, connect
-from sepu.metering.hosts import Hosts, SettingsError
+from sepu.database.hosts import Hosts, SettingsError
 
 
 @pytest.fixture(autouse=True)

@@ -16,12 +16,13 @@ import pytest
 from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
-from sepu.metering import accounts, keys
+from sepu.admin import accounts
+from sepu.database.hosts import Hosts
+from sepu.metering import keys
 from sepu.metering import session as session_module
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS, Batcher
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.hosts import Hosts
 from sepu.metering.keys import Credential, credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Done, Rows, Session, SessionLost, UnreadableValueError

@@ -1,9 +1,7 @@
 import hashlib
 import re
 import string
-from collections.abc import Callable
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -11,8 +9,6 @@ from sepu.metering import keys
 
 ACCOUNT = "abcdefghij234567"
 CHARACTERS = string.ascii_letters + string.digits + "_- \n."
-
-made_keys = st.builds(lambda _: keys.new_key(keys.new_account_id()), st.integers())
 
 
 def test_form() -> None:
@@ -28,16 +24,9 @@ def test_no_two_alike() -> None:
     assert len({keys.new_key_id(ACCOUNT) for _ in range(1000)}) == 1000
 
 
-@given(made_keys)
-def test_the_credential_names_the_account_and_hashes_the_whole_key(key: str) -> None:
+def test_the_credential_names_the_account_and_hashes_the_whole_key() -> None:
+    key = keys.new_key(keys.new_account_id())
     assert keys.credential(key) == keys.Credential(key[5:21], hashlib.sha256(key.encode()).digest())
-
-
-@given(made_keys, st.data())
-def test_every_substitution_is_caught(key: str, data: st.DataObject) -> None:
-    position = data.draw(st.integers(0, len(key) - 1))
-    other = data.draw(st.sampled_from(CHARACTERS).filter(lambda character: character != key[position]))
-    assert keys.credential(key[:position] + other + key[position + 1 :]) is None
 
 
 def test_every_substitution_and_transposition_of_one_key_is_caught() -> None:
@@ -52,30 +41,22 @@ def test_every_substitution_and_transposition_of_one_key_is_caught() -> None:
             assert keys.credential(key[:position] + right + left + key[position + 2 :]) is None
 
 
-@given(made_keys, st.data())
-def test_every_adjacent_transposition_is_caught(key: str, data: st.DataObject) -> None:
-    position = data.draw(st.integers(0, len(key) - 2).filter(lambda at: key[at] != key[at + 1]))
-    assert keys.credential(key[:position] + key[position + 1] + key[position] + key[position + 2 :]) is None
-
-
-@pytest.mark.parametrize(
-    "spoil",
-    [
-        str.upper,
-        lambda key: key + "\n",
-        lambda key: " " + key,
-        lambda key: key[:-1],
-        lambda key: key + "a",
-        lambda key: key.replace("_", "-"),
-        lambda key: key.replace("sepu_", "", 1),
-        lambda key: key[:5] + "ａ" + key[6:],
-        lambda _key: "",
-        lambda _key: "sepu___",
-        lambda _key: "\udc80",
-    ],
-)
-def test_malformed(spoil: Callable[[str], str]) -> None:
-    assert keys.credential(spoil(keys.new_key(ACCOUNT))) is None
+def test_malformed() -> None:
+    key = keys.new_key(ACCOUNT)
+    for spoilt in (
+        key.upper(),
+        f"{key}\n",
+        f" {key}",
+        key[:-1],
+        f"{key}a",
+        key.replace("_", "-"),
+        key.replace("sepu_", "", 1),
+        f"{key[:5]}ａ{key[6:]}",
+        "",
+        "sepu___",
+        "\udc80",
+    ):
+        assert keys.credential(spoilt) is None
 
 
 @given(st.text())

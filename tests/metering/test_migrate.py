@@ -8,12 +8,13 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts, scripts
+from sepu.database import statements
+from sepu.database.migrate import MigrationError, holds_migrations, migrate, pending
 from sepu.metering.keys import new_account_id
-from sepu.metering.migrate import MigrationError, holds_migrations, migrate, pending
 
-NAMES = [*(script.name for script in scripts.migrations()), "functions.sql"]
+NAMES = [*(script.name for script in statements.migrations()), "functions.sql"]
 
 Session = Callable[[], psycopg.Connection]
 
@@ -31,15 +32,15 @@ def empty(session: Session) -> psycopg.Connection:
 
 
 def applied(connection: psycopg.Connection) -> list[tuple[str, str]]:
-    return connection.execute(scripts.statement("read_migrations")).fetchall()
+    return connection.execute(statements.statement("read_migrations")).fetchall()
 
 
 def the_functions(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
-    monkeypatch.setattr(scripts, "functions", lambda: scripts.Script("functions.sql", text))
+    monkeypatch.setattr(statements, "functions", lambda: statements.Script("functions.sql", text))
 
 
-def the_migrations(monkeypatch: pytest.MonkeyPatch, *found: scripts.Script) -> None:
-    monkeypatch.setattr(scripts, "migrations", lambda: found)
+def the_migrations(monkeypatch: pytest.MonkeyPatch, *found: statements.Script) -> None:
+    monkeypatch.setattr(statements, "migrations", lambda: found)
 
 
 def test_everything_is_pending_on_an_empty_database(empty: psycopg.Connection) -> None:
@@ -71,49 +72,7 @@ def test_the_standard_plan_is_there(empty: psycopg.Connection) -> None:
     assert empty.execute("select requests_per_minute from sepu.plan").fetchall() == [(120,)]
 
 
-def test_limits_become_rows(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
-    before = [script for script in scripts.migrations() if script.name < "0005"]
-    the_migrations(monkeypatch, *before)
-    the_functions(monkeypatch, "select")
-    assert migrate(empty) == [*(script.name for script in before), "functions.sql"]
-    empty.execute(
-        "insert into sepu.plan (plan_id, match_limit, search_limit, requests_per_minute) values ('own', 7, 0, 30)"
-    )
-    monkeypatch.undo()
-    migrate(empty)
-    assert empty.execute("select plan_id, meter, units from sepu.plan_limit order by 1, 2").fetchall() == [
-        ("own", "color_match", 7),
-        ("own", "color_search", 0),
-        ("standard", "color_match", 2000),
-        ("standard", "color_search", 1000),
-    ]
-    # The release before would set limits that nothing reads.
-    with pytest.raises(psycopg.errors.CheckViolation, match="plan_limits_are_rows"):
-        empty.execute("update sepu.plan set match_limit = 9 where plan_id = 'own'")
-    accounts.set_plan(empty, "own", match_limit=9, search_limit=1, requests_per_minute=30)
-    account = accounts.create_account(empty, "own")
-    assert accounts.show_account(empty, account.account_id).limits == {"color_match": 9, "color_search": 1}
-
-
-def test_a_prune_meanwhile_goes_on(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
-    """It locks a counter, and then deletes results."""
-    pruner, migrator, watcher = session(), session(), session()
-    the_migrations(monkeypatch, *(script for script in scripts.migrations() if script.name < "0006"))
-    the_functions(monkeypatch, "select")
-    migrate(migrator)
-    monkeypatch.undo()
-    pruner.execute("begin")
-    pruner.execute("select from sepu.usage for update")
-    with ThreadPoolExecutor(1) as threads:
-        migrating = threads.submit(migrate, migrator)
-        while not watcher.execute("select from pg_locks where not granted").fetchall():
-            assert not migrating.done()
-        pruner.execute("delete from sepu.stored_result")
-        pruner.execute("commit")
-        assert migrating.result() == NAMES[5:]
-
-
-LOCKING = scripts.Script("9999_new.sql", "lock table sepu.usage in access exclusive mode")
+LOCKING = statements.Script("9999_new.sql", "lock table sepu.usage in access exclusive mode")
 
 
 def test_requests_wait_for_no_migration_that_waits(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -121,7 +80,7 @@ def test_requests_wait_for_no_migration_that_waits(session: Session, monkeypatch
     holder, migrator, requests = session(), session(), session()
     migrate(migrator)
     monkeypatch.setattr(limits, "MIGRATION_PAUSE_SECONDS", 0.02)
-    the_migrations(monkeypatch, *scripts.migrations(), LOCKING)
+    the_migrations(monkeypatch, *statements.migrations(), LOCKING)
     holder.execute("begin")
     holder.execute("select from sepu.usage")
     requests.execute(sql.SQL("set lock_timeout = {}").format(sql.Literal(f"{limits.BATCH_LOCK_SECONDS}s")))
@@ -140,7 +99,7 @@ def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: 
     migrate(migrator)
     monkeypatch.setattr(limits, "MIGRATION_SECONDS", 1.0)
     monkeypatch.setattr(limits, "MIGRATION_PAUSE_SECONDS", 0.1)
-    the_migrations(monkeypatch, *scripts.migrations(), LOCKING)
+    the_migrations(monkeypatch, *statements.migrations(), LOCKING)
     holder.execute("begin")
     holder.execute("select from sepu.usage")
     named = rf"process {holder.info.backend_pid} of sepu \(sepu\), since 20"
@@ -148,7 +107,7 @@ def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: 
         migrate(migrator)
     holder.execute("commit")
     holder.execute("begin")
-    holder.execute(scripts.statement("lock_migrations"))
+    holder.execute(statements.statement("lock_migrations"))
     with pytest.raises(MigrationError, match=named):
         migrate(migrator)
     holder.execute("commit")
@@ -158,7 +117,7 @@ def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: 
 def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:
     first, second = session(), session()
     first.execute("begin")
-    first.execute(scripts.statement("lock_migrations"))
+    first.execute(statements.statement("lock_migrations"))
     with ThreadPoolExecutor() as threads:
         waiting = threads.submit(migrate, second)
         while not session().execute("select from pg_locks where locktype = 'advisory' and not granted").fetchall():
@@ -183,13 +142,24 @@ def test_all_or_nothing(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPat
     assert migrate(empty) == NAMES
 
 
-def test_an_edited_migration_is_refused(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    "altered",
+    [
+        "update sepu.migration set sha256 = repeat('0', 64) where name = '0001_ledger.sql'",
+        "update sepu.migration set name = '0002_pruned.sql' where name = '0001_ledger.sql'",
+        "update sepu.migration set sha256 = repeat('0', 64) where name = '0002_new.sql'",
+    ],
+)
+def test_a_database_of_other_migrations_is_refused(
+    empty: psycopg.Connection, altered: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As one is that a version before the first release made."""
+    the_migrations(monkeypatch, *statements.migrations(), statements.Script("0002_new.sql", "select"))
     migrate(empty)
+    empty.execute(altered.encode())
     before = applied(empty)
-    first, *others = scripts.migrations()
-    the_migrations(monkeypatch, scripts.Script(first.name, first.text + "\n"), *others)
     for look in (pending, migrate):
-        with pytest.raises(MigrationError, match=first.name):
+        with pytest.raises(MigrationError, match="never released.* make a new database"):
             look(empty)
     assert applied(empty) == before
 
@@ -198,8 +168,8 @@ def test_a_new_migration_is_applied_before_the_functions(
     empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty)
-    new = scripts.Script("9999_new.sql", "create table sepu.new (id integer)")
-    the_migrations(monkeypatch, *scripts.migrations(), new)
+    new = statements.Script("9999_new.sql", "create table sepu.new (id integer)")
+    the_migrations(monkeypatch, *statements.migrations(), new)
     the_functions(
         monkeypatch,
         "create or replace function sepu.newest() returns integer language sql return (select max(id) from sepu.new)",
@@ -212,7 +182,7 @@ def test_functions_are_applied_again_when_their_text_changes(
     empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty)
-    changed = scripts.functions().text + "-- changed\n"
+    changed = statements.functions().text + "-- changed\n"
     the_functions(monkeypatch, changed)
     assert [script.name for script in pending(empty)] == ["functions.sql"]
     assert migrate(empty) == ["functions.sql"]
@@ -228,7 +198,7 @@ def test_holds_migrations(empty: psycopg.Connection) -> None:
     def holds(rows: list[tuple[str, str]]) -> bool:
         return holds_migrations([(",".join("=".join(row) for row in rows) or None,)])
 
-    assert holds_migrations(empty.execute(scripts.statement("probe")).fetchall())
+    assert holds_migrations(empty.execute(statements.statement("probe")).fetchall())
     assert holds(rows)
     assert holds([*rows, ("9999_later.sql", "0" * 64)]), "a later release has been here"
     assert holds([row for row in rows if row[0] != "functions.sql"])
@@ -241,9 +211,9 @@ def test_holds_migrations(empty: psycopg.Connection) -> None:
 def test_an_older_server_leaves_a_newer_database_alone(
     empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    new = scripts.Script("9999_new.sql", "create table sepu.new (id integer)")
-    the_migrations(monkeypatch, *scripts.migrations(), new)
-    the_functions(monkeypatch, scripts.functions().text + "-- of a later release\n")
+    new = statements.Script("9999_new.sql", "create table sepu.new (id integer)")
+    the_migrations(monkeypatch, *statements.migrations(), new)
+    the_functions(monkeypatch, statements.functions().text + "-- of a later release\n")
     migrate(empty)
     newer = applied(empty)
     monkeypatch.undo()

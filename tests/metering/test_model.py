@@ -28,13 +28,13 @@ from hypothesis.stateful import (
 )
 from tests.metering.conftest import Answer
 
+from sepu.admin import accounts
+from sepu.admin.audit import audit
 from sepu.cli.database import connect
-from sepu.metering import accounts
-from sepu.metering.audit import audit
 from sepu.metering.keys import credential, new_key_id
 from sepu.metering.meters import METERS
 
-HISTORIES = int(os.environ.get("SEPU_MODEL_HISTORIES", "60"))
+HISTORIES = int(os.environ.get("SEPU_MODEL_HISTORIES", "40"))
 STEPS = 40
 
 LONG_AGO = datetime(2000, 1, 1, tzinfo=UTC)
@@ -131,7 +131,7 @@ LIMITS = st.builds(
     Plan,
     st.sampled_from([0, 3, 7, 20, 10**6]),
     st.sampled_from([0, 2, 9, 10**6]),
-    st.sampled_from([2, 10, 10**6, 10**6]),
+    st.sampled_from([2, 3, 10**6]),
     st.sampled_from([(80, 95, 100), (), (1,), (34, 50, 51, 100), tuple(range(1, 101))]),
 )
 INPUTS = st.builds(Input, st.sampled_from(list(METERS)), st.sampled_from(["red", "blue"]), st.integers(1, 4))
@@ -239,7 +239,9 @@ class LedgerMachine(RuleBasedStateMachine):
                 results = 0
                 deleted = limit
                 while deleted == limit:
-                    deleted, freed = self.call("prune_results", account.account_id, period, meter, days, limit)
+                    deleted, freed = self.call(
+                        "results, units", "prune_results", account.account_id, period, meter, days, limit
+                    )
                     results += deleted
                     units -= freed
                 assert (results, units) == (len(old), 0)
@@ -299,27 +301,18 @@ class LedgerMachine(RuleBasedStateMachine):
         self.admit(key, other.account)
 
     def admit(self, key: Key, account: Account) -> None:
-        (outcome,) = self.call("admit", account.account_id, key.key_hash)
+        (outcome,) = self.call("outcome", "admit", account.account_id, key.key_hash)
         assert outcome == (self.admitted(key) if key.account is account else "unauthorized")
 
     @rule(key=keys | lost_keys)
     def read_usage(self, key: Key) -> None:
-        answer = self.rows("read_usage_v2", key.account.account_id, key.key_hash)
+        columns = "outcome, plan_id, period, meter, unit_limit, committed, reserved"
+        answer = self.rows(columns, "read_usage", key.account.account_id, key.key_hash)
         outcome = self.admitted(key)
         if outcome != "ok":
             assert answer == [(outcome, *[None] * 6)]
         else:
             assert answer == [(outcome, key.account.plan_id, self.period, *used) for used in self.usage(key)]
-
-    @rule(key=keys | lost_keys)
-    def read_usage_as_the_release_before(self, key: Key) -> None:
-        answer = self.call("read_usage", key.account.account_id, key.key_hash)
-        outcome = self.admitted(key)
-        if outcome != "ok":
-            assert answer == (outcome, *[None] * 8)
-        else:
-            (_, *match), (_, *search) = self.usage(key)
-            assert answer == (outcome, key.account.plan_id, self.period, *match, *search)
 
     # The model's rules
 
@@ -355,6 +348,7 @@ class LedgerMachine(RuleBasedStateMachine):
         body = f'{{"call":{self.calls}}}'.encode()
         answer = Answer(
             *self.call(
+                "outcome, period, unit_limit, committed, reserved, body",
                 "meter_request",
                 request.key.account.account_id,
                 request.key.key_hash,
@@ -392,14 +386,14 @@ class LedgerMachine(RuleBasedStateMachine):
         account.stored[request.idempotency_key] = Stored(given, self.period, body, self.now)
         return Answer("charged", self.period, limit, counter.committed, 0, body)
 
-    def call(self, function: str, *arguments: object) -> tuple[Any, ...]:
+    def call(self, columns: str, function: str, *arguments: object) -> tuple[Any, ...]:
         """Calls one of the ledger's functions that give one row, at the model's instant."""
-        (row,) = self.rows(function, *arguments)
+        (row,) = self.rows(columns, function, *arguments)
         return row
 
-    def rows(self, function: str, *arguments: object) -> list[tuple[Any, ...]]:
+    def rows(self, columns: str, function: str, *arguments: object) -> list[tuple[Any, ...]]:
         places = ", ".join(["%s"] * len(arguments))
-        statement = f"select * from sepu.{function}({places}, p_now => %s)".encode()
+        statement = f"select {columns} from sepu.{function}({places}, p_now => %s)".encode()
         return self.connection.execute(statement, (*arguments, self.now)).fetchall()
 
     def teardown(self) -> None:

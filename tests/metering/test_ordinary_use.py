@@ -8,22 +8,18 @@ import psycopg
 import pytest
 from tests.awaited_batcher import AwaitedBatcher
 
-from sepu.metering import accounts, receipts
-from sepu.metering.audit import audit
+from sepu.admin import accounts, receipts
+from sepu.admin.audit import audit
+from sepu.admin.export import export_usage
+from sepu.admin.prune import prune
+from sepu.admin.rotation import rotate_key
 from sepu.metering.commands import Command, admit, find_key, read_usage
-from sepu.metering.export import export_usage
 from sepu.metering.ledger import Ledger
-from sepu.metering.prune import prune
-from sepu.metering.rotation import rotate_key
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer
 
-
-@pytest.fixture
-def ledger_url(own_url: str) -> str:
-    """An audit and a prune look at everybody's accounts."""
-    return own_url
+pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit and a prune look at everybody's accounts
 
 
 def questions(customer: "Customer", first: str) -> tuple[Command[Any], ...]:

@@ -9,7 +9,7 @@ from tests.postgres import Cluster
 from tests.serving import serving
 
 from sepu.cli.database import connect, service_url
-from sepu.metering.migrate import migrate
+from sepu.database.migrate import migrate
 
 OLDEST = 15  # docs/deploy.md
 INSTALLED = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if int(path.parent.name) >= OLDEST]

@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, LiteralString
 import psycopg
 import pytest
 
-from sepu.metering import accounts, scripts
-from sepu.metering.migrate import migrate
+from sepu.admin import accounts
+from sepu.database import statements
+from sepu.database.migrate import migrate
 
 if TYPE_CHECKING:
     from tests.metering.conftest import MakeCustomer
 
-SQL = Path(str(files("sepu.metering"))) / "sql"
-FILES = sorted(SQL.rglob("*.sql"))
+SQL = Path(str(files("sepu.database"))) / "sql"
+STATEMENTS = {path.stem: statements.parse([path.read_text("utf-8")]) for path in (SQL / "statements").iterdir()}
 
 FORBIDDEN = {
     "(f(...)).* calls f once a column": r"\(\s*[\w.]+\s*\(.*\)\s*\)\s*\.\s*\*",
@@ -25,8 +26,8 @@ FORBIDDEN = {
     "listening is session state": r"\b(listen|unlisten|notify|pg_notify)\b",
     "settings belong to a function": r"(^|;)\s*(set|reset|discard)\b|\bset_config\s*\([^)]*\bfalse\s*\)",
     "prepared statements are session state": r"(^|;)\s*(prepare|deallocate)\b",
-    "statuses are returned": r"\braise\b",
-    "Postgres has a charge of its own, for \"char\"": r"\bfunction\s+([\w]+\.)?charge\b",
+    "statuses are returned": r"\braise\b(?! exception using errcode = '22023')",
+    'Postgres has a charge of its own, for "char"': r"\bfunction\s+([\w]+\.)?charge\b",
     "a volatile instant differs from node to node": r"\b(clock_timestamp|statement_timestamp|timeofday)\b",
     "randomness differs from node to node": r"\b(random|gen_random_uuid|uuidv4|uuidv7|nextval)\s*\(",
     "exception blocks are subtransactions": r"\bexception\s+when\b",
@@ -35,7 +36,39 @@ FORBIDDEN = {
     "an instant in an upsert's update is refused": r"\bdo\s+update\s+set\b[^;]*\bnow\s*\(",
     "a simple case in an insert is not planned for one node": r"\binsert\b[^;]*\bcase\s+(?!when\b)",
     "a month of the session's time zone": r"\bto_char\s*\(((?!at time zone 'utc').)*'yyyy-mm'",
+    "a function or a table may get more columns": r"select\s+\*",
 }  # fmt: skip
+# One of each, in their order.
+EXAMPLES = (
+    "select (sepu.admit(%s, %s)).*",
+    "drop  function sepu.admit",
+    "select pg_advisory_lock(1)",
+    "create temp table t ()",
+    "listen charged",
+    "select 1; set lock_timeout = 1",
+    "prepare ask as select 1",
+    "raise exception 'no'",
+    "create or replace function sepu.charge(",
+    "update t set at = clock_timestamp()",
+    "select sepu.admit(random())",
+    "exception when others then null",
+    "update sepu.usage set committed = sepu.cost(meter)",
+    "update t set at = coalesce(at, now())",
+    "insert into t values (1) on conflict (a) do update set at = now()",
+    "insert into t values (case a when 1 then 2 end)",
+    "select to_char(now(), 'yyyy-mm')",
+    "select * from sepu.admit(%s, %s)",
+)
+LAWFUL = (
+    "select outcome from sepu.admit(%s, %s); select pg_try_advisory_xact_lock(1); update t set a = 1; "
+    "select set_config('a.b', 'c', true); insert into t values (case when a = 1 then 2 end); "
+    "select to_char(now() at time zone 'utc', 'yyyy-mm')"
+)
+
+
+def forbidden(text: str) -> list[str]:
+    """Why a text is."""
+    return [why for why, form in FORBIDDEN.items() if re.search(form, text)]
 
 
 # What tells the request to blame in a call of several, which is never made on Citus; one subtransaction for all.
@@ -44,120 +77,50 @@ RETHROWN = """exception when others then
 """
 
 
-# The one error that a function raises itself: no plan of the operator's has a limit for what the service charges.
-UNKNOWN_METER = """        raise exception using errcode = '22023',
-            message = format('plan %s has no limit for the meter %s', v_auth.plan_id, p_meter);
-"""
-
-
-def code(path: Path) -> str:
+def code(text: str) -> str:
     """Without comments, in lower case."""
-    return re.sub(r"--[^\n]*", "", path.read_text("utf-8")).lower()
+    return re.sub(r"--[^\n]*", "", text).lower()
+
+
+FILES = {path.name: code(path.read_text("utf-8")) for path in (*SQL.glob("*.sql"), *SQL.glob("migrations/*.sql"))}
+# By the name of the file or the statement.
+CODE = FILES | {name: code(text) for found in STATEMENTS.values() for name, text in found.items()}
 
 
 def functions() -> dict[str, str]:
     """The text of each function, by name."""
-    return {**functions_of("superseded.sql"), **functions_of("functions.sql")}
-
-
-def functions_of(name: str) -> dict[str, str]:
-    found = re.findall(r"create or replace function sepu\.(\w+)\s*(\(.*?\$\$.*?\$\$)", code(SQL / name), re.DOTALL)
-    return dict(found)
-
-
-def version(name: str) -> tuple[str, int]:
-    """A function's name, and its version: 1 has no number."""
-    base, _, number = name.partition("_v")
-    return base, int(number or 1)
+    text = FILES["functions.sql"]
+    return dict(re.findall(r"create or replace function sepu\.(\w+)\s*(\(.*?\$\$.*?\$\$)", text, re.DOTALL))
 
 
 def rows(connection: psycopg.Connection, query: LiteralString) -> list[tuple[str, ...]]:
     return connection.execute(query).fetchall()
 
 
-def test_there_is_something_to_look_at() -> None:
-    assert {"functions.sql", "0001_ledger.sql", "meter_request.sql"} <= {path.name for path in FILES}
-    assert {"authenticate_v3", "admit", "read_usage", "read_usage_v2", "meter_request"} <= set(functions())
+@pytest.mark.parametrize("name", CODE)
+def test_forbidden_forms(name: str) -> None:
+    assert forbidden(CODE[name].replace(RETHROWN, "")) == []
 
 
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_forbidden_forms(path: Path) -> None:
-    text = code(path).replace(RETHROWN, "").replace(UNKNOWN_METER.lower(), "")
-    if path.parent.name == "migrations":  # see test_what_a_migration_drops_is_gone
-        text = re.sub(DROPPED, "", text)
-    assert [why for why, form in FORBIDDEN.items() if re.search(form, text)] == []
+def test_each_statement_has_a_name_of_its_own() -> None:
+    with pytest.raises(ValueError, match="named 'first'"):
+        statements.parse(["-- name: first\nselect 1\n", "-- name: first\nselect 2\n"])
+    with pytest.raises(ValueError, match="has no name"):
+        statements.parse(["select 1\n-- name: first\nselect 2\n"])
+    with pytest.raises(KeyError, match="no_such"):
+        statements.statement("no_such")
 
 
 def test_only_calls_of_several_rethrow() -> None:
     assert {name for name, text in functions().items() if RETHROWN in text} == {
-        name for name in functions() if "_each" in name and name not in functions_of("superseded.sql")
+        name for name in functions() if "_each" in name
     } - {"find_key_each"}  # it waits for nothing, so no call of it is to blame
 
 
-def test_there_is_one_current_version_and_superseded_ones_are_older() -> None:
-    current = [version(name) for name in functions_of("functions.sql")]
-    assert len(current) == len(dict(current))
-    for name in functions_of("superseded.sql"):
-        base, number = version(name)
-        assert number < dict(current)[base], name
-
-
-def test_only_the_grant_names_what_is_superseded() -> None:
-    """It is there for servers of the release before, which call it; nothing of this release does."""
-    for name in functions_of("superseded.sql"):
-        calls = re.compile(rf"\bsepu\.{name}\b(?!_)")
-        assert {path.name for path in FILES if calls.search(code(path))} <= {"superseded.sql", "grant_service.sql"}
-        assert not [text for text in functions_of("functions.sql").values() if calls.search(text)]
-
-
-DROPPED = r"\bdrop\s+function\s+(?:if\s+exists\s+)?sepu\.(\w+)[^;]*;"
-
-
-def test_what_a_migration_drops_is_gone() -> None:
-    """Or the same release would make it again: a release drops what the one before had superseded."""
-    dropped = {name for path in FILES for name in re.findall(DROPPED, code(path)) if path.parent.name == "migrations"}
-    assert dropped & set(functions()) == set()
-
-
-EXAMPLES = [
-    ("(f(...)).*", "select (sepu.admit(%s, %s)).*"),
-    ("servers of the release before", "drop  function sepu.admit"),
-    ("session advisory", "select pg_advisory_lock(1)"),
-    ("session advisory", "select pg_try_advisory_lock_shared(1)"),
-    ("temporary", "create temp table t ()"),
-    ("listening", "listen charged"),
-    ("settings", "select 1; set lock_timeout = 1"),
-    ("statuses", "raise exception 'no'"),
-    ("Postgres has a charge", "create or replace function sepu.charge("),
-    ("a volatile instant", "update t set at = clock_timestamp()"),
-    ("randomness", "select sepu.admit(random())"),
-    ("settings", "select set_config('lock_timeout', '1s', false)"),
-    ("prepared statements", "prepare ask as select 1"),
-    ("exception blocks", "exception when others then null"),
-    ("a function of ours in an update", "update sepu.usage set committed = sepu.cost(meter)"),
-    ("an instant in a coalesce", "update t set at = coalesce(at, now())"),
-    ("an instant in an upsert", "insert into t values (1) on conflict (a) do update set at = now()"),
-    ("a simple case in an insert", "insert into t values (case a when 1 then 2 end)"),
-    ("a month of the session", "select to_char(now(), 'yyyy-mm')"),
-]
-
-
-@pytest.mark.parametrize(("why", "example"), EXAMPLES)
-def test_the_forms_are_recognised(why: str, example: str) -> None:
-    assert [found for found, form in FORBIDDEN.items() if re.search(form, example) and found.startswith(why)]
-
-
-def test_each_form_has_an_example() -> None:
-    assert [form for form in FORBIDDEN if not any(form.startswith(why) for why, _ in EXAMPLES)] == []
-
-
-def test_lawful_forms_pass() -> None:
-    lawful = (
-        "select * from sepu.admit(%s, %s); select pg_try_advisory_xact_lock(1); update t set a = 1; "
-        "select set_config('a.b', 'c', true); insert into t values (case when a = 1 then 2 end); "
-        "select to_char(now() at time zone 'utc', 'yyyy-mm')"
-    )
-    assert not [why for why, form in FORBIDDEN.items() if re.search(form, lawful)]
+def test_the_forms_are_recognised() -> None:
+    for why, example in zip(FORBIDDEN, EXAMPLES, strict=True):
+        assert why in forbidden(example)
+    assert forbidden(LAWFUL) == []
 
 
 def joins(statement: str) -> list[str]:
@@ -173,38 +136,27 @@ def joins(statement: str) -> list[str]:
 
 
 def test_joins_are_recognised() -> None:
-    assert joins("select 1 from a left join b using (c)")
-    assert joins("select 1 from a, b where a.c = b.c")
-    assert joins("select 1 from unnest(x, y) u, b")
+    for form in ("a left join b using (c)", "a, b where a.c = b.c", "unnest(x, y) u, b"):
+        assert joins(f"select 1 from {form}")
     assert not joins("select 1, 2 from unnest(x, y) with ordinality as r (a, b) order by a, b")
 
 
 @pytest.mark.parametrize("name", sorted(functions()))
-def test_functions_read_one_table_a_statement(name: str) -> None:
-    assert [found for statement in functions()[name].split(";") for found in joins(statement)] == []
-
-
-@pytest.mark.parametrize("name", sorted(functions()))
-def test_an_instant_is_an_argument(name: str) -> None:
+def test_functions_read_one_table_a_statement_and_an_instant_is_an_argument(name: str) -> None:
     arguments, _, body = functions()[name].partition("$$")
+    assert [found for statement in body.split(";") for found in joins(statement)] == []
     assert not re.search(r"\b(now\s*\(|current_timestamp|localtimestamp|current_date|current_time)\b", body)
     assert "p_now timestamptz" in arguments
 
 
 def test_what_a_request_calls_is_one_statement() -> None:
     for name in ("admit", "read_usage", "meter_request"):
-        text = scripts.statement(name)
-        assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}(_v\d+)?\((%s(, )?)+\)\n", text)
+        text = statements.statement(name)
+        assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}\((%s(, )?)+\)", text)
         columns = text.partition("select ")[2].partition("from")[0].split()
-        text = scripts.statement(f"{name}_each")
-        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each(_v\d+)?\(\s*(%s::\w+\[\](, )?)+\s*\)\n", text)
+        text = statements.statement(f"{name}_each")
+        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each\(\s*(%s::\w+\[\](, )?)+\s*\)", text)
         assert text.partition("select at, ")[2].partition("from")[0].split() == columns
-
-
-@pytest.mark.parametrize("path", FILES, ids=lambda path: path.name)
-def test_columns_are_named(path: Path) -> None:
-    """A function or a table may get more of them."""
-    assert not re.search(r"select\s+\*", code(path))
 
 
 def test_functions_that_wait_for_locks_bound_the_wait(connection: psycopg.Connection) -> None:
@@ -226,7 +178,7 @@ def test_names_are_qualified(connection: psycopg.Connection, make_customer: "Mak
     assert customer.meter(connection, "key-0002").outcome == "quota_exceeded"
     assert customer.admit(connection) == "ok"
     usage = connection.execute(
-        "select distinct outcome from sepu.read_usage_v2(%s, %s)", (customer.account_id, customer.credential.key_hash)
+        "select distinct outcome from sepu.read_usage(%s, %s)", (customer.account_id, customer.credential.key_hash)
     ).fetchone()
     assert usage == ("ok",)
     accounts.set_status(connection, customer.account_id, "suspended")
@@ -252,47 +204,46 @@ def test_no_index_holds_a_counter(connection: psycopg.Connection) -> None:
 def test_every_function_is_created_or_replaced(connection: psycopg.Connection) -> None:
     stored = rows(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace")
     assert sorted(name for (name,) in stored) == sorted(functions()), "and none has two signatures"
-    created = [re.findall(r"\bcreate\b", code(SQL / name)) for name in ("functions.sql", "superseded.sql")]
-    assert sum(map(len, created)) == len(functions())
+    assert len(re.findall(r"\bcreate\b", FILES["functions.sql"])) == len(functions())
 
 
-def test_every_constraint_is_led_by_the_account(connection: psycopg.Connection) -> None:
-    """But those of the tables that a distributed store keeps on every node, or on one, and references to plan."""
-    led = rows(
+# The tables that a distributed store keeps on every node, or on one.
+ELSEWHERE = {"plan", "plan_limit", "plan_change", "migration", "audit_run", "probe"}
+
+
+def test_every_constraint_and_index_is_led_by_the_account(connection: psycopg.Connection) -> None:
+    """But references to plan."""
+    constraints = rows(
         connection,
         """
         select c.conrelid::regclass::text, c.conname, a.attname
           from pg_constraint c
           join pg_attribute a on a.attrelid = c.conrelid and a.attnum = c.conkey[1]
          where c.connamespace = 'sepu'::regnamespace and c.contype in ('p', 'u', 'f')
-           and c.conrelid not in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.plan_change'::regclass,
-                                 'sepu.migration'::regclass, 'sepu.audit_run'::regclass, 'sepu.probe'::regclass)
            and (c.contype <> 'f' or c.confrelid <> 'sepu.plan'::regclass)
         """,
     )
+    indexes = rows(
+        connection,
+        """
+        select i.indrelid::regclass::text, i.indexrelid::regclass::text, a.attname
+          from pg_index i
+          join pg_class c on c.oid = i.indrelid
+          join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0]
+         where c.relnamespace = 'sepu'::regnamespace
+        """,
+    )
+    led = [row for row in constraints + indexes if row[0].removeprefix("sepu.") not in ELSEWHERE]
     assert len(led) >= 8
     assert [row for row in led if row[2] != "account_id"] == []
 
 
-def test_every_table_has_a_primary_key_and_every_index_is_led_by_the_account(connection: psycopg.Connection) -> None:
-    tables = rows(
-        connection, "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind = 'r'"
+def test_every_table_has_a_primary_key(connection: psycopg.Connection) -> None:
+    keyless = (
+        "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind = 'r' "
+        "and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)"
     )
-    keyed = rows(
-        connection,
-        "select c.relname from pg_index i join pg_class c on c.oid = i.indrelid "
-        "where c.relnamespace = 'sepu'::regnamespace and i.indisprimary",
-    )
-    assert sorted(tables) == sorted(keyed)
-    strays = rows(
-        connection,
-        "select i.indexrelid::regclass::text from pg_index i join pg_class c on c.oid = i.indrelid "
-        "join pg_attribute a on a.attrelid = c.oid and a.attnum = i.indkey[0] "
-        "where c.relnamespace = 'sepu'::regnamespace "
-        "and c.relname not in ('plan', 'plan_limit', 'plan_change', 'migration', 'audit_run', 'probe') "
-        "and a.attname <> 'account_id'",
-    )
-    assert strays == []
+    assert rows(connection, keyless) == []
 
 
 def test_every_check_has_a_name_that_says_what_it_is_for(connection: psycopg.Connection) -> None:

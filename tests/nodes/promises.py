@@ -9,7 +9,7 @@ from tests.faults.verdict import contradictory
 from tests.nodes.traffic import on_plan
 from tests.serving import Response, Server
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 CLIENTS = 16
 

@@ -15,7 +15,7 @@ from tests.faults.soak import Clients, asked_during
 from tests.faults.verdict import Verdict, judge
 from tests.serving import Server
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 
 def on_plan(connection: psycopg.Connection, *, match_limit: int = 10**6, per_minute: int = 10**6) -> accounts.IssuedKey:

@@ -1,5 +1,5 @@
 """The same servers as for the contract's table."""
 
-from tests.http.conftest import server
+from tests.http.conftest import server, uvloop
 
-__all__ = ["server"]
+__all__ = ["server", "uvloop"]

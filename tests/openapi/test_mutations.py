@@ -10,7 +10,6 @@ from typing import Any
 
 from tests.openapi.document import (
     DEFAULT,
-    DOCUMENT,
     answer,
     codes,
     headers,
@@ -143,49 +142,3 @@ def mistakes() -> Iterator[str]:
 
 def test_what_is_not_quite_a_response_does_not_fit() -> None:
     assert list(mistakes()) == []
-
-
-RESTRICTIONS = {"type", "pattern", "format", "const", "enum", "minimum", "maximum", "minItems", "maxItems"}
-
-
-def nodes(part: Any, where: str) -> Iterator[tuple[str, dict[str, Any]]]:
-    """The objects of a part of the document, but for those of its examples."""
-    if isinstance(part, dict):
-        yield where, part
-    items = part.items() if isinstance(part, dict) else enumerate(part) if isinstance(part, list) else ()
-    for name, item in items:
-        if name not in {"example", "examples"}:
-            yield from nodes(item, f"{where}/{name}")
-
-
-def weaker(node: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
-    """What a schema loses, and the schema without it."""
-    for name in RESTRICTIONS & set(node):
-        if (name != "type" or not {"const", "enum"} & set(node)) and node[name] != "double":  # which restricts nothing
-            yield name, {other: node[other] for other in node if other != name}
-    if isinstance(required := node.get("required"), list):
-        for name in required:
-            yield f"required {name}", {**node, "required": [other for other in required if other != name]}
-
-
-def test_each_restriction_of_the_document_is_tried() -> None:
-    requests = {"RGB", "MatchRequest", "IdempotencyKey"}  # test_document.py
-    components = DOCUMENT["components"]
-    parts = {
-        "schemas": {name: found for name, found in components["schemas"].items() if name not in requests},
-        "headers": components["headers"],
-        "responses": components["responses"],
-        **{operation["operationId"]: operation["responses"] for _, _, operation in operations()},
-    }
-    tried = {}
-    for where, node in nodes(parts, ""):
-        whole = dict(node)
-        for lost, rest in weaker(whole):
-            node.clear()
-            try:
-                node.update(rest)
-                tried[f"{where}: {lost}"] = next(mistakes(), None)
-            finally:
-                node.update(whole)
-    assert len(tried) > 100
-    assert [what for what, mistake in tried.items() if mistake is None] == []

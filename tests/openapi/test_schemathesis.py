@@ -18,7 +18,9 @@ import pytest
 from tests.openapi.document import PATH
 from tests.serving import Server
 
-from sepu.metering import accounts
+from sepu.admin import accounts
+
+pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 SCHEMATHESIS = Path(sysconfig.get_path("scripts")) / "schemathesis"

@@ -15,9 +15,10 @@ from psycopg import errors
 from psycopg.pq import DiagnosticField
 
 from sepu import limits
-from sepu.metering import commands, migrate
+from sepu.database import migrate
+from sepu.database.hosts import Hosts
+from sepu.metering import commands
 from sepu.metering.commands import Charge, Command
-from sepu.metering.hosts import Hosts
 from sepu.metering.keys import Credential
 from sepu.metering.meters import METERS
 from sepu.metering.session import Done, Row, Rows, Session, SessionLost

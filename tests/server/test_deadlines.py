@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from tests.serving import Server, serving, until_closed, with_limits
 
-from sepu.metering import accounts
+from sepu.admin import accounts
 
 HURRIED = with_limits(
     REQUEST_SECONDS=1.5,

@@ -15,8 +15,8 @@ from tests.metrics import samples
 from tests.serving import Response, Server, free_port, serving
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect
-from sepu.metering import accounts
 from sepu.metering.keys import new_account_id, new_key
 
 CLIENTS = 300

@@ -37,10 +37,11 @@ from tests.serving import (
 )
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.http.responder import new_request_id
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 from sepu.server.errors import StartError
 from sepu.server.metrics import Blocks, serve_metrics
 

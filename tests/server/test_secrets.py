@@ -16,8 +16,9 @@ from tests.processes import command_line, until
 from tests.serving import EACH_WORKER, ONE_COLOUR, Server, free_port, serving, until_closed
 
 from sepu import limits
+from sepu.admin import accounts
 from sepu.cli.database import connect, database
-from sepu.metering import accounts, keys
+from sepu.metering import keys
 
 IDEMPOTENCY_KEY = "secretive-order-4711"
 

@@ -24,8 +24,8 @@ from tests.endpoint import endpoint
 from tests.serving import free_port
 
 from sepu import limits
+from sepu.admin.events import Answer
 from sepu.errors import SepuError
-from sepu.metering.events import Answer
 from sepu.server.webhooks import Endpoint, Message, read_secrets
 
 SECRET = Webhook(bytes(32))

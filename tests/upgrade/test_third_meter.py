@@ -9,9 +9,9 @@ from tests.metrics import samples
 from tests.package import Package, changed_files, patched
 from tests.serving import Server, free_port, serving
 
+from sepu.admin import accounts
 from sepu.cli.database import connect
 from sepu.cli.database import service_url as as_service
-from sepu.metering import accounts
 
 PATCH = Path(__file__).with_name("third_meter.patch")
 MOST_FILES = 10

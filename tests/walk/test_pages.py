@@ -2,8 +2,11 @@
 
 import re
 
+import pytest
 from tests.walk.__main__ import BEFORE, LEFT_OUT, PAGES, READ_AS, as_read, of
 from tests.walk.pages import commands
+
+pytestmark = pytest.mark.slow
 
 FOUND = [command for page in PAGES for command in commands(page)]
 

@@ -1,4 +1,4 @@
-"""A client of the sepu service: matches and searches that are charged once, no matter how often they are sent.
+"""Calls the sepu service: matches and searches that are charged once, no matter how often they are sent.
 
 `Client` is for plain code and threads, `AsyncClient` for asyncio. Both keep to the service's rules of retrying.
 """

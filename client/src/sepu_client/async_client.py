@@ -1,4 +1,4 @@
-"""The client for asyncio."""
+"""Provides the client for asyncio."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ CONNECTIONS = 100
 
 
 class _Connection(httpx.AsyncClient):
-    """An httpx client for one request at a time, which closes everything that it opened."""
+    """Serves as httpx client for one request at a time, which closes everything that it opened."""
 
     _stream: Any = None
 

@@ -1,4 +1,4 @@
-"""The client for synchronous code and threads."""
+"""Provides the client for synchronous code and threads."""
 
 import socket
 import time
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class _Connection(httpx.Client):
-    """An httpx client for one request at a time, in a thread of its own that its caller can leave at any time.
+    """Serves as httpx client for one request at a time, in a thread of its own that its caller can leave at any time.
 
     httpx limits each step, and not their sum: a name may have many addresses, and a server may send a byte at a time.
     """

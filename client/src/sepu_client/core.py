@@ -1,4 +1,4 @@
-"""The parts that both clients share, without I/O: requests, the meaning of answers, and retries."""
+"""Holds what both clients share, without I/O: requests, the meaning of answers, and retries."""
 
 import asyncio
 import json
@@ -335,8 +335,8 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
         return InvalidAnswerError(outcome.status, "the status is not of the interface", outcome.request_id, key)
     code = snapshot = None
     with suppress(Unreadable):
-        told = results.read_error_code(_content(outcome))
-        code = told if isinstance(told, str) and _CODE.fullmatch(told) else None
+        found = results.read_error_code(_content(outcome))
+        code = found if isinstance(found, str) and _CODE.fullmatch(found) else None
     with suppress(Unreadable):
         snapshot = results.read_usage_headers(outcome.headers)
     after = outcome.headers.get("Retry-After", "")

@@ -1,4 +1,4 @@
-"""The errors of calls. None of them has the API key."""
+"""Defines the errors of calls. None of them has the API key."""
 
 from sepu_client.results import UsageSnapshot
 
@@ -16,7 +16,7 @@ class Error(Exception):
 
 
 class NoAnswerError(Error):
-    """Time-outs or lost connections until the deadline. The request may have been charged.
+    """Reports time-outs or lost connections until the deadline. The request may have been charged.
 
     Raised at once where no other try would help: TLS refuses the service's certificate, or the client was closed.
     """
@@ -36,7 +36,7 @@ class NoAnswerError(Error):
 
 
 class InvalidAnswerError(Error):
-    """The answer does not follow the interface: perhaps the address is wrong, or a proxy answered."""
+    """Reports that the answer does not follow the interface: perhaps the address is wrong, or a proxy answered."""
 
     def __init__(self, status: int, reason: str, request_id: str | None, idempotency_key: str | None) -> None:
         super().__init__(status, reason, request_id, idempotency_key)
@@ -51,7 +51,7 @@ class InvalidAnswerError(Error):
 
 
 class ApiError(Error):
-    """The service refused. `code` is None if a proxy did, and `retry_after` is in seconds."""
+    """Reports that the service refused. `code` is None if a proxy did, and `retry_after` is in seconds."""
 
     def __init__(
         self,
@@ -76,45 +76,45 @@ class ApiError(Error):
 
 
 class InvalidRequestError(ApiError):
-    """The request is invalid: 400, 404, 413, 422 and the like. A retry is useless, and nothing was charged."""
+    """Reports an invalid request: 400, 404, 413, 422 and the like. A retry is useless, and nothing was charged."""
 
 
 class UnauthorizedError(ApiError):
-    """401: the API key is missing, malformed, revoked, expired or invalid."""
+    """Reports 401: the API key is missing, malformed, revoked, expired or invalid."""
 
 
 class AccountUnavailableError(ApiError):
-    """403: the account is suspended or unavailable."""
+    """Reports 403: the account is suspended or unavailable."""
 
 
 class IdempotencyConflictError(ApiError):
-    """409 `idempotency_conflict`: the key was used for another input."""
+    """Reports 409 `idempotency_conflict`: the key was used for another input."""
 
 
 class RequestInProgressError(ApiError):
-    """409 `request_in_progress`: an earlier attempt with the key is still running."""
+    """Reports 409 `request_in_progress`: an earlier attempt with the key is still running."""
 
     retried = True
 
 
 class RequestTimeoutError(ApiError):
-    """408: the request arrived too slowly, and was not processed."""
+    """Reports 408: the request arrived too slowly, and was not processed."""
 
     retried = True
 
 
 class RateLimitedError(ApiError):
-    """429 `rate_limited`: too many requests of the account in a minute."""
+    """Reports 429 `rate_limited`: too many requests of the account in a minute."""
 
     retried = True
 
 
 class QuotaExceededError(ApiError):
-    """429 `quota_exceeded`: too few units remain this month, see `usage`. Nothing was charged."""
+    """Reports 429 `quota_exceeded`: too few units remain this month, see `usage`. Nothing was charged."""
 
 
 class ServiceError(ApiError):
-    """5xx: the service, its database or a proxy in front of it failed."""
+    """Reports 5xx: the service, its database or a proxy in front of it failed."""
 
     retried = True
 

@@ -1,4 +1,4 @@
-"""The answers of the service, named as in its OpenAPI document, and functions that read them.
+"""Holds the answers of the service, named as in its OpenAPI document, and functions that read them.
 
 A class names and types the members of an object: `delta_e: float` is the number `deltaE`. Reading takes members and
 headers that are not known here, and refuses an answer that lacks what is.
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class RGB(NamedTuple):
-    """An sRGB value; channels are real numbers from 0 to 255."""
+    """Holds an sRGB value; channels are real numbers from 0 to 255."""
 
     r: float
     g: float
@@ -25,7 +25,7 @@ class RGB(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ColorName:
-    """A name in simplified characters, in English, and in pinyin with tone marks."""
+    """Holds a name in simplified characters, in English, and in pinyin with tone marks."""
 
     zh: str
     en: str
@@ -34,7 +34,7 @@ class ColorName:
 
 @dataclass(frozen=True, slots=True)
 class Color:
-    """A colour of the library. `reliability` is `verified`, `attributed` or `disputed`: how well sources confirm it."""
+    """Describes a colour of the library. `reliability` is `verified`, `attributed` or `disputed` by the sources."""
 
     slug: str
     name: ColorName
@@ -44,7 +44,7 @@ class Color:
 
 @dataclass(frozen=True, slots=True)
 class Match(Color):
-    """A colour and its distance: by CIEDE2000, and as 1 − ΔE/100."""
+    """Holds a colour and its distance: by CIEDE2000, and as 1 − ΔE/100."""
 
     delta_e: float
     similarity: float
@@ -52,7 +52,7 @@ class Match(Color):
 
 @dataclass(frozen=True, slots=True)
 class MatchResult:
-    """The matches of one input colour, nearest first."""
+    """Holds the matches of one input colour, nearest first."""
 
     input: RGB
     matches: tuple[Match, ...]
@@ -60,7 +60,7 @@ class MatchResult:
 
 @dataclass(frozen=True, slots=True)
 class UsageSnapshot:
-    """One meter, `color_match` or `color_search`, in one UTC month such as `2026-11`."""
+    """Describes one meter, `color_match` or `color_search`, in one UTC month such as `2026-11`."""
 
     period: str
     meter: str
@@ -82,7 +82,7 @@ class MeteredResponse:
 
 @dataclass(frozen=True, slots=True)
 class MatchResponse(MeteredResponse):
-    """One result for each input colour, in the order of the request."""
+    """Holds one result for each input colour, in the order of the request."""
 
     dataset_version: str
     results: tuple[MatchResult, ...]
@@ -90,7 +90,7 @@ class MatchResponse(MeteredResponse):
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse(MeteredResponse):
-    """The colours that were found, best first; perhaps none."""
+    """Holds the colours that were found, best first; perhaps none."""
 
     dataset_version: str
     count: int
@@ -99,7 +99,7 @@ class SearchResponse(MeteredResponse):
 
 @dataclass(frozen=True, slots=True)
 class Library:
-    """The release that matches and searches use."""
+    """Describes the release that matches and searches use."""
 
     version: str
     record_count: int
@@ -114,7 +114,7 @@ class Library:
 
 @dataclass(frozen=True, slots=True)
 class UsageResponse:
-    """All meters of the account in the current UTC month."""
+    """Holds all meters of the account in the current UTC month."""
 
     account_id: str
     plan_id: str
@@ -173,7 +173,7 @@ def _json(body: bytes) -> dict[str, object]:
 
 @cache
 def _fields(form: Any) -> list[tuple[str, str, Any, bool, bool]]:  # noqa: ANN401
-    """Returns of each field: its name, its member, the type of its value or items, is it a list, may it be missing."""
+    """Returns each field's name, its member, its type or that of its items, and whether it is a list or optional."""
     fields = []
     for name, kind in get_type_hints(form).items():
         member = re.sub("_(.)", lambda found: found[1].upper(), name)

@@ -6,11 +6,11 @@ from typing import Any, TypeVar
 import click
 from psycopg import Connection
 
+from sepu.admin import accounts
+from sepu.admin.erase import erase_account
 from sepu.cli.database import prints_fields, prints_rows
 from sepu.cli.output import Fields, example, instant, percent
 from sepu.cli.plans import limit_fields
-from sepu.metering import accounts
-from sepu.metering.erase import erase_account
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])

@@ -9,11 +9,11 @@ import msgspec
 import psycopg
 from rich.console import Console
 
+from sepu.admin.audit import Audit, record_audit
+from sepu.admin.audit import audit as audited
 from sepu.cli.database import DatabaseError, clear_errors, database_connection, database_options
 from sepu.cli.output import echo_json, echo_rows, example, fail, json_option
 from sepu.errors import SepuError
-from sepu.metering.audit import Audit, record_audit
-from sepu.metering.audit import audit as audited
 from sepu.server.textfile import write_metrics
 
 _DIFFERENT = 1

@@ -11,7 +11,7 @@ import psycopg
 from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
 from sepu.cli.output import env_option, example
 from sepu.console.app import create_console
-from sepu.metering.connection import snapshot
+from sepu.database.connection import snapshot
 from sepu.server import listen
 from sepu.server.console import ConsoleServer
 from sepu.server.embedded import keeper

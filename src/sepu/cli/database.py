@@ -10,13 +10,13 @@ import click
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from sepu.admin.accounts import find_account
 from sepu.cli.output import Fields, Form, echo_fields, echo_rows, env_option, form_options, json_option
+from sepu.database.connection import BoundedConnection
+from sepu.database.hosts import Hosts, SettingsError
+from sepu.database.migrate import MigrationError, migrate, pending
+from sepu.database.roles import Purpose, make_role
 from sepu.errors import SepuError
-from sepu.metering.accounts import find_account
-from sepu.metering.connection import BoundedConnection
-from sepu.metering.hosts import Hosts, SettingsError
-from sepu.metering.migrate import MigrationError, migrate, pending
-from sepu.metering.roles import Purpose, make_role
 from sepu.server.embedded import embedded_postgres
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -99,7 +99,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
 
     Raises:
         DatabaseError: an external database cannot be reached.
-        MigrationError: an external database lacks a migration.
+        MigrationError: an external database lacks a migration, or was made by other ones.
         StartError: the embedded database does not start, or there is none.
     """
     if database_url is None:

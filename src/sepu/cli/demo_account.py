@@ -10,9 +10,9 @@ from pathlib import Path
 
 import click
 
+from sepu.admin import accounts
 from sepu.cli.database import DatabaseError, clear_errors, connect
 from sepu.http.examples import curls
-from sepu.metering import accounts
 
 # The plan of the demo account, which the first start sets.
 DEMO_PLAN = "standard"

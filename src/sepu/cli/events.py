@@ -12,6 +12,8 @@ import msgspec
 from psycopg import Connection
 
 from sepu import limits
+from sepu.admin import events as ledger
+from sepu.admin.events import STATES, Answer, Event
 from sepu.cli.database import (
     DatabaseUnavailableError,
     database_connection,
@@ -22,8 +24,6 @@ from sepu.cli.database import (
 from sepu.cli.files import first_bytes
 from sepu.cli.output import Fields, echo_json, example, instant, month
 from sepu.errors import SepuError
-from sepu.metering import events as ledger
-from sepu.metering.events import STATES, Answer, Event
 from sepu.server.textfile import write_metrics
 
 _STEP_SECONDS = 0.2  # in which a signal to stop is noticed

@@ -5,10 +5,10 @@ import sys
 import click
 from psycopg import Connection
 
+from sepu.admin import export
+from sepu.admin.accounts import REQUESTS_PER_MINUTE, PlanChange, show_plan
 from sepu.cli.database import with_connection
 from sepu.cli.output import Fields, csv_printer, echo_json, example, instant, json_lines_option, month, progress
-from sepu.metering import export
-from sepu.metering.accounts import REQUESTS_PER_MINUTE, PlanChange, show_plan
 
 _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),

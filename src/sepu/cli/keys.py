@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import click
 from psycopg import Connection
 
+from sepu.admin import accounts, receipts
+from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import naming_options
 from sepu.cli.database import prints_fields, prints_rows, with_connection
 from sepu.cli.files import first_bytes
 from sepu.cli.output import Fields, echo_json, example, instant, json_option
-from sepu.metering import accounts, receipts
-from sepu.metering.rotation import rotate_key as rotated
 
 _LAST_YEAR = 9998  # in some time zones Python has no later one
 

@@ -6,9 +6,9 @@ from typing import Any, TypeVar
 import click
 from psycopg import Connection
 
+from sepu.admin import accounts
 from sepu.cli.database import prints_fields, prints_rows
 from sepu.cli.output import Fields, example
-from sepu.metering import accounts
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])

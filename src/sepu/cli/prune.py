@@ -3,10 +3,10 @@
 import click
 from psycopg import Connection
 
+from sepu.admin.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable, prune_deliveries
+from sepu.admin.prune import prune as prune_batches
 from sepu.cli.database import prints_fields
 from sepu.cli.output import example, progress
-from sepu.metering.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable, prune_deliveries
-from sepu.metering.prune import prune as prune_batches
 
 
 @click.command(epilog=example("prune --older-than-days 90"))

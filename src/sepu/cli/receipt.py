@@ -7,10 +7,10 @@ from pathlib import Path
 import click
 import msgspec
 
+from sepu.admin import receipts
 from sepu.cli.files import first_bytes
 from sepu.cli.output import echo_fields, echo_json, example, json_option
 from sepu.errors import SepuError
-from sepu.metering import receipts
 
 
 def receipt_or_file(value: str) -> bytes:

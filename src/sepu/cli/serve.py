@@ -22,11 +22,11 @@ from sepu.cli.database import (
 )
 from sepu.cli.demo_account import greet
 from sepu.cli.output import echo_fields, env_option, example, json_option
+from sepu.database.distribute import distribute
+from sepu.database.migrate import migrate
+from sepu.database.roles import Purpose, grant, left_open
 from sepu.http.client_address import Network
 from sepu.library.release import load_release
-from sepu.metering.distribute import distribute
-from sepu.metering.migrate import migrate
-from sepu.metering.roles import Purpose, grant, left_open
 from sepu.server import listen
 from sepu.server.embedded import embedded_postgres, keeper
 from sepu.server.gunicorn import Server, Settings, Worker

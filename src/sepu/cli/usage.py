@@ -5,13 +5,13 @@ from collections.abc import Iterable, Sequence
 import click
 from psycopg import Connection
 
+from sepu.admin import export
+from sepu.admin.accounts import AccountUsage, list_keys, show_usage
+from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
 from sepu.cli.database import prints_rows, with_connection
 from sepu.cli.output import Fields, Form, bar, echo_fields, echo_json, echo_rows, example, form_options, month, percent
 from sepu.errors import SepuError
-from sepu.metering import export
-from sepu.metering.accounts import AccountUsage, list_keys, show_usage
 from sepu.metering.meters import METERS
-from sepu.metering.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
 
 
 @click.command(epilog=example("usage cus_8812 --month 2026-11 --by day"))
@@ -25,8 +25,8 @@ def usage(
 ) -> None:
     """Show the usage of an account, or of all together: of a month, by month, by day or by key.
 
-    Without ACCOUNT it is by month unless --by says otherwise. Days are of UTC. Nobody knows day and key of results that
-    an earlier release pruned; they are in a row without.
+    Without ACCOUNT it is by month unless --by says otherwise. Days are of UTC. What erased accounts used is in a row
+    without day or key.
     """
     if by is None and account_id is not None:
         _show_month(connection, account_id, period, form)

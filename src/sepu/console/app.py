@@ -13,9 +13,9 @@ import jinja2
 import psycopg
 from falcon import Request, Response
 
+from sepu.admin.accounts import AccountError
 from sepu.console import pages
 from sepu.errors import SepuError
-from sepu.metering.accounts import AccountError
 from sepu.metering.meters import METERS
 
 log = logging.getLogger("sepu.console")

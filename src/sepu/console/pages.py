@@ -7,13 +7,13 @@ from typing import Any
 
 import psycopg
 
+from sepu.admin import accounts, events
+from sepu.admin.audit import last_audit
+from sepu.admin.export import export_usage
+from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.database.statements import value
 from sepu.errors import SepuError
-from sepu.metering import accounts, events
-from sepu.metering.audit import last_audit
-from sepu.metering.export import export_usage
 from sepu.metering.meters import METERS, is_month
-from sepu.metering.scripts import value
-from sepu.metering.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
 
 # Gives a parameter of the page's address; empty is none.
 Parameter = Callable[[str], str | None]

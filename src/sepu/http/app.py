@@ -1,4 +1,4 @@
-"""The Falcon application: one set of resources and one route table for every worker.
+"""Makes the Falcon application: one set of resources and one route table for every worker.
 
 A resource checks its request and passes the verdict to the responder. Depending on the worker, the responder waits for
 the ledger or gets a callback. Falcon does routing, methods and errors.

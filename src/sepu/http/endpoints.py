@@ -1,4 +1,4 @@
-"""The four endpoints: each checks a request in the contract's order, without I/O.
+"""Judges requests by four endpoints: each checks a request in the contract's order, without I/O.
 
 An endpoint answers at once (`Reply`), or names the command for the ledger and how to use its answer (`Pending`).
 Invalid input is refused only after the ledger has admitted the request, because the account and the abuse limit come
@@ -38,7 +38,7 @@ class Head(Peer, Protocol):
 
 
 class Pending(msgspec.Struct, Generic[T], frozen=True):
-    """What to ask the ledger, what its answer leads to, and the reply if it has none."""
+    """Holds a question to the ledger, what its answer leads to, and the reply if there is no answer."""
 
     command: Command[T]
     conclude: Callable[[T], Reply]
@@ -84,12 +84,12 @@ Question = tuple[Command[T], Callable[[T], Reply]]
 
 
 def _admitted(holder: Credential, reply: Reply) -> Question[str]:
-    """Gives the reply, once the ledger has admitted the request."""
+    """Returns the question whether a request is admitted, which leads to `reply` if it is."""
     return admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome)
 
 
 def _metered(holder: Credential, key: str, charge: Charge) -> Question[Metered]:
-    """Gives the charge's body, once it is charged or was before."""
+    """Returns the question whether to charge, which leads to the body of this or an earlier charge."""
 
     def conclude(metered: Metered) -> Reply:
         usage = () if metered.usage is None else usage_headers(metered.usage)
@@ -105,7 +105,7 @@ def _metered(holder: Credential, key: str, charge: Charge) -> Question[Metered]:
 
 
 class Endpoint(ABC):
-    """An endpoint, after the API key, which comes first everywhere."""
+    """Judges requests to one endpoint: first by the API key, then as its subclass decides."""
 
     unavailable = _LEDGER_DOWN
 
@@ -143,7 +143,7 @@ class Endpoint(ABC):
 
     @abstractmethod
     def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
-        """Tells what to ask the ledger for a request, whose key may yet turn out to be unknown."""
+        """Returns what to ask the ledger about a request, whose key may yet turn out to be unknown."""
 
 
 class LibraryEndpoint(Endpoint):

@@ -1,4 +1,4 @@
-"""The contract's errors: status, whether to send again, and Retry-After of each code.
+"""Lists the contract's errors: status, whether to send again, and Retry-After of each code.
 
 What the page of errors says of each stands in docs/site/errors.py.
 """

@@ -1,7 +1,7 @@
-"""The keys that the ledger has accepted.
+"""Remembers the keys that the ledger has accepted.
 
 A malformed key never reaches the database: it carries a checksum. A well-formed one may be anybody's invention, and
-name any account. So until the ledger has accepted it, its requests take turns of their sender, and not of that account.
+name any account. So until the ledger has accepted it, its requests take the turns of their sender, not of that account.
 """
 
 import mmap
@@ -23,7 +23,7 @@ class KnownKeys:
         self._places = memoryview(mmap.mmap(-1, _PLACES * _BYTES)).cast("Q")
 
     def __contains__(self, holder: Credential) -> bool:
-        """Tells whether the key was accepted when it was last used."""
+        """Returns whether the key was accepted when it was last used."""
         start = _start(holder)
         return self._places[start % _PLACES] == start
 

@@ -1,4 +1,4 @@
-"""What the HTTP side tells the log and the metrics."""
+"""Notifies the log and the metrics of each reply."""
 
 import logging
 import time
@@ -15,7 +15,7 @@ Notified = Callable[[str, Reply, str | None, str | None, float | None], None]
 
 
 class RequestObserver:
-    """Notifies others of each reply after it was given to the server."""
+    """Notifies others of each reply after the server has it."""
 
     def __init__(self, *notified: Notified) -> None:
         self._notified = notified

@@ -1,4 +1,4 @@
-"""Replies: those of success, and of each error of the contract."""
+"""Makes replies: those of success, and of each error of the contract."""
 
 import msgspec
 

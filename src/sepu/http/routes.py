@@ -1,4 +1,4 @@
-"""The paths of the interface, and the methods that each allows."""
+"""Lists the paths of the interface, and the methods that each allows."""
 
 LIBRARY = "/v1/library"
 USAGE = "/v1/usage"

@@ -41,7 +41,7 @@ class Service:
 
     @classmethod
     def of(cls, release: Release, trusted_proxies: Iterable[Network] = ()) -> Self:
-        """Encodes what never changes once, here."""
+        """Builds the endpoints, and encodes once what never changes."""
         callers = Callers(KnownKeys(), tuple(trusted_proxies))
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]

@@ -1,4 +1,1 @@
-"""Metering: accounts, plans, keys, usage and idempotency in Postgres. Knows no HTTP and no colours.
-
-The rules are the SQL functions in `sql/functions.sql`; this package calls them.
-"""
+"""What a request touches of the ledger: its key, its command, the queue and the call. Knows no HTTP and no colours."""

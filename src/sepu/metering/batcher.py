@@ -21,10 +21,10 @@ from typing import Any
 import psycopg
 
 from sepu import limits
+from sepu.database.hosts import Hosts
 from sepu.metering.calls import Done, FairQueue, PendingCall
 from sepu.metering.commands import PROBE, RATE_LIMITED, UNAUTHORIZED, Command, find_key
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
-from sepu.metering.hosts import Hosts
 from sepu.metering.keys import Credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.refusals import Refusals

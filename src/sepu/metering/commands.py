@@ -5,7 +5,7 @@ from typing import Any, Generic, LiteralString, TypeVar
 
 import msgspec
 
-from sepu.metering import migrate, scripts
+from sepu.database import migrate, statements
 from sepu.metering.keys import Credential
 from sepu.metering.meters import Usage, usages
 
@@ -82,15 +82,15 @@ RATE_LIMITED = "rate_limited"
 UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = Metered("request_in_progress")
 
-PROBE = Command(scripts.statement("probe"), (), migrate.holds_migrations)
-_ADMIT = scripts.statement("admit")
-_ADMIT_EACH = scripts.statement("admit_each")
-_FIND_KEY = scripts.statement("find_key")
-_FIND_KEY_EACH = scripts.statement("find_key_each")
-_READ_USAGE = scripts.statement("read_usage")
-_READ_USAGE_EACH = scripts.statement("read_usage_each")
-_METER_REQUEST = scripts.statement("meter_request")
-_METER_REQUEST_EACH = scripts.statement("meter_request_each")
+PROBE = Command(statements.statement("probe"), (), migrate.holds_migrations)
+_ADMIT = statements.statement("admit")
+_ADMIT_EACH = statements.statement("admit_each")
+_FIND_KEY = statements.statement("find_key")
+_FIND_KEY_EACH = statements.statement("find_key_each")
+_READ_USAGE = statements.statement("read_usage")
+_READ_USAGE_EACH = statements.statement("read_usage_each")
+_METER_REQUEST = statements.statement("meter_request")
+_METER_REQUEST_EACH = statements.statement("meter_request_each")
 
 
 def admit(credential: Credential) -> Command[str]:

@@ -6,7 +6,7 @@ import traceback
 
 import psycopg
 
-from sepu.metering.hosts import SettingsError
+from sepu.database.hosts import SettingsError
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import SessionLost, UnreadableValueError
 

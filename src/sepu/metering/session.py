@@ -20,8 +20,8 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGconn, PGresult
 
-from sepu.metering.connection import hung_up
-from sepu.metering.hosts import Hosts
+from sepu.database.connection import hung_up
+from sepu.database.hosts import Hosts
 
 Row = tuple[Any, ...]
 Rows = list[Row]

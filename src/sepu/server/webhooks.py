@@ -15,8 +15,8 @@ import httpx
 from standardwebhooks.webhooks import Webhook
 
 from sepu import limits
+from sepu.admin.events import Answer
 from sepu.errors import SepuError
-from sepu.metering.events import Answer
 
 _PREFIX = b"whsec_"
 _GONE = 410

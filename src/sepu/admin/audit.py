@@ -1,0 +1,70 @@
+"""Checks the ledger, for every account, period and meter: committed = pruned + Σ units of stored results, and what a
+prune summed up by day and the events are still there.
+"""
+
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+import msgspec
+import psycopg
+
+from sepu.database.statements import run
+
+
+class Difference(msgspec.Struct, frozen=True, rename="camel"):
+    """A counter that differs from its stored results."""
+
+    account_id: str
+    period: str
+    meter: str
+    committed: int | None
+    """None, as `pruned` then, if results are stored without a counter."""
+    pruned: int | None
+    stored: int | None
+    """The units of the stored results; None if there are none."""
+    dated: int | None
+    """Of `pruned`, the units that were summed up by day: all, or none if the account was erased."""
+    days: int | None
+    """The units of those days; None if there are none."""
+    events: int | None
+    """How many events its charges recorded."""
+    recorded: int | None
+    """How many there are; None if there are none."""
+
+
+class Audit(msgspec.Struct, frozen=True, rename="camel"):
+    """What was compared, and what differs."""
+
+    counters: int
+    results: int
+    differences: tuple[Difference, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What an audit found."""
+
+    audited_at: datetime
+    counters: int
+    results: int
+    differences: int
+
+
+def audit(connection: psycopg.Connection) -> Audit:
+    """Compares every counter with the stored results, days and events, in one snapshot, so traffic may go on."""
+    ((counters, results, differences),) = run(connection, "audit").fetchall()
+    return Audit(counters, results, tuple(Difference(*difference) for difference in differences))
+
+
+def record_audit(connection: psycopg.Connection, found: Audit) -> None:
+    """Keeps the verdict. A standby keeps none."""
+    with suppress(psycopg.errors.ReadOnlySqlTransaction):
+        counts = {"counters": found.counters, "results": found.results, "differences": len(found.differences)}
+        run(connection, "record_audit", **counts)
+
+
+def last_audit(connection: psycopg.Connection) -> Verdict | None:
+    """Gives the latest verdict that was kept, if there is any."""
+    row = run(connection, "last_audit").fetchone()
+    return None if row is None else Verdict(*row)

@@ -1,0 +1,61 @@
+"""Erases what is known of a customer. The units of each month stay for billing, so the ledger still adds up."""
+
+import time
+from dataclasses import dataclass
+
+import psycopg
+
+from sepu import limits
+from sepu.admin.accounts import find_account
+from sepu.database.statements import run, value
+from sepu.errors import SepuError
+
+_RESULTS = 2000  # in one transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Erased:
+    """What was deleted."""
+
+    keys: int
+    receipts: int
+    results: int
+
+
+def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
+    """Closes an account for good, and deletes its names, keys, receipts, stored results, events and days of usage.
+
+    It may be stopped and repeated.
+
+    Raises:
+        AccountError: no such account.
+        SepuError: results are stored that no counter has charged.
+    """
+    with connection.transaction():
+        account_id = find_account(connection, account_id)
+        run(connection, "erase_account", account_id=account_id)
+        receipts = run(connection, "erase_receipts", account_id=account_id).rowcount
+        keys = run(connection, "erase_keys", account_id=account_id).rowcount
+    # A call under way may have read its key before. The gateway gives it up after this time, and it has ended or waits
+    # for a lock.
+    time.sleep(limits.STATEMENT_SECONDS + limits.LOCK_SECONDS)
+    results = 0
+    for period, meter in run(connection, "list_counters", account_id=account_id).fetchall():
+        results += _erase_results(connection, account_id, period, meter)
+    with connection.transaction():
+        run(connection, "forget_usage", account_id=account_id)
+        run(connection, "erase_events", account_id=account_id)
+        run(connection, "erase_days", account_id=account_id)
+        run(connection, "erase_request_rate", account_id=account_id)
+    if left := value(connection, "count_results", account_id=account_id):
+        raise SepuError(f"{left} results of account {account_id} are left, which no counter has charged: sepu audit")
+    return Erased(keys, receipts, results)
+
+
+def _erase_results(connection: psycopg.Connection, account_id: str, period: str, meter: str) -> int:
+    counter = {"account_id": account_id, "period": period, "meter": meter}
+    results, deleted = 0, _RESULTS
+    while deleted == _RESULTS:
+        ((deleted, _),) = run(connection, "prune_results", days=0, limit=_RESULTS, **counter).fetchall()
+        results += deleted
+    return results

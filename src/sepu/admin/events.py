@@ -1,0 +1,154 @@
+"""Quota events: each time that a charge took an account's usage of a meter over a threshold of its limit.
+
+Each is delivered at least once, those of a counter in order. Whoever delivers claims an event for a while, in one
+statement; so several may, and what one claimed and did not finish is due again later.
+"""
+
+import random
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+import psycopg
+
+from sepu import limits
+from sepu.database.statements import run
+from sepu.errors import SepuError
+
+STATES = ("due", "delivered", "dead")
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A crossing, and how far its delivery is."""
+
+    account_id: str
+    external_id: str | None
+    name: str | None
+    period: str
+    meter: str
+    threshold: int
+    """Percent of the limit."""
+    limit: int
+    """The one in force then."""
+    committed: int
+    """By the charge that crossed, with all before it."""
+    crossed_at: datetime
+    state: str | None
+    """One of `STATES`; None if the delivery is past its retention."""
+    attempts: int | None
+    due_at: datetime | None
+    delivered_at: datetime | None
+    last_error: str | None
+
+    @property
+    def event_id(self) -> str:
+        """Gives what names this event: an account crosses a threshold of a limit once a month and meter."""
+        return ":".join((self.account_id, self.period, self.meter, str(self.threshold), str(self.limit)))
+
+
+def list_events(
+    connection: psycopg.Connection,
+    *,
+    account_id: str | None = None,
+    period: str | None = None,
+    state: str | None = None,
+    latest: int | None = None,
+) -> Iterator[Event]:
+    """Gives the events that pass all filters, the oldest first; if `latest` is given, only so many."""
+    filters = {"account_id": account_id, "period": period, "state": state}
+    for row in run(connection, "list_events", **filters, latest=latest):
+        yield Event(*row)
+
+
+@dataclass(frozen=True, slots=True)
+class Backlog:
+    """What is not delivered."""
+
+    due: int
+    dead: int
+    """Given up."""
+    oldest_seconds: int
+    """The age of the oldest event that is due; 0 if none is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What became of an attempt to deliver an event; without an error it was delivered."""
+
+    error: str | None = None
+    retry_after: float = 0
+    """Seconds that the endpoint asked for."""
+    final: bool = False
+    """It is gone, and wants no events any more."""
+
+
+def claim_events(connection: psycopg.Connection, most: int = limits.WEBHOOKS) -> list[Event]:
+    """Takes some events that are due, if any is; nobody else gets them within `limits.CLAIM_SECONDS`."""
+    claimed: list[Event] = []
+    while not claimed and (rows := run(connection, "next_deliveries", limit=most).fetchall()):
+        for event in (Event(*row) for row in rows):  # others may claim them all, just now
+            given = {**_key(event), "due_at": event.due_at, "seconds": limits.CLAIM_SECONDS}
+            if claim := run(connection, "claim_delivery", **given).fetchone():
+                claimed.append(replace(event, due_at=claim[0], attempts=claim[1]))
+    return claimed
+
+
+def record_delivery(connection: psycopg.Connection, event: Event) -> None:
+    """Keeps that an event was delivered."""
+    run(connection, "record_delivery", **_key(event))
+
+
+def postpone_delivery(
+    connection: psycopg.Connection, event: Event, error: str, retry_after: float = 0, *, final: bool = False
+) -> int | None:
+    """Keeps why a claimed event was not delivered.
+
+    Returns the seconds until the next attempt, or None if the event is given up: if this is final, or was the last one.
+    """
+    attempts = event.attempts or 0
+    seconds = None
+    if not final and attempts < limits.DELIVERY_ATTEMPTS:
+        backoff = min(limits.FIRST_RETRY_SECONDS * 4 ** max(0, attempts - 1), limits.LONGEST_RETRY_SECONDS)
+        jitter = random.uniform(0.8, 1.2)  # noqa: S311  # no secret
+        seconds = round(max(backoff * jitter, min(retry_after, limits.LONGEST_RETRY_AFTER_SECONDS)))
+    run(connection, "postpone_delivery", **_key(event), due_at=event.due_at, seconds=seconds, error=error)
+    return seconds
+
+
+def retry_delivery(connection: psycopg.Connection, event_id: str) -> None:
+    """Makes an event due again, whether it was given up or delivered.
+
+    Raises:
+        SepuError: no such event.
+    """
+    form = re.fullmatch(
+        "(?P<account_id>[^:]+):(?P<period>[^:]+):(?P<meter>[^:]+):(?P<threshold>[0-9]{1,3}):(?P<limit>[0-9]{1,10})",
+        event_id,
+    )
+    if form is None:
+        raise SepuError(f"{event_id!r} is not the id of an event; see: sepu events list --json")
+    if run(connection, "retry_delivery", **form.groupdict()).rowcount == 0:
+        raise SepuError(f"there is no event {event_id!r}")
+
+
+def retry_dead(connection: psycopg.Connection) -> int:
+    """Makes all events due again that were given up, and counts them."""
+    return run(connection, "retry_dead").rowcount
+
+
+def count_deliveries(connection: psycopg.Connection) -> Backlog:
+    """Counts what is not delivered."""
+    ((due, dead, oldest),) = run(connection, "count_deliveries").fetchall()
+    return Backlog(due, dead, oldest)
+
+
+def _key(event: Event) -> dict[str, object]:
+    return {
+        "account_id": event.account_id,
+        "period": event.period,
+        "meter": event.meter,
+        "threshold": event.threshold,
+        "limit": event.limit,
+    }

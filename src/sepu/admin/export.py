@@ -1,0 +1,112 @@
+"""Every account's usage of a month, for billing."""
+
+from collections import defaultdict
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from itertools import groupby
+from typing import Any
+
+import psycopg
+
+from sepu.admin.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange, account_usage
+from sepu.database import statements
+from sepu.database.connection import snapshot
+from sepu.errors import SepuError
+from sepu.metering.meters import METERS
+
+_PAGE = 5000
+
+
+@dataclass(slots=True)
+class _Plans:
+    """The plans of accounts and the limits of plans: those of now, and what changed since a month began."""
+
+    limits: dict[tuple[str, str], int] = field(default_factory=dict)
+    """By plan and meter."""
+    moves: dict[str, list[PlanChange]] = field(default_factory=lambda: defaultdict(list))
+    """By account, the first one first."""
+    changes: dict[tuple[str, str], list[PlanChange]] = field(default_factory=lambda: defaultdict(list))
+    """By plan and meter, the first one first."""
+
+    def plan(self, account_id: str, plan_now: str, at: datetime) -> str:
+        """Gives the plan that an account had."""
+        return next((str(move.before) for move in self.moves.get(account_id, ()) if move.at > at), plan_now)
+
+    def limit(self, plan_id: str, meter: str, at: datetime) -> int | None:
+        """Gives the limit that a plan had."""
+        later = (change.before for change in self.changes.get((plan_id, meter), ()) if change.at > at)
+        found = next(later, self.limits.get((plan_id, meter)))
+        return None if found is None else int(found)
+
+    def told(self, account_id: str, plan_now: str, end: datetime) -> tuple[PlanChange, ...]:
+        """Gives what changed for an account until the month's end, in the order of time."""
+        moves = [move for move in self.moves.get(account_id, ()) if move.at < end]
+        limits = [
+            change
+            for (plan_id, meter), changes in self.changes.items()
+            if meter in METERS or meter == REQUESTS_PER_MINUTE
+            for change in changes
+            if change.at < end and self.plan(account_id, plan_now, change.at) == plan_id
+        ]
+        return tuple(sorted([*moves, *limits], key=lambda change: change.at))
+
+
+def count_exported(connection: psycopg.Connection, period: str) -> int:
+    """Counts the accounts that were made before the UTC month was over.
+
+    Raises:
+        SepuError: the month has not begun, by the database's clock.
+    """
+    ((count, current),) = statements.run(connection, "count_exported", period=period).fetchall()
+    if period > current:
+        raise SepuError(f"the month {period} has not begun; it is {current}")
+    return int(count)
+
+
+def export_usage(connection: psycopg.Connection, period: str, account_id: str | None = None) -> Generator[AccountUsage]:
+    """Gives those accounts, or one of them, in the order of their ids, in one snapshot, a page at a time.
+
+    Plan and limits are those of the month's end, or of now if it goes on. Status and names are those of now.
+
+    Raises:
+        AccountError: a plan has no limit for a meter.
+    """
+    month = datetime.strptime(period, "%Y-%m").replace(tzinfo=UTC)
+    end = (month + timedelta(days=32)).replace(day=1)
+    which = {"period": period, "account_id": account_id}
+    with snapshot(connection):
+        plans = _read_plans(connection, which)
+        with connection.cursor(name="export_usage") as cursor:
+            cursor.itersize = _PAGE
+            rows = cursor.execute(statements.statement("export_usage"), which)
+            for account, meters in groupby(rows, lambda row: row[:5]):
+                yield _usage(account, period, [row[5:] for row in meters], plans, end)
+
+
+def _usage(
+    account: tuple[str, str | None, str | None, str, str],
+    period: str,
+    used: Iterable[tuple[Any, ...]],
+    plans: _Plans,
+    end: datetime,
+) -> AccountUsage:
+    account_id, external_id, name, status, plan_now = account
+    last = end - timedelta(microseconds=1)
+    plan_id = plans.plan(account_id, plan_now, last)
+    units = {meter: (committed, reserved) for meter, committed, reserved in used}
+    limits = {meter: plans.limit(plan_id, meter, last) for meter in METERS}
+    rows = [(meter, limit, *units.get(meter, (0, 0))) for meter, limit in limits.items() if limit is not None]
+    changes = plans.told(account_id, plan_now, end)
+    return account_usage((account_id, external_id, name, status, plan_id), period, rows, changes)
+
+
+def _read_plans(connection: psycopg.Connection, which: dict[str, str | None]) -> _Plans:
+    plans = _Plans()
+    for plan_id, meter, units in statements.run(connection, "read_plan_limits"):
+        plans.limits[plan_id, meter] = units
+    for account_id, at, before, after in statements.run(connection, "read_account_moves", **which):
+        plans.moves[account_id].append(PlanChange(at, None, before, after))
+    for plan_id, meter, at, before, after in statements.run(connection, "read_plan_changes", **which):
+        plans.changes[plan_id, meter].append(PlanChange(at, meter, before, after))
+    return plans

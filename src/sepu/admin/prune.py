@@ -1,0 +1,78 @@
+"""Deletes stored results past their retention. What they charged stays counted, so the ledger still adds up."""
+
+from collections import deque
+from collections.abc import Generator
+from dataclasses import dataclass
+
+import psycopg
+
+from sepu.database.statements import run, value
+from sepu.errors import SepuError
+
+RETENTION_DAYS = 90
+# So no retry within a month is charged twice, whatever the operator types. And no charge waits for a prune, which locks
+# the counters that it prunes: those are of past months.
+LEAST_DAYS = 31
+
+# In one transaction, which takes some tens of milliseconds.
+_RESULTS = 2000
+_COUNTERS = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What one transaction deleted."""
+
+    results: int
+    units: int
+
+
+def count_prunable(connection: psycopg.Connection, days: int) -> int:
+    """Counts the results older than `days`, exactly: it reads all results."""
+    return int(value(connection, "count_prunable", days=days))
+
+
+def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
+    """Deletes results older than `days` by the database's clock, a batch a transaction. May be stopped and repeated.
+
+    It takes the counters in order, so that two prunes at a time do not wait for each other in a circle.
+
+    Raises:
+        SepuError: a counter has charged less than its results.
+    """
+    after = {"account_id": "", "period": "", "meter": ""}
+    while page := _next_prunable(connection, days, after):
+        after = page[-1]
+        counters = deque(page)
+        while counters:
+            results = units = 0
+            with connection.transaction():
+                while counters and results < _RESULTS:
+                    room = _RESULTS - results
+                    deleted, freed = _prune_results(connection, days, counters[0], room)
+                    results += deleted
+                    units += freed
+                    if deleted < room:  # or the counter may have more
+                        counters.popleft()
+            yield Batch(results, units)
+
+
+def prune_deliveries(connection: psycopg.Connection, days: int) -> int:
+    """Forgets how events older than `days` were delivered. The events stay."""
+    return run(connection, "prune_deliveries", days=days).rowcount
+
+
+def _next_prunable(connection: psycopg.Connection, days: int, after: dict[str, str]) -> list[dict[str, str]]:
+    rows = run(connection, "next_prunable", days=days, limit=_COUNTERS, **after).fetchall()
+    return [dict(zip(after, row, strict=True)) for row in rows]
+
+
+def _prune_results(connection: psycopg.Connection, days: int, counter: dict[str, str], limit: int) -> tuple[int, int]:
+    try:
+        ((results, units),) = run(connection, "prune_results", days=days, limit=limit, **counter).fetchall()
+    except psycopg.errors.CheckViolation as error:
+        raise SepuError(
+            f"account {counter['account_id']} stored more of {counter['meter']} in {counter['period']} than it was "
+            "charged; compare all with: sepu audit"
+        ) from error
+    return results, units

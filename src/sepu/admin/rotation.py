@@ -1,0 +1,83 @@
+"""Key rotation by encrypted receipt: only the account's owner sees the new key."""
+
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+import psycopg
+from joserfc.jwk import RSAKey
+
+from sepu.admin import receipts
+from sepu.admin.accounts import AccountError, issue_key, lock_account
+from sepu.database.statements import run
+
+
+@dataclass(frozen=True, slots=True)
+class Rotation:
+    """A rotation, made just now or before."""
+
+    key_id: str
+    issued_at: datetime
+    older_keys_expire_at: datetime
+    receipt: str
+    repeated: bool
+    """It was made before; this call changed nothing."""
+
+
+def rotate_key(
+    connection: psycopg.Connection,
+    account_id: str,
+    public_key: RSAKey,
+    rotation_id: str,
+    grace: timedelta,
+    expires_at: datetime | None = None,
+) -> Rotation:
+    """Makes a key for the account, encrypted to its owner's public key; older keys expire after the grace period.
+
+    The same rotation again changes nothing and gives the same receipt. It is one transaction.
+
+    Raises:
+        AccountError: no such account, it was erased, the rotation was made for another public key, its key is dead, or
+            an argument is out of bounds.
+    """
+    thumbprint = public_key.thumbprint()
+    with connection.transaction():
+        lock_account(connection, account_id)
+        made = run(connection, "read_receipt", account_id=account_id, rotation_id=rotation_id).fetchone()
+        if made is not None:
+            made_for, key_id, receipt, issued_at, older_keys_expire_at, is_valid = made
+            if made_for != thumbprint:
+                raise AccountError(
+                    f"rotation {rotation_id!r} was made for another public key, {made_for}; "
+                    "a new rotation needs another --rotation-id"
+                )
+            if not is_valid:
+                raise AccountError(
+                    f"rotation {rotation_id!r} was made before, and its key {key_id} is revoked or expired; "
+                    "a new rotation needs another --rotation-id"
+                )
+            return Rotation(key_id, issued_at, older_keys_expire_at, receipt, repeated=True)
+
+        issued = issue_key(connection, account_id, expires_at)
+        if issued.expires_at is not None and issued.expires_at <= issued.issued_at:
+            raise AccountError("the new key would have expired already")
+        made_at, ends_at = issued.issued_at.astimezone(UTC), issued.expires_at and issued.expires_at.astimezone(UTC)
+        contents = receipts.Contents(account_id, issued.key_id, issued.api_key, made_at, ends_at)
+        receipt = receipts.seal(contents, public_key)
+        rotation = Rotation(issued.key_id, issued.issued_at, issued.issued_at + grace, receipt, repeated=False)
+        expire = rotation.older_keys_expire_at
+        run(connection, "expire_other_keys", account_id=account_id, key_id=rotation.key_id, expires_at=expire)
+        try:
+            run(
+                connection,
+                "record_receipt",
+                account_id=account_id,
+                rotation_id=rotation_id,
+                thumbprint=thumbprint,
+                key_id=rotation.key_id,
+                receipt=rotation.receipt,
+                older_keys_expire_at=expire,
+                issued_at=rotation.issued_at,
+            )
+        except psycopg.errors.CheckViolation as error:
+            raise AccountError("a rotation id has 1 to 128 of A-Z a-z 0-9 . _ : -") from error
+        return rotation

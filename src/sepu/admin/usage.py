@@ -1,0 +1,69 @@
+"""Usage over time, and who is near a limit."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import date, timedelta
+from itertools import groupby
+from typing import Any
+
+import psycopg
+
+from sepu.admin.accounts import AccountUsage
+from sepu.database.statements import run, value
+from sepu.metering.meters import METERS, Usage
+
+NEAR_PERCENT = 80
+"""Of a limit: who used so much is near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """What was used in a month or a day, or with a key."""
+
+    name: str | None
+    """The month, the day or the key's id; None for what erased accounts used."""
+    units: Mapping[str, int]
+    """By meter."""
+
+
+def usage_by_month(connection: psycopg.Connection, account_id: str | None = None) -> list[Part]:
+    """Gives the months in which an account, or anybody, used something."""
+    return _parts(run(connection, "usage_by_month", account_id=account_id).fetchall())
+
+
+def usage_by_day(connection: psycopg.Connection, period: str | None, account_id: str | None = None) -> list[Part]:
+    """Gives each day of a UTC month, by default the current one, until today, after what has no day."""
+    today = value(connection, "read_today")
+    period = period or f"{today:%Y-%m}"
+    found = {part.name: part for part in _in_month(connection, "day", period, account_id)}
+    day = date.fromisoformat(f"{period}-01")
+    while f"{day:%Y-%m}" == period and day <= today:
+        found.setdefault(day.isoformat(), Part(day.isoformat(), dict.fromkeys(METERS, 0)))
+        day += timedelta(days=1)
+    return sorted(found.values(), key=lambda part: part.name or "")
+
+
+def usage_by_key(connection: psycopg.Connection, period: str | None, account_id: str) -> list[Part]:
+    """Gives the keys with which an account used something in a month, after what has no key; see usage_by_day."""
+    return _in_month(connection, "key", period or f"{value(connection, 'read_today'):%Y-%m}", account_id)
+
+
+def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> list[AccountUsage]:
+    """Gives who used so much of a meter's limit this month, each with that meter, the nearest to a limit first."""
+    rows = run(connection, "top_accounts", percent=percent, limit=limit).fetchall()
+    return [
+        AccountUsage(account_id, external_id, name, status, plan_id, (Usage(*used),))
+        for account_id, external_id, name, status, plan_id, *used in rows
+    ]
+
+
+def _in_month(connection: psycopg.Connection, by: str, period: str, account_id: str | None) -> list[Part]:
+    return _parts(run(connection, "usage_in_month", by=by, period=period, account_id=account_id).fetchall())
+
+
+def _parts(rows: Iterable[tuple[Any, ...]]) -> list[Part]:
+    parts = []
+    for name, meters in groupby(rows, lambda row: row[0]):
+        units = {meter: used for _, meter, used in meters}
+        parts.append(Part(name, {meter: units.get(meter, 0) for meter in METERS}))
+    return parts

@@ -1,0 +1,73 @@
+"""Connections to Postgres: one that gives up in time, whether one is still there, and snapshots."""
+
+import select
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, TypeVar
+
+import psycopg
+from psycopg import waiting
+from psycopg.abc import PQGen
+from psycopg.pq import TransactionStatus
+from psycopg.pq.abc import PGconn
+
+from sepu import limits
+from sepu.database import statements
+
+T = TypeVar("T")
+
+
+class BoundedConnection(psycopg.Connection[Any]):
+    """Closes itself when an answer is late, because the server may still be busy with the statement.
+
+    The server's statement_timeout is no help: a server on a stalled disk does not keep it, a host that is gone says
+    nothing, and PgBouncer does not take it. The server is not busy for long, because the functions limit their waits
+    for locks. So nothing is cancelled there; psycopg would cancel the statement if it were interrupted, and wait for
+    that for many seconds.
+    """
+
+    statement_seconds: float | None = limits.STATEMENT_SECONDS
+
+    def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
+        """Waits for a statement; psycopg calls it."""
+        try:
+            return waiting.wait(gen, self.pgconn.socket, interval, timeout or self.statement_seconds)
+        except BaseException:
+            if self.pgconn.transaction_status == TransactionStatus.ACTIVE:
+                self.pgconn.finish()
+            raise
+
+
+def hung_up(pgconn: PGconn) -> bool:
+    """Tells whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
+    readable = select.poll()
+    readable.register(pgconn.socket, select.POLLIN)
+    for _ in range(2):  # the server's last message, then the end of the stream
+        if not readable.poll(0):
+            return False
+        try:
+            pgconn.consume_input()
+        except psycopg.OperationalError:
+            return True
+    return False
+
+
+@contextmanager
+def snapshot(connection: psycopg.Connection, statement_seconds: float | None = None) -> Iterator[None]:
+    """Lets the statements of the block see the ledger at one moment, and change nothing.
+
+    Each may take so many seconds. Within a transaction of the caller's, it is that one.
+    """
+    if connection.info.transaction_status != TransactionStatus.IDLE:
+        yield
+        return
+    before = connection.isolation_level, connection.read_only
+    connection.isolation_level, connection.read_only = psycopg.IsolationLevel.REPEATABLE_READ, True
+    try:
+        with connection.transaction():
+            if statement_seconds is not None:
+                statements.run(connection, "limit_statements", milliseconds=str(round(statement_seconds * 1000)))
+            yield
+    finally:
+        if not connection.closed:
+            connection.isolation_level, connection.read_only = before

@@ -1,0 +1,81 @@
+"""Distributes the ledger over a Citus cluster by account, and checks that each request runs on its account's node.
+
+If Citus cannot delegate a call, it runs the function on the coordinator and says nothing: the answers are the same, and
+the workers are idle. So this looks at Citus's plan of each call.
+"""
+
+from dataclasses import dataclass
+from typing import Any, LiteralString
+
+import psycopg
+
+from sepu.database import statements
+from sepu.errors import SepuError
+
+# What the service sends for one account, the arguments that follow the account's id, and the answer to a key that does
+# not exist. No key has such a hash.
+_CALLS: dict[LiteralString, tuple[tuple[Any, ...], str | bool]] = {
+    "admit": ((b"",), "unauthorized"),
+    "find_key": ((b"",), False),
+    "read_usage": ((b"",), "unauthorized"),
+    "meter_request": ((b"", "probe-key", b"", "color_match", 1, b"{}"), "unauthorized"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Distribution:
+    """What was not distributed before, and the workers to which requests are delegated."""
+
+    distributed: tuple[str, ...]
+    workers: tuple[str, ...]
+
+
+def distribute(connection: psycopg.Connection) -> Distribution:
+    """Distributes what is not distributed yet, all or nothing, and checks that every worker is delegated to.
+
+    Raises:
+        SepuError: this is no Citus, it has no workers, a table has no account, or calls are not delegated.
+    """
+    with connection.transaction():
+        statements.run(connection, "lock_migrations")
+        if not statements.value(connection, "has_citus"):
+            raise SepuError("this database has no Citus; install it, and: create extension citus")
+        if not statements.value(connection, "has_workers"):
+            raise SepuError("this Citus has no workers for shards; add them with citus_add_node")
+        if strays := _names(connection, "read_strays"):
+            raise SepuError(f"nothing says how to distribute {', '.join(strays)}: there is no account_id")
+        due = _names(connection, "read_undistributed")
+        connection.execute(statements.distribution())
+        if left := _names(connection, "read_undistributed"):
+            raise SepuError(f"Citus did not distribute {', '.join(left)} by account")
+    workers = []
+    for worker, account_id in statements.run(connection, "read_probes").fetchall():
+        _check_delegation(connection, worker, account_id)
+        workers.append(worker)
+    return Distribution(tuple(due), tuple(workers))
+
+
+def _check_delegation(connection: psycopg.Connection, worker: str, account_id: str) -> None:
+    with psycopg.ClientCursor(connection) as cursor:  # constants in the text, as Citus wants them in the end
+        for name, (arguments, expected) in _CALLS.items():
+            call = statements.statement(name)
+            ((plan,),) = cursor.execute("explain (format json) " + call, (account_id, *arguments)).fetchall()
+            if not _is_delegated(plan):
+                raise SepuError(
+                    f"sepu.{name} runs on the coordinator instead of {worker}; "
+                    "to see why: set client_min_messages = debug4"
+                )
+            # No account has this key, so nothing is written; but the function must find what it calls and reads.
+            ((outcome, *_),) = cursor.execute(call, (account_id, *arguments)).fetchall()
+            if outcome != expected:
+                raise SepuError(f"sepu.{name} on {worker} answered a key that does not exist with {outcome}")
+
+
+def _is_delegated(plan: list[dict[str, Any]]) -> bool:
+    """Tells whether the whole call is one task of one worker."""
+    root = plan[0]["Plan"]
+    return bool(root.get("Custom Plan Provider") == "Citus Adaptive" and not root.get("Plans"))
+
+
+def _names(connection: psycopg.Connection, name: str) -> list[str]:
+    return [found for (found,) in statements.run(connection, name).fetchall()]

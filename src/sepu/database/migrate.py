@@ -1,0 +1,116 @@
+"""Plain ordered migrations, applied under a lock in one transaction.
+
+Requests wait behind a migration that waits for a table. So it waits for less long than they do, and tries again.
+"""
+
+import time
+from collections.abc import Sequence
+from functools import cache
+from typing import Any
+
+import psycopg
+
+from sepu import limits
+from sepu.database import roles, statements
+from sepu.errors import SepuError
+
+_OTHER_MIGRATIONS = (
+    "this database was made by other migrations than this release has: by a version that was never released, or by "
+    "files that somebody edited. Export what you need with the version that made it, make a new database (or "
+    "--state-dir), and migrate that: docs/versioning.md#the-schema"
+)
+
+
+class MigrationError(SepuError):
+    """The database's schema and this release do not fit; the message says what to do."""
+
+
+def pending(connection: psycopg.Connection) -> list[statements.Script]:
+    """Gives what this release would apply, in order.
+
+    Raises:
+        MigrationError: the database was made by other migrations, those of an unreleased version.
+    """
+    applied: dict[str, str] = {}
+    if statements.value(connection, "has_migrations"):
+        applied = dict(statements.run(connection, "read_migrations").fetchall())
+    migrations, functions = statements.migrations(), statements.functions()
+    due = [script for script in migrations if script.name not in applied]
+    if applied and (migrations[0] in due or any(applied.get(s.name, s.sha256) != s.sha256 for s in migrations)):
+        raise MigrationError(_OTHER_MIGRATIONS)
+    # A database with migrations of a later release has its functions too: an older server must not put its own back.
+    newer = applied.keys() - {functions.name, *(script.name for script in migrations)}
+    if not newer and applied.get(functions.name) != functions.sha256:
+        due.append(functions)
+    return due
+
+
+def migrate(connection: psycopg.Connection) -> list[str]:
+    """Applies what is pending and returns the names; all of it or nothing. It may run beside traffic.
+
+    Raises:
+        MigrationError: as for `pending`, the database has another encoding than UTF8, or others have
+            used the tables all the time.
+    """
+    if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
+        raise MigrationError(
+            f"the database's encoding is {encoding}; make one with: encoding 'UTF8' template template0"
+        )
+    until = time.monotonic() + limits.MIGRATION_SECONDS
+    holders: set[Any] | None = None
+    while True:
+        try:
+            return _migrate(connection, until - time.monotonic())
+        except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
+            now = set(statements.run(connection, "list_lock_holders").fetchall())
+            if time.monotonic() + limits.MIGRATION_PAUSE_SECONDS > until:
+                raise MigrationError(_explain(now if holders is None else holders & now)) from None
+            holders = now
+        time.sleep(limits.MIGRATION_PAUSE_SECONDS)
+
+
+def _migrate(connection: psycopg.Connection, seconds: float) -> list[str]:
+    with connection.transaction():
+        _limit_locks(connection, seconds)
+        statements.run(connection, "lock_migrations")
+        _limit_locks(connection, limits.MIGRATION_LOCK_SECONDS)
+        statements.run(connection, "create_migration_table")
+        due = pending(connection)
+        for script in due:
+            connection.execute(script.text)
+            statements.run(connection, "record_migration", name=script.name, sha256=script.sha256)
+        if due:
+            roles.grant_anew(connection)
+    return [script.name for script in due]
+
+
+def _limit_locks(connection: psycopg.Connection, seconds: float) -> None:
+    statements.run(connection, "limit_locks", milliseconds=str(max(1, round(seconds * 1000))))
+
+
+def _explain(holders: set[Any]) -> str:
+    """Says which transactions held the tables at the last two attempts."""
+    users = [
+        f"\n  process {pid} of {role} ({application}), since {since or 'nobody knows when'}"
+        for pid, _, role, application, since in sorted(holders)
+    ]
+    return (
+        f"the tables were in use for {limits.MIGRATION_SECONDS:g} seconds. Nothing was changed.\n"
+        "Migrate later, or end what uses them (select pg_terminate_backend(…)):"
+        + ("".join(users) or "\n  ever other transactions")
+    )
+
+
+def holds_migrations(rows: Sequence[tuple[str | None, ...]]) -> bool:
+    """Tells whether what a probe read of `sepu.migration` covers this release's migrations.
+
+    Later ones, and newer functions, are fine: during a rolling upgrade the old servers keep serving.
+    """
+    ((applied,),) = rows
+    return set((applied or "").split(",")) >= _applied_migrations()
+
+
+@cache
+def _applied_migrations() -> frozenset[str]:
+    """This release's migrations as a probe reads them."""
+    return frozenset(f"{script.name}={script.sha256}" for script in statements.migrations())

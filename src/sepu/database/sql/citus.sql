@@ -1,0 +1,55 @@
+-- Distributes the ledger over a Citus cluster, by account. Run again, it does what is not done yet: nothing, or the
+-- tables and functions of later migrations.
+--
+-- An account's rows of all tables are on one node, and a request's whole function runs there. plan, plan_limit,
+-- plan_change, migration and audit_run are small, the same for all accounts, and on every node. probe stays on the
+-- coordinator.
+do $$
+declare
+    v_table     regclass;
+    v_function  regprocedure;
+    v_delegated boolean;
+begin
+    -- Or Citus would first make account, which refers to plan, a table of another kind, and copy it twice.
+    perform set_config('citus.enable_local_reference_table_foreign_keys', 'off', true);
+
+    for v_table in
+        select t.oid from pg_class t
+         where t.oid in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.plan_change'::regclass,
+                         'sepu.migration'::regclass, 'sepu.audit_run'::regclass)
+           and not exists (select from pg_dist_partition d
+                            where d.logicalrelid = t.oid and d.partmethod = 'n' and d.repmodel = 't')
+    loop
+        perform create_reference_table(v_table);
+    end loop;
+
+    -- The oldest first: a table refers to older ones, and all refer to account.
+    for v_table in
+        select t.oid from pg_class t
+         where t.relnamespace = 'sepu'::regnamespace and t.relkind = 'r'
+           and exists (select from pg_attribute a where a.attrelid = t.oid and a.attname = 'account_id')
+           and not exists (select from pg_dist_partition d where d.logicalrelid = t.oid and d.partmethod = 'h')
+         order by t.oid
+    loop
+        perform create_distributed_table(
+            v_table, 'account_id',
+            colocate_with => case when v_table = 'sepu.account'::regclass then 'none' else 'sepu.account' end
+        );
+    end loop;
+
+    -- What the service calls for one account is delegated to the account's node. What that calls must be there too.
+    for v_function, v_delegated in
+        select p.oid, p.prosecdef and p.proargnames[1] = 'p_account_id'
+          from pg_proc p
+         where p.pronamespace = 'sepu'::regnamespace
+    loop
+        if v_delegated and not exists (select from pg_dist_object o
+                                        where o.classid = 'pg_proc'::regclass and o.objid = v_function
+                                          and o.distribution_argument_index = 0) then
+            perform create_distributed_function(v_function, 'p_account_id', colocate_with => 'sepu.account');
+        elsif not exists (select from pg_dist_object o
+                           where o.classid = 'pg_proc'::regclass and o.objid = v_function) then
+            perform create_distributed_function(v_function);
+        end if;
+    end loop;
+end $$;

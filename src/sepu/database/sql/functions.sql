@@ -1,0 +1,542 @@
+-- The ledger's functions. A request calls one of them, and that call decides everything. An outcome is returned, never
+-- raised: ok, charged, replayed, or an error code of the contract.
+--
+-- The time is an argument whose default is the database's clock, so that a test can cross a month.
+-- Each statement reads or writes one table, by its primary key.
+-- A wait for a lock ends before the gateway gives the call up, so that the gateway learns that nothing happened.
+--
+-- What the service calls runs with the rights of the owner, so that the service's role needs none on the tables. Only
+-- the owner may call the others. No function depends on the caller's search path. A session keeps a plan that it made
+-- while a table was empty; that plan must not read the whole table later: hence enable_seqscan. (The three settings
+-- together are 2 % of a charge, counted in instructions.)
+--
+-- The calls. Each of the first four has a counterpart for batches, `..._each`, which calls the same for each request.
+--   meter_request -> meter_one      -> authenticate, count_request, record_events
+--   read_usage    -> read_usage_one -> authenticate, count_request
+--   admit         -> admit_one      -> authenticate, count_request
+--   find_key      -> authenticate
+--   probe            (of the service, calls none)
+--   prune_results    (of the operator's commands, calls none)
+
+
+-- 1. What only these functions call.
+
+-- Looks up the key, its account and the account's plan: unauthorized, account_unavailable or ok.
+--
+-- The first use of a key on a day is written down. It waits for nobody: who holds the key's row writes the same, or is
+-- an operator, and then the next use is written down. An operator who changes the key meanwhile waits for that call.
+create or replace function sepu.authenticate(
+    p_account_id text, p_key_hash bytea, p_now timestamptz,
+    out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
+) language plpgsql volatile as $$
+declare
+    v_status     text;
+    v_used_today boolean;
+begin
+    select k.key_id, k.used_until > p_now into key_id, v_used_today from sepu.api_key k
+     where k.account_id = p_account_id and k.key_hash = p_key_hash
+       and k.revoked_at is null and (k.expires_at is null or k.expires_at > p_now);
+    if not found then
+        outcome := 'unauthorized';
+        return;
+    end if;
+
+    select a.status, a.plan_id into v_status, plan_id from sepu.account a where a.account_id = p_account_id;
+    if v_status is distinct from 'active' then
+        outcome := 'account_unavailable';
+        return;
+    end if;
+
+    select p.requests_per_minute into requests_per_minute
+      from sepu.plan p where p.plan_id = authenticate.plan_id;
+    outcome := 'ok';
+
+    if v_used_today is not true then
+        perform from sepu.api_key k
+          where k.account_id = p_account_id and k.key_hash = p_key_hash
+            and (k.used_until is null or k.used_until <= p_now)
+            for no key update skip locked;
+        if found then
+            update sepu.api_key k set used_until = date_trunc('day', p_now, 'UTC') + interval '24 hours'
+             where k.account_id = p_account_id and k.key_hash = p_key_hash;
+        end if;
+    end if;
+end $$;
+
+-- Counts one request against the abuse limit: true while the account is within it. A window is a minute long and starts
+-- with its first request. A request over the limit writes nothing, so each request of a flood costs three reads.
+--
+-- A counter is locked until its request commits, and a request whose idempotency key is in use must not wait for the
+-- request that runs. So there are two counters, buckets 0 and 1, and each has its own part of the limit: a quarter is
+-- bucket 1's. The lock of its row keeps each bucket within its part of a window. So together they never exceed the
+-- limit, even though a transaction may not see what the other bucket counts meanwhile.
+-- * A request of bucket 0 counts there, and in bucket 1 when bucket 0 is full: alone, it can use the whole limit.
+-- * A request of bucket 1 counts in bucket 0 if nobody holds it, and otherwise in bucket 1. Only a request of bucket 0
+--   that counts in bucket 1 holds the bucket's advisory lock exclusively. A request of bucket 1 would have to wait for
+--   it, and is refused instead: while others run it may be refused somewhat early, and never late.
+--
+-- Windows are numbered, so that both buckets agree on the current one without seeing each other. Bucket 0 opens the
+-- next window in its row. Whoever finds bucket 0's window over, and its row locked, counts in the next window too. A
+-- row of bucket 1 with a smaller number belongs to a window that is over.
+create or replace function sepu.count_request(
+    p_account_id text, p_bucket smallint, p_requests_per_minute integer, p_now timestamptz
+) returns boolean language plpgsql volatile as $$
+declare
+    -- A window in the future is over too: a clock that was set back must not refuse an account for long.
+    v_from     timestamptz := p_now - interval '1 minute';
+    v_until    timestamptz := p_now + interval '1 minute';
+    v_part     integer     := (p_requests_per_minute::bigint + 2) / 4;  -- of bucket 1
+    v_held     boolean     := false;                                    -- bucket 0: by another request
+    v_is_open  boolean;
+    v_window   integer;
+    v_requests integer;
+begin
+    if p_bucket = 1 then
+        perform from sepu.request_rate r where r.account_id = p_account_id and r.bucket = 0 for update skip locked;
+        v_held := not found;
+    end if;
+    if not v_held then  -- what nearly every request finds: room in the window
+        update sepu.request_rate r set requests = r.requests + 1
+         where r.account_id = p_account_id and r.bucket = 0
+           and r.window_start > v_from and r.window_start < v_until and r.requests < p_requests_per_minute - v_part;
+        if found then
+            return true;
+        end if;
+    end if;
+
+    select r.window_number, r.requests, r.window_start > v_from and r.window_start < v_until
+      into v_window, v_requests, v_is_open
+      from sepu.request_rate r
+     where r.account_id = p_account_id and r.bucket = 0;
+    if v_is_open is not true then
+        v_window := coalesce(v_window, 0) + 1;
+        v_requests := 0;
+    end if;
+    if not v_held and v_requests < p_requests_per_minute - v_part then
+        insert into sepu.request_rate as r (account_id, bucket, window_number, window_start, requests)
+        values (p_account_id, 0, v_window, p_now, 1)
+        on conflict (account_id, bucket) do update
+           set requests = 1, window_number = excluded.window_number, window_start = excluded.window_start
+         where r.window_number < v_window;
+        -- Unless another request has opened the window meanwhile.
+        return found or sepu.count_request(p_account_id, p_bucket, p_requests_per_minute, p_now);
+    end if;
+    -- After the limit was lowered, less than the part may be left.
+    v_part := least(v_part, p_requests_per_minute - v_requests);
+
+    -- A full bucket is refused before its row is locked.
+    perform from sepu.request_rate r
+      where r.account_id = p_account_id and r.bucket = 1
+        and (r.window_number > v_window or r.window_number = v_window and r.requests >= v_part);
+    if found or v_part < 1 then
+        return false;
+    end if;
+    if p_bucket = 0 then
+        perform pg_advisory_xact_lock(hashtextextended(p_account_id, 2));
+    elsif not pg_try_advisory_xact_lock_shared(hashtextextended(p_account_id, 2)) then
+        return false;
+    end if;
+    insert into sepu.request_rate as r (account_id, bucket, window_number, window_start, requests)
+    values (p_account_id, 1, v_window, p_now, 1)
+    on conflict (account_id, bucket) do update
+       set requests = case when r.window_number = excluded.window_number then r.requests + 1 else 1 end,
+           window_number = excluded.window_number,
+           window_start = excluded.window_start
+     where r.window_number < v_window or r.window_number = v_window and r.requests < v_part;
+    return found;
+end $$;
+
+-- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
+create or replace function sepu.admit_one(
+    p_account_id text, p_key_hash bytea, p_now timestamptz,
+    out outcome text
+) language plpgsql volatile as $$
+declare
+    v_auth record;
+begin
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
+    if v_auth.outcome <> 'ok' then
+        outcome := v_auth.outcome;
+    elsif sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        outcome := 'ok';
+    else
+        outcome := 'rate_limited';
+    end if;
+end $$;
+
+-- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
+create or replace function sepu.read_usage_one(
+    p_account_id text, p_key_hash bytea, p_now timestamptz
+) returns setof sepu.used language plpgsql volatile as $$
+declare
+    v_auth record;
+    v      sepu.used;
+begin
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
+    v.outcome := v_auth.outcome;
+    if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        v.outcome := 'rate_limited';
+    end if;
+    if v.outcome <> 'ok' then
+        return next v;
+        return;
+    end if;
+
+    v.plan_id := v_auth.plan_id;
+    v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    for v.meter, v.unit_limit in
+        select l.meter, l.units from sepu.plan_limit l where l.plan_id = v_auth.plan_id order by l.meter
+    loop
+        select u.committed, u.reserved into v.committed, v.reserved
+          from sepu.usage u
+         where u.account_id = p_account_id and u.period = v.period and u.meter = v.meter;
+        v.committed := coalesce(v.committed, 0);
+        v.reserved := coalesce(v.reserved, 0);
+        return next v;
+    end loop;
+    if not found then  -- a plan without limits gives one row without a meter
+        return next v;
+    end if;
+end $$;
+
+-- Records an event for each threshold that a charge of p_units crossed, due to be delivered at once.
+--
+-- The charge has locked the counter, which has never been there before. Should there yet be such an event, as after
+-- somebody set a counter back, the charge must not fail for it.
+create or replace function sepu.record_events(
+    p_account_id text, p_period text, p_meter text, p_thresholds bigint[], p_unit_limit integer, p_committed integer,
+    p_units integer, p_now timestamptz
+) returns void language plpgsql volatile as $$
+declare
+    v_threshold integer;
+begin
+    foreach v_threshold in array p_thresholds loop
+        continue when v_threshold <= (p_committed - p_units) * 100::bigint / p_unit_limit
+                   or v_threshold > p_committed * 100::bigint / p_unit_limit;
+        insert into sepu.quota_event (account_id, period, meter, threshold, unit_limit, committed, crossed_at)
+        values (p_account_id, p_period, p_meter, v_threshold, p_unit_limit, p_committed, p_now)
+        on conflict (account_id, period, meter, threshold, unit_limit) do nothing;
+        if found then
+            insert into sepu.event_delivery (account_id, period, meter, threshold, unit_limit, due_at)
+            values (p_account_id, p_period, p_meter, v_threshold, p_unit_limit, p_now);
+            update sepu.usage u set events = u.events + 1
+             where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+        end if;
+    end loop;
+end $$;
+
+-- A metered request: charges and stores its response, or replays the stored one, or refuses. All or nothing.
+--
+-- A request that executes holds two advisory locks until it commits: one for its key with this input, then one for its
+-- key. Neither is waited for. If the first is not free, the same input is running. If the first is free and the second
+-- is not, the request that holds the key has another input, for it would hold the first as well. Should two requests
+-- ever execute at once (they cannot on one node), the primary key of stored_result refuses the second.
+--
+-- `bucket` is the counter of the abuse limit that was asked first; `p_busy_bucket` is the one for a key in use.
+create or replace function sepu.meter_one(
+    p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
+    p_meter text, p_units integer, p_body bytea, p_now timestamptz, p_busy_bucket smallint
+) returns sepu.metered language plpgsql volatile as $$
+declare
+    v             sepu.metered;
+    v_auth        record;
+    v_key         text := p_account_id || ':' || p_idempotency_key;
+    v_input_free  boolean;
+    v_key_free    boolean := false;
+    v_fingerprint bytea;
+    v_thresholds  bigint[];
+begin
+    v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
+    v.outcome := v_auth.outcome;
+    if v.outcome <> 'ok' then
+        return v;
+    end if;
+
+    -- The seeds keep the two kinds of lock apart.
+    v_input_free := pg_try_advisory_xact_lock(hashtextextended(v_key || encode(p_fingerprint, 'hex'), 1));
+    if v_input_free then
+        v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
+    end if;
+    -- The running request locks its bucket until it commits; a request that is refused for its sake must not wait.
+    v.bucket := case when v_key_free then 0 else p_busy_bucket end;
+    if not sepu.count_request(p_account_id, v.bucket, v_auth.requests_per_minute, p_now) then
+        v.outcome := 'rate_limited';
+        return v;
+    end if;
+
+    -- After the locks were tried: a request that was running then, and has committed since, is seen here.
+    select s.fingerprint, s.period, s.body into v_fingerprint, v.period, v.body
+      from sepu.stored_result s
+     where s.account_id = p_account_id and s.idempotency_key = p_idempotency_key;
+    if found and v_fingerprint <> p_fingerprint or not found and v_input_free and not v_key_free then
+        v.outcome := 'idempotency_conflict';
+        v.period := null;
+        v.body := null;
+        return v;
+    elsif not found and not v_input_free then
+        v.outcome := 'request_in_progress';
+        return v;
+    end if;
+    select l.units, l.thresholds into v.unit_limit, v_thresholds
+      from sepu.plan_limit l
+     where l.plan_id = v_auth.plan_id and l.meter = p_meter;
+    if v.unit_limit is null then
+        raise exception using errcode = '22023',
+            message = format('plan %s has no limit for the meter %s', v_auth.plan_id, p_meter);
+    end if;
+    if v_fingerprint is not null then
+        v.outcome := 'replayed';
+        select u.committed, u.reserved into v.committed, v.reserved
+          from sepu.usage u
+         where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
+        return v;
+    end if;
+
+    v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    loop
+        -- A charge that does not fit locks nothing: a lock is written to the WAL, and the refusal would wait for the
+        -- disk.
+        update sepu.usage u set committed = u.committed + p_units
+         where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
+           and u.committed::bigint + u.reserved + p_units <= v.unit_limit
+        returning u.committed, u.reserved into v.committed, v.reserved;
+        exit when found;
+
+        select u.committed, u.reserved into v.committed, v.reserved
+          from sepu.usage u
+         where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
+        v.committed := coalesce(v.committed, 0);
+        v.reserved := coalesce(v.reserved, 0);
+        if v.committed::bigint + v.reserved + p_units > v.unit_limit then
+            v.outcome := 'quota_exceeded';
+            return v;
+        end if;
+        insert into sepu.usage (account_id, period, meter, committed)
+        values (p_account_id, v.period, p_meter, 0)
+        on conflict (account_id, period, meter) do nothing;
+    end loop;
+
+    -- Checks of the table would cost each charge more.
+    if not (length(p_idempotency_key) between 8 and 128 and octet_length(p_fingerprint) = 32
+            and octet_length(p_body) between 2 and 65536) then
+        raise exception using errcode = '22023', message = 'no server sends a key, a fingerprint or a body of this length';
+    end if;
+    insert into sepu.stored_result
+        (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id)
+    values
+        (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, v.period, p_body, p_now,
+         v_auth.key_id);
+    -- How many thresholds are reached: after this charge, and before it.
+    if width_bucket(v.committed * 100::bigint / v.unit_limit, v_thresholds)
+       > width_bucket((v.committed - p_units) * 100::bigint / v.unit_limit, v_thresholds) then
+        perform sepu.record_events(
+            p_account_id, v.period, p_meter, v_thresholds, v.unit_limit, v.committed, p_units, p_now);
+    end if;
+    v.outcome := 'charged';
+    v.body := p_body;
+    return v;
+end $$;
+
+
+-- 2. What the service calls.
+--
+-- A function for batches, `..._each`, takes several requests in one transaction: `at` is a request's position in the
+-- arrays, from 1. It takes them in the order of their accounts, so that two batches do not wait for each other in a
+-- circle. It waits less long for a lock, because all of its requests wait, and the gateway can repeat them. If it fails,
+-- the error's detail is the position of the request to blame.
+create or replace function sepu.admit(
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
+begin
+    outcome := sepu.admit_one(p_account_id, p_key_hash, p_now);
+end $$;
+
+create or replace function sepu.admit_each(
+    p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
+) returns table (at bigint, outcome text) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
+declare
+    v    record;
+    v_at bigint;
+begin
+    for v in
+        select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
+         order by r.account_id, r.at
+    loop
+        v_at := v.at;
+        at := v.at;
+        outcome := sepu.admit_one(v.account_id, v.key_hash, p_now);
+        return next;
+    end loop;
+exception when others then
+    raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
+end $$;
+
+-- Looks a key up that the gateway has not seen before. Counts nothing: there may be no such account.
+create or replace function sepu.find_key(
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out is_valid boolean
+) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
+begin
+    is_valid := (sepu.authenticate(p_account_id, p_key_hash, p_now)).outcome <> 'unauthorized';
+end $$;
+
+create or replace function sepu.find_key_each(
+    p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
+) returns table (at bigint, is_valid boolean) language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
+begin
+    return query
+    select r.at, (sepu.authenticate(r.account_id, r.key_hash, p_now)).outcome <> 'unauthorized'
+      from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at);
+end $$;
+
+create or replace function sepu.read_usage(
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now()
+) returns setof sepu.used language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
+begin
+    return query select u.* from sepu.read_usage_one(p_account_id, p_key_hash, p_now) u;
+end $$;
+
+create or replace function sepu.read_usage_each(
+    p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
+) returns setof sepu.used language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
+declare
+    v      record;
+    v_used sepu.used;
+    v_at   bigint;
+begin
+    for v in
+        select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
+         order by r.account_id, r.at
+    loop
+        v_at := v.at;
+        for v_used in select u.* from sepu.read_usage_one(v.account_id, v.key_hash, p_now) u loop
+            v_used.at := v.at;
+            return next v_used;
+        end loop;
+    end loop;
+exception when others then
+    raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
+end $$;
+
+create or replace function sepu.meter_request(
+    p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
+    p_meter text, p_units integer, p_body bytea, p_now timestamptz default now()
+) returns sepu.metered language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
+begin
+    return sepu.meter_one(
+        p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now, 1::smallint);
+end $$;
+
+create or replace function sepu.meter_request_each(
+    p_account_ids text[], p_key_hashes bytea[], p_idempotency_keys text[], p_fingerprints bytea[],
+    p_meters text[], p_units integer[], p_bodies bytea[], p_now timestamptz default now()
+) returns setof sepu.metered language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
+declare
+    v             record;
+    v_metered     sepu.metered;
+    v_account     text := '';
+    v_busy_bucket smallint;
+    v_at          bigint;
+begin
+    for v in
+        select r.*
+          from unnest(p_account_ids, p_key_hashes, p_idempotency_keys, p_fingerprints, p_meters, p_units, p_bodies)
+               with ordinality as r (account_id, key_hash, idempotency_key, fingerprint, meter, units, body, at)
+         order by r.account_id, r.at
+    loop
+        v_at := v.at;
+        -- Once this batch holds an account's bucket 0, the account's other requests count there too. Otherwise two
+        -- batches could wait for each other: one holds the first bucket and waits for the second, the other the
+        -- reverse. At the instant when bucket 0 becomes full they still could; then this batch's short wait ends it,
+        -- and its requests are repeated.
+        if v.account_id <> v_account then
+            v_account := v.account_id;
+            v_busy_bucket := 1;
+        end if;
+        v_metered := sepu.meter_one(
+            v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now, v_busy_bucket);
+        if v_metered.bucket = 0 then
+            v_busy_bucket := 0;
+        end if;
+        v_metered.at := v.at;
+        return next v_metered;
+    end loop;
+exception when others then
+    raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
+end $$;
+
+-- Writes as a charge does, but no customer's rows, and gives the migrations that are there: null if each row of the probe
+-- is held. Postgres says why it cannot write.
+--
+-- The update alone would succeed on a full disk: it needs no new page, and its WAL often fits a segment that is there. A
+-- charge does need pages. So this first writes more than work_mem holds, to a temporary file beside the tables.
+create or replace function sepu.probe(p_now timestamptz default now(), out applied text)
+language plpgsql volatile security definer
+  set search_path = pg_catalog, pg_temp set work_mem = '64kB' set temp_tablespaces = '' as $$
+begin
+    perform from (
+        with spilled as materialized (select repeat(repeat(' ', 1024), 65) as spaces)
+        select length(s.spaces) from spilled s) f;
+    update sepu.probe p set probed_at = p_now
+     where p.slot = (select o.slot from sepu.probe o limit 1 for no key update skip locked);
+    if found then
+        select string_agg(m.name || '=' || m.sha256, ',') into applied from sepu.migration m;
+    end if;
+end $$;
+
+
+-- 3. What operators' commands call.
+
+-- Deletes up to p_limit results of one counter that are older than p_days, and counts their units as pruned, by day and
+-- key too.
+--
+-- It locks the counter first, as a charge does, and finds the results by it: a result without a counter is never
+-- deleted. It finds an account's results by their primary key, also if the statistics are old. An index on created_at
+-- would cost each charge a write, to save the reading of the account's few thousand rows once in three months.
+create or replace function sepu.prune_results(
+    p_account_id text, p_period text, p_meter text, p_days integer, p_limit integer, p_now timestamptz default now(),
+    out results integer, out units integer
+) language plpgsql volatile
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+    v record;
+begin
+    results := 0;
+    units := 0;
+    perform from sepu.usage u
+     where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter for update;
+    for v in
+        with gone as (
+            delete from sepu.stored_result s
+             where s.account_id = p_account_id and s.idempotency_key in (
+                       select o.idempotency_key from sepu.stored_result o
+                        where o.account_id = p_account_id and o.period = p_period and o.meter = p_meter
+                          and o.created_at < p_now - make_interval(hours => 24 * p_days)
+                        limit p_limit)
+            returning s.created_at, s.key_id, s.units
+        )
+        select (g.created_at at time zone 'UTC')::date as day, g.key_id,
+               count(*) as results, sum(g.units) as units
+          from gone g group by 1, 2
+    loop
+        insert into sepu.usage_day as d (account_id, period, meter, day, key_id, units)
+        values (p_account_id, p_period, p_meter, v.day, v.key_id, v.units)
+        on conflict (account_id, period, meter, day, key_id) do update set units = d.units + excluded.units;
+        results := results + v.results;
+        units := units + v.units;
+    end loop;
+    if results > 0 then
+        update sepu.usage u set pruned = u.pruned + prune_results.units, dated = u.dated + prune_results.units
+         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+    end if;
+end $$;
+
+-- Each role that serves is granted what it calls, by name (grant_service.sql).
+revoke execute on all functions in schema sepu from public;

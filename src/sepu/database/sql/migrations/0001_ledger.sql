@@ -1,0 +1,240 @@
+-- The ledger's tables. All but the plans', audit_run and probe are led by account_id, in every key and constraint, so
+-- that a distributed Postgres can place an account and everything that belongs to it on one node.
+--
+-- Postgres reads and plans the text of a table's checks anew in each statement that writes to it: with a check of each
+-- form they were 30 % of a charge. So what a charge writes has only those that guard the sums; its form is the
+-- function's to look at (meter_one).
+
+create table sepu.plan (
+    plan_id             text    not null,
+    requests_per_minute integer not null,
+    constraint plan_pkey primary key (plan_id),
+    constraint plan_id_form check (plan_id ~ '^[a-z0-9][a-z0-9_-]{0,63}$'),
+    constraint plan_requests_positive check (requests_per_minute >= 1)
+);
+
+-- What a plan allows of each meter in a month. A meter exists where a plan has a limit for it. A charge that takes a
+-- counter to one of the percentages of its limit is an event.
+create table sepu.plan_limit (
+    plan_id    text     not null,
+    meter      text     not null,
+    units      integer  not null,
+    thresholds bigint[] not null default '{80,95,100}',   -- ascending; none: no events
+    constraint plan_limit_pkey primary key (plan_id, meter),
+    constraint plan_limit_plan_fkey foreign key (plan_id) references sepu.plan (plan_id),
+    constraint plan_limit_meter_form check (meter ~ '^[a-z][a-z0-9_]{0,63}$'),
+    constraint plan_limit_units_natural check (units >= 0),
+    constraint plan_limit_thresholds_percent
+        check (array_ndims(thresholds) = 1 and array_position(thresholds, null) is null
+               and 1 <= all (thresholds) and 100 >= all (thresholds))
+);
+
+-- The limits that a plan had before. What holds now is in plan_limit.
+create table sepu.plan_change (
+    plan_id    text        not null,
+    meter      text        not null,
+    changed_at timestamptz not null,
+    from_units integer     not null,
+    to_units   integer     not null,
+    constraint plan_change_pkey primary key (plan_id, meter, changed_at),
+    constraint plan_change_plan_fkey foreign key (plan_id) references sepu.plan (plan_id)
+);
+
+create table sepu.account (
+    account_id  text        not null,
+    plan_id     text        not null,
+    status      text        not null default 'active',
+    created_at  timestamptz not null default now(),
+    -- What operators call it: customers never see it, nor does the service read it. An external id names one account.
+    -- No constraint says so, because a distributed Postgres has none across accounts: the operator's commands look, one
+    -- at a time (lock_external_ids).
+    name        text,          -- null: none
+    external_id text,          -- in the operator's other systems; null: none
+    constraint account_pkey primary key (account_id),
+    constraint account_plan_fkey foreign key (plan_id) references sepu.plan (plan_id),
+    constraint account_id_form check (account_id ~ '^[a-z2-7]{16}$'),
+    constraint account_status_known check (status in ('active', 'suspended', 'erased')),
+    constraint account_name_form check (name ~ '^\S(.{0,198}\S)?$' and name !~ '[[:cntrl:]]'),
+    constraint account_external_id_form
+        check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$' and external_id !~ '^[a-z2-7]{16}$')
+);
+
+-- The plans that an account left. The one that it is on is in account.
+create table sepu.account_move (
+    account_id text        not null,
+    moved_at   timestamptz not null,
+    from_plan  text        not null,
+    to_plan    text        not null,
+    constraint account_move_pkey primary key (account_id, moved_at),
+    constraint account_move_account_fkey foreign key (account_id) references sepu.account (account_id)
+);
+
+create table sepu.api_key (
+    account_id  text        not null,
+    key_hash    bytea       not null,   -- SHA-256 of the key; the key itself is stored nowhere
+    key_id      text        not null,
+    created_at  timestamptz not null default now(),
+    expires_at  timestamptz,            -- null: does not expire
+    revoked_at  timestamptz,            -- null: not revoked
+    name        text,                   -- what operators call it; null: none
+    external_id text,                   -- null: none
+    used_until  timestamptz,            -- the end of the UTC day of its last use; null: none yet
+    constraint api_key_pkey primary key (account_id, key_hash),
+    constraint api_key_id_unique unique (account_id, key_id),
+    constraint api_key_external_id_unique unique (account_id, external_id),
+    constraint api_key_account_fkey foreign key (account_id) references sepu.account (account_id),
+    constraint api_key_hash_length check (octet_length(key_hash) = 32),
+    constraint api_key_id_form check (key_id ~ '^[a-z2-7]{16}-[a-z2-7]{8}$'),
+    constraint api_key_name_form check (name ~ '^\S(.{0,198}\S)?$' and name !~ '[[:cntrl:]]'),
+    constraint api_key_external_id_form check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$')
+);
+
+-- Keys that went to their owners encrypted. The plain key is stored nowhere, so a rotation that is asked for again is
+-- answered with its receipt from here.
+create table sepu.receipt (
+    account_id           text        not null,
+    rotation_id          text        not null,
+    thumbprint           text        not null,   -- of the public key that it is encrypted to: RFC 7638, SHA-256
+    key_id               text        not null,
+    receipt              text        not null,   -- a compact JWE; only its owner's private key opens it
+    older_keys_expire_at timestamptz not null,   -- at the latest
+    created_at           timestamptz not null default now(),
+    constraint receipt_pkey primary key (account_id, rotation_id),
+    constraint receipt_key_fkey foreign key (account_id, key_id) references sepu.api_key (account_id, key_id),
+    constraint receipt_rotation_id_form check (rotation_id ~ '^[A-Za-z0-9._:-]{1,128}$'),
+    constraint receipt_thumbprint_form check (thumbprint ~ '^[A-Za-z0-9_-]{43}$'),
+    constraint receipt_encrypted check (receipt ~ '^[A-Za-z0-9_-]+(\.[A-Za-z0-9_-]+){4}$')
+);
+
+-- One counter per account, month and meter: committed = pruned + the units of the stored results, forever. The low fill
+-- factor keeps its updates on their page (HOT). meter_one makes the month, and a meter is one of the plan's.
+create table sepu.usage (
+    account_id text    not null,
+    period     text    not null,            -- UTC month
+    meter      text    not null,
+    committed  integer not null,
+    reserved   integer not null default 0,  -- a charge is one step, so nothing of ours ever reserves
+    pruned     integer not null default 0,  -- units whose stored results are past retention and gone
+    dated      integer not null default 0,  -- of these, the units that usage_day has: none once the account is erased
+    events     integer not null default 0,  -- how many it has, so that an audit notices one that is lost
+    constraint usage_pkey primary key (account_id, period, meter),
+    constraint usage_account_fkey foreign key (account_id) references sepu.account (account_id),
+    constraint usage_pruned_committed_reserved check (pruned >= 0 and committed >= pruned and reserved >= 0)
+) with (fillfactor = 40);
+
+-- Usage by day and key. While a result is stored, it tells them itself; a prune adds it up here.
+create table sepu.usage_day (
+    account_id text    not null,
+    period     text    not null,
+    meter      text    not null,
+    day        date    not null,   -- of UTC
+    key_id     text    not null,
+    units      integer not null,
+    constraint usage_day_pkey primary key (account_id, period, meter, day, key_id),
+    constraint usage_day_account_fkey foreign key (account_id) references sepu.account (account_id),
+    constraint usage_day_units_positive check (units >= 1)
+);
+
+-- What an idempotency key was charged for, and the response that its retries get. No foreign key: the function that
+-- inserts has just read the account, accounts are never deleted, and the check would lock the account's row each time.
+create table sepu.stored_result (
+    account_id      text        not null,
+    idempotency_key text        not null,
+    fingerprint     bytea       not null,   -- SHA-256 of the operation and its parsed input
+    meter           text        not null,
+    units           integer     not null,
+    period          text        not null,   -- the month that was charged
+    body            bytea       not null,
+    created_at      timestamptz not null,
+    key_id          text        not null,
+    constraint stored_result_pkey primary key (account_id, idempotency_key),
+    constraint stored_result_units_positive check (units >= 1)
+);
+
+-- The abuse limit's counters, two an account: see count_request. Unlogged: a crash may forget the last minute of
+-- requests, and in return a request that charges nothing writes no WAL and waits for no disk.
+create unlogged table sepu.request_rate (
+    account_id    text        not null,
+    bucket        smallint    not null,
+    window_start  timestamptz not null,
+    requests      integer     not null,
+    window_number integer     not null,   -- by it both buckets know which window a counter is of
+    constraint request_rate_pkey primary key (account_id, bucket)
+) with (fillfactor = 40);
+
+-- What charges crossed. A counter only grows, so it crosses a threshold of a limit once.
+create table sepu.quota_event (
+    account_id text        not null,
+    period     text        not null,
+    meter      text        not null,
+    threshold  integer     not null,   -- percent of the limit
+    unit_limit integer     not null,   -- in force then
+    committed  integer     not null,   -- by the charge that crossed, with all before it
+    crossed_at timestamptz not null,
+    constraint quota_event_pkey primary key (account_id, period, meter, threshold, unit_limit),
+    constraint quota_event_account_fkey foreign key (account_id) references sepu.account (account_id),
+    constraint quota_event_crossed
+        check (committed <= unit_limit and committed * 100::bigint >= unit_limit * threshold::bigint)
+);
+
+-- Where an event is on its way to the operator's endpoint. It may be deleted: the event stays.
+create table sepu.event_delivery (
+    account_id   text        not null,
+    period       text        not null,
+    meter        text        not null,
+    threshold    integer     not null,
+    unit_limit   integer     not null,
+    due_at       timestamptz,                 -- of the next attempt; null: delivered, or given up
+    attempts     integer     not null default 0,
+    delivered_at timestamptz,                 -- null: not delivered
+    last_error   text,                        -- null: none
+    constraint event_delivery_pkey primary key (account_id, period, meter, threshold, unit_limit),
+    constraint event_delivery_event_fkey foreign key (account_id, period, meter, threshold, unit_limit)
+        references sepu.quota_event (account_id, period, meter, threshold, unit_limit) on delete cascade
+);
+create index event_delivery_due on sepu.event_delivery (account_id, due_at) where due_at is not null;
+
+-- What each audit found: the console shows the last verdict.
+create table sepu.audit_run (
+    audited_at  timestamptz not null,
+    counters    bigint      not null,
+    results     bigint      not null,
+    differences bigint      not null,   -- the audit itself lists them
+    constraint audit_run_pkey primary key (audited_at)
+);
+
+-- What a service writes to learn whether a charge could be committed. It takes any row that nobody holds, so services do
+-- not wait for each other; if all are held, so many commits hang. The low fill factor keeps the updates on their page
+-- (HOT). Of no account: on Citus the table stays on the coordinator.
+create table sepu.probe (
+    slot      smallint    not null,
+    probed_at timestamptz,           -- null: never
+    constraint probe_pkey primary key (slot)
+) with (fillfactor = 25);
+
+insert into sepu.plan (plan_id, requests_per_minute) values ('standard', 120);
+insert into sepu.plan_limit (plan_id, meter, units)
+values ('standard', 'color_match', 2000), ('standard', 'color_search', 1000);
+insert into sepu.probe (slot) select i from generate_series(1, 64) i;
+
+-- The answers of functions. What does not go with the outcome is null.
+create type sepu.metered as (
+    at         bigint,     -- the request's position in its batch
+    outcome    text,
+    period     text,
+    unit_limit integer,
+    committed  integer,
+    reserved   integer,
+    body       bytea,
+    bucket     smallint    -- the counter of the abuse limit that was asked first
+);
+create type sepu.used as (
+    at         bigint,     -- as above
+    outcome    text,
+    plan_id    text,
+    period     text,
+    meter      text,
+    unit_limit integer,
+    committed  integer,
+    reserved   integer
+);

@@ -1,0 +1,32 @@
+-- name: probe
+select applied from sepu.probe()
+
+-- name: find_key
+select is_valid from sepu.find_key(%s, %s)
+
+-- name: find_key_each
+select at, is_valid from sepu.find_key_each(%s::text[], %s::bytea[])
+
+-- name: admit
+select outcome from sepu.admit(%s, %s)
+
+-- name: admit_each
+select at, outcome from sepu.admit_each(%s::text[], %s::bytea[])
+
+-- name: read_usage
+select outcome, plan_id, period, meter, unit_limit, committed, reserved
+  from sepu.read_usage(%s, %s)
+
+-- name: read_usage_each
+select at, outcome, plan_id, period, meter, unit_limit, committed, reserved
+  from sepu.read_usage_each(%s::text[], %s::bytea[])
+
+-- name: meter_request
+select outcome, period, unit_limit, committed, reserved, body
+  from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s)
+
+-- name: meter_request_each
+select at, outcome, period, unit_limit, committed, reserved, body
+  from sepu.meter_request_each(
+    %s::text[], %s::bytea[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bytea[]
+)

@@ -1,0 +1,3 @@
+-- name: limit_statements
+-- Until the transaction ends.
+select set_config('statement_timeout', %(milliseconds)s, true)

@@ -1,0 +1,28 @@
+-- name: erase_account
+update sepu.account set status = 'erased', name = null, external_id = null where account_id = %(account_id)s
+
+-- name: erase_receipts
+delete from sepu.receipt where account_id = %(account_id)s
+
+-- name: erase_keys
+delete from sepu.api_key where account_id = %(account_id)s
+
+-- name: list_counters
+select period, meter from sepu.usage where account_id = %(account_id)s order by period, meter
+
+-- name: forget_usage
+-- What the counters know of days and events.
+update sepu.usage set dated = 0, events = 0 where account_id = %(account_id)s and (dated > 0 or events > 0)
+
+-- name: erase_events
+-- With their deliveries.
+delete from sepu.quota_event where account_id = %(account_id)s
+
+-- name: erase_days
+delete from sepu.usage_day where account_id = %(account_id)s
+
+-- name: erase_request_rate
+delete from sepu.request_rate where account_id = %(account_id)s
+
+-- name: count_results
+select count(*) from sepu.stored_result where account_id = %(account_id)s

@@ -1,0 +1,23 @@
+-- name: list_keys
+select key_id, external_id, name,
+       case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'valid' end as state,
+       created_at, expires_at, revoked_at, (used_until at time zone 'UTC' - interval '1 day')::date as last_used_on
+  from sepu.api_key
+ where account_id = %(account_id)s
+ order by created_at, key_id
+
+-- name: issue_key
+insert into sepu.api_key (account_id, key_hash, key_id, expires_at, name, external_id)
+values (%(account_id)s, %(key_hash)s, %(key_id)s, %(expires_at)s, %(name)s, %(external_id)s)
+returning created_at
+
+-- name: set_key_names
+-- What is null stays; what is empty is taken away.
+update sepu.api_key
+   set name = nullif(coalesce(%(name)s, name), ''), external_id = nullif(coalesce(%(external_id)s, external_id), '')
+ where account_id = %(account_id)s and key_id = %(key_id)s
+
+-- name: revoke_key
+-- A second revocation keeps the time of the first. (Citus refuses now() within coalesce.)
+update sepu.api_key set revoked_at = least(revoked_at, now())
+ where account_id = %(account_id)s and key_id = %(key_id)s

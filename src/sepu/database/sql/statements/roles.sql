@@ -1,0 +1,78 @@
+-- name: has_role
+select exists (select from pg_roles where rolname = %(role)s)
+
+-- name: create_role
+create role {role} login
+
+-- name: read_owner
+select nspowner::regrole::text, pg_has_role(nspowner, 'USAGE') from pg_namespace where nspname = 'sepu'
+
+-- name: grant_service
+-- All that a service needs, and nothing else: what a request calls, and a look at the migrations that are there.
+grant usage on schema sepu to {role};
+grant select on sepu.migration to {role};
+grant execute on function sepu.probe to {role};
+grant execute on function sepu.find_key, sepu.find_key_each to {role};
+grant execute on function sepu.admit, sepu.read_usage, sepu.meter_request to {role};
+grant execute on function sepu.admit_each, sepu.read_usage_each, sepu.meter_request_each to {role}
+
+-- name: grant_console
+-- All that the console shows, and nothing else: no hash of a key, no idempotency key, no answer.
+grant usage on schema sepu to {role};
+grant select on sepu.migration, sepu.plan, sepu.plan_limit, sepu.plan_change, sepu.audit_run to {role};
+grant select on sepu.account, sepu.account_move, sepu.usage, sepu.usage_day to {role};
+grant select on sepu.quota_event, sepu.event_delivery to {role};
+grant select (account_id, key_id, name, external_id, created_at, expires_at, revoked_at, used_until)
+   on sepu.api_key to {role};
+grant select (account_id, meter, units, period, created_at, key_id) on sepu.stored_result to {role}
+
+-- name: grant_events
+-- All that the delivery of events needs. It reads no key, no result and no body.
+grant usage on schema sepu to {role};
+grant select on sepu.migration, sepu.quota_event to {role};
+grant select (account_id, external_id, name) on sepu.account to {role};
+grant select, insert, update on sepu.event_delivery to {role}
+
+-- name: read_service_roles
+-- The roles that were granted what the service calls, of whatever version.
+select distinct r.rolname
+  from pg_proc p
+ cross join aclexplode(p.proacl) a
+  join pg_roles r on r.oid = a.grantee
+ where p.pronamespace = 'sepu'::regnamespace and p.prosecdef and a.grantee <> p.proowner
+
+-- name: read_console_roles
+-- The roles that were granted what only the console reads.
+select distinct r.rolname
+  from pg_class c
+ cross join aclexplode(c.relacl) a
+  join pg_roles r on r.oid = a.grantee
+ where c.oid = to_regclass('sepu.audit_run') and a.privilege_type = 'SELECT' and a.grantee <> c.relowner
+
+-- name: read_events_roles
+-- The roles that were granted what only the delivery of events writes.
+select distinct r.rolname
+  from pg_class c
+ cross join aclexplode(c.relacl) a
+  join pg_roles r on r.oid = a.grantee
+ where c.oid = to_regclass('sepu.event_delivery') and a.privilege_type = 'UPDATE' and a.grantee <> c.relowner
+
+-- name: read_left_open
+-- What Postgres lets every role write unless somebody revokes it: what revokes it, and whether this session may.
+select 'revoke temporary on database ' || quote_ident(d.datname) || ' from public' as statement,
+       pg_has_role(d.datdba, 'USAGE') as may
+  from pg_database d
+ where d.datname = current_database() and has_database_privilege('public', d.oid, 'TEMPORARY')
+ union all
+select 'revoke create on schema public from public', pg_has_role(n.nspowner, 'USAGE')
+  from pg_namespace n
+ where n.nspname = 'public' and has_schema_privilege('public', n.oid, 'CREATE')
+ union all
+-- Large objects, and messages in the WAL.
+select 'revoke execute on function ' || string_agg(p.oid::regprocedure::text, ', ' order by p.oid) || ' from public',
+       bool_and(pg_has_role(p.proowner, 'USAGE'))
+  from pg_proc p
+ where p.pronamespace = 'pg_catalog'::regnamespace
+   and p.proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message')
+   and has_function_privilege('public', p.oid, 'EXECUTE')
+having count(*) > 0

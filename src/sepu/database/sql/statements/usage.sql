@@ -1,0 +1,47 @@
+-- name: show_usage
+-- A row a meter.
+select a.external_id, a.name, a.status, a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
+       l.meter, l.units, coalesce(u.committed, 0) as committed, coalesce(u.reserved, 0) as reserved
+  from sepu.account a
+  left join sepu.plan_limit l on l.plan_id = a.plan_id
+  left join sepu.usage u on u.account_id = a.account_id and u.meter = l.meter
+        and u.period = to_char(now() at time zone 'UTC', 'YYYY-MM')
+ where a.account_id = %(account_id)s
+
+-- name: read_today
+select (now() at time zone 'UTC')::date
+
+-- name: usage_by_month
+select period, meter, sum(committed)::bigint as units
+  from sepu.usage
+ where %(account_id)s::text is null or account_id = %(account_id)s
+ group by period, meter
+ order by period
+
+-- name: usage_in_month
+-- A month by day or by key: what is stored, what was pruned by day, and what erased accounts used. One statement, so a
+-- prune beside it takes nothing away.
+select case when %(by)s = 'day' then to_char(d.day, 'YYYY-MM-DD') else d.key_id end as part,
+       d.meter, sum(d.units)::bigint as units
+  from (select account_id, key_id, (created_at at time zone 'UTC')::date as day, meter, units
+          from sepu.stored_result where period = %(period)s
+         union all
+        select account_id, key_id, day, meter, units
+          from sepu.usage_day where period = %(period)s
+         union all
+        select account_id, null, null, meter, pruned - dated
+          from sepu.usage where period = %(period)s and pruned > dated) d
+ where %(account_id)s::text is null or d.account_id = %(account_id)s
+ group by 1, 2
+ order by 1 nulls first
+
+-- name: top_accounts
+-- The accounts that used so much of a limit this month, the nearest to their limit first.
+select a.account_id, a.external_id, a.name, a.status, a.plan_id, u.period, u.meter, l.units, u.committed, u.reserved
+  from sepu.usage u
+  join sepu.account a on a.account_id = u.account_id
+  join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = u.meter
+ where u.period = to_char(now() at time zone 'UTC', 'YYYY-MM') and u.committed + u.reserved > 0
+   and (u.committed::bigint + u.reserved) * 100 >= l.units::bigint * %(percent)s
+ order by (u.committed::float8 + u.reserved) / greatest(l.units, 1) desc, a.account_id, u.meter
+ limit %(limit)s

@@ -1,0 +1,87 @@
+"""The packaged `.sql` files: named statements, the migrations, the functions and the distribution."""
+
+import hashlib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from typing import Any, LiteralString
+
+import psycopg
+
+_SQL = files("sepu.database").joinpath("sql")
+
+
+@dataclass(frozen=True)
+class Script:
+    """A migration or the functions: a file of statements that is applied as a whole."""
+
+    name: str
+    text: LiteralString
+
+    @property
+    def sha256(self) -> str:
+        """Gives the digest by which the database remembers what was applied."""
+        return hashlib.sha256(self.text.encode()).hexdigest()
+
+
+def statement(name: str) -> LiteralString:
+    """Gives the text that follows `-- name: <name>` in one of the files of `sql/statements/`.
+
+    Raises:
+        KeyError: there is no such statement.
+    """
+    return _statements()[name]
+
+
+def run(connection: psycopg.Connection, name: str, /, **parameters: object) -> psycopg.Cursor:
+    """Runs the statement of that name."""
+    return connection.execute(statement(name), parameters)
+
+
+def value(connection: psycopg.Connection, name: str, /, **parameters: object) -> Any:  # noqa: ANN401
+    """Runs a statement that gives one value."""
+    ((found,),) = run(connection, name, **parameters).fetchall()
+    return found
+
+
+def migrations() -> tuple[Script, ...]:
+    """Gives the migrations in order; each is applied once, and never edited after it was released."""
+    found = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda file: file.name)
+    return tuple(Script(file.name, file.read_text("utf-8")) for file in found)
+
+
+def functions() -> Script:
+    """Gives all functions; applied again whenever their text changes."""
+    file = _SQL.joinpath("functions.sql")
+    return Script(file.name, file.read_text("utf-8"))
+
+
+def distribution() -> LiteralString:
+    """Gives what distributes tables and functions on Citus; it may be run again."""
+    return _SQL.joinpath("citus.sql").read_text("utf-8")
+
+
+@cache
+def _statements() -> dict[str, LiteralString]:
+    return parse(file.read_text("utf-8") for file in _SQL.joinpath("statements").iterdir())
+
+
+def parse(texts: Iterable[str]) -> dict[str, LiteralString]:
+    """Splits files of named statements.
+
+    Raises:
+        ValueError: two have one name, or the first has none.
+    """
+    # For psycopg's types only literal text is a statement, so that no input gets into SQL; a packaged file is as safe.
+    found: dict[str, Any] = {}
+    for text in texts:
+        before, *named = re.split(r"^-- name: (\w+)\n", text, flags=re.MULTILINE)
+        if before:
+            raise ValueError(f"a statement has no name: {before!r}")
+        for name, body in zip(named[::2], named[1::2], strict=True):
+            if name in found:
+                raise ValueError(f"two statements are named {name!r}")
+            found[name] = body.strip()
+    return found

@@ -1,1 +1,0 @@
-select outcome from sepu.admit(%s, %s)

@@ -1,1 +1,0 @@
-select at, outcome from sepu.admit_each(%s::text[], %s::bytea[])

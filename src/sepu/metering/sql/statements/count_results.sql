@@ -1,1 +1,0 @@
-select count(*) from sepu.stored_result where account_id = %(account_id)s

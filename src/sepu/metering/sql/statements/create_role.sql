@@ -1,1 +1,0 @@
-create role {role} login

@@ -1,1 +1,0 @@
-delete from sepu.receipt where account_id = %(account_id)s

@@ -1,1 +1,0 @@
-delete from sepu.request_rate where account_id = %(account_id)s

@@ -1,7 +1,0 @@
--- A row for each account and meter that it used, or one without a meter. Status and plan are those of now.
-select a.account_id, a.external_id, a.name, a.status, a.plan_id, u.meter, u.committed, u.reserved
-  from sepu.account a
-  left join sepu.usage u on u.account_id = a.account_id and u.period = %(period)s
- where a.created_at < ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC'
-   and (%(account_id)s::text is null or a.account_id = %(account_id)s)
- order by a.account_id

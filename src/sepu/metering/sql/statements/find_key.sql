@@ -1,1 +1,0 @@
-select is_valid from sepu.find_key(%s, %s)

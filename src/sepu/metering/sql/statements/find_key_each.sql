@@ -1,1 +1,0 @@
-select at, is_valid from sepu.find_key_each(%s::text[], %s::bytea[])

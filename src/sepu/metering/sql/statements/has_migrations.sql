@@ -1,1 +1,0 @@
-select to_regclass('sepu.migration') is not null

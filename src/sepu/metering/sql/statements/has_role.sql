@@ -1,1 +1,0 @@
-select exists (select from pg_roles where rolname = %(role)s)

@@ -1,2 +1,0 @@
--- Until the transaction ends.
-select set_config('lock_timeout', %(milliseconds)s, true)

@@ -1,1 +1,0 @@
-select period, meter from sepu.usage where account_id = %(account_id)s order by period, meter

@@ -1,1 +1,0 @@
-select applied from sepu.probe()

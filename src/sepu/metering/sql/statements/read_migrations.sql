@@ -1,1 +1,0 @@
-select name, sha256 from sepu.migration

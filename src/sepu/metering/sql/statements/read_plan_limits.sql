@@ -1,1 +1,0 @@
-select plan_id, meter, units from sepu.plan_limit

@@ -1,1 +1,0 @@
-select (now() at time zone 'UTC')::date

@@ -1,2 +1,0 @@
-select outcome, plan_id, period, meter, unit_limit, committed, reserved
-  from sepu.read_usage_v2(%s, %s)

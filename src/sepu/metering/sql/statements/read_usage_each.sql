@@ -1,2 +1,0 @@
-select at, outcome, plan_id, period, meter, unit_limit, committed, reserved
-  from sepu.read_usage_each_v2(%s::text[], %s::bytea[])

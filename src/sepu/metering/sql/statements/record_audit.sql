@@ -1,2 +1,0 @@
-insert into sepu.audit_run (audited_at, counters, results, differences)
-values (now(), %(counters)s, %(results)s, %(differences)s)

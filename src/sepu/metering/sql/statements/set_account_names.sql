@@ -1,4 +1,0 @@
--- What is null stays; what is empty is taken away.
-update sepu.account
-   set name = nullif(coalesce(%(name)s, name), ''), external_id = nullif(coalesce(%(external_id)s, external_id), '')
- where account_id = %(account_id)s
