@@ -3,14 +3,18 @@
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests import pgbouncer
 from tests.left_out import LeftOut
 from tests.postgres import empty_database
 from tests.processes import end_with_the_tests
 from tests.programs import refuse_others
+from tests.serving import Served, Server, serving, why_not
 
 from sepu.admin import accounts
 from sepu.cli.database import connect, database
@@ -37,6 +41,9 @@ def database_url() -> Iterator[str]:
         tempfile.TemporaryDirectory(prefix="sepu-test-") as directory,
         database(None, Path(directory), create=True) as url,
     ):
+        with connect(url) as connection:  # tests wait for the disk half of their time, and no test cuts the power
+            connection.execute("alter system set fsync = off")
+            connection.execute("select pg_reload_conf()")
         yield url
 
 
@@ -44,6 +51,22 @@ def database_url() -> Iterator[str]:
 def service_url(database_url: str) -> str:
     """The same database as the service's own role: for tests that serve."""
     return as_service(database_url)
+
+
+@pytest.fixture(scope="session")
+def served(service_url: str) -> Iterator[Served]:
+    """Returns a running server of a kind of worker or behind PgBouncer, which runs until the tests end."""
+    with ExitStack() as stack:
+
+        @cache
+        def server(kind: str) -> Server:
+            if reason := pgbouncer.WHY_NOT if kind == "pgbouncer" else why_not(kind):
+                pytest.skip(reason)
+            if kind == "pgbouncer":
+                return stack.enter_context(serving("uvloop", stack.enter_context(pgbouncer.pgbouncer(service_url))))
+            return stack.enter_context(serving(kind, service_url))
+
+        yield server
 
 
 @pytest.fixture

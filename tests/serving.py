@@ -10,7 +10,7 @@ import sys
 import sysconfig
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from importlib.util import find_spec
@@ -144,6 +144,9 @@ class Server:
     def workers(self) -> list[int]:
         """The process ids of the workers."""
         return [worker.pid for worker in children(self.process.pid)]
+
+
+Served = Callable[[str], Server]
 
 
 def until_closed(raw: socket.socket, seconds: float = START_SECONDS) -> bytes:

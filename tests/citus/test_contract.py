@@ -1,11 +1,14 @@
 """The table of the contract on a Citus cluster."""
 
 import psycopg
+import pytest
 from tests.citus.cluster import Citus
 from tests.http.contract import Case, World, check_case, every_case
 from tests.serving import Server
 
 from sepu.admin import accounts
+
+pytestmark = pytest.mark.slow
 
 
 @every_case

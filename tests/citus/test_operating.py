@@ -7,11 +7,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 
-from sepu.admin import accounts
+from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
 from sepu.admin.prune import prune
+from sepu.admin.rotation import rotate_key
 from sepu.admin.usage import nearest_limits, usage_by_day, usage_by_key, usage_by_month
 from sepu.cli.database import connect
 from sepu.console.app import PAGES
@@ -19,6 +20,8 @@ from sepu.console.pages import account
 from sepu.database.connection import snapshot
 from sepu.database.roles import make_role
 from sepu.metering import keys
+
+pytestmark = pytest.mark.slow
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=100)
@@ -68,6 +71,21 @@ def test_an_operators_day(connection: psycopg.Connection) -> None:
     assert parts() == before
     (exported,) = export_usage(connection, f"{NOW:%Y-%m}", account_id)
     assert [(change.before, change.after) for change in exported.changes] == [("standard", plan_id)]
+    private = receipts.new_private_key()
+    rotations = [rotate_key(connection, account_id, private, "r-1", timedelta(0)) for _ in range(2)]
+    assert [rotation.repeated for rotation in rotations] == [False, True]
+    opened = keys.credential(receipts.unseal(rotations[1].receipt.encode(), private).api_key)
+    assert opened is not None
+    accounts.issue_key(connection, account_id)
+    accounts.revoke_key(connection, issued.key_id)
+    first, *others = accounts.list_keys(connection, account_id)
+    accounts.revoke_key(connection, issued.key_id)
+    assert accounts.list_keys(connection, account_id) == [first, *others]
+    assert [key.state for key in (first, *others)] == ["revoked", "valid", "valid"]
+    accounts.set_status(connection, account_id, "suspended")
+    admitted = "select outcome from sepu.admit(%s, %s, %s)"
+    for key_hash, outcome in ((holder.key_hash, "unauthorized"), (opened.key_hash, "account_unavailable")):
+        assert connection.execute(admitted, (account_id, key_hash, datetime.now(UTC))).fetchall() == [(outcome,)]
     assert erase_account(connection, account_id).results == 1
     assert usage_by_month(connection, account_id) == months
     assert account_id not in {difference.account_id for difference in audit(connection).differences}

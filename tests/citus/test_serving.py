@@ -23,6 +23,8 @@ from sepu.cli.database import connect
 from sepu.database.distribute import distribute
 from sepu.database.roles import make_role
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["TestAcrossNodes"]
 
 CALLS = "select coalesce(sum(calls), 0)::integer from pg_stat_user_functions where schemaname = 'sepu'"

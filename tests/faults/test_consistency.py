@@ -14,6 +14,7 @@ from tests.faults.consistency import Stored, _merged, contradictions, first_unfi
 from tests.faults.history import Counter, Outcome, Request, Told
 from tests.faults.simulated import PLANS, Row, Scene, simulate
 
+pytestmark = pytest.mark.slow
 SEEDS = range(20)
 LIES: list[Callable[["Lie"], set[int] | None]] = []
 

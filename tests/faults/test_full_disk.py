@@ -24,6 +24,7 @@ from sepu.admin.audit import audit
 from sepu.cli.database import connect, database
 from sepu.server.embedded.system_user import SYSTEM_USER
 
+pytestmark = pytest.mark.slow
 UNSHARE = installed("unshare")
 # A small disk in a mount namespace of its own, put in the place of a directory before the service starts.
 MOUNTED = """\
@@ -94,7 +95,7 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
         with connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
             connection.execute("select pg_switch_wal()")
         await_status(match, 503, "full-disk-1")
-        time.sleep(3)  # Postgres is started again and again meanwhile
+        time.sleep(1.5)  # Postgres is started again and again meanwhile
         response = match("full-disk-1")
         assert (response.status, response.error) == (503, "usage_commit_failed")
 

@@ -1,7 +1,6 @@
 """The Postman collection and the .http file, sent to a real service by newman and httpyac."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +9,7 @@ from docs.site.samples import COLLECTION, HTTP_FILE, collection, http_file
 from tests.openapi.document import DOCUMENT, answer, operations
 from tests.processes import completed
 from tests.programs import node_program
-from tests.serving import Server, serving
+from tests.serving import Served, Server
 
 from sepu.admin import accounts
 
@@ -19,10 +18,9 @@ pytestmark = pytest.mark.slow
 SUMMARIES = [operation["summary"] for _, _, operation in operations()]
 
 
-@pytest.fixture(scope="module")
-def server(service_url: str) -> Iterator[Server]:
-    with serving("uvloop", service_url, workers=1) as found:
-        yield found
+@pytest.fixture
+def server(served: Served) -> Server:
+    return served("uvloop")
 
 
 def committed(server: Server, issued: accounts.IssuedKey) -> list[int]:

@@ -304,7 +304,7 @@ def test_the_largest_limit_is_a_limit_like_any_other(
 # Replaying
 
 
-def test_a_replay_is_the_body_byte_for_byte_with_the_current_usage_of_the_month_that_was_charged(
+def test_a_replay_is_byte_for_byte_with_the_current_usage_of_its_month(
     connection: psycopg.Connection, customer: "Customer"
 ) -> None:
     body, may = bytes(range(256)), datetime(2031, 5, 1, tzinfo=UTC)

@@ -73,19 +73,6 @@ def test_usage_by_month_day_and_key_stays_right_after_a_prune(
     assert audit(connection).differences == ()
 
 
-def test_what_an_earlier_release_pruned_has_no_day(connection: psycopg.Connection, customer: "Customer") -> None:
-    customer.meter(connection, "a-000001", units=3, at=MARCH)
-    customer.meter(connection, "a-000002", units=2, at=MARCH)
-    connection.execute("delete from sepu.stored_result where idempotency_key = 'a-000001'")
-    connection.execute("update sepu.usage set pruned = 3")
-    connection.execute("update sepu.stored_result set key_id = null")
-    assert audit(connection).differences == ()
-    list(prune(connection, 31))
-    assert audit(connection).differences == ()
-    assert used(usage_by_day(connection, "2026-03")) == {None: (3, 0), "2026-03-01": (2, 0)}
-    assert used(usage_by_key(connection, "2026-03", customer.account_id)) == {None: (5, 0)}
-
-
 def test_a_lost_day_is_a_difference(connection: psycopg.Connection, customer: "Customer") -> None:
     customer.meter(connection, units=3, at=MARCH)
     list(prune(connection, 31))
