@@ -21,7 +21,7 @@ from sepu.database.hosts import Hosts
 from sepu.metering import commands
 from sepu.metering.codec import Row, Rows
 from sepu.metering.commands import Charge, Command
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
 from sepu.metering.session import Done, Session, SessionLost
 

@@ -22,7 +22,7 @@ from sepu.metering.calls import FairQueue
 from sepu.metering.codec import Rows
 from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.session import SessionLost
 
 # Overdue calls and late answers are looked for every so often.

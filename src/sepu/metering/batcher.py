@@ -27,7 +27,7 @@ from sepu.metering.calls import Done, PendingCall
 from sepu.metering.codec import Rows
 from sepu.metering.commands import PROBE, RATE_LIMITED, UNAUTHORIZED, Command, find_key
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.lanes import BatchLane, Lane, LookUpLane, Shared
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.refusals import Refusals

@@ -7,7 +7,7 @@ import msgspec
 
 from sepu.database import migrate, statements
 from sepu.metering.codec import Row
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage, usages
 
 T = TypeVar("T")

@@ -18,7 +18,7 @@ from sepu.database.hosts import Hosts
 from sepu.metering.codec import Row
 from sepu.metering.commands import PROBE, UNAUTHORIZED, Command, find_key
 from sepu.metering.failure import LedgerUnavailable, report_failure
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.refusals import Refusals
 
