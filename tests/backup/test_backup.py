@@ -17,8 +17,9 @@ from tests.postgres import Cluster, let_in, run
 from tests.processes import completed, until
 from tests.serving import Response, serving
 
-from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
+from sepu.admin.usage import show_usage
 from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
 
@@ -49,8 +50,8 @@ def archive() -> Iterator[Path]:
         yield directory
 
 
-def usage_of(connection: psycopg.Connection, issued: accounts.IssuedKey) -> int:
-    return accounts.show_usage(connection, issued.account_id).usage[0].committed
+def usage_of(connection: psycopg.Connection, issued: IssuedKey) -> int:
+    return show_usage(connection, issued.account_id).usage[0].committed
 
 
 def is_replay_of(answer: Response, told: Response) -> bool:

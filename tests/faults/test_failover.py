@@ -18,8 +18,8 @@ from tests.processes import until
 from tests.serving import serving
 
 from sepu import limits
-from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.usage import show_usage
 from sepu.metering.commands import Command
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.ledger import Ledger
@@ -73,9 +73,9 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
             assert all(history.match(server, issued, key).body == answer.body for key, answer in answers.items())
             assert contradictory(standby, history) == []
             assert audit(standby).differences == ()
-            assert accounts.show_usage(standby, issued.account_id).usage[0].committed == 3
+            assert show_usage(standby, issued.account_id).usage[0].committed == 3
             if old_primary != "dead":
-                assert accounts.show_usage(primary, issued.account_id).usage[0].committed == 2
+                assert show_usage(primary, issued.account_id).usage[0].committed == 2
 
 
 def test_of_many_idle_connections_only_the_first_waits_for_a_silent_host(database_url: str) -> None:

@@ -21,6 +21,8 @@ from tests.serving import SEPU, Response, Server, free_port, serving, with_limit
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
+from sepu.admin.usage import show_usage
 from sepu.cli.database import connect, database
 from sepu.server.embedded.system_user import SYSTEM_USER
 
@@ -54,7 +56,7 @@ class Stage(NamedTuple):
     metrics: str
     url: str
     filler: Path
-    issued: accounts.IssuedKey
+    issued: IssuedKey
 
 
 @contextlib.contextmanager
@@ -105,7 +107,7 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
         with connect(url) as connection:
             assert contradictory(connection, history) == []
             assert audit(connection).differences == ()
-            assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 2
+            assert show_usage(connection, issued.account_id).usage[0].committed == 2
 
 
 def test_on_a_full_disk_of_the_tables_nobody_is_told_that_the_service_is_ready() -> None:

@@ -23,6 +23,8 @@ from tests.serving import EACH_WORKER, ONE_COLOUR, Server, serving, with_limits
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database
 
 AWAY_SECONDS = 2 + 5  # the promise, and what a busy machine may add
@@ -60,7 +62,7 @@ class Stage:
     state_dir: Path
     url: str  # past the proxy
     proxy: Proxy
-    issued: accounts.IssuedKey
+    issued: IssuedKey
     history: History = field(default_factory=History)
     keys: Iterator[str] = field(default_factory=lambda: (f"outage-{number:04}" for number in itertools.count()))
 
@@ -104,7 +106,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
         with connect(url) as connection:
-            accounts.set_plan(connection, "much", match_limit=10**9, search_limit=10**9, requests_per_minute=10**9)
+            set_plan(connection, "much", {"color_match": 10**9, "color_search": 10**9}, requests_per_minute=10**9)
             issued = accounts.create_account(connection, "much")
         proxy = stack.enter_context(proxied(state_dir / "socket"))
         program = with_limits(PROBE_SECONDS=PROBE_SECONDS)

@@ -20,7 +20,7 @@ from tests.faults.verdict import judge, until_stored
 from tests.processes import until
 from tests.serving import EACH_WORKER, Server, free_port, serving, with_limits
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.cli.database import connect
 
 ROUNDS = 2
@@ -29,7 +29,7 @@ STOP_SECONDS = 15  # on a busy machine
 
 @pytest.mark.parametrize("worker", EACH_WORKER)
 def test_term_finishes_what_is_in_flight(
-    worker: str, database_url: str, connection: psycopg.Connection, issued: accounts.IssuedKey
+    worker: str, database_url: str, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
     with (
         serving(worker, database_url, workers=1) as server,

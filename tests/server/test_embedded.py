@@ -28,7 +28,7 @@ from sepu.server.embedded import cluster, embedded_postgres, keeper, locks, prog
 from sepu.server.embedded.signals import ENDING
 from sepu.server.embedded.state_directory import prepared
 from sepu.server.embedded.system_user import SYSTEM_USER
-from sepu.server.errors import StartError
+from sepu.server.start_error import StartError
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root runs Postgres as another user")
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import click
 from psycopg import Connection
 
-from sepu.admin import accounts, receipts
+from sepu.admin import keys, receipts
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import naming_options
 from sepu.cli.database import prints_fields, prints_rows, with_connection
@@ -58,7 +58,7 @@ def issue_key(
     connection: Connection, account_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
 ) -> Fields:
     """Make one more key. It is shown this once; the account's other keys stay as they are."""
-    issued = accounts.issue_key(connection, account_id, expires_at, name, external_id)
+    issued = keys.issue_key(connection, account_id, expires_at, name, external_id)
     return {
         "accountId": issued.account_id,
         "keyId": issued.key_id,
@@ -73,7 +73,7 @@ def issue_key(
 @prints_fields
 def name_key(connection: Connection, key_id: str, name: str | None, external_id: str | None) -> Fields:
     """Change a key's name or external id. What is not given stays, and what is empty is taken away."""
-    return _fields(accounts.name_key(connection, key_id, name, external_id))
+    return _fields(keys.name_key(connection, key_id, name, external_id))
 
 
 @key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))
@@ -124,7 +124,7 @@ def rotate_key(
     click.echo(made.receipt)
 
 
-def _fields(shown: accounts.ListedKey) -> Fields:
+def _fields(shown: keys.ListedKey) -> Fields:
     return {
         "keyId": shown.key_id,
         "externalId": shown.external_id,
@@ -159,7 +159,7 @@ def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
 
     The last use is a day of UTC.
     """
-    return map(_fields, accounts.list_keys(connection, account_id))
+    return map(_fields, keys.list_keys(connection, account_id))
 
 
 @key.command("revoke", epilog=example("key revoke gfhi7crqxq5fijj3-tyjxpcyh"))
@@ -167,5 +167,5 @@ def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
 @prints_fields
 def revoke_key(connection: Connection, key_id: str) -> Fields:
     """Refuse a key from now on."""
-    accounts.revoke_key(connection, key_id)
+    keys.revoke_key(connection, key_id)
     return {"keyId": key_id, "status": "revoked"}

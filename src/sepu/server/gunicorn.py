@@ -26,10 +26,10 @@ from sepu.http.service import Service
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
-from sepu.server.errors import StartError
 from sepu.server.host import is_host
 from sepu.server.metrics import Blocks, Counts, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
+from sepu.server.start_error import StartError
 
 Worker = Literal["uvloop", "gthread", "meinheld"]
 

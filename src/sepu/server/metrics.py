@@ -30,7 +30,7 @@ from sepu.http.replies import Reply
 from sepu.http.routes import ALLOW
 from sepu.metering.meters import METERS
 from sepu.metering.observer import LedgerObserver
-from sepu.server.errors import StartError
+from sepu.server.start_error import StartError
 
 OTHER = "other"  # no endpoint: an unknown path or an invalid request
 _ENDPOINTS = (*ALLOW, OTHER)

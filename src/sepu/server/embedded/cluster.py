@@ -22,7 +22,7 @@ from sepu.server.embedded.locks import open_private
 from sepu.server.embedded.programs import programs
 from sepu.server.embedded.signals import signals_held
 from sepu.server.embedded.system_user import spawn, system_user
-from sepu.server.errors import StartError, say
+from sepu.server.start_error import StartError, say
 
 START_SECONDS = 300  # a recovery can take long on a slow disk
 _STOP_SECONDS = 60

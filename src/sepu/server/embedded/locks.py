@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from sepu.server.errors import StartError, say, unwritable
+from sepu.server.start_error import StartError, say, unwritable
 
 _LOCK_SECONDS = 400  # longer than a start
 _SILENT_SECONDS = 1  # before a wait for a lock is reported
