@@ -7,39 +7,30 @@ import subprocess
 from collections.abc import Callable
 from typing import Any
 
-import click
 from click.testing import CliRunner
 from tests.processes import completed
 from tests.serving import SEPU
 
 from sepu.cli.main import commands
-from sepu.cli.output import fail
 from sepu.errors import SepuError
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
 
 
-class _Program(click.Group):
-    """The commands, and how `sepu.cli.main.main` fails by an expected error."""
-
-    def main(self, args: Any = None, prog_name: Any = None, **extra: Any) -> Any:
-        try:
-            return commands.main(args, prog_name, **extra)
-        except SepuError as error:
-            fail(error)
-
-
 def invoke(*arguments: str, given: str = "", **environment: str | None) -> Done:
     """Runs `sepu` in this process."""
     before = signal.getsignal(signal.SIGTERM)
     try:
-        done = CliRunner().invoke(_Program("sepu"), arguments, given, {"COLUMNS": "200", **environment})
+        done = CliRunner().invoke(commands, arguments, given, {"COLUMNS": "200", **environment}, prog_name="sepu")
     finally:
         signal.signal(signal.SIGTERM, before)
-    if done.exc_info is not None and not isinstance(done.exception, SystemExit | None):
+    said = ""
+    if isinstance(done.exception, SepuError):  # as `sepu.cli.main.main` does
+        said = f"sepu: {done.exception}\n"
+    elif done.exception is not None and not isinstance(done.exception, SystemExit):
         raise done.exception
-    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr)
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr + said)
 
 
 def process(*arguments: str | bytes, given: str = "", **environment: str) -> Done:

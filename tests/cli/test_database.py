@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Iterator
-from functools import partial
 from pathlib import Path
 
 import click
@@ -67,7 +66,9 @@ def test_every_command_is_tried() -> None:
 def sepu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs `sepu` in a directory where there is nothing."""
     monkeypatch.chdir(tmp_path)
-    return partial(invoke, **dict.fromkeys(name for name in os.environ if name.startswith("SEPU_")))
+    for name in [name for name in os.environ if name.startswith("SEPU_")]:
+        monkeypatch.delenv(name)
+    return invoke
 
 
 @pytest.mark.parametrize("command", COMMANDS)
