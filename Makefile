@@ -79,7 +79,8 @@ serve: serving  ## the service on this machine, with its own Postgres [PORT=8000
 	@$(BIN)/sepu serve --port $(PORT)
 
 # Three files at a time, also on two cores: most tests wait, for clocks, disks and processes.
-PYTEST_ALL := $(BIN)/pytest -n 3 --dist loadfile
+# With bytecode, also where the environment says without: it saves each of the many processes some compiling.
+PYTEST_ALL := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadfile
 
 test: lint types  ## what a change needs, in minutes: lint, types and all tests but the slow ones
 	$(PYTEST_ALL) -m 'not slow'
@@ -146,7 +147,7 @@ walk: build  ## what the operators' pages say, command by command, on a fresh De
 
 EXAMPLES ?= 700
 
-schema-fuzz: meinheld  ## every worker against the OpenAPI document by schemathesis, at random, for some minutes
+schema-fuzz: meinheld  ## the workers against the OpenAPI document by schemathesis, at random, for some minutes
 	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -rA tests/openapi/test_schemathesis.py
 
 bench: build  ## the benchmarks of every layer and of the start-up; saves a record

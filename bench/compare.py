@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, built, named, working_tree
-from scipy.stats import ttest_1samp
 
 PAIRS = 12
 _LAPS = Path(__file__).with_name("laps.py")
@@ -51,6 +50,8 @@ def _times(tree: Path, seed: int) -> dict[str, float]:
 
 def summed_up(ratios: list[float]) -> Ratio:
     """Returns the geometric mean of the pairs' ratios, and its interval."""
+    from scipy.stats import ttest_1samp  # takes a second to import
+
     logarithms = [math.log(ratio) for ratio in ratios]
     interval = ttest_1samp(logarithms, 0).confidence_interval(0.99)
     return Ratio(*map(math.exp, (sum(logarithms) / len(logarithms), interval.low, interval.high)))

@@ -3,20 +3,25 @@
 import sys
 import tempfile
 from collections.abc import Iterator
+from contextlib import ExitStack
+from functools import cache
 from pathlib import Path
 
 import psycopg
 import pytest
+from tests import pgbouncer
 from tests.left_out import LeftOut
 from tests.postgres import empty_database
 from tests.processes import end_with_the_tests
 from tests.programs import refuse_others
+from tests.serving import Served, Server, serving, why_not
 
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.database.migrate import migrate
-from sepu.metering.keys import Credential, credential
+from sepu.metering.key_format import Credential, credential
 
 _ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
@@ -37,6 +42,9 @@ def database_url() -> Iterator[str]:
         tempfile.TemporaryDirectory(prefix="sepu-test-") as directory,
         database(None, Path(directory), create=True) as url,
     ):
+        with connect(url) as connection:  # tests wait for the disk half of their time, and no test cuts the power
+            connection.execute("alter system set fsync = off")
+            connection.execute("select pg_reload_conf()")
         yield url
 
 
@@ -44,6 +52,22 @@ def database_url() -> Iterator[str]:
 def service_url(database_url: str) -> str:
     """The same database as the service's own role: for tests that serve."""
     return as_service(database_url)
+
+
+@pytest.fixture(scope="session")
+def served(service_url: str) -> Iterator[Served]:
+    """Returns a running server of a kind of worker or behind PgBouncer, which runs until the tests end."""
+    with ExitStack() as stack:
+
+        @cache
+        def server(kind: str) -> Server:
+            if reason := pgbouncer.WHY_NOT if kind == "pgbouncer" else why_not(kind):
+                pytest.skip(reason)
+            if kind == "pgbouncer":
+                return stack.enter_context(serving("uvloop", stack.enter_context(pgbouncer.pgbouncer(service_url))))
+            return stack.enter_context(serving(kind, service_url))
+
+        yield server
 
 
 @pytest.fixture
@@ -75,13 +99,13 @@ def connection(ledger_url: str) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture
-def issued(connection: psycopg.Connection) -> accounts.IssuedKey:
+def issued(connection: psycopg.Connection) -> IssuedKey:
     """A fresh account on the standard plan, with its key."""
     return accounts.create_account(connection, "standard")
 
 
 @pytest.fixture
-def holder(issued: accounts.IssuedKey) -> Credential:
+def holder(issued: IssuedKey) -> Credential:
     """The fresh account's credential."""
     found = credential(issued.api_key)
     assert found is not None

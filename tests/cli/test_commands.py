@@ -14,12 +14,12 @@ from tests.processes import completed
 from tests.serving import serving
 
 from sepu.cli.database import connect
-from sepu.metering import commands, keys
+from sepu.metering import commands, key_format
 from sepu.metering.ledger import Ledger
 
 
 def admitted(database_url: str, api_key: str) -> str:
-    holder = keys.credential(api_key)
+    holder = key_format.credential(api_key)
     assert holder is not None
     ledger = Ledger(database_url, 1)
     ledger.open()
@@ -229,7 +229,7 @@ def test_an_audit_that_cannot_check_says_so(run: Run, empty_url: str) -> None:
 
 def test_a_prune(run: Run, own_url: str) -> None:
     api_key = printed(run("account", "create", "--json", SEPU_DATABASE_URL=own_url))["apiKey"]
-    holder = keys.credential(api_key)
+    holder = key_format.credential(api_key)
     assert holder is not None
     with connect(own_url) as connection:
         for days in (10, 40, 80, 100):

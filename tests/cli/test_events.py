@@ -25,9 +25,10 @@ from tests.serving import SEPU
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.events import claim_events, list_events, postpone_delivery
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.database.migrate import migrate
-from sepu.metering.keys import credential, new_key_id
+from sepu.metering.key_format import credential, new_key_id
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)
@@ -73,7 +74,7 @@ def deliver(sepu: Run, hooks: Endpoint, secret_file: Path) -> Callable[[], str]:
 def near_limit(connection: psycopg.Connection, units: int = 10, external_id: str | None = None) -> Customer:
     """A customer who has used so many of 10 units."""
     plan_id = "test-" + new_key_id("plan")
-    accounts.set_plan(connection, plan_id, match_limit=10, search_limit=10, requests_per_minute=1000)
+    set_plan(connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=1000)
     issued = accounts.create_account(connection, plan_id, "Silk & Co.", external_id)
     found = credential(issued.api_key)
     assert found is not None

@@ -23,7 +23,7 @@ from tests.curl import by_curl, by_python, needs_curl
 from tests.processes import STOP_SECONDS, completed, running, until
 from tests.serving import SEPU, START_SECONDS, free_port, serving
 
-from sepu.admin.accounts import IssuedKey
+from sepu.admin.keys import IssuedKey
 from sepu.cli.database import connect
 from sepu.database.migrate import migrate
 from sepu.http import examples

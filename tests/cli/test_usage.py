@@ -10,8 +10,9 @@ import pytest
 from tests.cli.running import Run, failed, printed, process
 
 from sepu.admin import accounts
+from sepu.admin.keys import name_key
 from sepu.cli.database import connect
-from sepu.metering import keys
+from sepu.metering import key_format
 
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"
@@ -28,9 +29,9 @@ def run(run: Run, own_url: str) -> Run:
     with connect(own_url) as connection:
         issued = accounts.create_account(connection, "standard", "Silk", "cus_1")
         connection.execute("update sepu.account set created_at = '2020-01-01Z'")
-        accounts.name_key(connection, issued.key_id, "shop")
+        name_key(connection, issued.key_id, "shop")
         accounts.create_account(connection, "standard")
-        holder = keys.credential(issued.api_key)
+        holder = key_format.credential(issued.api_key)
         assert holder is not None
         for key, units, at in (("key-0001", 1900, NOW), ("key-0002", 30, NOW.replace(day=1) - timedelta(days=1))):
             connection.execute(

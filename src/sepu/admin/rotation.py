@@ -7,7 +7,8 @@ import psycopg
 from joserfc.jwk import RSAKey
 
 from sepu.admin import receipts
-from sepu.admin.accounts import AccountError, issue_key, lock_account
+from sepu.admin.keys import issue_key
+from sepu.admin.naming import AccountError, lock_account
 from sepu.database.statements import run
 
 

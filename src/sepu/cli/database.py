@@ -10,7 +10,7 @@ import click
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from sepu.admin.accounts import find_account
+from sepu.admin.naming import find_account
 from sepu.cli.output import Fields, Form, echo_fields, echo_rows, env_option, form_options, json_option
 from sepu.database.connection import BoundedConnection
 from sepu.database.hosts import Hosts, SettingsError

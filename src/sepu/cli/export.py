@@ -6,7 +6,7 @@ import click
 from psycopg import Connection
 
 from sepu.admin import export
-from sepu.admin.accounts import REQUESTS_PER_MINUTE, PlanChange, show_plan
+from sepu.admin.plans import REQUESTS_PER_MINUTE, PlanChange, show_plan
 from sepu.cli.database import with_connection
 from sepu.cli.output import (
     Fields,

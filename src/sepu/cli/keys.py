@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 import click
 from psycopg import Connection
 
-from sepu.admin import accounts, receipts
+from sepu.admin import keys, receipts
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import naming_options
 from sepu.cli.database import prints_fields, prints_rows, with_connection
@@ -58,7 +58,7 @@ def issue_key(
     connection: Connection, account_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
 ) -> Fields:
     """Make one more key. It is shown this once; the account's other keys stay as they are."""
-    issued = accounts.issue_key(connection, account_id, expires_at, name, external_id)
+    issued = keys.issue_key(connection, account_id, expires_at, name, external_id)
     return {
         "accountId": issued.account_id,
         "keyId": issued.key_id,
@@ -73,7 +73,7 @@ def issue_key(
 @prints_fields
 def name_key(connection: Connection, key_id: str, name: str | None, external_id: str | None) -> Fields:
     """Change a key's name or external id. What is not given stays, and what is empty is taken away."""
-    return members(accounts.name_key(connection, key_id, name, external_id))
+    return members(keys.name_key(connection, key_id, name, external_id))
 
 
 @key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))
@@ -128,13 +128,13 @@ def _in_table(row: Fields) -> Fields:
 
 @key.command("list", epilog=example("key list cus_8812"))
 @click.argument("account_id", metavar="ACCOUNT")
-@prints_rows(columns(accounts.ListedKey), _in_table)
+@prints_rows(columns(keys.ListedKey), _in_table)
 def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
     """List an account's keys, the oldest first: their ids and states, never a key.
 
     The last use is a day of UTC.
     """
-    return map(members, accounts.list_keys(connection, account_id))
+    return map(members, keys.list_keys(connection, account_id))
 
 
 @key.command("revoke", epilog=example("key revoke gfhi7crqxq5fijj3-tyjxpcyh"))
@@ -142,5 +142,5 @@ def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
 @prints_fields
 def revoke_key(connection: Connection, key_id: str) -> Fields:
     """Refuse a key from now on."""
-    accounts.revoke_key(connection, key_id)
+    keys.revoke_key(connection, key_id)
     return {"keyId": key_id, "status": "revoked"}

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import click
 from psycopg import Connection
 
-from sepu.admin import accounts
+from sepu.admin import plans
 from sepu.cli.database import prints_fields, prints_rows
 from sepu.cli.output import Fields, columns, example, members
 from sepu.metering.meters import METERS
@@ -17,8 +17,8 @@ F = TypeVar("F", bound=Callable[..., Any])
 def _limit_options(command: F) -> F:
     """Adds an option for the limit of each meter, such as `--match-limit`."""
     for meter in reversed(METERS.values()):
-        name, help_text = f"--{meter.operation}-limit", f"{meter.unit.capitalize()} a month."
-        command = click.option(name, type=click.IntRange(0), help=help_text)(command)
+        option, help_text = f"--{meter.operation}-limit", f"{meter.unit.capitalize()} a month."
+        command = click.option(meter.name, option, type=click.IntRange(0), help=help_text)(command)
     return command
 
 
@@ -56,10 +56,11 @@ def set_plan(
     A new plan needs all limits, and its thresholds are 80,95,100. Of another one, what is not given stays as it is.
     """
     with connection.transaction():
-        accounts.set_plan(connection, name, requests_per_minute=requests_per_minute, **limits)
+        given = {meter: units for meter, units in limits.items() if units is not None}
+        plans.set_plan(connection, name, given, requests_per_minute=requests_per_minute)
         if thresholds is not None:
-            accounts.set_thresholds(connection, name, thresholds)
-    return members(accounts.show_plan(connection, name))
+            plans.set_thresholds(connection, name, thresholds)
+    return members(plans.show_plan(connection, name))
 
 
 @plan.command("show", epilog=example("plan show standard"))
@@ -67,11 +68,11 @@ def set_plan(
 @prints_fields
 def show_plan(connection: Connection, name: str) -> Fields:
     """Show a plan's limits, and how many accounts it has."""
-    return members(accounts.show_plan(connection, name))
+    return members(plans.show_plan(connection, name))
 
 
 @plan.command("list", epilog=example("plan list"))
-@prints_rows(columns(accounts.Plan))
+@prints_rows(columns(plans.Plan))
 def list_plans(connection: Connection) -> Iterable[Fields]:
     """List all plans, in the order of their names."""
-    return map(members, accounts.list_plans(connection))
+    return map(members, plans.list_plans(connection))

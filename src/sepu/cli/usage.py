@@ -6,8 +6,17 @@ import click
 from psycopg import Connection
 
 from sepu.admin import export
-from sepu.admin.accounts import AccountUsage, list_keys, show_usage
-from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.admin.keys import list_keys
+from sepu.admin.usage import (
+    NEAR_PERCENT,
+    AccountUsage,
+    Part,
+    nearest_limits,
+    show_usage,
+    usage_by_day,
+    usage_by_key,
+    usage_by_month,
+)
 from sepu.cli.database import prints_rows, with_connection
 from sepu.cli.output import (
     Fields,

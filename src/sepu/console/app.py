@@ -13,7 +13,7 @@ import jinja2
 import psycopg
 from falcon import Request, Response
 
-from sepu.admin.accounts import AccountError
+from sepu.admin.naming import AccountError
 from sepu.console import pages
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS

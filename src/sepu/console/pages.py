@@ -10,8 +10,10 @@ import psycopg
 from sepu.admin import accounts, events
 from sepu.admin.audit import last_audit
 from sepu.admin.export import export_usage
-from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
-from sepu.database.statements import value
+from sepu.admin.keys import list_keys
+from sepu.admin.naming import find_account
+from sepu.admin.plans import list_plans
+from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, read_today, usage_by_day, usage_by_key, usage_by_month
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS, is_month
 
@@ -55,14 +57,14 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
         "after": page[_ACCOUNTS - 1].account_id if len(page) > _ACCOUNTS else None,
         "is_first": parameter("after") is None,
         "filters": {name: given or "" for name, given in filters.items()},
-        "plans": accounts.list_plans(connection),
+        "plans": list_plans(connection),
         "statuses": accounts.STATUSES,
     }
 
 
 def account(connection: psycopg.Connection, parameter: Parameter, account_id: str) -> Mapping[str, Any]:
     """Returns one account: a month with its days and keys, and its other months."""
-    account_id = accounts.find_account(connection, account_id)
+    account_id = find_account(connection, account_id)
     month = _month(connection, parameter)
     found = list(export_usage(connection, month, account_id))
     if not found:
@@ -74,7 +76,7 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
         "events": list(events.list_events(connection, account_id=account_id, period=month)),
         "months": _with_bars(usage_by_month(connection, account_id)),
         "days": _with_bars(usage_by_day(connection, month, account_id)),
-        "keys": accounts.list_keys(connection, account_id),
+        "keys": list_keys(connection, account_id),
         "by_key": {part.name: part.units for part in usage_by_key(connection, month, account_id)},
     }
 
@@ -96,7 +98,7 @@ def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[
 
 def plan_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:  # noqa: ARG001
     """Returns all plans."""
-    return {"plans": accounts.list_plans(connection)}
+    return {"plans": list_plans(connection)}
 
 
 def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
@@ -111,7 +113,7 @@ def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, 
 
 def _month(connection: psycopg.Connection, parameter: Parameter) -> str:
     """Returns the month that is asked for, or the current one by the database's clock."""
-    current = f"{value(connection, 'read_today'):%Y-%m}"
+    current = f"{read_today(connection):%Y-%m}"
     month = parameter("month") or current
     if not is_month(month):
         raise AddressError(f"{month!r} is not a month like {current}")
