@@ -15,12 +15,15 @@ _ROOT = Path(__file__).parents[2]
 
 def answer(outcome: Callable[[str], str]) -> None:
     """Answers each case that comes on standard input by a line, and ends when one takes too long."""
+    errors, answers = sys.__stderr__, sys.__stdout__  # a case may replace the others
+    assert errors
+    assert answers
     for line in sys.stdin:
-        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=sys.__stderr__)  # a case may replace stderr
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=errors)
         found = outcome(line.strip()).replace("\n", " ")
         faulthandler.cancel_dump_traceback_later()
-        sys.__stdout__.write(f"{found}\n")  # type: ignore[union-attr]
-        sys.__stdout__.flush()  # type: ignore[union-attr]
+        answers.write(f"{found}\n")
+        answers.flush()
 
 
 def ask(module: str, argument: str, cases: Iterable[str]) -> Iterator[tuple[str, str]]:

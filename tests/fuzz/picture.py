@@ -223,7 +223,7 @@ def case(seed: str) -> tuple[str, bytes]:
 def read(directory: str) -> None:
     """Reads the cases whose seeds come on standard input; writes what each came to on standard output."""
     # What a decoder or its child may print is no answer, and no child keeps this pipe open.
-    sys.__stdout__ = os.fdopen(os.dup(1), "w")  # type: ignore[misc,assignment]
+    sys.__stdout__ = os.fdopen(os.dup(1), "w")  # type: ignore[misc]
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES, ADDRESSES_BYTES))
     limits.IMAGE_PIXELS = PIXELS

@@ -1,12 +1,13 @@
 """Customers to meter, and database sessions to meter them in."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from time import monotonic, sleep
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 import pytest
@@ -16,6 +17,8 @@ from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.metering.commands import Charge, Command, Metered, meter_request
 from sepu.metering.key_format import Credential, credential, new_key_id
+
+T = TypeVar("T")
 
 NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 
@@ -143,20 +146,26 @@ def session(ledger_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
         yield open_one
 
 
+class HeldUp(Protocol):
+    """Makes a call that has to wait for another session's lock, then ends that wait, and returns the call's answer."""
+
+    def __call__(self, call: Callable[[], T], end: Callable[[], object]) -> T: ...
+
+
 @pytest.fixture
-def until_blocked(connection: psycopg.Connection) -> Callable[[], None]:
-    """Waits until some session waits for another's lock."""
+def held_up(connection: psycopg.Connection) -> HeldUp:
+    """For a call that waits."""
 
-    def wait() -> None:
-        deadline = monotonic() + 30
-        while monotonic() < deadline:
-            row = connection.execute(
-                "select count(*) from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0"
-            ).fetchone()
-            assert row is not None
-            if row[0]:
-                return
-            sleep(0.002)
-        raise AssertionError("nobody is blocked")
+    def run(call: Callable[[], T], end: Callable[[], object]) -> T:
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(call)
+            blocked = "select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0"
+            deadline = monotonic() + 30
+            while not connection.execute(blocked).fetchall():
+                assert monotonic() < deadline, "nobody is blocked"
+                assert not waiting.done()
+                sleep(0.002)
+            end()
+            return waiting.result(30)
 
-    return wait
+    return run

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -21,7 +20,7 @@ from sepu.admin.rotation import rotate_key
 from sepu.admin.usage import Part, usage_by_day, usage_by_key, usage_by_month
 
 if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
 
@@ -108,16 +107,13 @@ def test_a_key_that_is_being_issued_is_erased_too(
     session: Callable[[], psycopg.Connection],
     connection: psycopg.Connection,
     customer: "Customer",
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
     issuing, erasing = session(), session()
     issuing.execute("begin")
     issue_key(issuing, customer.account_id, name="Silk shop")
-    with ThreadPoolExecutor(1) as threads:
-        erased = threads.submit(erase_account, erasing, customer.account_id)
-        until_blocked()
-        issuing.execute("commit")
-        assert erased.result(30).keys == 2
+    erased = held_up(lambda: erase_account(erasing, customer.account_id), lambda: issuing.execute("commit"))
+    assert erased.keys == 2
     assert "api_key" not in rows_of(connection, customer.account_id)
 
 
@@ -125,17 +121,14 @@ def test_a_charge_under_way_is_erased_too(
     session: Callable[[], psycopg.Connection],
     connection: psycopg.Connection,
     customer: "Customer",
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
     customer.meter(connection, "old-0001", at=NOW)
-    charging = session()
+    charging, erasing = session(), session()
     charging.execute("begin")
     assert customer.meter(charging, "new-0001", units=5, at=NOW).outcome == "charged"
-    with ThreadPoolExecutor(1) as threads:
-        erasing = threads.submit(erase_account, session(), customer.account_id)
-        until_blocked()
-        charging.execute("commit")
-        assert erasing.result(30).results == 2
+    erased = held_up(lambda: erase_account(erasing, customer.account_id), lambda: charging.execute("commit"))
+    assert erased.results == 2
     assert sum(customer.committed(connection).values()) == 6
     assert audit(connection).differences == ()
     assert audit(connection).results == 0

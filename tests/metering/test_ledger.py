@@ -27,7 +27,7 @@ from sepu.metering.ledger import Ledger
 from sepu.metering.meters import Usage
 
 if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 T = TypeVar("T")
 
@@ -388,7 +388,7 @@ def test_somebody_else_just_stored_it(
     gateway: Gateway,
     customer: "Customer",
     session: Callable[[], psycopg.Connection],
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
     """What two nodes without a common lock manager would do: the primary key decides."""
     request = customer.request()
@@ -398,11 +398,8 @@ def test_somebody_else_just_stored_it(
         "insert into sepu.stored_result values (%s, 'key-0001', %s, 'color_match', 1, '2031-03', '{}', now(), %s)",
         (customer.account_id, request.parameters[3], customer.key_id),
     )
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(gateway.run, request)
-        until_blocked()
-        other.execute("commit")
-        assert waiting.result() == Metered("request_in_progress")
+    answer = held_up(lambda: gateway.run(request), lambda: other.execute("commit"))
+    assert answer == Metered("request_in_progress")
     assert customer.committed(connection) == {}, "its charge was undone"
     assert gateway.run(customer.request("key-0002")).outcome == "charged"
 

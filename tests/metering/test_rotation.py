@@ -2,7 +2,6 @@
 
 import base64
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, LiteralString
 
@@ -18,7 +17,7 @@ from sepu.admin.rotation import Rotation, rotate_key
 from sepu.metering.key_format import Credential, credential
 
 if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 DAY = timedelta(days=1)
 LATER = datetime.now(UTC) + timedelta(hours=12)  # of this run of all tests
@@ -155,20 +154,19 @@ def test_two_operators_at_once_make_one_key(
     connection: psycopg.Connection,
     customer: "Customer",
     private: RSAKey,
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
-    first = session()
+    first, second = session(), session()
     first.execute("begin")
     made = rotate_key(first, customer.account_id, private, "2031-03", DAY)
-    with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(rotate_key, session(), customer.account_id, private, "2031-03", DAY)
-        until_blocked()
-        # And a first charge, whose foreign key looks at the account, waits for neither.
+
+    def charge_and_commit() -> None:
         charging = session()
         charging.execute("set statement_timeout = '20s'")
-        assert customer.meter(charging).outcome == "charged"
+        assert customer.meter(charging).outcome == "charged"  # whose foreign key looks at the account
         first.execute("commit")
-        again = waiting.result()
+
+    again = held_up(lambda: rotate_key(second, customer.account_id, private, "2031-03", DAY), charge_and_commit)
     assert (again.repeated, again.receipt) == (True, made.receipt)
     assert len(expiries(connection, customer)) == 2
 

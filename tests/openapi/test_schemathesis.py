@@ -31,7 +31,7 @@ def test_schemathesis_finds_nothing(server: Server, connection: psycopg.Connecti
         pytest.skip("schemathesis knows no Unix sockets; meinheld has the table of the contract")
     set_plan(connection, "endless", {"color_match": ENDLESS, "color_search": ENDLESS}, requests_per_minute=ENDLESS)
     issued = accounts.create_account(connection, "endless")
-    options = [f"--config-file={HERE / 'schemathesis.toml'}", "run", PATH, f"--url=http://{server.address}"]
+    options = [f"--config-file={HERE / 'schemathesis.toml'}", "run", str(PATH), f"--url=http://{server.address}"]
     many = [f"--max-examples={EXAMPLES}"] if EXAMPLES else ["--max-examples=20", "--generation-deterministic"]
     done = completed(
         [SCHEMATHESIS, "--no-color", *options, "--continue-on-failure", *many],

@@ -15,6 +15,8 @@ from sepu.admin.usage import show_usage
 from sepu.cli.database import connect
 from sepu.cli.database import service_url as as_service
 
+pytestmark = pytest.mark.slow
+
 PATCH = Path(__file__).with_name("third_meter.patch")
 MOST_FILES = 10
 LIMITS = ("--match-limit", "5", "--search-limit", "6", "--list-limit", "2", "--requests-per-minute", "99")

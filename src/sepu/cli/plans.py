@@ -1,6 +1,6 @@
 """`sepu plan`: the limits of accounts."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
@@ -8,15 +8,10 @@ from psycopg import Connection
 
 from sepu.admin import plans
 from sepu.cli.database import prints_fields, prints_rows
-from sepu.cli.output import Fields, example
+from sepu.cli.output import Fields, columns, example, members
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
-
-
-def limit_fields(limits: Mapping[str, int]) -> dict[str, int]:
-    """Gives limits by meter as members of a JSON object, such as `matchLimit`."""
-    return {f"{meter.operation}Limit": limits[name] for name, meter in METERS.items()}
 
 
 def _limit_options(command: F) -> F:
@@ -25,19 +20,6 @@ def _limit_options(command: F) -> F:
         option, help_text = f"--{meter.operation}-limit", f"{meter.unit.capitalize()} a month."
         command = click.option(meter.name, option, type=click.IntRange(0), help=help_text)(command)
     return command
-
-
-def _fields(plan: plans.Plan) -> Fields:
-    return {
-        "planId": plan.plan_id,
-        **limit_fields(plan.limits),
-        "requestsPerMinute": plan.requests_per_minute,
-        "thresholds": ",".join(map(str, plan.thresholds)),
-        "accounts": plan.accounts,
-    }
-
-
-_COLUMNS = ("planId", *limit_fields(dict.fromkeys(METERS, 0)), "requestsPerMinute", "thresholds", "accounts")
 
 
 def _percentages(value: str) -> list[int]:
@@ -78,7 +60,7 @@ def set_plan(
         plans.set_plan(connection, name, given, requests_per_minute=requests_per_minute)
         if thresholds is not None:
             plans.set_thresholds(connection, name, thresholds)
-    return _fields(plans.show_plan(connection, name))
+    return members(plans.show_plan(connection, name))
 
 
 @plan.command("show", epilog=example("plan show standard"))
@@ -86,11 +68,11 @@ def set_plan(
 @prints_fields
 def show_plan(connection: Connection, name: str) -> Fields:
     """Show a plan's limits, and how many accounts it has."""
-    return _fields(plans.show_plan(connection, name))
+    return members(plans.show_plan(connection, name))
 
 
 @plan.command("list", epilog=example("plan list"))
-@prints_rows(_COLUMNS)
+@prints_rows(columns(plans.Plan))
 def list_plans(connection: Connection) -> Iterable[Fields]:
     """List all plans, in the order of their names."""
-    return map(_fields, plans.list_plans(connection))
+    return map(members, plans.list_plans(connection))

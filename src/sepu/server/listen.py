@@ -14,7 +14,7 @@ def address(host: str, port: int, bind: str | None, worker: Worker) -> str:
     """Returns gunicorn's bind for the settings, after checking that it is free.
 
     Raises:
-        StartError: `bind` is no unix socket, the worker needs one, or the address cannot be had.
+        StartError: `bind` is not a Unix socket, the worker needs one, or the address is not available.
     """
     if bind is None:
         if worker == "meinheld":

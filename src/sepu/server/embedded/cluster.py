@@ -1,4 +1,4 @@
-"""One Postgres on its data directory: makes it, starts it, sees whether it lives, stops it.
+"""Creates a Postgres on its data directory, starts it, watches it and stops it.
 
 pg_ctl is not used. It waits for as long as a process id exists, and an ended server keeps its id until its parent asks
 for it: with pg_ctl that is process 1, which in a container may never ask.

@@ -1,4 +1,4 @@
-"""Locks on files of the state directory, which the kernel releases with their process."""
+"""Takes locks on files of the state directory, which the kernel releases with their process."""
 
 import fcntl
 import os

@@ -1,4 +1,4 @@
-"""Postgres's programs in the packages that have them."""
+"""Finds Postgres's programs in the packages that have them."""
 
 import importlib.util
 import pwd

@@ -1,4 +1,4 @@
-"""The state directory: where it may be, and who may enter it."""
+"""Finds a place for the state directory, and checks who may enter it."""
 
 import os
 import pwd
