@@ -155,7 +155,7 @@ walk: build  ## what the operators' pages say, command by command, on a fresh De
 
 EXAMPLES ?= 700
 
-schema-fuzz: meinheld  ## every worker against the OpenAPI document by schemathesis, at random, for some minutes
+schema-fuzz: meinheld  ## the workers against the OpenAPI document by schemathesis, at random, for some minutes
 	SEPU_SCHEMA_EXAMPLES=$(EXAMPLES) $(BIN)/pytest -rA tests/openapi/test_schemathesis.py
 
 bench: build  ## the benchmarks of every layer and of the start-up; saves a record

@@ -26,7 +26,7 @@ from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
 from sepu.library.records import rgb_of
 from sepu.metering.commands import Command
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.operations.color import color
 from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search

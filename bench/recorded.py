@@ -17,7 +17,7 @@ from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
 from sepu.metering.commands import Charge, Command, Metered, meter_request
-from sepu.metering.keys import Credential, credential
+from sepu.metering.key_format import Credential, credential
 
 SEED = "recorded"
 MOST = 17  # charges in a round; each is another account's

@@ -17,10 +17,11 @@ from tests.programs import refuse_others
 from tests.serving import Served, Server, serving, why_not
 
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.database.migrate import migrate
-from sepu.metering.keys import Credential, credential
+from sepu.metering.key_format import Credential, credential
 
 _ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
@@ -98,13 +99,13 @@ def connection(ledger_url: str) -> Iterator[psycopg.Connection]:
 
 
 @pytest.fixture
-def issued(connection: psycopg.Connection) -> accounts.IssuedKey:
+def issued(connection: psycopg.Connection) -> IssuedKey:
     """A fresh account on the standard plan, with its key."""
     return accounts.create_account(connection, "standard")
 
 
 @pytest.fixture
-def holder(issued: accounts.IssuedKey) -> Credential:
+def holder(issued: IssuedKey) -> Credential:
     """The fresh account's credential."""
     found = credential(issued.api_key)
     assert found is not None

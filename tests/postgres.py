@@ -13,7 +13,7 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from sepu.cli.database import connect
-from sepu.metering.keys import new_account_id
+from sepu.metering.key_format import new_account_id
 from sepu.server.embedded.programs import programs
 from sepu.server.embedded.system_user import SYSTEM_USER, system_user
 

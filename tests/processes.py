@@ -38,7 +38,7 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
 
 
 def completed(
-    command: Sequence[str | bytes | Path], *, timeout: float = 100, **options: Any
+    command: Sequence[str | bytes | Path], *, timeout: float | None = 100, **options: Any
 ) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end; returns its code, which may be any, and what it printed."""
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout, **options)

@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 from tests.processes import children, running
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 
 ONE_COLOUR = b'{"colors":[{"r":200,"g":60,"b":35}]}'
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
@@ -126,7 +126,7 @@ class Server:
             self._kept = connection
         return response
 
-    def match(self, issued: accounts.IssuedKey, idempotency_key: str, *, keep: bool = False) -> Response:
+    def match(self, issued: IssuedKey, idempotency_key: str, *, keep: bool = False) -> Response:
         """Matches one colour."""
         headers = {
             "Authorization": f"Bearer {issued.api_key}",

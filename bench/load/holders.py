@@ -10,8 +10,8 @@ from pathlib import Path
 
 import psycopg
 
-from sepu.admin.accounts import set_plan
-from sepu.metering.keys import credential
+from sepu.admin.plans import set_plan
+from sepu.metering.key_format import credential
 
 AMPLE = "load-ample"
 SPENT = "load-spent"  # its month's quota is used up
@@ -65,7 +65,7 @@ def seed_of(state_dir: Path) -> str:
 def open_accounts(connection: psycopg.Connection, seed: str, number: int) -> None:
     """Lets there be as many ample accounts, and those that are refused."""
     for plan, units, requests in ((AMPLE, MUCH, MUCH), (SPENT, 1, MUCH), (HELD, MUCH, 1), (LIMITED, MUCH, 120)):
-        set_plan(connection, plan, match_limit=units, search_limit=units, requests_per_minute=requests)
+        set_plan(connection, plan, {"color_match": units, "color_search": units}, requests_per_minute=requests)
     row = connection.execute("select count(*) from sepu.account where plan_id = %s", [AMPLE]).fetchone()
     there: int = row[0] if row else 0
     with connection.transaction():

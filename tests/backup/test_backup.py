@@ -17,11 +17,13 @@ from tests.postgres import Cluster, let_in, run
 from tests.processes import completed, until
 from tests.serving import Response, serving
 
-from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
+from sepu.admin.usage import show_usage
 from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 BACKUP = ROOT / "deploy" / "backup"
@@ -48,8 +50,8 @@ def archive() -> Iterator[Path]:
         yield directory
 
 
-def usage_of(connection: psycopg.Connection, issued: accounts.IssuedKey) -> int:
-    return accounts.show_usage(connection, issued.account_id).usage[0].committed
+def usage_of(connection: psycopg.Connection, issued: IssuedKey) -> int:
+    return show_usage(connection, issued.account_id).usage[0].committed
 
 
 def is_replay_of(answer: Response, told: Response) -> bool:
@@ -80,7 +82,7 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
             def back_up() -> None:
                 run(first.programs / "pg_dump", "-d", url, "-Fc", "-f", dump)
 
-            verdict, _ = crowded(connection, [server.address], 600, back_up)
+            verdict, _ = crowded(connection, [server.address], 400, back_up)
             assert verdict.explain() == ""
             results = audit(connection).results
     assert told.status == 200
@@ -129,7 +131,7 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
                 ((moment,),) = beside.execute("select clock_timestamp()::text").fetchall()
                 told["after"] = server.match(issued, "after-01")
 
-            verdict, _ = crowded(connection, [server.address], 800, back_up_and_regret)
+            verdict, _ = crowded(connection, [server.address], 400, back_up_and_regret)
             assert verdict.explain() == ""
         assert {answer.status for answer in told.values()} == {200}
         results = audit(connection).results
@@ -185,7 +187,7 @@ def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second:
                 ((taken_over,),) = standby.execute("select count(*) from sepu.stored_result").fetchall()
 
             with serving("uvloop", hosts) as server:
-                verdict, _ = crowded(primary, [server.address], 2500, fail_over, judged=standby)
+                verdict, _ = crowded(primary, [server.address], 1200, fail_over, judged=standby)
             assert verdict.explain() == ""
             # It died under load; whether a request was then in flight, and told 503, is a matter of luck.
             assert 300 <= taken_over < audit(standby).results

@@ -15,6 +15,7 @@ from tests.processes import until
 from tests.serving import Server, free_port, serving, why_not, with_limits
 
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
 
 REQUESTS = 6
 WARM_UP = 8  # connects; and what a driver prepares, it prepares by then
@@ -33,7 +34,7 @@ def served(request: pytest.FixtureRequest, database_url: str, service_url: str) 
     if reason := why_not(request.param):
         pytest.skip(reason)
     with psycopg.connect(database_url, autocommit=True) as connection:
-        accounts.set_plan(connection, "counted", match_limit=10_000, search_limit=10_000, requests_per_minute=10_000)
+        set_plan(connection, "counted", {"color_match": 10_000, "color_search": 10_000}, requests_per_minute=10_000)
         issued = accounts.create_account(connection, "counted")
     with counted(Path(str(conninfo_to_dict(service_url)["host"]))) as wire:
         url = make_conninfo(service_url, host=str(wire.directory))

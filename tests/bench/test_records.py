@@ -88,16 +88,6 @@ def test_a_step_of_5_percent_is_found_at_its_record_and_noise_is_none(tmp_path: 
     assert sum(bool(at) for name, at in points.items() if name.startswith("the same")) <= 1
 
 
-def test_two_steps_are_two_changes(tmp_path: Path) -> None:
-    rng = random.Random(1)
-    for number in range(36):
-        keep(tmp_path, number, {"a": (1, 1.1, 1.03)[number // 12] * (1 + rng.gauss(0, 0.005))})
-    (first, up), (second, down) = found(tmp_path)["a"]
-    assert (first, second) == ("12", "24")
-    assert up == pytest.approx(0.1, abs=0.01)
-    assert down == pytest.approx(1.03 / 1.1 - 1, abs=0.01)
-
-
 @pytest.mark.parametrize("records", [1, 2, 3])
 def test_few_records_have_no_change(tmp_path: Path, records: int) -> None:
     for number in range(records):

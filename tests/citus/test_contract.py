@@ -1,16 +1,19 @@
 """The table of the contract on a Citus cluster."""
 
 import psycopg
+import pytest
 from tests.citus.cluster import Citus
 from tests.http.contract import Case, World, check_case, every_case
 from tests.serving import Server
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
+
+pytestmark = pytest.mark.slow
 
 
 @every_case
 def test_contract(
-    case: Case, server: Server, cluster: Citus, connection: psycopg.Connection, issued: accounts.IssuedKey
+    case: Case, server: Server, cluster: Citus, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
     """What a case has running runs where requests do; a transaction block on the coordinator is not delegated."""
     check_case(case, server, World(cluster.worker_of(issued.account_id).url, connection, issued))

@@ -7,33 +7,39 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 
-from sepu.admin import accounts
+from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
+from sepu.admin.keys import issue_key, list_keys, name_key, revoke_key
+from sepu.admin.naming import find_account
+from sepu.admin.plans import set_plan, show_plan
 from sepu.admin.prune import prune
+from sepu.admin.rotation import rotate_key
 from sepu.admin.usage import nearest_limits, usage_by_day, usage_by_key, usage_by_month
 from sepu.cli.database import connect
 from sepu.console.app import PAGES
 from sepu.console.pages import account
 from sepu.database.connection import snapshot
 from sepu.database.roles import make_role
-from sepu.metering import keys
+from sepu.metering import key_format
+
+pytestmark = pytest.mark.slow
 
 NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=100)
 
 
 def test_an_operators_day(connection: psycopg.Connection) -> None:
-    plan_id = keys.new_account_id()
-    accounts.set_plan(connection, plan_id, match_limit=10, search_limit=10, requests_per_minute=600)
-    accounts.set_plan(connection, plan_id, match_limit=11)
+    plan_id = key_format.new_account_id()
+    set_plan(connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=600)
+    set_plan(connection, plan_id, {"color_match": 11})
     issued = accounts.create_account(connection, "standard", "Silk", f"cus-{plan_id}")
-    account_id = accounts.find_account(connection, f"cus-{plan_id}")
+    account_id = find_account(connection, f"cus-{plan_id}")
     accounts.name_account(connection, account_id, f"Silk {plan_id}")
-    accounts.name_key(connection, issued.key_id, "shop", "k-1")
+    name_key(connection, issued.key_id, "shop", "k-1")
     accounts.move_account(connection, account_id, plan_id)
-    holder = keys.credential(issued.api_key)
+    holder = key_format.credential(issued.api_key)
     assert holder is not None
     for number, at in enumerate((NOW, OLD)):
         connection.execute(
@@ -47,8 +53,8 @@ def test_an_operators_day(connection: psycopg.Connection) -> None:
         {"color_match": 9},
         11,
     )
-    assert accounts.show_plan(connection, plan_id).accounts == 1
-    assert accounts.list_keys(connection, account_id)[0].last_used_on is not None
+    assert show_plan(connection, plan_id).accounts == 1
+    assert list_keys(connection, account_id)[0].last_used_on is not None
     assert account_id in {near.account_id for near in nearest_limits(connection, 80, 10**6)}
     months = usage_by_month(connection, account_id)
     assert [part.units["color_match"] for part in months] == [9, 9]
@@ -68,6 +74,21 @@ def test_an_operators_day(connection: psycopg.Connection) -> None:
     assert parts() == before
     (exported,) = export_usage(connection, f"{NOW:%Y-%m}", account_id)
     assert [(change.before, change.after) for change in exported.changes] == [("standard", plan_id)]
+    private = receipts.new_private_key()
+    rotations = [rotate_key(connection, account_id, private, "r-1", timedelta(0)) for _ in range(2)]
+    assert [rotation.repeated for rotation in rotations] == [False, True]
+    opened = key_format.credential(receipts.unseal(rotations[1].receipt.encode(), private).api_key)
+    assert opened is not None
+    issue_key(connection, account_id)
+    revoke_key(connection, issued.key_id)
+    first, *others = list_keys(connection, account_id)
+    revoke_key(connection, issued.key_id)
+    assert list_keys(connection, account_id) == [first, *others]
+    assert [key.state for key in (first, *others)] == ["revoked", "valid", "valid"]
+    accounts.set_status(connection, account_id, "suspended")
+    admitted = "select outcome from sepu.admit(%s, %s, %s)"
+    for key_hash, outcome in ((holder.key_hash, "unauthorized"), (opened.key_hash, "account_unavailable")):
+        assert connection.execute(admitted, (account_id, key_hash, datetime.now(UTC))).fetchall() == [(outcome,)]
     assert erase_account(connection, account_id).results == 1
     assert usage_by_month(connection, account_id) == months
     assert account_id not in {difference.account_id for difference in audit(connection).differences}

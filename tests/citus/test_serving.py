@@ -17,11 +17,13 @@ from tests.processes import until
 from tests.serving import Server, serving
 
 from sepu import limits
-from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.usage import show_usage
 from sepu.cli.database import connect
 from sepu.database.distribute import distribute
 from sepu.database.roles import make_role
+
+pytestmark = pytest.mark.slow
 
 __all__ = ["TestAcrossNodes"]
 
@@ -118,4 +120,4 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.C
     assert contradictory(spoilt, history) == []
     found = audit(spoilt)
     assert (found.results, found.differences) == (24, ())
-    assert accounts.show_usage(spoilt, its[0].account_id).usage[0].committed == 2
+    assert show_usage(spoilt, its[0].account_id).usage[0].committed == 2

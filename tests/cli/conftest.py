@@ -1,22 +1,18 @@
-"""Runs commands as others do: as processes."""
+"""Runs commands in this process, on the database of the test run or on one of the test's own."""
 
-import os
-import subprocess
+from functools import partial
 
 import pytest
-from tests.cli.running import Run
-from tests.processes import completed
-from tests.serving import SEPU, free_port
+from tests.cli.running import Run, invoke
 
 
 @pytest.fixture
 def run(database_url: str) -> Run:
     """Runs `sepu` against the run's database."""
+    return partial(invoke, SEPU_DATABASE_URL=database_url)
 
-    # Somebody may have a server on the usual port.
-    own = {"SEPU_DATABASE_URL": database_url, "SEPU_PORT": str(free_port()), "COLUMNS": "200"}
 
-    def sepu(*arguments: str, given: str = "", **environment: str) -> subprocess.CompletedProcess[str]:
-        return completed([SEPU, *arguments], env={**os.environ, **own, **environment}, input=given)
-
-    return sepu
+@pytest.fixture
+def own(own_url: str) -> Run:
+    """Runs `sepu` against a database of the test's own: for what looks at all accounts."""
+    return partial(invoke, SEPU_DATABASE_URL=own_url)

@@ -25,9 +25,10 @@ from tests.serving import SEPU
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.events import claim_events, list_events, postpone_delivery
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.database.migrate import migrate
-from sepu.metering.keys import credential, new_key_id
+from sepu.metering.key_format import credential, new_key_id
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)
@@ -73,7 +74,7 @@ def deliver(sepu: Run, hooks: Endpoint, secret_file: Path) -> Callable[[], str]:
 def near_limit(connection: psycopg.Connection, units: int = 10, external_id: str | None = None) -> Customer:
     """A customer who has used so many of 10 units."""
     plan_id = "test-" + new_key_id("plan")
-    accounts.set_plan(connection, plan_id, match_limit=10, search_limit=10, requests_per_minute=1000)
+    set_plan(connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=1000)
     issued = accounts.create_account(connection, plan_id, "Silk & Co.", external_id)
     found = credential(issued.api_key)
     assert found is not None
@@ -215,6 +216,7 @@ def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(connection: psy
     assert (event.state, event.due_at, event.attempts) == ("due", quick.due_at, 2)
 
 
+@pytest.mark.slow
 def test_several_deliver_and_none_sends_what_another_does(
     connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
 ) -> None:
@@ -268,6 +270,7 @@ def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
     assert len(set(hooks.ids)) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_is_recorded_while_others_hang(
     connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
 ) -> None:
@@ -289,6 +292,7 @@ def test_an_answer_is_recorded_while_others_hang(
     assert len(hooks.ids) == len(set(hooks.ids))
 
 
+@pytest.mark.slow
 def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     answered = threading.Event()

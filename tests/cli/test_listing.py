@@ -9,25 +9,21 @@ import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.cli.running import Run, failed, fields, printed
+from tests.cli.running import Run, failed, fields, lines, printed
 from tests.serving import SEPU
 
 from sepu.admin import accounts
+from sepu.admin.keys import issue_key
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.cli.main import commands
-from sepu.metering import keys
+from sepu.metering import key_format
 from sepu.metering.meters import METERS
 
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-
-
-def lines(done: subprocess.CompletedProcess[str]) -> list[Any]:
-    assert (done.returncode, done.stderr) == (0, "")
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_an_account(run: Run) -> None:
@@ -71,7 +67,7 @@ def test_an_accounts_keys(run: Run, database_url: str) -> None:
         for expiry in ([], ["--expires-at", "2999-01-31T12:00:00+08:00"])
     ]
     with connect(database_url) as connection:
-        past = accounts.issue_key(connection, account_id, datetime(2000, 1, 1, tzinfo=UTC))
+        past = issue_key(connection, account_id, datetime(2000, 1, 1, tzinfo=UTC))
     run("key", "revoke", account["keyId"])
 
     listed = lines(run("key", "list", account_id, "--json"))
@@ -89,7 +85,7 @@ def test_an_accounts_keys(run: Run, database_url: str) -> None:
         ends = each["revokedAt"] or each["expiresAt"] or "-"
         assert line.split() == [each["keyId"], "-", each["state"], ends, "-"]
     for api_key in (account["apiKey"], *(each["apiKey"] for each in issued)):
-        found = keys.credential(api_key)
+        found = key_format.credential(api_key)
         assert found is not None
         for secret in (api_key, api_key.split("_")[2], found.key_hash.hex()):
             assert secret not in shown.stdout + json.dumps(listed)
@@ -101,7 +97,7 @@ def test_a_months_usage(run: Run, own_url: str) -> None:
         made = sorted(
             (accounts.create_account(connection, "standard") for _ in range(2)), key=lambda each: each.account_id
         )
-        holder = keys.credential(made[1].api_key)
+        holder = key_format.credential(made[1].api_key)
         assert holder is not None
         connection.execute(
             "select from sepu.meter_request(%s, %s, 'key-0001', %s, 'color_match', 5, '{}')",
@@ -138,7 +134,7 @@ def test_a_plan_is_left_out_of_a_month(run: Run, own_url: str) -> None:
     month = f"{datetime.now(UTC):%Y-%m}"
     with connect(own_url) as connection:
         for plan_id in ("test", "trial", "gold"):
-            accounts.set_plan(connection, plan_id, match_limit=1, search_limit=1, requests_per_minute=1)
+            set_plan(connection, plan_id, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
             accounts.create_account(connection, plan_id, "a,test,b")
     for form in ([], ["--json"]):
         command = ("export-usage", month, "--exclude-plan", "test", "--exclude-plan", "trial", *form)
@@ -168,8 +164,8 @@ def test_a_months_changes(run: Run, own_url: str) -> None:
     month = f"{datetime.now(UTC):%Y-%m}"
     with connect(own_url) as connection:
         accounts.create_account(connection, "standard")
-        accounts.set_plan(connection, "standard", match_limit=2100)
-        accounts.set_plan(connection, "standard", requests_per_minute=150)
+        set_plan(connection, "standard", {"color_match": 2100})
+        set_plan(connection, "standard", requests_per_minute=150)
     exported = lines(run("export-usage", month, "--json", SEPU_DATABASE_URL=own_url))
     found = {line["meter"]: [(each["what"], each["from"], each["to"]) for each in line["changes"]] for line in exported}
     assert found == {
@@ -216,6 +212,7 @@ def test_months_that_are_none(run: Run) -> None:
     failed(run("export-usage", "9999-12"), "the month 9999-12 has not begun")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away(own_url: str) -> None:
     with connect(own_url) as connection:
         connection.execute(

@@ -12,8 +12,9 @@ from tests.processes import until
 from tests.serving import serving
 
 from sepu.admin import accounts
+from sepu.admin.keys import name_key
 from sepu.cli.database import connect
-from sepu.metering import keys
+from sepu.metering import key_format
 
 NAME = "Silk & Co. 丝绸"
 
@@ -98,7 +99,7 @@ def test_a_keys_names_and_its_last_use(run: Run, own_url: str) -> None:
     assert (renamed["name"], renamed["externalId"], renamed["lastUsedOn"]) == ("shop", "k-1", None)
     failed(run("key", "set", account["keyId"], "--external-id", "k-1"), "'k-1' is that of another key")
     failed(run("key", "set", "nonsense", "--name", "x"), "there is no key")
-    holder = keys.credential(used["apiKey"])
+    holder = key_format.credential(used["apiKey"])
     assert holder is not None
     with connect(own_url) as connection:
         connection.execute("select from sepu.admit(%s, %s)", (holder.account_id, holder.key_hash))
@@ -142,11 +143,12 @@ def test_a_table_fits_and_says_what_it_cut(run: Run) -> None:
     assert "\x1b" not in shown.stdout
 
 
+@pytest.mark.slow
 def test_no_customer_sees_a_name(own_url: str) -> None:
     """Neither in an answer nor in the request log, which customers' requests reach."""
     with connect(own_url) as own:
         issued = accounts.create_account(own, "standard", "Hush Textiles", "cus_secret")
-        accounts.name_key(own, issued.key_id, "secret shop", "k-secret")
+        name_key(own, issued.key_id, "secret shop", "k-secret")
     bearer = {"Authorization": f"Bearer {issued.api_key}"}
     with serving("uvloop", own_url, workers=1) as server:
         answers = [

@@ -13,7 +13,7 @@ from jwcrypto import jwe, jwk
 from tests.cli.running import Run, failed, fields, printed
 
 from sepu.cli.main import commands
-from sepu.metering.keys import credential
+from sepu.metering.key_format import credential
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ Knows nothing of the server: an installed client is tried with it.
 import asyncio
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
-from typing import Any, Protocol
+from typing import Any, Protocol, cast
 
 import pytest
 
@@ -32,20 +32,9 @@ class BlockingClient:
         self._client = client
         self._runner = runner
 
-    def match(self, *given: Any, **options: Any) -> MatchResponse:
-        return self._runner.run(self._client.match(*given, **options))
-
-    def match_many(self, *given: Any, **options: Any) -> tuple[MatchResult, ...]:
-        return self._runner.run(self._client.match_many(*given, **options))
-
-    def search(self, *given: Any, **options: Any) -> SearchResponse:
-        return self._runner.run(self._client.search(*given, **options))
-
-    def library(self) -> Library:
-        return self._runner.run(self._client.library())
-
-    def usage(self) -> UsageResponse:
-        return self._runner.run(self._client.usage())
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        method = getattr(self._client, name)
+        return lambda *given, **options: self._runner.run(method(*given, **options))
 
 
 @contextmanager
@@ -58,7 +47,7 @@ def sync_client(base_url: str, api_key: str, **options: Any) -> Iterator[AnyClie
 def async_client(base_url: str, api_key: str, **options: Any) -> Iterator[AnyClient]:
     with asyncio.Runner() as runner:
         client = AsyncClient(base_url, api_key, **options)
-        yield BlockingClient(client, runner)
+        yield cast("AnyClient", BlockingClient(client, runner))
         runner.run(client.aclose())
 
 

@@ -14,7 +14,7 @@ from tests.processes import completed
 from tests.serving import Server
 
 import sepu_client
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu_client import command
 
 COMMAND = Path(sys.executable).with_name("sepu-client")
@@ -41,7 +41,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 
 @pytest.fixture
-def run(call: Run, uvloop: Server, issued: accounts.IssuedKey) -> Run:
+def run(call: Run, uvloop: Server, issued: IssuedKey) -> Run:
     def sepu_client(*arguments: str, **environment: str) -> CompletedProcess[str]:
         own = {"SEPU_URL": where(uvloop, "sync")["base_url"], "SEPU_API_KEY": issued.api_key}
         return call(*arguments, **{**own, **environment})
@@ -93,7 +93,7 @@ def test_wrong_arguments(run: Run, arguments: tuple[str, ...], environment: dict
     assert reason in done.stderr
 
 
-def test_errors_of_the_service(run: Run, uvloop: Server, issued: accounts.IssuedKey) -> None:
+def test_errors_of_the_service(run: Run, uvloop: Server, issued: IssuedKey) -> None:
     run("match", "#fff", "--idempotency-key", "order-4711")
     done = run("match", "#000", "--idempotency-key", "order-4711")
     assert (done.returncode, done.stdout) == (1, "")

@@ -4,7 +4,6 @@ import asyncio
 import gzip
 import os
 import signal
-import socket
 import ssl
 import subprocess
 import sys
@@ -14,7 +13,7 @@ import traceback
 import warnings
 from collections.abc import AsyncIterator, Awaitable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -301,27 +300,16 @@ def test_tls_where_there_is_none_ends_a_call_at_once(open_client: Open) -> None:
     assert not raised.value.retried
 
 
-@contextmanager
-def hanging_up() -> Iterator[str]:
-    """The address of a service that closes each connection at once, as one that is being restarted."""
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-
-        def hang_up() -> None:
-            with suppress(OSError):
-                while True:
-                    listener.accept()[0].close()
-
-        thread = threading.Thread(target=hang_up, daemon=True)
-        thread.start()
-        yield "https://{}:{}".format(*listener.getsockname())
-        listener.shutdown(socket.SHUT_RDWR)
-        thread.join()
-
-
-def test_tls_that_is_broken_off_is_tried_again(open_client: Open) -> None:
-    with hanging_up() as url, open_client(url, SECRET, deadline=1) as client, pytest.raises(NoAnswerError) as raised:
+def test_tls_that_is_broken_off_is_tried_again(open_client: Open, kind: str) -> None:
+    """As by a service that is being restarted."""
+    with (
+        listening("TLS", kind, []) as peer,
+        open_client(api_key=SECRET, deadline=1, **peer.options) as client,
+        pytest.raises(NoAnswerError) as raised,
+    ):
         client.library()
     assert raised.value.retried
+    assert peer.connections > 1
 
 
 def test_a_certificate_of_ones_own(

@@ -18,7 +18,7 @@ from tools.dist import build
 from tools.dist.contents import CLIENT
 
 import sepu_client
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 
 ROOT = Path(__file__).parents[2]
 VERSION = version("sepu-client")
@@ -93,7 +93,7 @@ def test_users_have_its_types(wheel: Path, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("page", ["docs/client.md", "client/README.md"])
 def test_the_examples_of_the_pages(
-    uvloop: Server, issued: accounts.IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
+    uvloop: Server, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
     monkeypatch.setenv("SEPU_URL", where(uvloop, "sync")["base_url"])
     monkeypatch.setenv("SEPU_API_KEY", issued.api_key)

@@ -18,7 +18,10 @@ from tests.serving import Server
 
 import sepu
 from sepu.admin import accounts
-from sepu.metering import keys
+from sepu.admin.keys import IssuedKey
+from sepu.admin.plans import set_plan
+from sepu.admin.usage import show_usage
+from sepu.metering import key_format
 from sepu_client import (
     RGB,
     AsyncClient,
@@ -38,15 +41,15 @@ SCARLET = (200, 60, 35)
 
 
 @pytest.fixture
-def committed(connection: psycopg.Connection, issued: accounts.IssuedKey) -> Iterator[dict[str, int]]:
+def committed(connection: psycopg.Connection, issued: IssuedKey) -> Iterator[dict[str, int]]:
     """What a test expects to be charged in the end, by meter."""
     expected: dict[str, int] = {}
     yield expected
-    shown = accounts.show_usage(connection, issued.account_id).usage
+    shown = show_usage(connection, issued.account_id).usage
     assert {meter.meter: meter.committed for meter in shown if meter.committed} == expected
 
 
-def test_a_match(at_server: Opened, issued: accounts.IssuedKey, committed: dict[str, int]) -> None:
+def test_a_match(at_server: Opened, issued: IssuedKey, committed: dict[str, int]) -> None:
     answer = at_server(issued.api_key).match([SCARLET, (12.5, 0, 255)], top=3)
     committed["color_match"] = 2
     palette, records = sepu.load().palette(), sepu.load().records
@@ -65,7 +68,7 @@ def test_a_match(at_server: Opened, issued: accounts.IssuedKey, committed: dict[
     assert (answer.usage.reserved, answer.usage.remaining) == (0, 1998)
 
 
-def test_a_search(at_server: Opened, issued: accounts.IssuedKey, committed: dict[str, int]) -> None:
+def test_a_search(at_server: Opened, issued: IssuedKey, committed: dict[str, int]) -> None:
     answer = at_server(issued.api_key).search("桃 红 ", limit=3)
     committed["color_search"] = 1
     assert (answer.count, [color.name.zh for color in answer.results]) == (1, ["桃红"])
@@ -74,7 +77,7 @@ def test_a_search(at_server: Opened, issued: accounts.IssuedKey, committed: dict
     committed["color_search"] = 2
 
 
-def test_library_and_usage(at_server: Opened, issued: accounts.IssuedKey) -> None:
+def test_library_and_usage(at_server: Opened, issued: IssuedKey) -> None:
     client = at_server(issued.api_key)
     library = client.library()
     assert (library.record_count, library.value_mismatch_count, library.mode) == (161, 96, "commercial")
@@ -85,7 +88,7 @@ def test_library_and_usage(at_server: Opened, issued: accounts.IssuedKey) -> Non
 
 
 def test_a_key_of_the_callers_own_is_one_intent(
-    at_server: Opened, issued: accounts.IssuedKey, committed: dict[str, int]
+    at_server: Opened, issued: IssuedKey, committed: dict[str, int]
 ) -> None:
     client, key = at_server(issued.api_key), new_idempotency_key()
     first = client.match([SCARLET], idempotency_key=key)
@@ -101,7 +104,7 @@ def test_a_key_of_the_callers_own_is_one_intent(
 
 
 def test_errors_have_status_code_and_request_id(
-    at_server: Opened, server: Server, kind: str, issued: accounts.IssuedKey
+    at_server: Opened, server: Server, kind: str, issued: IssuedKey
 ) -> None:
     elsewhere = where(server, kind)["base_url"] + "/elsewhere"
     with pytest.raises(InvalidRequestError, match=r"^404 not_found \(request id [0-9a-f-]{36}\)$") as raised:
@@ -109,13 +112,13 @@ def test_errors_have_status_code_and_request_id(
     assert (raised.value.status, raised.value.code, raised.value.usage) == (404, "not_found", None)
     assert len(raised.value.idempotency_key or "") == 36
     with pytest.raises(UnauthorizedError) as refused:
-        at_server(keys.new_key(issued.account_id)).library()
+        at_server(key_format.new_key(issued.account_id)).library()
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
     assert len(refused.value.request_id or "") == 36
 
 
 def test_an_exhausted_quota_stops(at_server: Opened, connection: psycopg.Connection) -> None:
-    accounts.set_plan(connection, "narrow", match_limit=3, search_limit=1, requests_per_minute=100)
+    set_plan(connection, "narrow", {"color_match": 3, "color_search": 1}, requests_per_minute=100)
     client = at_server(accounts.create_account(connection, "narrow").api_key)
     client.match([SCARLET] * 2)
     with pytest.raises(QuotaExceededError) as raised:
@@ -129,7 +132,7 @@ def test_an_exhausted_quota_stops(at_server: Opened, connection: psycopg.Connect
 
 
 def test_a_rate_limit_beyond_the_deadline_is_told_at_once(at_server: Opened, connection: psycopg.Connection) -> None:
-    accounts.set_plan(connection, "slow", match_limit=10, search_limit=10, requests_per_minute=1)
+    set_plan(connection, "slow", {"color_match": 10, "color_search": 10}, requests_per_minute=1)
     client = at_server(accounts.create_account(connection, "slow").api_key)
     started = time.monotonic()
 
@@ -144,7 +147,7 @@ def test_a_rate_limit_beyond_the_deadline_is_told_at_once(at_server: Opened, con
 
 
 def test_the_key_is_shown_nowhere(
-    at_server: Opened, server: Server, kind: str, issued: accounts.IssuedKey, caplog: pytest.LogCaptureFixture
+    at_server: Opened, server: Server, kind: str, issued: IssuedKey, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Neither in what is logged at any level, nor in errors, their variables, or the client."""
     api_key = issued.api_key
@@ -193,7 +196,7 @@ def test_the_key_is_shown_nowhere(
         assert secret not in text
 
 
-def test_a_cancelled_call_is_repeated_with_its_key(server: Server, issued: accounts.IssuedKey) -> None:
+def test_a_cancelled_call_is_repeated_with_its_key(server: Server, issued: IssuedKey) -> None:
     """However far it came when it was cancelled, it is charged once."""
 
     async def cancel_and_repeat() -> list[MatchResponse]:
@@ -212,14 +215,14 @@ def test_a_cancelled_call_is_repeated_with_its_key(server: Server, issued: accou
     assert answers[-1].usage.committed == 12
 
 
-async def at_once(server: Server, issued: accounts.IssuedKey, count: int) -> int:
+async def at_once(server: Server, issued: IssuedKey, count: int) -> int:
     """So many tasks match with one client; how much is charged in the end."""
     async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
         answers = await asyncio.gather(*(client.match([SCARLET]) for _ in range(count)))
     return max(answer.usage.committed for answer in answers)
 
 
-def test_tasks_and_threads_share_a_client(server: Server, issued: accounts.IssuedKey) -> None:
+def test_tasks_and_threads_share_a_client(server: Server, issued: IssuedKey) -> None:
     assert asyncio.run(at_once(server, issued, 10)) == 10
     with Client(api_key=issued.api_key, **where(server, "sync")) as client:
         threads = [threading.Thread(target=client.match, args=([SCARLET],)) for _ in range(10)]
@@ -232,7 +235,7 @@ def test_tasks_and_threads_share_a_client(server: Server, issued: accounts.Issue
 
 def test_many_more_tasks_than_connections(uvloop: Server, connection: psycopg.Connection) -> None:
     tasks = 2 * CONNECTIONS + 10
-    accounts.set_plan(connection, "many-tasks", match_limit=tasks, search_limit=0, requests_per_minute=tasks)
+    set_plan(connection, "many-tasks", {"color_match": tasks, "color_search": 0}, requests_per_minute=tasks)
     issued = accounts.create_account(connection, "many-tasks")
     assert asyncio.run(at_once(uvloop, issued, tasks)) == tasks
 

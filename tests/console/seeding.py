@@ -7,7 +7,10 @@ import psycopg
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
-from sepu.metering import keys
+from sepu.admin.keys import IssuedKey, issue_key, name_key, revoke_key
+from sepu.admin.naming import find_account
+from sepu.admin.plans import list_plans, set_plan
+from sepu.metering import key_format
 
 # Name, external id, plan, and the share of its limit for colours that it uses in a month.
 CUSTOMERS = (
@@ -26,15 +29,15 @@ def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
     """Fills an empty ledger as if customers had used it until now."""
     now = now or datetime.now(UTC)
     chance = random.Random(161)
-    accounts.set_plan(connection, "gold", match_limit=15_000, search_limit=10_000, requests_per_minute=600)
-    limits = {plan.plan_id: plan.limits for plan in accounts.list_plans(connection)}
+    set_plan(connection, "gold", {"color_match": 15_000, "color_search": 10_000}, requests_per_minute=600)
+    limits = {plan.plan_id: plan.limits for plan in list_plans(connection)}
     months = [now.replace(day=1)]
     for _ in range(2):
         months.insert(0, (months[0] - timedelta(days=1)).replace(day=1))
     for name, external_id, plan_id, share in CUSTOMERS:
         issued = accounts.create_account(connection, plan_id, name, external_id)
-        accounts.name_key(connection, issued.key_id, "web shop")
-        backend = accounts.issue_key(connection, issued.account_id, now + timedelta(days=90), "back end")
+        name_key(connection, issued.key_id, "web shop")
+        backend = issue_key(connection, issued.account_id, now + timedelta(days=90), "back end")
         for growth, month in zip((0.6, 0.8, 1), months, strict=True):
             days = [month + timedelta(days=number) for number in range(31)]
             days = [day for day in days if day <= now and day.month == month.month]
@@ -46,15 +49,15 @@ def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
         made = months[0] - timedelta(days=20)
         connection.execute("update sepu.account set created_at = %s where account_id = %s", (made, issued.account_id))
         connection.execute("update sepu.api_key set created_at = %s where account_id = %s", (made, issued.account_id))
-    accounts.revoke_key(connection, accounts.issue_key(connection, issued.account_id, name="old shop").key_id)
-    accounts.set_plan(connection, "standard", match_limit=2100, requests_per_minute=150)
-    suspended = accounts.find_account(connection, "cus_9201")
+    revoke_key(connection, issue_key(connection, issued.account_id, name="old shop").key_id)
+    set_plan(connection, "standard", {"color_match": 2100}, requests_per_minute=150)
+    suspended = find_account(connection, "cus_9201")
     accounts.set_status(connection, suspended, "suspended")
     record_audit(connection, audit(connection))
 
 
-def _charge(connection: psycopg.Connection, issued: accounts.IssuedKey, meter: str, units: int, at: datetime) -> None:
-    holder = keys.credential(issued.api_key)
+def _charge(connection: psycopg.Connection, issued: IssuedKey, meter: str, units: int, at: datetime) -> None:
+    holder = key_format.credential(issued.api_key)
     assert holder is not None
     if units:
         key = f"{meter}-{at:%Y-%m-%d}"

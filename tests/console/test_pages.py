@@ -17,6 +17,7 @@ from tests.serving import SEPU
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
 from sepu.admin.events import list_events
+from sepu.admin.naming import find_account
 from sepu.cli.console import console
 from sepu.cli.database import connect
 from sepu.database.roles import grant
@@ -101,7 +102,7 @@ def test_accounts_are_searched_and_filtered(seeded: Console) -> None:
     assert "No account is like this" in seeded.page("/accounts?search=nobody")
     assert "no status" in seeded.page("/accounts?status=odd", 400)
     with connect(seeded.owner_url) as connection:
-        account_id = accounts.find_account(connection, "cus_9130")
+        account_id = find_account(connection, "cus_9130")
     assert named(f"?search={account_id}") == {"Lantern Studio"}
 
 
@@ -112,7 +113,7 @@ def test_one_account(seeded: Console) -> None:
     assert "limit for colours 2000 to 2100" in page
     assert "requests a minute 120 to 150" in page
     with connect(seeded.owner_url) as connection:
-        account_id = accounts.find_account(connection, "cus_8812")
+        account_id = find_account(connection, "cus_8812")
         months: dict[str, int] = dict(
             connection.execute(
                 "select period, committed from sepu.usage where meter = 'color_match' and account_id = %s",

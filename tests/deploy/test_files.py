@@ -26,6 +26,7 @@ from tests.serving import SEPU, free_port, serving
 
 from sepu import limits
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.cli.serve import serve
 from sepu.database.roles import left_open
@@ -228,7 +229,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         as_owner = f"postgresql://sepu_owner@/sepu?host={quote(host, safe='')}"
         with connect(as_owner) as connection:
             assert connection.execute("show server_encoding").fetchall() == [("UTF8",)]  # a cluster's own may be none
-            accounts.set_plan(connection, "one", match_limit=1, search_limit=1, requests_per_minute=10)
+            set_plan(connection, "one", {"color_match": 1, "color_search": 1}, requests_per_minute=10)
             issued = accounts.create_account(connection, "one")
         with serving("uvloop", as_owner.replace("sepu_owner", "sepu_service"), workers=1) as server:
             headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": "container-1"}

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from sepu import limits
-from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN
+from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN, DEMO_REQUESTS_PER_MINUTE
 from sepu.console.pages import AUDIT_IS_OLD
 from sepu.database import statements
 from sepu.http.errors import ERRORS
@@ -119,8 +119,8 @@ NAMED = {
         *(f"{limits.LINE_BYTES} bytes", f"{limits.HEADERS} headers", f"{limits.IDLE_SECONDS} between"),
         *(f"{limits.CONNECTIONS + 1}st", f"{limits.ADDRESS_CONNECTIONS + 1}th", f"{limits.LIMITED_CALLS} requests"),
         *(f"{limits.REFUSED_KEYS_PER_SECOND} refused", f"{limits.LOOK_UPS_PER_SECOND} keys"),
-        *(f"{DEMO_LIMITS['match_limit']:,} units", f"{DEMO_LIMITS['search_limit']:,} of"),
-        *(f"{DEMO_LIMITS['requests_per_minute']} requests a minute", f"`{DEMO_PLAN}`"),
+        *(f"{DEMO_LIMITS['color_match']:,} units", f"{DEMO_LIMITS['color_search']:,} of"),
+        *(f"{DEMO_REQUESTS_PER_MINUTE} requests a minute", f"`{DEMO_PLAN}`"),
     ],
     "docs/reliability.md": [
         *(f"{most:g} s" for most in (limits.QUEUE_SECONDS, limits.STATEMENT_SECONDS, limits.LOCK_SECONDS)),

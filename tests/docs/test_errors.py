@@ -8,6 +8,7 @@ from docs.site.errors import MISTAKES, PAGE, page
 from tests.serving import Server
 
 from sepu.admin import accounts
+from sepu.admin.usage import show_usage
 from sepu.http.errors import ERRORS, Again
 from sepu_client.errors import error_class
 
@@ -31,7 +32,7 @@ def test_each_mistake_leads_to_its_line(connection: psycopg.Connection, uvloop: 
         body = None if mistake.body is None else mistake.body.encode()
         answers[mistake.anchor] = uvloop.request(method, quote(target, safe="/?&=+"), headers, body).error
     assert answers == {mistake.anchor: mistake.code for mistake in MISTAKES}
-    assert [meter.committed for meter in accounts.show_usage(connection, issued.account_id).usage] == [0, 0]
+    assert [meter.committed for meter in show_usage(connection, issued.account_id).usage] == [0, 0]
 
 
 def test_each_code_and_each_mistake_has_an_anchor_of_its_own() -> None:

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from tests.serving import ONE_COLOUR, Response, Server
 
-from sepu.admin.accounts import IssuedKey
+from sepu.admin.keys import IssuedKey
 from sepu.metering.meters import METERS
 
 

@@ -11,6 +11,7 @@ from tests.faults.clients import Holder
 from tests.faults.history import Change, History, Terms
 
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan, set_thresholds
 from sepu.cli.database import DatabaseError, connect
 
 MUCH = 10**9
@@ -28,7 +29,7 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
         issued = accounts.create_account(connection, plan)
         return Holder(issued.account_id, issued.api_key, weight, raced, careless, changes)
 
-    for plan, match_limit, search_limit, requests_per_minute in (
+    for plan, match, search, requests_per_minute in (
         ("ample", MUCH, MUCH, MUCH),
         ("scarce", 30, 3, MUCH),
         ("slow", MUCH, MUCH, 10),
@@ -36,14 +37,9 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
         ("varied", MUCH, MUCH, MUCH),
         ("watched", 5000, 1000, MUCH),
     ):
-        accounts.set_plan(
-            connection,
-            plan,
-            match_limit=match_limit,
-            search_limit=search_limit,
-            requests_per_minute=requests_per_minute,
-        )
-    accounts.set_thresholds(connection, "watched", range(1, 101))
+        limits = {"color_match": match, "color_search": search}
+        set_plan(connection, plan, limits, requests_per_minute=requests_per_minute)
+    set_thresholds(connection, "watched", range(1, 101))
     return [
         holder("ample", 50),
         holder("ample", 5, raced=True),
@@ -85,13 +81,11 @@ def _vary(rng: random.Random) -> _Act:
     per_minute = rng.choice((10, 30, MUCH))
 
     def act(connection: psycopg.Connection, used: Mapping[str, int]) -> None:
-        accounts.set_plan(
-            connection,
-            "varied",
-            match_limit=match_limit + (match_room and used.get("color_match", 0) + match_room),
-            search_limit=search_limit + (search_room and used.get("color_search", 0) + search_room),
-            requests_per_minute=per_minute,
-        )
+        limits = {
+            "color_match": match_limit + (match_room and used.get("color_match", 0) + match_room),
+            "color_search": search_limit + (search_room and used.get("color_search", 0) + search_room),
+        }
+        set_plan(connection, "varied", limits, requests_per_minute=per_minute)
 
     return act
 

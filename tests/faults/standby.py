@@ -12,12 +12,13 @@ from tests.faults.proxy import socket_directory
 from tests.processes import until
 
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.cli.database import DatabaseError, connect, database
 from sepu.server.embedded import embedded_postgres
 from sepu.server.embedded.programs import programs
 from sepu.server.embedded.system_user import SYSTEM_USER
 
-Replicated = tuple[Path, tuple[Path, str], psycopg.Connection, psycopg.Connection, accounts.IssuedKey]
+Replicated = tuple[Path, tuple[Path, str], psycopg.Connection, psycopg.Connection, IssuedKey]
 
 
 @contextmanager

@@ -8,6 +8,7 @@ from tests.faults.crossings import Event, Recorded, Wrong, wrong_events
 from tests.faults.history import Counter, History
 from tests.faults.simulated import PLANS, THRESHOLDS, Scene, simulate
 
+pytestmark = pytest.mark.slow
 SEEDS = range(20)
 
 

@@ -12,7 +12,7 @@ from tests.faults.injection import FaultInjector, Host, Pace
 from tests.faults.proxy import socket_directory
 from tests.faults.short_soak import soak_briefly
 from tests.faults.soak import Plan, soak
-from tests.serving import WORKERS, why_not
+from tests.serving import EACH_WORKER
 
 from sepu.cli.database import connect, database
 from sepu.database import statements
@@ -22,25 +22,24 @@ if TYPE_CHECKING:
     from tests.serving import Server
 
 
-@pytest.mark.parametrize("worker", WORKERS)
+@pytest.mark.parametrize("worker", EACH_WORKER)
 def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
-    if reason := why_not(worker):
-        pytest.skip(reason)
-    requests = 1500 if worker == "uvloop" else 500
-    soak_briefly(requests, worker, failover=worker == "gthread")
+    soak_briefly(500, worker, failover=worker == "gthread")
 
 
+@pytest.mark.slow
 def test_a_ledger_that_tells_every_customer_3_too_low_is_noticed() -> None:
     def spoil(connection: psycopg.Connection) -> None:
         told = re.sub(r"(committed := \w+\.committed);", r"\1 - 3;", statements.functions().text)
         connection.execute(told.encode())
 
-    verdict = soak(Plan(300, clients=12, most_seconds=5), spoil=spoil).verdict
+    verdict = soak(Plan(300, clients=12, most_seconds=2), spoil=spoil).verdict
     assert str(verdict).startswith("0 lost, 0 doubled, 0 stuck, ")
     assert any("its units would have fitted" in what for _, what in verdict.findings)
     assert any("from 0 to" in what for _, what in verdict.findings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("right", "wrong", "noticed"),
     [
@@ -54,11 +53,12 @@ def test_a_ledger_that_records_other_events_is_noticed(right: str, wrong: str, n
         assert text.count(right) == 1
         connection.execute(text.replace(right, wrong).encode())
 
-    verdict = soak(Plan(300, clients=12, most_seconds=5), spoil=spoil).verdict
+    verdict = soak(Plan(300, clients=12, most_seconds=2), spoil=spoil).verdict
     assert str(verdict).startswith("0 lost, 0 doubled, 0 stuck, ")
     assert any(noticed in what for _, what in verdict.findings)
 
 
+@pytest.mark.slow
 def test_a_crash_is_noted_even_if_nothing_more_is_asked_after_it() -> None:
     """Or the abuse limit would seem to let too many through: Postgres forgot the requests of that minute."""
     never = 1e9

@@ -21,9 +21,12 @@ from tests.serving import SEPU, Response, Server, free_port, serving, with_limit
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
+from sepu.admin.usage import show_usage
 from sepu.cli.database import connect, database
 from sepu.server.embedded.system_user import SYSTEM_USER
 
+pytestmark = pytest.mark.slow
 UNSHARE = installed("unshare")
 # A small disk in a mount namespace of its own, put in the place of a directory before the service starts.
 MOUNTED = """\
@@ -53,7 +56,7 @@ class Stage(NamedTuple):
     metrics: str
     url: str
     filler: Path
-    issued: accounts.IssuedKey
+    issued: IssuedKey
 
 
 @contextlib.contextmanager
@@ -94,7 +97,7 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
         with connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
             connection.execute("select pg_switch_wal()")
         await_status(match, 503, "full-disk-1")
-        time.sleep(3)  # Postgres is started again and again meanwhile
+        time.sleep(1.5)  # Postgres is started again and again meanwhile
         response = match("full-disk-1")
         assert (response.status, response.error) == (503, "usage_commit_failed")
 
@@ -104,7 +107,7 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
         with connect(url) as connection:
             assert contradictory(connection, history) == []
             assert audit(connection).differences == ()
-            assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 2
+            assert show_usage(connection, issued.account_id).usage[0].committed == 2
 
 
 def test_on_a_full_disk_of_the_tables_nobody_is_told_that_the_service_is_ready() -> None:

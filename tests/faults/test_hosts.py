@@ -30,10 +30,12 @@ from tests.serving import SEPU, free_port, serving
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.plans import set_plan, set_thresholds
 from sepu.cli.database import connect
-from sepu.metering.keys import credential
+from sepu.metering.key_format import credential
 
-START_SECONDS = 10 + 5  # the promise, and what a busy machine may add
+pytestmark = pytest.mark.slow
+START_SECONDS = 10 + 10  # the promise, and what a busy machine may add
 BACK_SECONDS = 5 + 5
 
 Environment = Mapping[str, str]
@@ -151,8 +153,8 @@ def _deliverer(environment: Environment, primary: Connection, directory: Path) -
 
     def ask(name: str) -> bool:
         if name not in made:
-            accounts.set_plan(primary, "one", match_limit=1, search_limit=1, requests_per_minute=10)
-            accounts.set_thresholds(primary, "one", [100])
+            set_plan(primary, "one", {"color_match": 1, "color_search": 1}, requests_per_minute=10)
+            set_thresholds(primary, "one", [100])
             issued = accounts.create_account(primary, "one")
             held = credential(issued.api_key)
             assert held is not None

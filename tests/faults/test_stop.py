@@ -6,10 +6,9 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from pathlib import Path
 
 import psycopg
 import pytest
@@ -19,37 +18,18 @@ from tests.faults.proxy import socket_directory
 from tests.faults.soak import SETTLING_SECONDS, Clients, asked_during
 from tests.faults.verdict import judge, until_stored
 from tests.processes import until
-from tests.serving import WORKERS, Server, free_port, serving, why_not
+from tests.serving import EACH_WORKER, Server, free_port, serving, with_limits
 
-from sepu.admin import accounts
-from sepu.cli.database import connect, database
+from sepu.admin.keys import IssuedKey
+from sepu.cli.database import connect
 
 ROUNDS = 2
 STOP_SECONDS = 15  # on a busy machine
 
 
-@pytest.fixture(params=WORKERS)
-def worker(request: pytest.FixtureRequest) -> str:
-    if reason := why_not(request.param):
-        pytest.skip(reason)
-    return str(request.param)
-
-
-@pytest.fixture
-def directory() -> Iterator[Path]:
-    with socket_directory() as made:
-        yield made
-
-
-@pytest.fixture
-def own_url(directory: Path) -> Iterator[str]:
-    """A database that nobody else charges in."""
-    with database(None, directory, create=True) as url:
-        yield url
-
-
+@pytest.mark.parametrize("worker", EACH_WORKER)
 def test_term_finishes_what_is_in_flight(
-    worker: str, database_url: str, connection: psycopg.Connection, issued: accounts.IssuedKey
+    worker: str, database_url: str, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
     with (
         serving(worker, database_url, workers=1) as server,
@@ -60,13 +40,13 @@ def test_term_finishes_what_is_in_flight(
         asked = threads.submit(server.match, issued, "in-flight")
         until(lambda: connection.execute("select from pg_locks where not granted").fetchone() is not None)
         server.process.send_signal(signal.SIGTERM)
-        time.sleep(0.2)
+        time.sleep(0.2)  # it may end now
         session.rollback()
         assert asked.result().status == 200
         assert server.process.wait(STOP_SECONDS) == 0
 
 
-@pytest.mark.parametrize("patient", ["uvloop", "gthread"])  # meinheld waits for its proxy to hang up
+@pytest.mark.parametrize("patient", EACH_WORKER[:2])  # meinheld waits for its proxy to hang up
 def test_idle_connections_do_not_delay_the_end(patient: str, database_url: str) -> None:
     with serving(patient, database_url, workers=1) as server, server.socket() as silent:
         assert server.request("GET", "/healthz", keep=True).status == 200
@@ -75,6 +55,7 @@ def test_idle_connections_do_not_delay_the_end(patient: str, database_url: str) 
         assert silent.recv(1) == b""
 
 
+@pytest.mark.slow
 def test_term_is_heard_while_a_worker_starts(database_url: str) -> None:
     for delay in range(0, 300, 60):
         with serving("uvloop", database_url, workers=2) as server:
@@ -114,6 +95,7 @@ def reload(server: Server) -> None:
         time.sleep(0.1)
 
 
+@pytest.mark.parametrize("worker", EACH_WORKER)
 def test_reloads_under_load_lose_nothing(worker: str, own_url: str) -> None:
     with serving(worker, own_url) as server:
 
@@ -125,14 +107,17 @@ def test_reloads_under_load_lose_nothing(worker: str, own_url: str) -> None:
         assert_nothing_is_lost_during(reloads, server.address, own_url)
 
 
-def test_restarts_under_load_lose_nothing(worker: str, own_url: str, directory: Path) -> None:
-    address = f"unix:{directory}/http" if worker == "meinheld" else f"127.0.0.1:{free_port()}"
-    with ExitStack() as running:
+@pytest.mark.slow
+@pytest.mark.parametrize("worker", EACH_WORKER)
+def test_restarts_under_load_lose_nothing(worker: str, own_url: str) -> None:
+    with socket_directory() as directory, ExitStack() as running:
+        address = f"unix:{directory}/http" if worker == "meinheld" else f"127.0.0.1:{free_port()}"
+        program = with_limits(GRACEFUL_SECONDS=5)  # meinheld waits so long for idle connections
 
         def restarts() -> None:
             for number in range(ROUNDS):
                 running.close()
-                running.enter_context(serving(worker, own_url, address=address))
+                running.enter_context(serving(worker, own_url, address=address, program=program))
                 until_stored(own_url, (number + 1) * 50)
 
         assert_nothing_is_lost_during(restarts, address, own_url)

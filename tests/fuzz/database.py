@@ -7,30 +7,27 @@ a connection that hangs can be ended. `make fuzz WHAT=database SECONDS=0 SEED=�
 """
 
 import asyncio
-import faulthandler
 import json
 import os
 import socket
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 from pathlib import Path
 from random import Random
 from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
+from tests.fuzz import apart
 from tests.fuzz.outcome import Outcome
-from tests.processes import running
 
 from sepu.cli.database import DatabaseError, connect, database
 from sepu.database.hosts import Hosts
 
-HANG_SECONDS = 40.0  # of what is tried each address takes 5 at most, on a quiet machine
-ROOT = Path(__file__).parents[2]
 _ODD = [*"'\"\\\n\t =,%&?#/:@[];-0é中\udc80", "%00", "%zz", "{}"]
 
 
@@ -245,39 +242,28 @@ def _connect(case: Case, directory: Path) -> list[str]:
 
 
 def child(good: str) -> None:
-    """Reads seeds, and answers with what is wrong."""
+    """Reads seeds, and answers with what is wrong, and with what the case has to name."""
     with (
         tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
         socket.create_server(("127.0.0.1", 0)) as silent,
     ):
         os.mkfifo(f"{directory}/pipe")
-        for line in sys.stdin:
-            case = make(int(line), good, silent.getsockname()[1])
-            faulthandler.dump_traceback_later(HANG_SECONDS, exit=True)
-            wrong = _connect(case, Path(directory))
-            sys.stdout.write(json.dumps([wrong, case.names]) + "\n")
-            sys.stdout.flush()
+
+        def outcome(seed: str) -> str:
+            case = make(int(seed), good, silent.getsockname()[1])
+            return json.dumps([_connect(case, Path(directory)), case.names])
+
+        apart.answer(outcome)
 
 
-def run(database_url: str, seed: int, goes_on: Callable[[int], bool]) -> Outcome:
-    """Asks another process for one case after the other, from `seed` on, and for a new one where it ended."""
-    command = [sys.executable, "-m", "tests.fuzz.database", str(conninfo_to_dict(database_url)["host"])]
-    outcome, number = Outcome(), 0
-    while number == 0 or goes_on(number):
-        with (
-            running(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as process,
-            process.stdin as seeds,
-            process.stdout as answers,
-        ):
-            while number == 0 or goes_on(number):
-                print(seed + number, file=seeds, flush=True)
-                number += 1
-                if not (answer := answers.readline()):
-                    outcome.faults.append(f"seed {seed + number - 1}: it died or hung")
-                    break
-                wrong, names = json.loads(answer)
-                outcome.faults += [f"seed {seed + number - 1}: {one}" for one in wrong]
-                outcome.tried["to connect" if names == "" else "to refuse" if names else "either"] += 1
+def run(database_url: str, cases: Iterable[int]) -> Outcome:
+    """Tries the cases of these seeds."""
+    outcome = Outcome()
+    good = str(conninfo_to_dict(database_url)["host"])
+    for seed, found in apart.ask("tests.fuzz.database", good, map(str, cases)):
+        wrong, names = ([found], None) if found.startswith("FAULT") else json.loads(found)
+        outcome.faults += [f"seed {seed}: {one}" for one in wrong]
+        outcome.tried["to connect" if names == "" else "to refuse" if names else "either"] += 1
     return outcome
 
 
@@ -287,7 +273,7 @@ def fuzz(seconds: float, seed: int) -> Outcome:
         database(None, Path(directory), create=True) as url,
     ):
         end = time.monotonic() + seconds
-        return run(url, seed, lambda _: time.monotonic() < end)
+        return run(url, takewhile(lambda number: number == seed or time.monotonic() < end, count(seed)))
 
 
 if __name__ == "__main__":

@@ -24,6 +24,8 @@ from tests.fuzz.seeds import Seed, mutate, seed
 from tests.serving import Server
 
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
+from sepu.admin.usage import show_usage
 from sepu.http.errors import ERRORS
 
 CLIENTS = 8
@@ -108,7 +110,7 @@ class Campaign:
         self._request_ids: set[str] = set()
         self._cut: set[tuple[str, str]] = set()  # account and idempotency key that must not be charged
         self._charged: set[tuple[str, str]] = set()  # and that must
-        accounts.set_plan(connection, "fuzz", match_limit=10**8, search_limit=10**8, requests_per_minute=10**8)
+        set_plan(connection, "fuzz", {"color_match": 10**8, "color_search": 10**8}, requests_per_minute=10**8)
         self._accounts = [accounts.create_account(connection, "fuzz") for _ in range(CLIENTS + 1)]
 
     def run(self, seconds: float) -> Report:
@@ -310,7 +312,7 @@ class Campaign:
                 "select idempotency_key, units from sepu.stored_result where account_id = %s", [account.account_id]
             ).fetchall()
             stored |= {(account.account_id, key) for key, _ in rows}
-            usage = accounts.show_usage(self._connection, account.account_id).usage
+            usage = show_usage(self._connection, account.account_id).usage
             if sum(meter.committed for meter in usage) != sum(units for _, units in rows):
                 self._violation(f"charged {usage}, but stored {len(rows)} results")
         if lost := self._charged - stored:

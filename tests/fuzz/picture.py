@@ -7,55 +7,37 @@ socket or a written file. `python -m tests.fuzz.picture 1/4711 FILE` writes one 
 
 import io
 import os
+import re
 import resource
-import select
-import signal
 import struct
-import subprocess
 import sys
 import tempfile
 import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
-from itertools import count, takewhile
+from itertools import count, pairwise, takewhile
 from pathlib import Path
 from random import Random
 from typing import Any
 
 from PIL import Image, ImageCms, PngImagePlugin
+from tests.fuzz import apart
 from tests.fuzz.outcome import Outcome
 
 from sepu import limits
 from sepu.library.images import ImageError, count_pixels, read_image
 from sepu.library.release import load_release
 
-HANG_SECONDS = 20.0  # a case takes some milliseconds; the machine may be busy
 PIXELS = 2**20
 MEMORY_BYTES = 300 * 2**20  # more than that many pixels need
 ADDRESSES_BYTES = 4 * 2**30  # what is reserved; WebP's decoder reserves 1.4 GB for a large canvas, and does not use it
 
 SIGNATURE = b"\x89PNG\r\n\x1a\n"
 ENDINGS = [".png", ".jpg", ".gif", ".bmp", ".tif", ".webp", ".avif", ".eps", ".psd", ".fits", ""]
-NUMBERS = [
-    0,
-    1,
-    2,
-    0x7F,
-    0x80,
-    0xFF,
-    0x100,
-    16383,
-    0x7FFF,
-    0x8000,
-    65500,
-    0xFFFF,
-    0x10000,
-    2**24,
-    2**31 - 1,
-    2**31,
-    2**32 - 1,
-]
+NUMBERS = sorted(
+    {0, 2, *(2**bits + more for bits in (0, 7, 8, 14, 16, 24, 31, 32) for more in (-1, 0) if bits + more < 32)}
+)
 FORMS = ["B", ">H", "<H", ">I", "<I"]
 FOREIGN = ["EPS", "PPM", "PCX", "TGA", "SGI", "ICO", "SPIDER", "DDS", "JPEG2000", "XBM", "MSP"]
 POSTSCRIPT = b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 8 8\n%%EndComments\n{} loop\n"
@@ -119,68 +101,52 @@ def seeds() -> dict[str, list[bytes]]:
     return made
 
 
-def _chunks(data: bytes) -> Iterator[bytes]:
+def _cut(data: bytes, places: Iterable[int]) -> list[bytes]:
+    return [data[start:end] for start, end in pairwise([0, *places, len(data)])]
+
+
+def _long(at: int, length: Callable[[int], int], data: bytes) -> Iterator[int]:
+    """The places of parts that say their length."""
+    while at < len(data):
+        yield at
+        at += length(at)
+
+
+def _chunks(data: bytes) -> list[bytes]:
     """PNG's: the length, the kind, the content, and its CRC."""
-    yield data[:8]
-    at = 8
-    while at < len(data):
-        end = at + 12 + int.from_bytes(data[at : at + 4])
-        yield data[at:end]
-        at = end
+    return _cut(data, _long(8, lambda at: 12 + int.from_bytes(data[at : at + 4]), data))
 
 
-def _segments(data: bytes) -> Iterator[bytes]:
-    """JPEG's: from marker to marker."""
-    at = 0
-    while (end := data.find(b"\xff", at + 2)) >= 0:
-        if data[end + 1 : end + 2] not in {b"\0", b""}:
-            yield data[at:end]
-            at = end
-        else:
-            yield data[at : end + 2]
-            at = end + 2
-    yield data[at:]
+def _riff(data: bytes) -> list[bytes]:
+    return _cut(data, _long(12, lambda at: 8 + (int.from_bytes(data[at + 4 : at + 8], "little") + 1 & ~1), data))
 
 
-def _blocks(data: bytes) -> Iterator[bytes]:
-    """GIF's, by how they begin."""
-    at = 0
-    for end in range(13, len(data)):
-        if data[end - 1 : end + 1] in {b"\0\x21", b"\0\x2c"}:
-            yield data[at:end]
-            at = end
-    yield data[at:]
-
-
-def _riff(data: bytes) -> Iterator[bytes]:
-    yield data[:12]
-    at = 12
-    while at < len(data):
-        end = at + 8 + (int.from_bytes(data[at + 4 : at + 8], "little") + 1 & ~1)
-        yield data[at:end]
-        at = end
-
-
-def _boxes(data: bytes) -> Iterator[bytes]:
+def _boxes(data: bytes) -> list[bytes]:
     """AVIF's, in and out of `meta` and its children."""
-    at = 0
-    while at < len(data):
-        kind, length = data[at + 4 : at + 8], max(8, int.from_bytes(data[at : at + 4]))
-        end = at + {b"meta": 12, b"iprp": 8, b"ipco": 8, b"iinf": 14}.get(kind, length)
-        yield data[at:end]
-        at = end
+
+    def length(at: int) -> int:
+        nested = {b"meta": 12, b"iprp": 8, b"ipco": 8, b"iinf": 14}.get(data[at + 4 : at + 8])
+        return nested or max(8, int.from_bytes(data[at : at + 4]))
+
+    return _cut(data, _long(0, length, data))
 
 
-def _entries(data: bytes) -> Iterator[bytes]:
+def _segments(data: bytes) -> list[bytes]:
+    """JPEG's: from marker to marker."""
+    return _cut(data, (found.start() for found in re.finditer(rb"(?<!^)\xff[^\0\xff]", data)))
+
+
+def _blocks(data: bytes) -> list[bytes]:
+    """GIF's, by how they begin."""
+    return _cut(data, (found.end() - 1 for found in re.finditer(rb"\0[\x21\x2c]", data)))
+
+
+def _entries(data: bytes) -> list[bytes]:
     """TIFF's, of whatever directory; a part may begin anywhere in a directory of the right phase."""
-    at = 0
-    for end in range(10, len(data), 12):
-        yield data[at:end]
-        at = end
-    yield data[at:]
+    return _cut(data, range(10, len(data), 12))
 
 
-PARTS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
+PARTS: dict[str, Callable[[bytes], list[bytes]]] = {
     "PNG": _chunks,
     "JPEG": _segments,
     "MPO": _segments,
@@ -193,7 +159,7 @@ PARTS: dict[str, Callable[[bytes], Iterator[bytes]]] = {
 
 def _mixed(rng: Random, name: str, data: bytes) -> bytes:
     """The file with other parts, or the same ones in another order or number."""
-    parts = [*PARTS[name](data)]
+    parts = PARTS[name](data)
     for _ in range(rng.choice([1, 1, 2, 5])):
         at = rng.randrange(len(parts))
         what = rng.choice(["drop", "repeat", "many", "swap", "other", "other", "change", "change"])
@@ -207,7 +173,7 @@ def _mixed(rng: Random, name: str, data: bytes) -> bytes:
             other = rng.randrange(len(parts))
             parts[at], parts[other] = parts[other], parts[at]
         elif what == "other":
-            parts[at : at + rng.randrange(2)] = [rng.choice([*PARTS[name](rng.choice(seeds()[name]))])]
+            parts[at : at + rng.randrange(2)] = [rng.choice(PARTS[name](rng.choice(seeds()[name])))]
         else:
             parts[at] = _changed(rng, parts[at])
     if name == "PNG" and rng.random() < 0.9:
@@ -254,13 +220,10 @@ def case(seed: str) -> tuple[str, bytes]:
     return rng.choice(ENDINGS), data
 
 
-# --- The process that reads
-
-
 def read(directory: str) -> None:
     """Reads the cases whose seeds come on standard input; writes what each came to on standard output."""
     # What a decoder or its child may print is no answer, and no child keeps this pipe open.
-    answers = os.fdopen(os.dup(1), "w")
+    sys.__stdout__ = os.fdopen(os.dup(1), "w")  # type: ignore[misc]
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES, ADDRESSES_BYTES))
     limits.IMAGE_PIXELS = PIXELS
@@ -278,10 +241,10 @@ def read(directory: str) -> None:
     # libtiff, too, prints its errors, but on the file and not here; no Python program can stop it.
     sys.stderr = printed = io.StringIO()
     before = _peak()
-    answers.write("ready\n")
-    answers.flush()
-    for line in sys.stdin:
-        ending, data = case(line.strip())
+
+    def outcome(seed: str) -> str:
+        nonlocal guarded
+        ending, data = case(seed)
         file = Path(directory, f"picture{ending}")
         file.write_bytes(data)
         guarded = True
@@ -292,80 +255,34 @@ def read(directory: str) -> None:
             assert pixels.size <= 3 * PIXELS
             assert opacity is None or opacity.shape == pixels.shape[:2]
             count_pixels(palette, pixels, opacity)
-            outcome = "read"
+            found = "read"
         except ImageError as error:
             text = str(error)
-            outcome = "refused"
-            if not text.isprintable() or len(text) > 600 or "memory" in text:
-                outcome = f"FAULT {text!r:.600}"
+            sound = text.isprintable() and len(text) <= 600 and "memory" not in text
+            found = "refused" if sound else f"FAULT {text!r:.600}"
         except BaseException as error:
-            outcome = f"FAULT {error!r:.600}"
+            found = f"FAULT {error!r:.600}"
         guarded = False
-        if done or printed.getvalue():
-            outcome = f"FAULT {done} {printed.getvalue()!r:.600}"
-        if (used := _peak() - before) > MEMORY_BYTES:
-            outcome = f"FAULT {used / 2**20:.0f} MiB"
         file.unlink()
-        answers.write(outcome.replace("\n", " ") + "\n")
-        answers.flush()
+        if done or printed.getvalue():
+            return f"FAULT {done} {printed.getvalue()!r:.600}"
+        used = _peak() - before
+        return found if used <= MEMORY_BYTES else f"FAULT {used / 2**20:.0f} MiB"
+
+    apart.answer(outcome)
 
 
 def _peak() -> int:
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
 
 
-class _Reader:
-    """A process that reads cases."""
-
-    def __init__(self, directory: str) -> None:
-        self._log = Path(directory, "log")
-        command = [sys.executable, "-W", "always", "-m", "tests.fuzz.picture", directory]
-        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1", "PYTHONPATH": os.pathsep.join(filter(None, sys.path))}
-        with self._log.open("wb") as log:
-            self._process = subprocess.Popen(
-                command,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-                env=environment,
-                start_new_session=True,
-            )
-        if (began := self._line()) != "ready":
-            raise RuntimeError(began)
-
-    def _line(self) -> str:
-        assert self._process.stdout is not None
-        if not select.select([self._process.stdout], [], [], HANG_SECONDS)[0]:
-            return f"FAULT no end after {HANG_SECONDS} s"
-        line = self._process.stdout.readline().strip()
-        return line or f"FAULT ended with {self._process.wait()}: {self._log.read_text(errors='replace')[-600:]!r}"
-
-    def outcome(self, seed: str) -> str:
-        """What reading this case came to; after a fault close it."""
-        assert self._process.stdin is not None
-        self._process.stdin.write(seed + "\n")
-        self._process.stdin.flush()
-        return self._line()
-
-    def close(self) -> None:
-        os.killpg(self._process.pid, signal.SIGKILL)  # with what it may have started
-        self._process.communicate()
-
-
 def run(seed: int, numbers: Iterable[int]) -> Outcome:
     """Reads the cases of these numbers."""
     outcome = Outcome()
     with tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory:
-        reader = _Reader(directory)
-        for number in numbers:
-            found = reader.outcome(f"{seed}/{number}")
+        for case_, found in apart.ask("tests.fuzz.picture", directory, (f"{seed}/{number}" for number in numbers)):
             outcome.tried[found.partition(" ")[0]] += 1
-            if found.startswith("FAULT"):
-                outcome.faults.append(f"case {seed}/{number}: {found}")
-                reader.close()
-                reader = _Reader(directory)
-        reader.close()
+            outcome.faults += [f"case {case_}: {found}"] if found.startswith("FAULT") else []
     return outcome
 
 

@@ -1,24 +1,40 @@
 """One server, what later becomes of it, and each generated client in turn."""
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 from tests.generators.calling import Client
-from tests.generators.growing_proxy import growing
 from tests.generators.toolchains import CLIENTS
-from tests.serving import Served, Server
+from tests.http.conftest import uvloop
+from tests.integrate.faulty import between
+from tests.serving import Response, Server
+
+__all__ = ["uvloop"]
+
+
+def grown(value: Any) -> Any:
+    """Returns the same with what a later service may add: a member in each object, and a new mode."""
+    if isinstance(value, list):
+        return [grown(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    whole = {name: grown(item) for name, item in value.items()} | {"someday": {"any": [1]}}
+    return whole | ({"mode": "someday"} if "mode" in value else {})
+
+
+def grown_response(response: Response) -> Response:
+    body = json.dumps(grown(response.json)).encode()
+    headers = {**response.headers, "X-Someday": "1", "Content-Length": str(len(body))}
+    return Response(response.status, headers, body)
 
 
 @pytest.fixture(scope="session")
-def server(served: Served) -> Server:
-    return served("uvloop")
-
-
-@pytest.fixture(scope="session")
-def later(server: Server) -> Iterator[str]:
+def later(uvloop: Server) -> Iterator[str]:
     """The URL of the service as it may be later."""
-    with growing(server.address) as url:
-        yield url
+    with between(uvloop.address, keeps=True, changed=grown_response) as found:
+        yield found.url
 
 
 @pytest.fixture(scope="session", params=CLIENTS)

@@ -8,11 +8,13 @@ from uuid import uuid4
 import psycopg
 import pytest
 from tests.generators.calling import Answer, Client
-from tests.generators.growing_proxy import grown
+from tests.generators.conftest import grown
 from tests.serving import Server
 
 from sepu.admin import accounts
-from sepu.metering import keys
+from sepu.admin.keys import IssuedKey
+from sepu.admin.plans import set_plan
+from sepu.metering import key_format
 
 Call = Callable[..., Answer]
 
@@ -22,12 +24,12 @@ SCARLET = {"r": 200, "g": 60, "b": 36.5}
 
 
 @pytest.fixture
-def url(server: Server) -> str:
-    return f"http://{server.address}"
+def url(uvloop: Server) -> str:
+    return f"http://{uvloop.address}"
 
 
 @pytest.fixture
-def call(client: Client, url: str, issued: accounts.IssuedKey) -> Call:
+def call(client: Client, url: str, issued: IssuedKey) -> Call:
     def called(operation: str, name: str = "", *, url: str = url, key: str = issued.api_key, **given: object) -> Answer:
         return client.call(url, key, operation, name, **given)
 
@@ -41,13 +43,13 @@ def check(answer: Answer, status: int, kind: str, code: str = "") -> None:
     assert code == answer.body.get("error", "")
 
 
-def in_plain_http(server: Server, issued: accounts.IssuedKey, colors: list[dict[str, float]]) -> object:
+def in_plain_http(uvloop: Server, issued: IssuedKey, colors: list[dict[str, float]]) -> object:
     headers = {
         "Authorization": f"Bearer {issued.api_key}",
         "Content-Type": "application/json",
         "Idempotency-Key": str(uuid4()),
     }
-    return server.request("POST", "/v1/match", headers, json.dumps({"colors": colors, "top": 3}).encode()).json
+    return uvloop.request("POST", "/v1/match", headers, json.dumps({"colors": colors, "top": 3}).encode()).json
 
 
 def test_a_match_and_its_replay(call: Call) -> None:
@@ -64,19 +66,16 @@ def test_a_match_and_its_replay(call: Call) -> None:
     assert again.headers["idempotency-replayed"] == "true"
     assert again.body == first.body
     assert [answer.headers["x-usage-committed"] for answer in (first, again)] == ["2", "2"]
-
-
-def test_top_is_optional(call: Call) -> None:
     (result,) = call("matchColors", str(uuid4()), colors=[SCARLET]).body["results"]
-    assert len(result["matches"]) == 1
+    assert len(result["matches"]) == 1  # `top` is optional
 
 
-def test_numbers_are_the_services_own(call: Call, server: Server, issued: accounts.IssuedKey) -> None:
+def test_numbers_are_the_services_own(call: Call, uvloop: Server, issued: IssuedKey) -> None:
     chance = random.Random(20)
     for _ in range(20):
         colors = [{name: chance.uniform(0, 255) for name in "rgb"} for _ in range(5)]
         answer = call("matchColors", str(uuid4()), colors=colors, top=3)
-        assert answer.body == in_plain_http(server, issued, colors)
+        assert answer.body == in_plain_http(uvloop, issued, colors)
         assert [result["input"] for result in answer.body["results"]] == colors
 
 
@@ -88,7 +87,7 @@ def test_a_search(call: Call) -> None:
     assert call("searchColors", str(uuid4()), q="hong").body["count"] == 10
 
 
-def test_library_and_usage(call: Call, issued: accounts.IssuedKey) -> None:
+def test_library_and_usage(call: Call, issued: IssuedKey) -> None:
     library = call("getLibrary")
     check(library, 200, "Library")
     assert (library.body["recordCount"], library.body["mode"]) == (161, "commercial")
@@ -101,30 +100,25 @@ def test_library_and_usage(call: Call, issued: accounts.IssuedKey) -> None:
     ]
 
 
-def test_401(call: Call, issued: accounts.IssuedKey) -> None:
-    stranger = keys.new_key(issued.account_id)
+def test_errors(call: Call, issued: IssuedKey) -> None:
+    stranger, key = key_format.new_key(issued.account_id), str(uuid4())
     for operation in ("getLibrary", "getUsage"):
         check(call(operation, key=stranger), 401, "UnauthorizedError", "unauthorized")
     refused = call("matchColors", str(uuid4()), colors=[SCARLET], key=stranger)
     check(refused, 401, "UnauthorizedError", "unauthorized")
     assert refused.headers["www-authenticate"] == "Bearer"
-
-
-def test_409(call: Call) -> None:
-    key = str(uuid4())
     call("matchColors", key, colors=[SCARLET])
     for refused in (call("matchColors", key, colors=[{**SCARLET, "r": 201}]), call("searchColors", key, q="hong")):
         check(refused, 409, "IdempotencyConflictError", "idempotency_conflict")
-
-
-def test_422(call: Call) -> None:
     refused = call("matchColors", str(uuid4()), colors=[{**SCARLET, "r": 256}])
     check(refused, 422, "MatchInputError", "invalid_rgb")
     check(call("searchColors", str(uuid4()), q="hong", limit=11), 422, "SearchInputError", "invalid_limit")
+    # One that the operation does not list.
+    check(call("searchColors", str(uuid4()), q="a" * 9000), 414, "OtherError", "uri_too_long")
 
 
-def test_429(call: Call, connection: psycopg.Connection) -> None:
-    accounts.set_plan(connection, "small", requests_per_minute=3, match_limit=1, search_limit=0)
+def test_errors_of_a_limit(call: Call, connection: psycopg.Connection) -> None:
+    set_plan(connection, "small", {"color_match": 1, "color_search": 0}, requests_per_minute=3)
     key = accounts.create_account(connection, "small").api_key
     for refused, meter, limit in (
         (call("matchColors", str(uuid4()), colors=[SCARLET] * 2, key=key), "color_match", "1"),
@@ -139,10 +133,6 @@ def test_429(call: Call, connection: psycopg.Connection) -> None:
     assert limited.headers["retry-after"] == "60"
     limited = call("searchColors", str(uuid4()), q="hong", key=key)
     check(limited, 429, "RateLimitedOrQuotaExceededError", "rate_limited")
-
-
-def test_an_error_that_the_operation_does_not_list(call: Call) -> None:
-    check(call("searchColors", str(uuid4()), q="a" * 9000), 414, "OtherError", "uri_too_long")
 
 
 REQUESTS: dict[str, dict[str, object]] = {

@@ -4,7 +4,6 @@ A case says what is given, what is sent, and what must come back. What holds for
 """
 
 import json
-import re
 import uuid
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -18,20 +17,16 @@ from tests.openapi.document import check_response
 from tests.serving import Response, Server
 
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey, issue_key, revoke_key
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
-from sepu.metering import commands, keys
+from sepu.metering import commands, key_format
 from sepu.metering.ledger import Ledger
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
 
-STATUSES = {
-    "/v1/library": {200, 401, 403, 429, 500},
-    "/v1/usage": {200, 401, 403, 429, 500},
-    "/v1/match": {200, 400, 401, 403, 409, 413, 415, 422, 429, 500, 503},
-    "/v1/search": {200, 400, 401, 403, 409, 422, 429, 500, 503},
-}
 METHODS = {"/v1/library": "GET", "/v1/usage": "GET", "/v1/match": "POST", "/v1/search": "GET"}
-USAGE_HEADERS = {f"x-usage-{name}" for name in ("period", "meter", "limit", "committed", "reserved", "remaining")}
+METERED = {"/v1/match": "color_match", "/v1/search": "color_search"}
 ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
 FIVE = json.dumps({"colors": [{"r": n, "g": n, "b": n} for n in range(5)]})
 IDEMPOTENCY_KEY = "order-4711.a:b_c"
@@ -49,7 +44,7 @@ class World:
 
     url: str
     connection: psycopg.Connection
-    issued: accounts.IssuedKey
+    issued: IssuedKey
     held: list[psycopg.Connection] = field(default_factory=list)
 
     @property
@@ -57,14 +52,14 @@ class World:
         return self.issued.account_id
 
     @property
-    def holder(self) -> keys.Credential:
-        holder = keys.credential(self.issued.api_key)
+    def holder(self) -> key_format.Credential:
+        holder = key_format.credential(self.issued.api_key)
         assert holder is not None
         return holder
 
     def plan(self, *, match: int = 2000, search: int = 1000, minute: int = 120) -> None:
         plan_id = f"plan-{uuid.uuid4().hex[:12]}"
-        accounts.set_plan(self.connection, plan_id, match_limit=match, search_limit=search, requests_per_minute=minute)
+        set_plan(self.connection, plan_id, {"color_match": match, "color_search": search}, requests_per_minute=minute)
         self.connection.execute(
             "update sepu.account set plan_id = %s where account_id = %s", [plan_id, self.account_id]
         )
@@ -99,17 +94,17 @@ def suspended(world: World) -> None:
 
 
 def revoked(world: World) -> None:
-    accounts.revoke_key(world.connection, world.issued.key_id)
+    revoke_key(world.connection, world.issued.key_id)
 
 
 def expired(world: World) -> None:
     past = datetime.now(UTC) - timedelta(seconds=1)
-    world.issued = accounts.issue_key(world.connection, world.account_id, past)
+    world.issued = issue_key(world.connection, world.account_id, past)
 
 
 def not_yet_expired(world: World) -> None:
     future = datetime.now(UTC) + timedelta(hours=1)
-    world.issued = accounts.issue_key(world.connection, world.account_id, future)
+    world.issued = issue_key(world.connection, world.account_id, future)
 
 
 def over_the_abuse_limit(world: World) -> None:
@@ -191,18 +186,7 @@ def has(**headers: str | None) -> dict[str, str | None]:
     return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
-def colors_shaped(response: Response) -> None:
-    for result in response.json["results"]:
-        for color in result.get("matches", [result]):
-            assert re.fullmatch("#[0-9A-F]{6}", color["hex"])
-            assert set(color["name"]) == {"zh", "en", "pinyin"}
-            assert color["reliability"] in {"verified", "attributed", "disputed"}
-            assert set(color) - {"deltaE", "similarity"} == {"slug", "name", "hex", "reliability"}
-
-
 def one_exact_match(response: Response) -> None:
-    colors_shaped(response)
-    assert list(response.json) == ["datasetVersion", "results"]
     (result,) = response.json["results"]
     (found,) = result["matches"]
     assert result["input"] == {"r": 200, "g": 60, "b": 35}
@@ -210,12 +194,10 @@ def one_exact_match(response: Response) -> None:
 
 
 def five_results(response: Response) -> None:
-    colors_shaped(response)
     assert [result["input"]["r"] for result in response.json["results"]] == [0, 1, 2, 3, 4]
 
 
 def three_in_order(response: Response) -> None:
-    colors_shaped(response)
     distances = [found["deltaE"] for found in response.json["results"][0]["matches"]]
     assert len(distances) == 3
     assert distances == sorted(distances)
@@ -231,46 +213,28 @@ def replayed_bytes(response: Response) -> None:
 
 def finds(*slugs: str) -> Callable[[Response], None]:
     def check(response: Response) -> None:
-        colors_shaped(response)
-        assert list(response.json) == ["datasetVersion", "count", "results"]
         found = [color["slug"] for color in response.json["results"]]
         assert response.json["count"] == len(found)
         assert found[: len(slugs)] == list(slugs)
-        if not slugs:
-            assert found == []
+        assert slugs or not found
 
     return check
 
 
 def found_at_most(limit: int) -> Callable[[Response], None]:
     def check(response: Response) -> None:
-        colors_shaped(response)
         assert len(response.json["results"]) == response.json["count"] == limit
 
     return check
 
 
 def library_metadata(response: Response) -> None:
-    sha256 = "[a-f0-9]{64}"
-    assert response.json["recordCount"] == 161
-    assert response.json["valueMismatchCount"] == 96
-    assert response.json["mode"] == "commercial"
-    assert all(re.fullmatch(sha256, response.json[name]) for name in response.json if name.endswith("Sha256"))
-    assert set(response.json) == {
-        "version",
-        "recordCount",
-        "valueMismatchCount",
-        "sourceProjectionVersion",
-        "sourceProjectionSha256",
-        "rightsManifestSha256",
-        "librarySha256",
-        "mode",
-    }
+    found = response.json
+    assert (found["recordCount"], found["valueMismatchCount"], found["mode"]) == (161, 96, "commercial")
 
 
 def both_meters(response: Response) -> None:
     period = datetime.now(UTC).strftime("%Y-%m")
-    assert set(response.json) == {"outcome", "accountId", "planId", "status", "usage"}
     assert (response.json["outcome"], response.json["status"], response.json["planId"]) == ("ok", "active", "standard")
     assert response.json["usage"] == [
         {"period": period, "meter": "color_match", "limit": 2000, "committed": 1, "reserved": 0, "remaining": 1999},
@@ -358,7 +322,7 @@ CASES = [
             ("garbage", "Bearer nonsense", nothing),
             ("mistyped", "Bearer {key}x", nothing),
             ("two-tokens", "Bearer {key} {key}", nothing),
-            ("unknown", f"Bearer {keys.new_key('a' * 16)}", nothing),
+            ("unknown", f"Bearer {key_format.new_key('a' * 16)}", nothing),
             ("revoked", KEY, revoked),
             ("expired", KEY, expired),
         )
@@ -555,37 +519,24 @@ def committed(connection: psycopg.Connection, account_id: str) -> int:
     return int(row[0])
 
 
-def check_every_response(response: Response, path: str, *, head: bool) -> None:
+def check_every_response(response: Response, *, head: bool) -> None:
+    """What holds beside the document, which has the form of each header and body."""
     request_id = response.headers["x-request-id"]
     assert str(uuid.UUID(request_id)) == request_id
     assert response.headers["content-type"] == "application/json"
     assert response.headers["cache-control"] == "no-store"
     assert not [name for name in response.headers if name.startswith(("access-control", "set-cookie"))]
     assert "content-encoding" not in response.headers
-    if response.status in {404, 405}:
-        assert ("allow" in response.headers) == (response.status == 405)
-    elif path in STATUSES:
-        assert response.status in STATUSES[path]
+    assert ("allow" in response.headers) == (response.status == 405)
     if response.status >= 400 and not head:
         assert response.json == {"error": response.error, "requestId": request_id}
-    assert ("www-authenticate" in response.headers) == (response.status == 401)
-    assert ("idempotency-replayed" in response.headers) <= (response.status == 200)
-    check_usage_headers(response, path, head=head)
-
-
-def check_usage_headers(response: Response, path: str, *, head: bool) -> None:
-    found = {name: value for name, value in response.headers.items() if name.startswith("x-usage")}
-    metered = path in {"/v1/match", "/v1/search"}
-    if not (metered and response.status == 200) and (head or response.error != "quota_exceeded"):
-        assert not found
-        return
-    assert set(found) == USAGE_HEADERS
-    assert re.fullmatch(r"\d{4}-\d{2}", found["x-usage-period"])
-    assert found["x-usage-meter"] == {"/v1/match": "color_match", "/v1/search": "color_search"}[path]
-    limit, used, reserved, remaining = (
-        int(found[f"x-usage-{name}"]) for name in ("limit", "committed", "reserved", "remaining")
-    )
-    assert remaining == max(0, limit - used - reserved)
+    used = {
+        name: int(response.headers.get(f"x-usage-{name}", -1))
+        for name in ("limit", "committed", "reserved", "remaining")
+    }
+    assert used["remaining"] in {-1, max(0, used["limit"] - used["committed"] - used["reserved"])}
+    charged = response.status == 200 and "x-usage-meter" in response.headers
+    assert (used["remaining"] >= 0) == (charged or (not head and response.error == "quota_exceeded"))
 
 
 def check_case(case: Case, server: Server, world: World) -> None:
@@ -615,9 +566,11 @@ def _check_case(case: Case, server: Server, world: World) -> None:
     response = server.request(method, case.target, headers, body)
 
     head = method == "HEAD"
-    check_every_response(response, path, head=head)
+    check_every_response(response, head=head)
     if response.status not in {404, 405}:
         check_response(path, method, response.status, response.headers, response.json)
+    if path in METERED and "x-usage-meter" in response.headers:
+        assert response.headers["x-usage-meter"] == METERED[path]
     assert (response.status, None if head else response.error) == (case.status, None if head else case.error)
     for name, value in case.expect.items():
         assert response.headers.get(name) == value

@@ -7,7 +7,7 @@ import uuid
 
 from tests.serving import Server, until_closed
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.http.errors import ERRORS
 
 ONE = b'{"colors":[{"r":200,"g":60,"b":35}]}'
@@ -49,7 +49,7 @@ MALFORMED_TO_THE_STRICT = {
 }
 
 
-def exchange(server: Server, issued: accounts.IssuedKey, framing: bytes, body: bytes, *, gone: bool = False) -> bytes:
+def exchange(server: Server, issued: IssuedKey, framing: bytes, body: bytes, *, gone: bool = False) -> bytes:
     """Sends a match framed as told, and closes our side if `gone`; returns all that comes back."""
     head = (
         b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nConnection: close\r\nContent-Type: application/json\r\n"
@@ -109,7 +109,7 @@ def check_error(status: int, headers: dict[str, str], body: bytes, code: str) ->
     return request_id
 
 
-def check_requests_in_a_row(server: Server, issued: accounts.IssuedKey) -> None:
+def check_requests_in_a_row(server: Server, issued: IssuedKey) -> None:
     head = b"GET %b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %b\r\n\r\n"
     paths = [b"/v1/library", b"/v1/usage", b"/nowhere", b"/healthz"] * 20
     row = b"".join(head % (path, issued.api_key.encode()) for path in paths)

@@ -13,18 +13,19 @@ import falcon.testing
 import psycopg
 import pytest
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
+from sepu.admin.usage import show_usage
 from sepu.http.app import create_app
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND, CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
-from sepu.metering import keys
+from sepu.metering import key_format
 from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
 
-SECRET = keys.new_key("a" * 16)
+SECRET = key_format.new_key("a" * 16)
 
 # Method, target, headers and body; gives the status and the body.
 Ask = Callable[[str, str, dict[str, str], str], tuple[int, bytes]]
@@ -194,7 +195,7 @@ def test_what_observes_a_request_cannot_break_it(
     ask_once: Callable[[str, dict[str, str]], int],
     database_url: str,
     connection: psycopg.Connection,
-    issued: accounts.IssuedKey,
+    issued: IssuedKey,
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     headers = {
@@ -203,6 +204,6 @@ def test_what_observes_a_request_cannot_break_it(
         "Content-Type": "application/json",
     }
     assert [ask_once(database_url, headers) for _ in range(2)] == [200, 200]
-    assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 1
+    assert show_usage(connection, issued.account_id).usage[0].committed == 1
     assert caplog.text.count("not observed: KeyError") == 2
     assert SECRET not in caplog.text

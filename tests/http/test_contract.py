@@ -4,13 +4,13 @@ import psycopg
 from tests.http.contract import CASES, Case, World, check_case, every_case
 from tests.serving import Server
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.http.errors import ERRORS
 
 
 @every_case
 def test_contract(
-    case: Case, server: Server, database_url: str, connection: psycopg.Connection, issued: accounts.IssuedKey
+    case: Case, server: Server, database_url: str, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
     check_case(case, server, World(database_url, connection, issued))
 

@@ -10,6 +10,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sepu.admin import accounts
+from sepu.admin.keys import revoke_key
+from sepu.admin.plans import set_plan
+from sepu.admin.usage import show_usage
 from sepu.http.app import create_app
 from sepu.http.responder import WaitingResponder
 from sepu.http.service import Service
@@ -75,23 +78,23 @@ def test_the_first_failing_step_answers(
     issued = accounts.create_account(connection, "standard")
     if "key used for something else" in faults:
         assert ask(client, issued.api_key, frozenset({"another colour"})).status_code == 200
-    plan = {"match_limit": 2000, "search_limit": 1000, "requests_per_minute": 120}
+    limits, requests_per_minute = {"color_match": 2000, "color_search": 1000}, 120
     if "quota spent" in faults:
-        plan["match_limit"] = 0
+        limits["color_match"] = 0
     if "too many requests" in faults:
-        plan["requests_per_minute"] = 1
+        requests_per_minute = 1
         connection.execute("select sepu.count_request(%s, 0::smallint, 120, now())", [issued.account_id])
-    accounts.set_plan(connection, issued.account_id, **plan)
+    set_plan(connection, issued.account_id, limits, requests_per_minute=requests_per_minute)
     connection.execute("update sepu.account set plan_id = account_id where account_id = %s", [issued.account_id])
     if "suspended" in faults:
         accounts.set_status(connection, issued.account_id, "suspended")
     if "revoked key" in faults:
-        accounts.revoke_key(connection, issued.key_id)
+        revoke_key(connection, issued.key_id)
 
-    before = accounts.show_usage(connection, issued.account_id).usage[0].committed
+    before = show_usage(connection, issued.account_id).usage[0].committed
     response = ask(client, issued.api_key, frozenset(faults))
 
     expected = next((code for fault, code in STEPS if fault in faults), None)
     assert (response.json.get("error"), response.status_code == 200) == (expected, expected is None)
-    charged = accounts.show_usage(connection, issued.account_id).usage[0].committed - before
+    charged = show_usage(connection, issued.account_id).usage[0].committed - before
     assert charged == (1 if expected is None else 0)

@@ -7,8 +7,9 @@ import psycopg
 from tests.serving import Server
 
 from sepu.admin import accounts, receipts
+from sepu.admin.plans import set_plan
 from sepu.admin.rotation import rotate_key
-from sepu.metering.keys import new_key_id
+from sepu.metering.key_format import new_key_id
 
 GRACE = timedelta(seconds=2)
 
@@ -19,7 +20,7 @@ def admitted(server: Server, api_key: str, *, keep: bool = False) -> int:
 
 def test_a_rotation_beside_traffic(server: Server, connection: psycopg.Connection) -> None:
     plan_id = "test-" + new_key_id("plan")
-    accounts.set_plan(connection, plan_id, match_limit=0, search_limit=0, requests_per_minute=1_000_000)
+    set_plan(connection, plan_id, {"color_match": 0, "color_search": 0}, requests_per_minute=1_000_000)
     old = accounts.create_account(connection, plan_id)
     private = receipts.new_private_key()
     asked: list[tuple[datetime, int, datetime]] = []

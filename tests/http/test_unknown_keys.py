@@ -8,14 +8,16 @@ from tests.serving import Response, Server
 
 from sepu import limits
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey, revoke_key
+from sepu.admin.plans import set_plan
 from sepu.http.known_keys import KnownKeys
-from sepu.metering import keys
-from sepu.metering.keys import Credential
+from sepu.metering import key_format
+from sepu.metering.key_format import Credential
 from sepu.metering.refusals import Refusals
 
 
 def unknown() -> Credential:
-    found = keys.credential(keys.new_key(keys.new_account_id()))
+    found = key_format.credential(key_format.new_key(key_format.new_account_id()))
     assert found is not None
     return found
 
@@ -63,21 +65,21 @@ def ask(server: Server, api_key: str, address: str = "198.51.100.20") -> Respons
 
 
 def test_a_valid_key_is_let_through_whatever_its_address_did(
-    server: Server, issued: accounts.IssuedKey, connection: psycopg.Connection
+    server: Server, issued: IssuedKey, connection: psycopg.Connection
 ) -> None:
     for _ in range(limits.REFUSED_KEYS_PER_SECOND + 50):  # so the rest is looked up first
-        assert ask(server, keys.new_key(issued.account_id)).error == "unauthorized"
+        assert ask(server, key_format.new_key(issued.account_id)).error == "unauthorized"
     other = accounts.create_account(connection, "standard")
     for key in (issued, other):
         assert ask(server, key.api_key).status == 200
-    accounts.revoke_key(connection, other.key_id)
+    revoke_key(connection, other.key_id)
     for _ in range(2):
         assert ask(server, other.api_key).error == "unauthorized"
 
 
 def test_a_made_up_key_is_not_counted(server: Server, connection: psycopg.Connection) -> None:
-    accounts.set_plan(connection, "once", match_limit=1, search_limit=1, requests_per_minute=1)
+    set_plan(connection, "once", {"color_match": 1, "color_search": 1}, requests_per_minute=1)
     issued = accounts.create_account(connection, "once")
-    assert ask(server, keys.new_key(issued.account_id)).error == "unauthorized"
+    assert ask(server, key_format.new_key(issued.account_id)).error == "unauthorized"
     assert ask(server, issued.api_key).status == 200
     assert ask(server, issued.api_key).error == "rate_limited"

@@ -35,6 +35,7 @@ class Between:
     upstream: str
     faults: list[Fault]
     keeps: bool
+    changed: Callable[[Response], Response]
     url: str = ""
     attempts: list[Attempt] = field(default_factory=list)
     statuses: list[int] = field(default_factory=list)  # of the service, for metered requests
@@ -74,7 +75,7 @@ class Exchange(BaseHTTPRequestHandler):
             named = {name: value for name, value in found.getheaders() if name.lower() not in _HOP}
             if "Idempotency-Key" in headers:
                 self.between.statuses.append(found.status)
-            return Response(found.status, named, found.read())
+            return self.between.changed(Response(found.status, named, found.read()))
         finally:
             connection.close()
 
@@ -106,10 +107,21 @@ def passing(exchange: Exchange) -> None:
     exchange.answer(exchange.ask())
 
 
+def as_it_is(response: Response) -> Response:
+    """Changes nothing."""
+    return response
+
+
 @contextmanager
-def between(upstream: str, faults: Sequence[Fault], *, keeps: bool = False) -> Iterator[Between]:
+def between(
+    upstream: str,
+    faults: Sequence[Fault] = (),
+    *,
+    keeps: bool = False,
+    changed: Callable[[Response], Response] = as_it_is,
+) -> Iterator[Between]:
     """Listens until the block ends. Without `keeps` each unmetered answer closes its connection."""
-    found = Between(upstream, list(faults), keeps)
+    found = Between(upstream, list(faults), keeps, changed)
     handler = type("Handler", (Exchange,), {"between": found})
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         server.daemon_threads = True

@@ -11,7 +11,7 @@ from tests.processes import completed
 from tests.programs import node_program
 from tests.serving import Served, Server
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 
 pytestmark = pytest.mark.slow
 
@@ -23,13 +23,13 @@ def server(served: Served) -> Server:
     return served("uvloop")
 
 
-def committed(server: Server, issued: accounts.IssuedKey) -> list[int]:
+def committed(server: Server, issued: IssuedKey) -> list[int]:
     usage = server.request("GET", "/v1/usage", {"Authorization": f"Bearer {issued.api_key}"}).json["usage"]
     return [meter["committed"] for meter in usage]
 
 
 @pytest.fixture
-def sent_by_newman(server: Server, issued: accounts.IssuedKey, tmp_path: Path) -> dict[str, Any]:
+def sent_by_newman(server: Server, issued: IssuedKey, tmp_path: Path) -> dict[str, Any]:
     (tmp_path / COLLECTION).write_text(json.dumps(collection(DOCUMENT)), "utf-8")
     variables = {"baseUrl": f"http://{server.address}", "apiKey": issued.api_key}
     given = [text for name, value in variables.items() for text in ("--env-var", f"{name}={value}")]
@@ -43,7 +43,7 @@ def sent_by_newman(server: Server, issued: accounts.IssuedKey, tmp_path: Path) -
 
 
 def test_the_collection_sends_each_operation_and_a_replay(
-    sent_by_newman: dict[str, Any], server: Server, issued: accounts.IssuedKey
+    sent_by_newman: dict[str, Any], server: Server, issued: IssuedKey
 ) -> None:
     sent = sent_by_newman["executions"]
     match, replay, *others = SUMMARIES[0], f"{SUMMARIES[0]}: the same again, replayed", *SUMMARIES[1:]
@@ -60,9 +60,7 @@ def test_the_collection_sends_each_operation_and_a_replay(
     assert committed(server, issued) == [1, 1]
 
 
-def test_the_http_file_charges_once_however_often_it_is_sent(
-    server: Server, issued: accounts.IssuedKey, tmp_path: Path
-) -> None:
+def test_the_http_file_charges_once_however_often_it_is_sent(server: Server, issued: IssuedKey, tmp_path: Path) -> None:
     text = http_file(DOCUMENT).replace("@baseUrl = http://127.0.0.1:8000\n", f"@baseUrl = http://{server.address}\n")
     file = tmp_path / HTTP_FILE
     file.write_text(text, "utf-8")

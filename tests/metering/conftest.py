@@ -1,20 +1,24 @@
 """Customers to meter, and database sessions to meter them in."""
 
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from time import monotonic, sleep
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, TypeVar
 
 import psycopg
 import pytest
 
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.metering.commands import Charge, Command, Metered, meter_request
-from sepu.metering.keys import Credential, credential, new_key_id
+from sepu.metering.key_format import Credential, credential, new_key_id
+
+T = TypeVar("T")
 
 NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 
@@ -113,13 +117,8 @@ def make_customer(connection: psycopg.Connection) -> MakeCustomer:
 
     def make(match_limit: int = 2000, search_limit: int = 1000, requests_per_minute: int = 100_000) -> Customer:
         plan_id = "test-" + new_key_id("plan")
-        accounts.set_plan(
-            connection,
-            plan_id,
-            match_limit=match_limit,
-            search_limit=search_limit,
-            requests_per_minute=requests_per_minute,
-        )
+        limits = {"color_match": match_limit, "color_search": search_limit}
+        set_plan(connection, plan_id, limits, requests_per_minute=requests_per_minute)
         issued = accounts.create_account(connection, plan_id)
         found = credential(issued.api_key)
         assert found is not None
@@ -147,20 +146,26 @@ def session(ledger_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
         yield open_one
 
 
+class HeldUp(Protocol):
+    """Makes a call that has to wait for another session's lock, then ends that wait, and returns the call's answer."""
+
+    def __call__(self, call: Callable[[], T], end: Callable[[], object]) -> T: ...
+
+
 @pytest.fixture
-def until_blocked(connection: psycopg.Connection) -> Callable[[], None]:
-    """Waits until some session waits for another's lock."""
+def held_up(connection: psycopg.Connection) -> HeldUp:
+    """For a call that waits."""
 
-    def wait() -> None:
-        deadline = monotonic() + 30
-        while monotonic() < deadline:
-            row = connection.execute(
-                "select count(*) from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0"
-            ).fetchone()
-            assert row is not None
-            if row[0]:
-                return
-            sleep(0.002)
-        raise AssertionError("nobody is blocked")
+    def run(call: Callable[[], T], end: Callable[[], object]) -> T:
+        with ThreadPoolExecutor(1) as threads:
+            waiting = threads.submit(call)
+            blocked = "select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0"
+            deadline = monotonic() + 30
+            while not connection.execute(blocked).fetchall():
+                assert monotonic() < deadline, "nobody is blocked"
+                assert not waiting.done()
+                sleep(0.002)
+            end()
+            return waiting.result(30)
 
-    return wait
+    return run

@@ -6,7 +6,11 @@ import psycopg
 import pytest
 
 from sepu.admin import accounts
-from sepu.metering import keys
+from sepu.admin.keys import IssuedKey, issue_key, list_keys, revoke_key
+from sepu.admin.naming import AccountError
+from sepu.admin.plans import set_plan
+from sepu.admin.usage import show_usage
+from sepu.metering import key_format
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -24,17 +28,17 @@ def limits(connection: psycopg.Connection, plan_id: str) -> list[tuple[int, ...]
 
 
 def test_set_plan_makes_and_changes(connection: psycopg.Connection) -> None:
-    plan_id = keys.new_account_id()
-    accounts.set_plan(connection, plan_id, match_limit=10, search_limit=0, requests_per_minute=1)
+    plan_id = key_format.new_account_id()
+    set_plan(connection, plan_id, {"color_match": 10, "color_search": 0}, requests_per_minute=1)
     assert limits(connection, plan_id) == [(10, 0, 1)]
-    accounts.set_plan(connection, plan_id, match_limit=2**31 - 1, search_limit=7, requests_per_minute=2**31 - 1)
+    set_plan(connection, plan_id, {"color_match": 2**31 - 1, "color_search": 7}, requests_per_minute=2**31 - 1)
     assert limits(connection, plan_id) == [(2**31 - 1, 7, 2**31 - 1)]
 
 
 @pytest.mark.parametrize("plan_id", ["", "Big", "-a", "a b", "a\n", "é", "a" * 65])
 def test_set_plan_refuses_a_name(connection: psycopg.Connection, plan_id: str) -> None:
-    with pytest.raises(accounts.AccountError, match="plan"):
-        accounts.set_plan(connection, plan_id, match_limit=1, search_limit=1, requests_per_minute=1)
+    with pytest.raises(AccountError, match="plan"):
+        set_plan(connection, plan_id, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
     assert limits(connection, plan_id) == []
 
 
@@ -42,42 +46,31 @@ def test_set_plan_refuses_a_name(connection: psycopg.Connection, plan_id: str) -
 def test_a_plan_is_changed_as_a_whole_or_not_at_all(
     connection: psycopg.Connection, refused: tuple[int, int, int]
 ) -> None:
-    plan_id = keys.new_account_id()
+    plan_id = key_format.new_account_id()
     for before in ([], [(7, 8, 9)]):
-        match_limit, search_limit, per_minute = refused
-        with pytest.raises(accounts.AccountError, match="limit"):
-            accounts.set_plan(
-                connection,
-                plan_id,
-                match_limit=match_limit,
-                search_limit=search_limit,
-                requests_per_minute=per_minute,
-            )
+        match, search, minute = refused
+        with pytest.raises(AccountError, match="limit"):
+            set_plan(connection, plan_id, {"color_match": match, "color_search": search}, requests_per_minute=minute)
         assert limits(connection, plan_id) == before
-        accounts.set_plan(connection, plan_id, match_limit=7, search_limit=8, requests_per_minute=9)
-
-
-def test_a_limit_for_each_meter(connection: psycopg.Connection) -> None:
-    with pytest.raises(TypeError, match="match_limit, search_limit, not list_limit"):
-        accounts.set_plan(connection, "one-limit", list_limit=1, requests_per_minute=1)
+        set_plan(connection, plan_id, {"color_match": 7, "color_search": 8}, requests_per_minute=9)
 
 
 def test_a_plan_without_a_limit_is_named(connection: psycopg.Connection, customer: "Customer") -> None:
     connection.execute("delete from sepu.plan_limit where plan_id = %s and meter = 'color_search'", (customer.plan_id,))
-    for shows in (accounts.show_account, accounts.show_usage):
-        with pytest.raises(accounts.AccountError, match=f"{customer.plan_id}.*'color_search'.*sepu plan set"):
+    for shows in (accounts.show_account, show_usage):
+        with pytest.raises(AccountError, match=f"{customer.plan_id}.*'color_search'.*sepu plan set"):
             shows(connection, customer.account_id)
-    accounts.set_plan(connection, customer.plan_id, match_limit=1, search_limit=1, requests_per_minute=1)
+    set_plan(connection, customer.plan_id, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
     assert accounts.show_account(connection, customer.account_id).limits["color_search"] == 1
 
 
 def test_create_account(connection: psycopg.Connection) -> None:
     issued = accounts.create_account(connection, "standard")
-    found = keys.credential(issued.api_key)
+    found = key_format.credential(issued.api_key)
     assert found is not None
-    assert found.account_id == issued.account_id == keys.account_of(issued.key_id)
+    assert found.account_id == issued.account_id == key_format.account_of(issued.key_id)
     assert issued.expires_at is None
-    shown = accounts.show_usage(connection, issued.account_id)
+    shown = show_usage(connection, issued.account_id)
     assert (shown.account_id, shown.status, shown.plan_id) == (issued.account_id, "active", "standard")
 
 
@@ -104,21 +97,21 @@ def test_what_there_is_not_is_refused(connection: psycopg.Connection, customer: 
     before = state()
     refused: list[tuple[str, Callable[[], object]]] = [
         ("no account", lambda: accounts.set_status(connection, NOBODY, "suspended")),
-        ("no account", lambda: accounts.issue_key(connection, NOBODY)),
-        ("no account", lambda: accounts.issue_key(connection, "Not an id")),
-        ("no account", lambda: accounts.issue_key(connection, "")),
+        ("no account", lambda: issue_key(connection, NOBODY)),
+        ("no account", lambda: issue_key(connection, "Not an id")),
+        ("no account", lambda: issue_key(connection, "")),
         ("no account", lambda: accounts.show_account(connection, NOBODY)),
-        ("no account", lambda: accounts.show_usage(connection, NOBODY)),
+        ("no account", lambda: show_usage(connection, NOBODY)),
         ("no account", lambda: accounts.move_account(connection, NOBODY, "standard")),
         ("no plan 'nope'", lambda: accounts.move_account(connection, customer.account_id, "nope")),
         ("'nope'", lambda: accounts.create_account(connection, "nope")),
         *(
-            ("no key", lambda key_id=key_id: accounts.revoke_key(connection, key_id))
+            ("no key", lambda key_id=key_id: revoke_key(connection, key_id))
             for key_id in (f"{NOBODY}-aaaaaaaa", "nonsense", "", NOBODY)
         ),
     ]
     for match, act in refused:
-        with pytest.raises(accounts.AccountError, match=match):
+        with pytest.raises(AccountError, match=match):
             act()
     with pytest.raises(psycopg.errors.CheckViolation):
         accounts.set_status(connection, customer.account_id, "closed")
@@ -127,8 +120,8 @@ def test_what_there_is_not_is_refused(connection: psycopg.Connection, customer: 
 
 def test_issue_key_leaves_the_others(connection: psycopg.Connection, customer: "Customer") -> None:
     expires_at = datetime(2031, 3, 10, 12, 0, 0, 123456, UTC)
-    issued = accounts.issue_key(connection, customer.account_id, expires_at)
-    second = keys.credential(issued.api_key)
+    issued = issue_key(connection, customer.account_id, expires_at)
+    second = key_format.credential(issued.api_key)
     assert (issued.account_id, issued.expires_at) == (customer.account_id, expires_at)
     assert issued.key_id != customer.key_id
     assert second is not None
@@ -139,13 +132,13 @@ def test_issue_key_leaves_the_others(connection: psycopg.Connection, customer: "
 
 
 def test_revoke_key(connection: psycopg.Connection, customer: "Customer") -> None:
-    other = keys.credential(accounts.issue_key(connection, customer.account_id).api_key)
+    other = key_format.credential(issue_key(connection, customer.account_id).api_key)
     revoked_at = "select revoked_at from sepu.api_key where account_id = %s and key_id = %s"
-    accounts.revoke_key(connection, customer.key_id)
+    revoke_key(connection, customer.key_id)
     first = connection.execute(revoked_at, (customer.account_id, customer.key_id)).fetchone()
     assert customer.admit(connection) == "unauthorized"
     assert customer.admit(connection, holder=other) == "ok"
-    accounts.revoke_key(connection, customer.key_id)
+    revoke_key(connection, customer.key_id)
     assert connection.execute(revoked_at, (customer.account_id, customer.key_id)).fetchone() == first
 
 
@@ -155,16 +148,16 @@ def test_show_usage(connection: psycopg.Connection, make_customer: "MakeCustomer
     customer.meter(connection, "key-0001", units=5, at=now)
     customer.meter(connection, "key-0002", meter="color_search", at=now)
     customer.meter(connection, "key-0003", units=5, at=now - timedelta(days=40))
-    match, search = accounts.show_usage(connection, customer.account_id).usage
+    match, search = show_usage(connection, customer.account_id).usage
     assert (match.meter, match.limit, match.committed, match.reserved, match.remaining) == ("color_match", 10, 5, 0, 5)
     assert (search.meter, search.limit, search.committed, search.remaining) == ("color_search", 4, 1, 3)
     assert match.period == search.period
-    accounts.set_plan(connection, customer.plan_id, match_limit=3, search_limit=0, requests_per_minute=1)
-    match, search = accounts.show_usage(connection, customer.account_id).usage
+    set_plan(connection, customer.plan_id, {"color_match": 3, "color_search": 0}, requests_per_minute=1)
+    match, search = show_usage(connection, customer.account_id).usage
     assert (match.limit, match.remaining, search.limit, search.remaining) == (3, 0, 0, 0)
 
 
-def test_an_issued_key_shows_no_secret(issued: accounts.IssuedKey) -> None:
+def test_an_issued_key_shows_no_secret(issued: IssuedKey) -> None:
     assert issued.api_key not in f"{issued!r} {issued}"
     assert issued.account_id in repr(issued)
 
@@ -176,7 +169,7 @@ def test_a_keys_last_use_is_written_once_a_day(connection: psycopg.Connection, c
         (found,) = connection.execute(
             "select xmin::text from sepu.api_key where account_id = %s", (customer.account_id,)
         ).fetchall()
-        (listed,) = accounts.list_keys(connection, customer.account_id)
+        (listed,) = list_keys(connection, customer.account_id)
         return listed.last_used_on, found[0]
 
     noon = datetime(2031, 3, 10, 12, tzinfo=UTC)

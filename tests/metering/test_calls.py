@@ -4,7 +4,7 @@ from typing import Any
 
 from sepu.metering.calls import FairQueue, PendingCall
 from sepu.metering.commands import Charge, Command, admit, meter_request
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 
 
 def charge(account: str) -> Command[Any]:

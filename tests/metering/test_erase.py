@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -13,13 +12,15 @@ from sepu.admin import accounts, erase
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
+from sepu.admin.keys import issue_key, name_key
+from sepu.admin.naming import AccountError
 from sepu.admin.prune import prune
 from sepu.admin.receipts import new_private_key, public_key
 from sepu.admin.rotation import rotate_key
-from sepu.admin.usage import usage_by_month
+from sepu.admin.usage import Part, usage_by_day, usage_by_key, usage_by_month
 
 if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
 
@@ -52,7 +53,7 @@ def test_nothing_of_the_customer_is_left(
     monkeypatch.setattr(erase, "_RESULTS", 2)
     customer, other = (make_customer(match_limit=10) for _ in range(2))
     accounts.name_account(connection, customer.account_id, "Silk", "cus_silk")
-    accounts.name_key(connection, customer.key_id, "Silk shop", "k-silk")
+    name_key(connection, customer.key_id, "Silk shop", "k-silk")
     public = public_key(json.dumps(new_private_key().as_dict(private=False)).encode())
     rotate_key(connection, customer.account_id, public, "silk-ticket", timedelta(days=7))
     accounts.move_account(connection, customer.account_id, other.plan_id)
@@ -73,6 +74,9 @@ def test_nothing_of_the_customer_is_left(
         assert text not in str(left).lower()
     assert rows_of(connection, other.account_id) == others
     assert usage_by_month(connection, customer.account_id) == months
+    of_no_key = Part(None, {"color_match": 9, "color_search": 0})
+    assert usage_by_key(connection, f"{NOW:%Y-%m}", customer.account_id) == [of_no_key], "and of no day"
+    assert of_no_key in usage_by_day(connection, f"{NOW:%Y-%m}", customer.account_id)
     (exported,) = export_usage(connection, f"{NOW:%Y-%m}", customer.account_id)
     assert (exported.status, exported.name, exported.usage[0].committed) == ("erased", None, 9)
     assert audit(connection).differences == ()
@@ -90,11 +94,11 @@ def test_nothing_new_is_known_of_an_erased_account(connection: psycopg.Connectio
         lambda: accounts.set_status(connection, customer.account_id, "active"),
         lambda: accounts.name_account(connection, customer.account_id, "Silk", "cus_silk"),
         lambda: accounts.move_account(connection, customer.account_id, "standard"),
-        lambda: accounts.issue_key(connection, customer.account_id, name="Silk shop"),
+        lambda: issue_key(connection, customer.account_id, name="Silk shop"),
         lambda: rotate_key(connection, customer.account_id, new_private_key(), "silk-ticket", timedelta(days=7)),
     ]
     for change in changes:
-        with pytest.raises(accounts.AccountError, match="or it was erased"):
+        with pytest.raises(AccountError, match="or it was erased"):
             change()
     assert rows_of(connection, customer.account_id) == left
 
@@ -103,16 +107,13 @@ def test_a_key_that_is_being_issued_is_erased_too(
     session: Callable[[], psycopg.Connection],
     connection: psycopg.Connection,
     customer: "Customer",
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
     issuing, erasing = session(), session()
     issuing.execute("begin")
-    accounts.issue_key(issuing, customer.account_id, name="Silk shop")
-    with ThreadPoolExecutor(1) as threads:
-        erased = threads.submit(erase_account, erasing, customer.account_id)
-        until_blocked()
-        issuing.execute("commit")
-        assert erased.result(30).keys == 2
+    issue_key(issuing, customer.account_id, name="Silk shop")
+    erased = held_up(lambda: erase_account(erasing, customer.account_id), lambda: issuing.execute("commit"))
+    assert erased.keys == 2
     assert "api_key" not in rows_of(connection, customer.account_id)
 
 
@@ -120,17 +121,14 @@ def test_a_charge_under_way_is_erased_too(
     session: Callable[[], psycopg.Connection],
     connection: psycopg.Connection,
     customer: "Customer",
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
     customer.meter(connection, "old-0001", at=NOW)
-    charging = session()
+    charging, erasing = session(), session()
     charging.execute("begin")
     assert customer.meter(charging, "new-0001", units=5, at=NOW).outcome == "charged"
-    with ThreadPoolExecutor(1) as threads:
-        erasing = threads.submit(erase_account, session(), customer.account_id)
-        until_blocked()
-        charging.execute("commit")
-        assert erasing.result(30).results == 2
+    erased = held_up(lambda: erase_account(erasing, customer.account_id), lambda: charging.execute("commit"))
+    assert erased.results == 2
     assert sum(customer.committed(connection).values()) == 6
     assert audit(connection).differences == ()
     assert audit(connection).results == 0

@@ -6,8 +6,9 @@ import psycopg
 import pytest
 from tests.metering.conftest import NOON
 
-from sepu.admin import accounts
 from sepu.admin.events import list_events
+from sepu.admin.naming import AccountError
+from sepu.admin.plans import set_plan, set_thresholds, show_plan
 from sepu.cli.database import connect
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def test_where_a_threshold_is(
     expected: list[tuple[int, int]],
 ) -> None:
     customer = make_customer(match_limit=limit)
-    accounts.set_thresholds(connection, customer.plan_id, thresholds)
+    set_thresholds(connection, customer.plan_id, thresholds)
     for number, units in enumerate(charges):
         assert customer.meter(connection, f"key-{number:04}", units=units).outcome == "charged"
     found = [(threshold, committed) for _, threshold, _, committed in crossed(connection, customer)]
@@ -71,14 +72,14 @@ def test_only_a_charge_crosses(connection: psycopg.Connection, make_customer: "M
     """A limit that is lowered below what is used crosses nothing; one that is raised has thresholds of its own."""
     customer = make_customer(match_limit=10)
     customer.meter(connection, "key-0001", units=8)
-    accounts.set_plan(connection, customer.plan_id, match_limit=9)  # 88 %: no charge made it so
-    accounts.set_thresholds(connection, customer.plan_id, [50, 100])
+    set_plan(connection, customer.plan_id, {"color_match": 9})  # 88 %: no charge made it so
+    set_thresholds(connection, customer.plan_id, [50, 100])
     customer.meter(connection, "key-0002", units=1)
-    accounts.set_plan(connection, customer.plan_id, match_limit=18)
+    set_plan(connection, customer.plan_id, {"color_match": 18})
     customer.meter(connection, "key-0003", units=1)  # from 50 % on
-    accounts.set_plan(connection, customer.plan_id, match_limit=20)
+    set_plan(connection, customer.plan_id, {"color_match": 20})
     customer.meter(connection, "key-0004", units=10)
-    accounts.set_plan(connection, customer.plan_id, match_limit=0)
+    set_plan(connection, customer.plan_id, {"color_match": 0})
     assert customer.meter(connection, "key-0005").outcome == "quota_exceeded"
     told = [event[1:] for event in crossed(connection, customer)]
     assert told == [(80, 10, 8), (100, 9, 9), (100, 20, 20)]
@@ -86,7 +87,7 @@ def test_only_a_charge_crosses(connection: psycopg.Connection, make_customer: "M
 
 def test_each_meter_and_month_has_its_own(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
     customer = make_customer(match_limit=10, search_limit=1)
-    accounts.set_thresholds(connection, customer.plan_id, [100])
+    set_thresholds(connection, customer.plan_id, [100])
     customer.meter(connection, "key-0001", units=10)
     customer.meter(connection, "key-0002", meter="color_search", at=NOON.replace(hour=13))
     customer.meter(connection, "key-0003", units=10, at=NOON.replace(month=4))
@@ -125,8 +126,8 @@ def test_a_charge_does_not_fail_for_an_event_that_is_there(
 def test_a_threshold_is_a_percentage(
     connection: psycopg.Connection, customer: "Customer", thresholds: list[int]
 ) -> None:
-    with pytest.raises(accounts.AccountError, match="from 1 to 100"):
-        accounts.set_thresholds(connection, customer.plan_id, thresholds)
-    assert accounts.show_plan(connection, customer.plan_id).thresholds == [80, 95, 100]
-    with pytest.raises(accounts.AccountError, match="there is no plan"):
-        accounts.set_thresholds(connection, "nobody", [80])
+    with pytest.raises(AccountError, match="from 1 to 100"):
+        set_thresholds(connection, customer.plan_id, thresholds)
+    assert show_plan(connection, customer.plan_id).thresholds == [80, 95, 100]
+    with pytest.raises(AccountError, match="there is no plan"):
+        set_thresholds(connection, "nobody", [80])

@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING
 
@@ -11,10 +10,12 @@ import psycopg
 import pytest
 
 from sepu.admin import accounts
-from sepu.metering.keys import credential
+from sepu.admin.keys import issue_key, revoke_key
+from sepu.admin.plans import set_plan
+from sepu.metering.key_format import credential
 
 if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 MARCH = ("2031-03", "color_match")
@@ -129,18 +130,14 @@ def test_two_conflicting_probers(
     b: psycopg.Connection,
     c: psycopg.Connection,
     customer: "Customer",
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
     second: str,
 ) -> None:
     assert customer.meter(a, what="red").outcome == "charged"
     b.execute("begin")
     assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
-    with ThreadPoolExecutor() as threads:
-        # Refused requests count in bucket 1, so c waits for b here, and never for the one that executes.
-        waiting = threads.submit(customer.meter, c, what=second)
-        until_blocked()
-        b.execute("commit")
-        answer = waiting.result()
+    # Refused requests count in bucket 1, so c waits for b here, and never for the one that executes.
+    answer = held_up(lambda: customer.meter(c, what=second), lambda: b.execute("commit"))
     # Of two that bring the same other input at the same instant, the second may be told to try again.
     expected = {"idempotency_conflict", "request_in_progress"} if second == "blue" else {"idempotency_conflict"}
     assert answer.outcome in expected
@@ -162,15 +159,13 @@ def test_a_prober_does_not_keep_the_next_from_executing_for_good(
 
 
 def test_an_idempotency_key_that_looks_like_another_with_its_input(
-    a: psycopg.Connection, b: psycopg.Connection, customer: "Customer", until_blocked: Callable[[], None]
+    a: psycopg.Connection, b: psycopg.Connection, customer: "Customer", held_up: "HeldUp"
 ) -> None:
     assert customer.meter(a, "key-0001", what="red").outcome == "charged"
     digest = customer.request(what="red").parameters[3].hex()
-    with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(customer.meter, b, f"key-0001:{digest}", what="blue")
-        until_blocked()  # as any other key of the account: for its counters
-        a.execute("commit")
-        assert waiting.result().outcome == "charged"
+    # It waits as any other key of the account, for its counters.
+    answer = held_up(lambda: customer.meter(b, f"key-0001:{digest}", what="blue"), lambda: a.execute("commit"))
+    assert answer.outcome == "charged"
 
 
 def test_the_month_rolls_over_between_charge_and_replay(
@@ -190,17 +185,13 @@ def test_the_last_units(
     a: psycopg.Connection,
     b: psycopg.Connection,
     make_customer: "MakeCustomer",
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
     end: End,
     outcome: str,
 ) -> None:
     customer = make_customer(match_limit=5)
     assert customer.meter(a, "key-0001", units=3).outcome == "charged"
-    with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(customer.meter, b, "key-0002", units=3)
-        until_blocked()
-        end(a, b)
-        assert waiting.result().outcome == outcome
+    assert held_up(lambda: customer.meter(b, "key-0002", units=3), lambda: end(a, b)).outcome == outcome
     assert customer.committed(b) == customer.stored(b) == {MARCH: 3}
 
 
@@ -218,7 +209,7 @@ def test_a_refused_request_not_yet_committed_has_its_place(
     b: psycopg.Connection,
     c: psycopg.Connection,
     make_customer: "MakeCustomer",
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
     end: End,
     outcome: str,
 ) -> None:
@@ -228,11 +219,7 @@ def test_a_refused_request_not_yet_committed_has_its_place(
     assert customer.meter(b).outcome == "request_in_progress"
     a.execute("commit")
     assert [customer.admit(c), customer.admit(c)] == ["ok", "ok"]
-    with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(customer.admit, c)
-        until_blocked()
-        end(b, c)
-        assert waiting.result() == outcome
+    assert held_up(lambda: customer.admit(c), lambda: end(b, a)) == outcome
     assert customer.admit(c) == "rate_limited"
 
 
@@ -270,10 +257,10 @@ def test_operators_wait_for_no_request_and_their_change_holds_from_the_next(
     a: psycopg.Connection, b: psycopg.Connection, c: psycopg.Connection, make_customer: "MakeCustomer"
 ) -> None:
     customer = make_customer(match_limit=5)
-    second = credential(accounts.issue_key(c, customer.account_id).api_key)
+    second = credential(issue_key(c, customer.account_id).api_key)
     assert customer.admit(b) == "ok"  # a call with the first use of a day would hold the key's row until it ends
     assert customer.meter(a, "key-0001", units=5).outcome == "charged"
-    accounts.set_plan(c, customer.plan_id, match_limit=6, search_limit=0)
+    set_plan(c, customer.plan_id, {"color_match": 6, "color_search": 0})
     a.execute("commit and chain")
     assert customer.meter(a, "key-0002") == ("charged", "2031-03", 6, 6, 0, b"{}")
     accounts.set_status(c, customer.account_id, "suspended")
@@ -282,7 +269,7 @@ def test_operators_wait_for_no_request_and_their_change_holds_from_the_next(
     assert customer.meter(b, "key-0002").outcome == "account_unavailable", "not even a replay"
     accounts.set_status(c, customer.account_id, "active")
     assert customer.meter(a, "key-0003", meter="color_search").outcome == "quota_exceeded"
-    accounts.revoke_key(c, customer.key_id)
+    revoke_key(c, customer.key_id)
     a.execute("commit")
     assert customer.meter(b, "key-0002").outcome == "unauthorized"
     assert customer.meter(b, "key-0002", holder=second).outcome == "replayed", "the result belongs to the account"

@@ -5,44 +5,44 @@ import string
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sepu.metering import keys
+from sepu.metering import key_format
 
 ACCOUNT = "abcdefghij234567"
 CHARACTERS = string.ascii_letters + string.digits + "_- \n."
 
 
 def test_form() -> None:
-    account_id = keys.new_account_id()
+    account_id = key_format.new_account_id()
     assert re.fullmatch(r"[a-z2-7]{16}", account_id)
-    assert re.fullmatch(rf"sepu_{account_id}_[a-z2-7]{{52}}_[a-z2-7]{{7}}", keys.new_key(account_id))
-    assert re.fullmatch(rf"{account_id}-[a-z2-7]{{8}}", keys.new_key_id(account_id))
+    assert re.fullmatch(rf"sepu_{account_id}_[a-z2-7]{{52}}_[a-z2-7]{{7}}", key_format.new_key(account_id))
+    assert re.fullmatch(rf"{account_id}-[a-z2-7]{{8}}", key_format.new_key_id(account_id))
 
 
 def test_no_two_alike() -> None:
-    assert len({keys.new_key(ACCOUNT) for _ in range(1000)}) == 1000
-    assert len({keys.new_account_id() for _ in range(1000)}) == 1000
-    assert len({keys.new_key_id(ACCOUNT) for _ in range(1000)}) == 1000
+    assert len({key_format.new_key(ACCOUNT) for _ in range(1000)}) == 1000
+    assert len({key_format.new_account_id() for _ in range(1000)}) == 1000
+    assert len({key_format.new_key_id(ACCOUNT) for _ in range(1000)}) == 1000
 
 
 def test_the_credential_names_the_account_and_hashes_the_whole_key() -> None:
-    key = keys.new_key(keys.new_account_id())
-    assert keys.credential(key) == keys.Credential(key[5:21], hashlib.sha256(key.encode()).digest())
+    key = key_format.new_key(key_format.new_account_id())
+    assert key_format.credential(key) == key_format.Credential(key[5:21], hashlib.sha256(key.encode()).digest())
 
 
 def test_every_substitution_and_transposition_of_one_key_is_caught() -> None:
-    key = keys.new_key(ACCOUNT)
+    key = key_format.new_key(ACCOUNT)
     for position, character in enumerate(key):
         for other in CHARACTERS:
             if other != character:
-                assert keys.credential(key[:position] + other + key[position + 1 :]) is None
+                assert key_format.credential(key[:position] + other + key[position + 1 :]) is None
     for position in range(len(key) - 1):
         left, right = key[position], key[position + 1]
         if left != right:
-            assert keys.credential(key[:position] + right + left + key[position + 2 :]) is None
+            assert key_format.credential(key[:position] + right + left + key[position + 2 :]) is None
 
 
 def test_malformed() -> None:
-    key = keys.new_key(ACCOUNT)
+    key = key_format.new_key(ACCOUNT)
     for spoilt in (
         key.upper(),
         f"{key}\n",
@@ -56,18 +56,18 @@ def test_malformed() -> None:
         "sepu___",
         "\udc80",
     ):
-        assert keys.credential(spoilt) is None
+        assert key_format.credential(spoilt) is None
 
 
 @given(st.text())
 def test_any_text_is_judged_without_an_error(text: str) -> None:
-    assert keys.credential(text) is None
-    assert keys.account_of(text) is None
+    assert key_format.credential(text) is None
+    assert key_format.account_of(text) is None
 
 
 def test_a_credential_shows_no_secret() -> None:
-    key = keys.new_key(ACCOUNT)
-    found = keys.credential(key)
+    key = key_format.new_key(ACCOUNT)
+    found = key_format.credential(key)
     assert found is not None
     shown = f"{found!r} {found}"
     assert ACCOUNT in shown
@@ -77,6 +77,6 @@ def test_a_credential_shows_no_secret() -> None:
 
 
 def test_account_of_a_key_id() -> None:
-    assert keys.account_of(keys.new_key_id(ACCOUNT)) == ACCOUNT
+    assert key_format.account_of(key_format.new_key_id(ACCOUNT)) == ACCOUNT
     for malformed in (ACCOUNT, f"{ACCOUNT}-ABCDEFGH", f"{ACCOUNT}-abcdefg", f"{ACCOUNT}-abcdefgh\n", "-abcdefgh", ""):
-        assert keys.account_of(malformed) is None
+        assert key_format.account_of(malformed) is None

@@ -15,17 +15,19 @@ import pytest
 from tests.awaited_batcher import AwaitedBatcher
 
 from sepu.admin import accounts
+from sepu.admin.keys import issue_key, revoke_key
+from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
 from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.keys import Credential, credential, new_account_id
+from sepu.metering.key_format import Credential, credential, new_account_id
 from sepu.metering.ledger import Ledger
 from sepu.metering.meters import Usage
 
 if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 T = TypeVar("T")
 
@@ -145,9 +147,8 @@ def reserve(session: psycopg.Connection, customer: "Customer", units: int) -> No
 
 
 def change_plan(session: psycopg.Connection, customer: "Customer", match_limit: int, per_minute: int = 100_000) -> None:
-    accounts.set_plan(
-        session, customer.plan_id, match_limit=match_limit, search_limit=match_limit, requests_per_minute=per_minute
-    )
+    limits = {"color_match": match_limit, "color_search": match_limit}
+    set_plan(session, customer.plan_id, limits, requests_per_minute=per_minute)
 
 
 # Who may ask
@@ -167,7 +168,7 @@ def test_the_key_is_judged_before_the_account_and_the_rate(
     assert outcomes(customer, connection, NOON, customer.credential) == {"rate_limited"}
     accounts.set_status(connection, customer.account_id, "suspended")
     assert outcomes(customer, connection, NOON, customer.credential) == {"account_unavailable"}
-    accounts.revoke_key(connection, customer.key_id)
+    revoke_key(connection, customer.key_id)
     assert outcomes(customer, connection, NOON, customer.credential) == {"unauthorized"}
     assert customer.committed(connection) == customer.stored(connection) == {}
 
@@ -200,7 +201,7 @@ def test_a_key_of_a_suspended_account_is_valid(connection: psycopg.Connection, c
 
 
 def test_a_key_expires_at_the_instant(connection: psycopg.Connection, customer: "Customer") -> None:
-    short = credential(accounts.issue_key(connection, customer.account_id, NOON).api_key)
+    short = credential(issue_key(connection, customer.account_id, NOON).api_key)
     assert short is not None
     assert outcomes(customer, connection, NOON - TICK, short) == {"charged", "ok"}
     assert outcomes(customer, connection, NOON, short) == {"unauthorized"}
@@ -304,7 +305,7 @@ def test_the_largest_limit_is_a_limit_like_any_other(
 # Replaying
 
 
-def test_a_replay_is_the_body_byte_for_byte_with_the_current_usage_of_the_month_that_was_charged(
+def test_a_replay_is_byte_for_byte_with_the_current_usage_of_its_month(
     connection: psycopg.Connection, customer: "Customer"
 ) -> None:
     body, may = bytes(range(256)), datetime(2031, 5, 1, tzinfo=UTC)
@@ -378,7 +379,7 @@ def test_a_ledger_refuses(connection: psycopg.Connection, gateway: Gateway, make
     assert answers() == {"rate_limited"}
     accounts.set_status(connection, customer.account_id, "suspended")
     assert answers() == {"account_unavailable"}
-    accounts.revoke_key(connection, customer.key_id)
+    revoke_key(connection, customer.key_id)
     assert answers() == {"unauthorized"}
 
 
@@ -387,7 +388,7 @@ def test_somebody_else_just_stored_it(
     gateway: Gateway,
     customer: "Customer",
     session: Callable[[], psycopg.Connection],
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
     """What two nodes without a common lock manager would do: the primary key decides."""
     request = customer.request()
@@ -397,11 +398,8 @@ def test_somebody_else_just_stored_it(
         "insert into sepu.stored_result values (%s, 'key-0001', %s, 'color_match', 1, '2031-03', '{}', now(), %s)",
         (customer.account_id, request.parameters[3], customer.key_id),
     )
-    with ThreadPoolExecutor() as pool:
-        waiting = pool.submit(gateway.run, request)
-        until_blocked()
-        other.execute("commit")
-        assert waiting.result() == Metered("request_in_progress")
+    answer = held_up(lambda: gateway.run(request), lambda: other.execute("commit"))
+    assert answer == Metered("request_in_progress")
     assert customer.committed(connection) == {}, "its charge was undone"
     assert gateway.run(customer.request("key-0002")).outcome == "charged"
 

@@ -30,8 +30,10 @@ from tests.metering.conftest import Answer
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey, issue_key, revoke_key
+from sepu.admin.plans import set_plan, set_thresholds
 from sepu.cli.database import connect
-from sepu.metering.keys import credential, new_key_id
+from sepu.metering.key_format import credential, new_key_id
 from sepu.metering.meters import METERS
 
 HISTORIES = int(os.environ.get("SEPU_MODEL_HISTORIES", "40"))
@@ -180,22 +182,17 @@ class LedgerMachine(RuleBasedStateMachine):
         self.everybody.append(Account(issued.account_id, plan_id))
         return self.known(issued)
 
-    def known(self, issued: accounts.IssuedKey) -> Key:
+    def known(self, issued: IssuedKey) -> Key:
         found = credential(issued.api_key)
         assert found is not None
         (account,) = (account for account in self.everybody if account.account_id == issued.account_id)
         return Key(account, issued.key_id, found.key_hash, issued.expires_at)
 
     def set_plan(self, plan_id: str, limits: Plan) -> None:
-        match_limit, search_limit, per_minute, thresholds = limits
-        accounts.set_plan(
-            self.connection,
-            plan_id,
-            match_limit=match_limit,
-            search_limit=search_limit,
-            requests_per_minute=per_minute,
-        )
-        accounts.set_thresholds(self.connection, plan_id, thresholds)
+        match, search, per_minute, thresholds = limits
+        by_meter = {"color_match": match, "color_search": search}
+        set_plan(self.connection, plan_id, by_meter, requests_per_minute=per_minute)
+        set_thresholds(self.connection, plan_id, thresholds)
         self.plans[plan_id] = limits
 
     @rule(key=keys, limits=LIMITS)
@@ -214,15 +211,15 @@ class LedgerMachine(RuleBasedStateMachine):
 
     @rule(target=keys, key=keys)
     def issue_key(self, key: Key) -> Key:
-        return self.known(accounts.issue_key(self.connection, key.account.account_id))
+        return self.known(issue_key(self.connection, key.account.account_id))
 
     @rule(target=lost_keys, key=keys, lifetime=SPANS)
     def issue_key_that_expires(self, key: Key, lifetime: timedelta) -> Key:
-        return self.known(accounts.issue_key(self.connection, key.account.account_id, self.now + lifetime))
+        return self.known(issue_key(self.connection, key.account.account_id, self.now + lifetime))
 
     @rule(target=lost_keys, key=consumes(keys) | lost_keys)
     def revoke_key(self, key: Key) -> Key:
-        accounts.revoke_key(self.connection, key.key_id)
+        revoke_key(self.connection, key.key_id)
         key.revoked = True
         return key
 

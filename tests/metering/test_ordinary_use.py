@@ -11,8 +11,10 @@ from tests.awaited_batcher import AwaitedBatcher
 from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
 from sepu.admin.export import export_usage
+from sepu.admin.keys import list_keys, revoke_key
 from sepu.admin.prune import prune
 from sepu.admin.rotation import rotate_key
+from sepu.admin.usage import show_usage
 from sepu.metering.commands import Command, admit, find_key, read_usage
 from sepu.metering.ledger import Ledger
 
@@ -58,10 +60,10 @@ def test_an_operator_is_answered(connection: psycopg.Connection, customer: "Cust
     list(prune(connection, 90))
     list(export_usage(connection, "2031-03"))
     audit(connection)
-    accounts.show_usage(connection, customer.account_id)
+    show_usage(connection, customer.account_id)
     private = receipts.new_private_key()
     made = rotate_key(connection, customer.account_id, private, "ordinary", timedelta(days=1))
     assert receipts.unseal(made.receipt.encode(), private).key_id == made.key_id
     accounts.set_status(connection, customer.account_id, "suspended")
-    accounts.revoke_key(connection, made.key_id)
-    assert len(accounts.list_keys(connection, customer.account_id)) == 2
+    revoke_key(connection, made.key_id)
+    assert len(list_keys(connection, customer.account_id)) == 2

@@ -15,6 +15,7 @@ OLDEST = 15  # docs/deploy.md
 INSTALLED = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if int(path.parent.name) >= OLDEST]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not INSTALLED, reason="no other Postgres is installed (Debian: apt install postgresql)")
 @pytest.mark.parametrize("programs", INSTALLED, ids=lambda path: path.parent.name)
 def test_requests_of_every_kind(programs: Path) -> None:

@@ -16,7 +16,7 @@ from sepu.cli.database import connect
 from sepu.errors import SepuError
 
 if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # a prune takes everybody's results
 
@@ -171,7 +171,7 @@ def test_two_prunes_share_a_counter(
     session: Callable[[], psycopg.Connection],
     connection: psycopg.Connection,
     customer: "Customer",
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
     for number in range(5):
         customer.meter(connection, f"key-{number:04}", at=NOW - 91 * DAY)
@@ -180,11 +180,8 @@ def test_two_prunes_share_a_counter(
     first, second = session(), session()
     first.execute("begin")
     assert first.execute(statement, counter).fetchone() == (2,)
-    with ThreadPoolExecutor(1) as threads:
-        waiting = threads.submit(lambda: second.execute(statement, counter).fetchone())
-        until_blocked()
-        first.execute("commit")
-        assert waiting.result() == (2,), "others than the first took"
+    others = held_up(lambda: second.execute(statement, counter).fetchone(), lambda: first.execute("commit"))
+    assert others == (2,), "others than the first took"
     assert audit(connection) == Audit(1, 1, ())
 
 

@@ -11,7 +11,7 @@ from jwcrypto import jwe, jwk
 
 from sepu.admin import receipts
 from sepu.admin.receipts import Contents, ReceiptError
-from sepu.metering import keys
+from sepu.metering import key_format
 
 ALGORITHMS = {"alg": "RSA-OAEP-256", "enc": "A256GCM"}
 
@@ -30,9 +30,9 @@ def public(pair: dict[str, Any]) -> dict[str, Any]:
 
 @pytest.fixture(scope="module")
 def contents() -> Contents:
-    account_id = keys.new_account_id()
-    key = keys.new_key(account_id)
-    return Contents(account_id, keys.new_key_id(account_id), key, datetime(2026, 1, 31, 12, 0, 0, 5, UTC), None)
+    account_id = key_format.new_account_id()
+    key = key_format.new_key(account_id)
+    return Contents(account_id, key_format.new_key_id(account_id), key, datetime(2026, 1, 31, 12, 0, 0, 5, UTC), None)
 
 
 def text(members: object) -> bytes:
@@ -129,7 +129,13 @@ OTHER_PUBLIC_KEYS: dict[str, list[dict[str, object]]] = {
     "not an RSA key": [{"kty": "EC"}, {"kty": None}, {"kty": ["RSA"]}],
     '"use" is not "enc"': [{"use": "sig"}, {"use": None}],
     '"alg" is not "RSA-OAEP-256"': [{"alg": "RSA-OAEP"}, {"alg": "RS256"}],
-    '"key_ops"': [{"key_ops": other} for other in (["encrypt", "verify"], ["decrypt"], [], "encrypt", [{}])],
+    '"key_ops"': [
+        {"key_ops": ["encrypt", "verify"]},
+        {"key_ops": ["decrypt"]},
+        {"key_ops": []},
+        {"key_ops": "encrypt"},
+        {"key_ops": [{}]},
+    ],
     "unusual exponent": [{"e": number(3, 1)}, {"e": number(1, 1)}, {"e": number(65537 * 2, 3)}],
     '"e" is not a number': [{"e": ""}, {"e": 65537}, {"e": "AQAB="}],
     '"n" is not a number': [{"n": "A"}, {"n": "+/+/"}, {"n": "é"}, {"n": None}],
@@ -228,24 +234,6 @@ def test_every_damage_is_noticed(pair: dict[str, Any], contents: Contents) -> No
         refusal(receipts.unseal, sealed[place + 1 :].encode(), mine)
 
 
-def test_other_headers_are_refused(pair: dict[str, Any], contents: Contents) -> None:
-    mine = receipts.private_key(text(pair))
-    _, *rest = receipts.seal(contents, mine).split(".")
-    others: tuple[object, ...] = (
-        {"enc": "A256GCM"},
-        {"alg": "RSA-OAEP-256"},
-        {"alg": "dir", "enc": "A256GCM"},
-        {"alg": [], "enc": {}},
-        {**ALGORITHMS, "crit": ["exp"], "exp": 1},
-        {**ALGORITHMS, "kid": [[]]},
-        ["alg", "enc"],
-        None,
-    )
-    for header in others:
-        first = base64.urlsafe_b64encode(text(header)).decode().rstrip("=")
-        refusal(receipts.unseal, ".".join((first, *rest)).encode(), mine)
-
-
 def test_other_algorithms_are_refused_though_they_would_open(pair: dict[str, Any], contents: Contents) -> None:
     mine = receipts.private_key(text(pair))
     for algorithms in ({"alg": "RSA-OAEP"}, {"enc": "A128GCM"}, {"enc": "A256CBC-HS512"}, {"zip": "DEF"}):
@@ -255,24 +243,19 @@ def test_other_algorithms_are_refused_though_they_would_open(pair: dict[str, Any
         assert "does not open" in refusal(receipts.unseal, token.serialize(compact=True).encode(), mine)
 
 
-def test_no_receipt_at_all(pair: dict[str, Any]) -> None:
-    mine = receipts.private_key(text(pair))
-    for given in (b"", b"....", b"a.b.c.d", b"a.b.c.d.e.f", b"\xff" * 9, b"eyJ." * 4, b"." * 20000):
-        refusal(receipts.unseal, given, mine)
-
-
 def test_a_receipt_of_something_else(pair: dict[str, Any], contents: Contents) -> None:
     mine = receipts.private_key(text(pair))
     good = payload_of(contents)
-    for payload in (
+    payloads: tuple[object, ...] = (
         {},
         [],
         {**good, "apiKey": "hunter2"},
         {**good, "apiKey": good["apiKey"][:-1] + "9"},
         {**good, "apiKey": None},
-        {**good, "accountId": keys.new_account_id()},
+        {**good, "accountId": key_format.new_account_id()},
         {**good, "issuedAt": "yesterday"},
-    ):
+    )
+    for payload in payloads:
         message = refusal(receipts.unseal, by_the_other(payload, pair), mine)
         assert "no API key of sepu" in message
         assert "hunter2" not in message

@@ -2,7 +2,7 @@
 
 import base64
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, LiteralString
 
@@ -12,12 +12,13 @@ from joserfc.jwk import RSAKey
 from psycopg import sql
 
 from sepu.admin import accounts, receipts
-from sepu.admin.accounts import AccountError
+from sepu.admin.keys import IssuedKey, issue_key, list_keys, revoke_key
+from sepu.admin.naming import AccountError
 from sepu.admin.rotation import Rotation, rotate_key
-from sepu.metering.keys import Credential, credential
+from sepu.metering.key_format import Credential, credential
 
 if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 DAY = timedelta(days=1)
 LATER = datetime.now(UTC) + timedelta(hours=12)  # of this run of all tests
@@ -43,7 +44,7 @@ def opened(made: Rotation, private: RSAKey) -> Credential:
 
 
 def expiries(connection: psycopg.Connection, customer: "Customer") -> dict[str, datetime | None]:
-    return {key.key_id: key.expires_at for key in accounts.list_keys(connection, customer.account_id)}
+    return {key.key_id: key.expires_at for key in list_keys(connection, customer.account_id)}
 
 
 def state(connection: psycopg.Connection, customer: "Customer") -> tuple[list[tuple[object, ...]], ...]:
@@ -79,11 +80,11 @@ def test_a_rotation(connection: psycopg.Connection, customer: "Customer", privat
 
 
 def test_no_expiry_is_ever_lengthened(connection: psycopg.Connection, customer: "Customer", private: RSAKey) -> None:
-    sooner = accounts.issue_key(connection, customer.account_id, datetime.now(UTC) + DAY / 2)
-    past = accounts.issue_key(connection, customer.account_id, datetime(2020, 1, 1, tzinfo=UTC))
-    later = accounts.issue_key(connection, customer.account_id, datetime.now(UTC) + 9 * DAY)
-    gone = accounts.issue_key(connection, customer.account_id)
-    accounts.revoke_key(connection, gone.key_id)
+    sooner = issue_key(connection, customer.account_id, datetime.now(UTC) + DAY / 2)
+    past = issue_key(connection, customer.account_id, datetime(2020, 1, 1, tzinfo=UTC))
+    later = issue_key(connection, customer.account_id, datetime.now(UTC) + 9 * DAY)
+    gone = issue_key(connection, customer.account_id)
+    revoke_key(connection, gone.key_id)
     made = rotate_key(connection, customer.account_id, private, "2031-03", DAY)
     end = made.older_keys_expire_at
     assert expiries(connection, customer) == {
@@ -94,7 +95,7 @@ def test_no_expiry_is_ever_lengthened(connection: psycopg.Connection, customer: 
         gone.key_id: None,
         made.key_id: None,
     }
-    states = {key.key_id: key.state for key in accounts.list_keys(connection, customer.account_id)}
+    states = {key.key_id: key.state for key in list_keys(connection, customer.account_id)}
     assert states == {
         **dict.fromkeys((customer.key_id, sooner.key_id, later.key_id, made.key_id), "valid"),
         past.key_id: "expired",
@@ -109,9 +110,7 @@ def test_the_same_rotation_again_changes_nothing(
     before = state(connection, customer)
     for grace, expires_at in ((DAY, None), (timedelta(), None), (9 * DAY, LATER)):
         again = rotate_key(connection, customer.account_id, private, "2031-03", grace, expires_at)
-        assert again == Rotation(
-            first.key_id, first.issued_at, first.older_keys_expire_at, first.receipt, repeated=True
-        )
+        assert again == replace(first, repeated=True)
     with pytest.raises(AccountError, match=f"another public key, {private.thumbprint()}"):
         rotate_key(connection, customer.account_id, stranger, "2031-03", DAY)
     assert state(connection, customer) == before
@@ -154,26 +153,25 @@ def test_two_operators_at_once_make_one_key(
     connection: psycopg.Connection,
     customer: "Customer",
     private: RSAKey,
-    until_blocked: Callable[[], None],
+    held_up: "HeldUp",
 ) -> None:
-    first = session()
+    first, second = session(), session()
     first.execute("begin")
     made = rotate_key(first, customer.account_id, private, "2031-03", DAY)
-    with ThreadPoolExecutor() as threads:
-        waiting = threads.submit(rotate_key, session(), customer.account_id, private, "2031-03", DAY)
-        until_blocked()
-        # And a first charge, whose foreign key looks at the account, waits for neither.
+
+    def charge_and_commit() -> None:
         charging = session()
         charging.execute("set statement_timeout = '20s'")
-        assert customer.meter(charging).outcome == "charged"
+        assert customer.meter(charging).outcome == "charged"  # whose foreign key looks at the account
         first.execute("commit")
-        again = waiting.result()
+
+    again = held_up(lambda: rotate_key(second, customer.account_id, private, "2031-03", DAY), charge_and_commit)
     assert (again.repeated, again.receipt) == (True, made.receipt)
     assert len(expiries(connection, customer)) == 2
 
 
 def test_a_key_is_in_no_table_no_log_and_no_repr(
-    connection: psycopg.Connection, issued: accounts.IssuedKey, private: RSAKey
+    connection: psycopg.Connection, issued: IssuedKey, private: RSAKey
 ) -> None:
     made = rotate_key(connection, issued.account_id, private, "2031-03", DAY)
     api_key = receipts.unseal(made.receipt.encode(), private).api_key

@@ -7,12 +7,13 @@ import psycopg
 import pytest
 
 from sepu.admin import accounts
-from sepu.admin.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange
 from sepu.admin.audit import audit
 from sepu.admin.export import export_usage
+from sepu.admin.keys import issue_key
+from sepu.admin.plans import REQUESTS_PER_MINUTE, PlanChange, set_plan
 from sepu.admin.prune import prune
-from sepu.admin.usage import Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
-from sepu.metering.keys import credential
+from sepu.admin.usage import AccountUsage, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.metering.key_format import credential
 
 if TYPE_CHECKING:
     from tests.metering.conftest import Customer, MakeCustomer
@@ -36,7 +37,7 @@ def test_usage_by_month_day_and_key_stays_right_after_a_prune(
 ) -> None:
     connection.execute("select set_config('timezone', 'Pacific/Auckland', false)")  # days are of UTC
     customer, other = make_customer(), make_customer()
-    second = accounts.issue_key(connection, customer.account_id)
+    second = issue_key(connection, customer.account_id)
     holder = credential(second.api_key)
     customer.meter(connection, "a-000001", units=3, at=MARCH + DAY / 2)
     customer.meter(connection, "a-000002", units=2, at=MARCH + DAY - timedelta(microseconds=1), holder=holder)
@@ -73,19 +74,6 @@ def test_usage_by_month_day_and_key_stays_right_after_a_prune(
     assert audit(connection).differences == ()
 
 
-def test_what_an_earlier_release_pruned_has_no_day(connection: psycopg.Connection, customer: "Customer") -> None:
-    customer.meter(connection, "a-000001", units=3, at=MARCH)
-    customer.meter(connection, "a-000002", units=2, at=MARCH)
-    connection.execute("delete from sepu.stored_result where idempotency_key = 'a-000001'")
-    connection.execute("update sepu.usage set pruned = 3")
-    connection.execute("update sepu.stored_result set key_id = null")
-    assert audit(connection).differences == ()
-    list(prune(connection, 31))
-    assert audit(connection).differences == ()
-    assert used(usage_by_day(connection, "2026-03")) == {None: (3, 0), "2026-03-01": (2, 0)}
-    assert used(usage_by_key(connection, "2026-03", customer.account_id)) == {None: (5, 0)}
-
-
 def test_a_lost_day_is_a_difference(connection: psycopg.Connection, customer: "Customer") -> None:
     customer.meter(connection, units=3, at=MARCH)
     list(prune(connection, 31))
@@ -100,7 +88,7 @@ def test_who_is_near_a_limit(connection: psycopg.Connection, make_customer: "Mak
     near, over, at, none, _idle = (make_customer(match_limit=10, search_limit=0) for _ in range(5))
     for customer, units in ((near, 8), (at, 10), (over, 9), (none, 7)):
         customer.meter(connection, units=units, at=NOW)
-    accounts.set_plan(connection, over.plan_id, match_limit=3)
+    set_plan(connection, over.plan_id, {"color_match": 3})
     found = nearest_limits(connection, 80, 10)
     assert [(each.account_id, each.usage[0].committed, each.usage[0].limit) for each in found] == [
         (over.account_id, 9, 3),
@@ -126,22 +114,22 @@ def test_changes_of_a_plan_are_kept_and_told(connection: psycopg.Connection, mak
         query = f"update sepu.{table} set {column} = %s where {column} > now() - interval '1 hour'"
         connection.execute(query.encode(), (at,))
 
-    def change(at: str, **limits: int) -> None:
-        accounts.set_plan(connection, old, **limits)
+    def change(at: str, limits: dict[str, int], requests_per_minute: int | None = None) -> None:
+        set_plan(connection, old, limits, requests_per_minute=requests_per_minute)
         back("plan_change.changed_at", at)
 
     def move(at: str, plan_id: str) -> None:
         accounts.move_account(connection, customer.account_id, plan_id)
         back("account_move.moved_at", at)
 
-    change("2026-03-05T00:00:00Z", match_limit=11)
-    change("2026-03-05T12:00:00Z", match_limit=11, search_limit=20)  # no change
+    change("2026-03-05T00:00:00Z", {"color_match": 11})
+    change("2026-03-05T12:00:00Z", {"color_match": 11, "color_search": 20})  # no change
     move("2026-03-10T00:00:00Z", gold.plan_id)
     move("2026-03-10T12:00:00Z", gold.plan_id)  # nor this
-    change("2026-03-15T00:00:00Z", match_limit=12)  # of a plan that it has left
+    change("2026-03-15T00:00:00Z", {"color_match": 12})  # of a plan that it has left
     move("2026-04-02T00:00:00Z", old)
-    change("2026-04-07T00:00:00Z", requests_per_minute=7)
-    change("2026-05-01T00:00:00Z", search_limit=25, requests_per_minute=7)
+    change("2026-04-07T00:00:00Z", {}, requests_per_minute=7)
+    change("2026-05-01T00:00:00Z", {"color_search": 25}, requests_per_minute=7)
 
     def moment(day: str) -> datetime:
         return datetime.fromisoformat(f"2026-{day}T00:00:00Z")

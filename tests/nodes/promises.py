@@ -9,13 +9,14 @@ from tests.faults.verdict import contradictory
 from tests.nodes.traffic import on_plan
 from tests.serving import Response, Server
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
+from sepu.admin.usage import show_usage
 
 CLIENTS = 16
 
 
 def together(
-    nodes: tuple[Server, Server], issued: accounts.IssuedKey, keys: list[str], connection: psycopg.Connection
+    nodes: tuple[Server, Server], issued: IssuedKey, keys: list[str], connection: psycopg.Connection
 ) -> list[Response]:
     """One request a key, in turns at the nodes, many at a time; what they are told contradicts nothing."""
 
@@ -36,7 +37,7 @@ class TestAcrossNodes:
             for answer in together(nodes, issued, [f"quota-{n:04}" for n in range(160)], connection)
         )
         assert found == {(200, None): 100, (429, "quota_exceeded"): 60}
-        assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 100
+        assert show_usage(connection, issued.account_id).usage[0].committed == 100
 
     def test_a_key_at_both_nodes_is_executed_once(
         self, nodes: tuple[Server, Server], connection: psycopg.Connection
@@ -49,7 +50,7 @@ class TestAcrossNodes:
         ]
         assert len(executed) == 20
         assert {(answer.status, answer.error) for answer in answers} <= {(200, None), (409, "request_in_progress")}
-        assert accounts.show_usage(connection, issued.account_id).usage[0].committed == 20
+        assert show_usage(connection, issued.account_id).usage[0].committed == 20
         for node in nodes:  # what one executed both replay
             assert {node.match(issued, key).headers["idempotency-replayed"] for key in set(keys)} == {"true"}
 

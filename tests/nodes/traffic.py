@@ -16,10 +16,12 @@ from tests.faults.verdict import Verdict, judge
 from tests.serving import Server
 
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
+from sepu.admin.plans import set_plan
 
 
-def on_plan(connection: psycopg.Connection, *, match_limit: int = 10**6, per_minute: int = 10**6) -> accounts.IssuedKey:
-    accounts.set_plan(connection, "tested", match_limit=match_limit, search_limit=0, requests_per_minute=per_minute)
+def on_plan(connection: psycopg.Connection, *, match_limit: int = 10**6, per_minute: int = 10**6) -> IssuedKey:
+    set_plan(connection, "tested", {"color_match": match_limit, "color_search": 0}, requests_per_minute=per_minute)
     return accounts.create_account(connection, "tested")
 
 

@@ -28,13 +28,13 @@ from tests.openapi.document import (
 from tests.serving import Server
 
 from sepu import limits
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
+from sepu.errors import InputError
 from sepu.http import endpoints, replies, routes, wire
 from sepu.http.errors import ERRORS
 from sepu.library.records import Mode, Reliability
 from sepu.metering.meters import METERS, Usage
 from sepu.operations import match, search
-from sepu.operations.errors import InputError
 
 # Codes that belong to no operation: of paths and methods that are none, and of health.
 ELSEWHERE = {"not_found", "method_not_allowed", "not_ready"}
@@ -332,9 +332,7 @@ def test_an_idempotency_key_fits_the_schema_if_the_code_takes_it(value: str) -> 
     assert idempotency_key.is_valid(value) == accepts(endpoints._idempotency_key, Head(value))
 
 
-def documented_request(
-    operation: dict[str, Any], issued: accounts.IssuedKey
-) -> tuple[str, dict[str, str], bytes | None]:
+def documented_request(operation: dict[str, Any], issued: IssuedKey) -> tuple[str, dict[str, str], bytes | None]:
     """The query, headers and body of an operation's example."""
     sent = {"Authorization": f"Bearer {issued.api_key}"}
     query = ""
@@ -354,7 +352,7 @@ def shown_headers(response: dict[str, Any]) -> dict[str, str]:
     return {name: str(value) for name, header in headers(response).items() for value in examples(header).values()}
 
 
-def test_examples_are_real_responses(server: Server, issued: accounts.IssuedKey) -> None:
+def test_examples_are_real_responses(server: Server, issued: IssuedKey) -> None:
     for path, method, operation in operations():  # usage comes last, and counts a match and a search
         query, sent, given_body = documented_request(operation, issued)
         first = server.request(method, path + query, sent, given_body)

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tests.operations.reference import Reference, matcher_of
 
 from sepu._palette import Palette
+from sepu.errors import InputError
 from sepu.library.release import load_release
-from sepu.operations.errors import InputError
 from sepu.operations.match import Matcher, MatchInput, parse_match
 
 channels = st.one_of(st.integers(0, 255), st.floats(0, 255))

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sepu import NameIndex
-from sepu.operations.errors import InputError
+from sepu.errors import InputError
 from sepu.operations.search import Searcher, SearchInput, parse_search
 
 # Text that UTF-8 can carry.

@@ -6,6 +6,7 @@ and any of these may fail. What has happened to each call is known here, whateve
 
 import asyncio
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
 from enum import Enum
 from random import Random
 from typing import Any, LiteralString
@@ -18,10 +19,11 @@ from sepu import limits
 from sepu.database import migrate
 from sepu.database.hosts import Hosts
 from sepu.metering import commands
+from sepu.metering.codec import Row, Rows
 from sepu.metering.commands import Charge, Command
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
-from sepu.metering.session import Done, Row, Rows, Session, SessionLost
+from sepu.metering.session import Done, Session, SessionLost
 
 PERIOD = "2031-03"
 _LOOK_SECONDS = 0.1
@@ -47,43 +49,25 @@ class State(Enum):
     SERVED = 4
 
 
+@dataclass(eq=False, slots=True, repr=False)
 class Call:
     """A command that a client asks, and what became of it."""
 
-    __slots__ = (
-        "account",
-        "answers",
-        "command",
-        "error",
-        "found",
-        "is_verified",
-        "look_up_failed",
-        "number",
-        "rows",
-        "single",
-        "state",
-        "submitted",
-        "transaction",
-        "turn",
-        "was_verified",
-    )
-
-    def __init__(self, number: int, command: Command[Any], submitted: float) -> None:
-        self.number = number
-        self.account = command.account
-        self.command = command
-        self.submitted = submitted
-        self.is_verified = command.sender is None
-        self.turn = command.account if command.sender is None else command.sender
-        self.look_up_failed = False
-        self.found: bool | None = None  # what the database says of its key
-        self.answers = 0
-        self.state = State.WAITING
-        self.single = False  # it was sent by itself the last time
-        self.was_verified = False  # and its key was verified then
-        self.error: Exception | None = None
-        self.rows: Rows | None = None  # what the database has answered
-        self.transaction: Transaction | None = None  # the last one
+    number: int
+    command: Command[Any]
+    submitted: float
+    account: str
+    turn: str
+    is_verified: bool
+    answers: int = 0
+    state: State = State.WAITING
+    single: bool = False  # it was sent by itself the last time
+    was_verified: bool = False  # and its key was verified then
+    look_up_failed: bool = False
+    found: bool | None = None  # what the database says of its key
+    error: Exception | None = None
+    rows: Rows | None = None  # what the database has answered
+    transaction: "Transaction | None" = None  # the last one
 
     @property
     def mark(self) -> str:
@@ -93,17 +77,14 @@ class Call:
         return f"{self.mark}.{self.number}"
 
 
+@dataclass(slots=True)
 class Account:
     """What the ledger holds of an account."""
 
-    __slots__ = ("charges", "committed", "limit", "requests", "stored")
-
-    def __init__(self, limit: int, requests: int) -> None:
-        self.limit = limit
-        self.requests = requests  # that the abuse limit still lets pass
-        self.committed = 0
-        self.charges = 0
-        self.stored: dict[str, tuple[bytes, bytes, int]] = {}  # fingerprint, body and units, by key
+    limit: int
+    requests: int  # that the abuse limit still lets pass
+    committed: int = 0
+    stored: dict[str, tuple[bytes, bytes, int]] = field(default_factory=dict)  # fingerprint, body and units, by key
 
 
 class Fate(Enum):
@@ -134,37 +115,21 @@ FAULTS: tuple[Fate, ...] = tuple(fate for fate in Fate if fate is not Fate.FINE)
 REFUSALS: tuple[Fate, ...] = (Fate.DUPLICATE, Fate.LOCKED, Fate.DEADLOCK)  # after which a batch is sent again
 
 
+@dataclass(eq=False, slots=True, repr=False)
 class Transaction:
     """A statement at the server."""
 
-    __slots__ = (
-        "blamed",
-        "calls",
-        "charges",
-        "committed",
-        "fate",
-        "give_up",
-        "joined",
-        "keys",
-        "looks_up",
-        "rows",
-        "session",
-    )
-
-    def __init__(
-        self, session: "SimulatedSession", calls: list[Call], fate: Fate, *, joined: bool, looks_up: bool
-    ) -> None:
-        self.session = session
-        self.looks_up = looks_up
-        self.calls = calls
-        self.fate = fate
-        self.joined = joined
-        self.rows: list[Rows] = []  # of each call
-        self.charges: list[tuple[str, str, bytes, bytes, int]] = []
-        self.keys: dict[tuple[str, str], bytes] = {}
-        self.blamed = 0
-        self.give_up: asyncio.TimerHandle | None = None
-        self.committed = False
+    session: "SimulatedSession"
+    calls: list[Call]
+    fate: Fate
+    joined: bool
+    looks_up: bool
+    rows: list[Rows] = field(default_factory=list)  # of each call
+    charges: list[tuple[str, str, bytes, bytes, int]] = field(default_factory=list)
+    keys: dict[tuple[str, str], bytes] = field(default_factory=dict)
+    blamed: int = 0
+    give_up: asyncio.TimerHandle | None = None
+    committed: bool = False
 
     def __repr__(self) -> str:
         return f"{self.session} {self.calls}"
@@ -269,8 +234,7 @@ class Database:
         on_outcome: Callable[[list[Call], Rows | Exception, bool], None],
         note: Callable[..., None],
     ) -> None:
-        self.loop = loop
-        self.accounts = accounts
+        self.loop, self.accounts, self.note, self.on_outcome = loop, accounts, note, on_outcome
         self.faults = 0.0
         self.fates = FAULTS  # of statements that meet one
         self.refuses = False  # connections
@@ -280,14 +244,8 @@ class Database:
         self.names_blamed = True
         self.quiet_from = 0.0  # when the last timer is over that is not the batcher's
         self.sessions: set[SimulatedSession] = set()
-        self.connecting = 0
-        self.most_sessions = 0
-        self.note = note
-        self.on_outcome = on_outcome
-        self._on_send = on_send
-        self._random = random.random
-        self._latency = latency
-        self._opened = 0
+        self.connecting = self.most_sessions = self._opened = 0
+        self._on_send, self._random, self._latency = on_send, random.random, latency
         self._keys: dict[tuple[str, str], bytes] = {}  # held, with their inputs
         self._rows: dict[str, Transaction] = {}  # accounts whose rows are held
         self._blocked: list[Transaction] = []
@@ -362,7 +320,7 @@ class Database:
         if session.read_only:
             fate = Fate.READ_ONLY
         looks_up = statement in {_FIND_KEY.statement, _FIND_KEY.joined_statement}
-        transaction = Transaction(session, calls, fate, joined=joined, looks_up=looks_up)
+        transaction = Transaction(session, calls, fate, joined, looks_up)
         session.looks_up = looks_up
         self._on_send(session, calls)
         session.calls = calls
@@ -409,8 +367,7 @@ class Database:
             if transaction.give_up is not None:
                 transaction.give_up.cancel()
             self._keys |= transaction.keys
-            for account, *_ in transaction.charges:
-                self._rows[account] = transaction
+            self._rows |= dict.fromkeys((charge[0] for charge in transaction.charges), transaction)
             self._later(self._commit, transaction)
             return
         self._blocked.append(transaction)
@@ -486,18 +443,22 @@ class Database:
             return [(is_valid,)]
         metered = len(parameters) > 2
         reads_usage = call.command.statement == _READ_USAGE
+
+        def refused(outcome: str) -> Rows:
+            return [(outcome, *[None] * (5 if metered else 6 if reads_usage else 0))]
+
         if not is_valid:  # before any lock
-            return [("unauthorized", *[None] * (5 if metered else 6 if reads_usage else 0))]
+            return refused("unauthorized")
         account = self.accounts[call.account]
         if metered:
             _, _, key, fingerprint, _, units, body = parameters
             held = self._keys.get((call.account, key))
             if held is not None:
-                return [("request_in_progress" if held == fingerprint else "idempotency_conflict", *[None] * 5)]
+                return refused("request_in_progress" if held == fingerprint else "idempotency_conflict")
         if call.account in self.locked or call.account in self._rows:
             return None
         if account.requests <= 0:
-            return [("rate_limited", *[None] * (5 if metered else 6 if reads_usage else 0))]
+            return refused("rate_limited")
         if reads_usage:
             return [("ok", "standard", PERIOD, meter, account.limit, account.committed, 0) for meter in METERS]
         if not metered:
@@ -509,7 +470,7 @@ class Database:
                 stored = result
         if stored is not None:
             if stored[0] != fingerprint:
-                return [("idempotency_conflict", *[None] * 5)]
+                return refused("idempotency_conflict")
             return [("replayed", PERIOD, account.limit, committed, 0, stored[1])]
         if committed + units > account.limit:
             return [("quota_exceeded", PERIOD, account.limit, committed, 0, None)]

@@ -19,10 +19,11 @@ from sepu import limits
 from sepu.metering import failure
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Batcher
 from sepu.metering.calls import FairQueue
+from sepu.metering.codec import Rows
 from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.keys import Credential
-from sepu.metering.session import Rows, SessionLost
+from sepu.metering.key_format import Credential
+from sepu.metering.session import SessionLost
 
 # Overdue calls and late answers are looked for every so often.
 _LOOK_SECONDS = 0.1
@@ -44,17 +45,14 @@ REPEATED = ("22", "23", "40", "55")  # classes of errors after which a batch is 
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 
 
-class Violation(AssertionError):  # noqa: N818
-    """What did not hold."""
-
-
 class Schedule:
     """Plays one."""
 
-    def __init__(self, seed: int) -> None:
-        self.seed = seed
+    def __init__(self, seed: int, batcher: type[Batcher] = Batcher) -> None:
         self.calls = 0
-        self.broken: list[str] = []
+        self.broken: list[str] = []  # what did not hold
+        self.reached: Counter[str] = Counter()  # what happened, and how often
+        self._make_batcher = batcher
         self._trace: list[tuple[float, tuple[object, ...]]] = []
         self._random = random = Random(seed)
         self._mode = random.choices(("calm", "locked", "trouble"), (1, 2, 5))[0]
@@ -80,24 +78,18 @@ class Schedule:
         self._passed_over: Counter[int] = Counter()  # batches that went before an account's next call
         self._statements = 0
         self._thinking = 0  # clients that will ask again
-        self.reached: Counter[str] = Counter()  # what happened, and how often
         self._served_from = float("inf")
 
     def play(self) -> None:
-        """Plays it.
-
-        Raises:
-            Violation: something did not hold.
-        """
+        """Plays it, and notes what is `broken`."""
         self._loop = loop = EventLoop()
         loop.set_exception_handler(self._failed)
+        rate, most = self._look_ups
         try:
             with (
                 warnings.catch_warnings(action="ignore", category=ResolutionWarning),  # instants as good as equal
-                patch.object(limits, "BATCH_CALLS", self._batch_calls),
-                patch.object(limits, "RELIEF_SECONDS", self._relief_seconds),
-                patch.object(limits, "LOOK_UPS_PER_SECOND", self._look_ups[0]),
-                patch.object(limits, "LOOK_UP_CALLS", self._look_ups[1]),
+                patch.multiple(limits, BATCH_CALLS=self._batch_calls, RELIEF_SECONDS=self._relief_seconds),
+                patch.multiple(limits, LOOK_UPS_PER_SECOND=rate, LOOK_UP_CALLS=most),
                 patch.object(limits, "REFUSED_KEYS_PER_SECOND", self._refused),
                 patch.object(failure.log, "disabled", new=True),
             ):
@@ -112,8 +104,6 @@ class Schedule:
         finally:
             asyncio.set_event_loop(None)
             loop.close()
-        if self.broken:
-            raise Violation(f"seed {self.seed}: {'; '.join(self.broken)}")
 
     def trace(self) -> list[str]:
         """What happened, in virtual seconds."""
@@ -127,7 +117,9 @@ class Schedule:
             loop, random, self._accounts, self._latency, self._sent, self._told, self._note
         )
         database.several_hosts = self._several_hosts
-        self._batcher = Batcher("postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect)
+        self._batcher = self._make_batcher(
+            "postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect
+        )
         until = 1.2 if self._mode == "locked" else random.choice((0.05, 0.2, 0.4, 1.2))
         for _ in range(random.choice((1, 2, 2, 3, 5))):
             self._add_client(until)
@@ -185,36 +177,32 @@ class Schedule:
             self._database.call_later(start, self._ask_again, account, kinds, random.randint(2, 8), thinks)
 
     def _ask_again(self, account: str, kinds: str, times: int, thinks: float) -> None:
-        if times == 0:
-            return
-        then = partial(self._ask_again, account, kinds, times - 1, thinks)
-        self._ask(account, kinds, partial(self._think, thinks, then) if thinks else then)
-
-    def _think(self, thinks: float, then: Callable[[], None]) -> None:
-        def thought() -> None:
+        def again() -> None:
             self._thinking -= 1
-            then()
+            self._ask_again(account, kinds, times - 1, thinks)
 
-        self._thinking += 1
-        self._database.call_later(self._random.random() * thinks, thought)
+        def answered() -> None:
+            self._thinking += 1
+            if thinks:
+                self._database.call_later(self._random.random() * thinks, again)
+            else:
+                again()
+
+        self._ask(account, kinds, answered if times > 1 else lambda: None)
 
     def _add_trouble(self, until: float) -> None:
         random, database = self._random, self._database
         start = random.random() * until
         end = start + random.random() * (until - start)
-        kind = random.randrange(4)
-        if kind == 0:
+        kind = random.choice(("lock", "refuses", "silent", "hang up"))
+        if kind == "lock":
             account = random.choice(self._names)
             database.call_later(start, database.locked.add, account)
             database.call_later(end, self._unlock, account)
-        elif kind == 1:
-            database.call_later(start, setattr, database, "refuses", True)
-            database.call_later(start, self._hang_up_all)
-            database.call_later(end, setattr, database, "refuses", False)
-        elif kind == 2:
-            database.call_later(start, setattr, database, "silent", True)
-            database.call_later(end, setattr, database, "silent", False)
-        else:
+        elif kind != "hang up":
+            database.call_later(start, setattr, database, kind, True)
+            database.call_later(end, setattr, database, kind, False)
+        if kind in ("refuses", "hang up"):
             database.call_later(start, self._hang_up_all)
 
     def _unlock(self, account: str) -> None:
@@ -241,7 +229,7 @@ class Schedule:
                 key_hash.is_made_up = True
             sender = random.choice(_ADDRESSES)
         command = msgspec.structs.replace(make(Credential(account, key_hash)), sender=sender)
-        call = key_hash.call = Call(number, command, self._loop.time())
+        call = key_hash.call = Call(number, command, self._loop.time(), account, sender or account, sender is None)
         if random.random() < 0.5 and batcher.is_limited(Credential(account, key_hash)):
             self._check(self._is_limited(call), call, "is limited, and the database did not say so")
             return
@@ -267,9 +255,6 @@ class Schedule:
         now = self._loop.time()
         self._statements += 1
         assert self._statements < 10_000, "statements without end"
-        batcher = self._batcher
-        batches = [batcher._batches._session, batcher._relief._session]
-        singles = [dispatcher._session for dispatcher in batcher._single_dispatchers]
         for call in calls:
             self._check(
                 call.state is State.WAITING or (call.state is State.REFUSED and _may_be_repeated(call)),
@@ -282,40 +267,39 @@ class Schedule:
                 now - call.submitted <= MAX_WAIT - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
             )
             self.reached["sent again"] += call.state is State.REFUSED
-            alone = session in batches or session in singles
-            self._check(session.looks_up != alone, call, "goes over another's session")
+        batches, singles = self._batcher.batches, self._batcher.singles
         turns = Counter(call.turn for call in calls)
-        if session in batches:
-            self.reached["batch beside another"] += session is batches[1]
-            self._check(len(calls) <= self._batch_calls, "a batch of", len(calls))
-            for other in batches:
-                if isinstance(other, SimulatedSession) and other is not session:
-                    both = {call.mark for call in calls} & {call.mark for call in other.calls}
-                    self._check(not both, "both sessions hold", both)
-            for call in calls:
-                self._check(self._isolated.get(call.mark, 0.0) <= now, call, "is in a batch, and goes alone")
-            self._check_order(calls, batcher._queue)
-            busy = {c.mark for o in batches if isinstance(o, SimulatedSession) for c in o.calls}
-            self._check_turns(calls, turns, busy, batcher._queue)
-        elif session in singles:
-            self.reached["call that goes alone"] += 1
-            self._check(len(calls) == 1, len(calls), "together, and should go alone")
-            for other in singles:
-                if isinstance(other, SimulatedSession) and other is not session:
-                    both = {call.mark for call in calls} & {call.mark for call in other.calls}
-                    self._check(not both, "calls of", both, "go side by side")
-            if self._join:
+        for lane in (batches, singles):
+            sessions = [each.session for each in lane.dispatchers if isinstance(each.session, SimulatedSession)]
+            if session not in sessions:
+                continue
+            self._check(not session.looks_up, calls, "goes over another's session")
+            others = {call.mark for other in sessions if other is not session for call in other.calls}
+            both = {call.mark for call in calls} & others
+            self._check(not both, "two sessions hold", both)
+            self._check_order(calls, lane.queue)
+            if lane is batches:
+                self.reached["batch beside another"] += session is batches.relief.session
+                self._check(len(calls) <= self._batch_calls, "a batch of", len(calls))
+                for call in calls:
+                    self._check(self._isolated.get(call.mark, 0.0) <= now, call, "is in a batch, and goes alone")
+                self._check_turns(calls, turns, others, lane.queue)
+            else:
+                self.reached["call that goes alone"] += 1
+                self._check(len(calls) == 1, len(calls), "together, and should go alone")
                 until = self._isolated.get(calls[0].mark, -9.0) + 2 * _LOOK_SECONDS
-                self._check(calls[0].is_verified and until >= calls[0].submitted, calls[0], "goes alone without need")
-            self._check_order(calls, batcher._single)
-        elif calls:
+                needed = calls[0].is_verified and until >= calls[0].submitted
+                self._check(needed or not self._join, calls[0], "goes alone without need")
+            return
+        self._check(session.looks_up or not calls, calls, "goes over another's session")
+        if calls:
             self._check_look_ups(calls, turns)
 
     def _check_order(self, calls: list[Call], queue: FairQueue) -> None:
         """No call of the turn that came earlier is left behind in the same queue."""
         now = self._loop.time()
         for at, call in enumerate(calls):
-            left = {waiting.command.parameters[1].call for waiting in queue._waiting.get(call.turn, ())}
+            left = {waiting.command.parameters[1].call for waiting in queue.turns.get(call.turn, ())}
             for earlier in self._waiting[call.turn].values():
                 if earlier is call:
                     break
@@ -335,15 +319,15 @@ class Schedule:
         self.reached["look-up that waited"] += calls[0].submitted < self._look_up_from
         self._check(len(calls) <= (most if self._join else 1), len(calls), "look-ups together")
         self._check(now >= self._look_up_from - 2e-5, calls, "are looked up sooner than so many a second")
-        self._check(not self._batcher._probes, calls, "are looked up before a probe")
+        self._check(not self._batcher.look_ups.probes.turns, calls, "are looked up before a probe")
         self._look_up_from = now + len(calls) / rate
-        self._check_turns(calls, addresses, set(), self._batcher._look_ups)
+        self._check_turns(calls, addresses, set(), self._batcher.look_ups.queue)
 
     def _check_turns(self, calls: list[Call], turns: Counter[str], busy: set[str], queue: FairQueue) -> None:
         repeated = any(call.state is State.REFUSED for call in calls)
-        looks_up = queue is self._batcher._look_ups
+        looks_up = queue is self._batcher.look_ups.queue
         statement = calls[0].command.joined_statement
-        waiting = queue._waiting
+        waiting = queue.turns
         for turn in waiting.keys() - turns.keys():
             next_command = waiting[turn][0].command
             next_call = next_command.parameters[1].call
@@ -380,12 +364,12 @@ class Schedule:
     def _verified(self, call: Call) -> None:
         """From now on it is its account's; and goes alone, if one like it was refused lately."""
         now = self._loop.time()
-        suspected = call.mark in self._batcher._isolated
+        suspected = call.mark in self._batcher.isolated
         del self._waiting[call.turn][call.number]
         call.is_verified, call.turn = True, call.account
         self._waiting[call.turn][call.number] = call
         self._passed_over.pop(call.number, None)
-        if suspected and call.submitted + limits.QUEUE_SECONDS > now and call.mark not in self._batcher._isolated:
+        if suspected and call.submitted + limits.QUEUE_SECONDS > now and call.mark not in self._batcher.isolated:
             for mark in (call.mark, f"?{call.account}"):
                 self._isolated[mark] = now + limits.ISOLATED_SECONDS
         self.reached["verified"] += 1

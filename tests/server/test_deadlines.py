@@ -10,7 +10,7 @@ from contextlib import ExitStack, suppress
 import pytest
 from tests.serving import Server, serving, until_closed, with_limits
 
-from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 
 HURRIED = with_limits(
     REQUEST_SECONDS=1.5,
@@ -66,7 +66,7 @@ def drip(server: Server, start: bytes, rest: bytes) -> bytes:
         pytest.fail("there was not enough to drip")
 
 
-def test_a_request_that_does_not_end_is_refused(server: Server, issued: accounts.IssuedKey) -> None:
+def test_a_request_that_does_not_end_is_refused(server: Server, issued: IssuedKey) -> None:
     bearer = b"Authorization: Bearer %b\r\n" % issued.api_key.encode()
     with ThreadPoolExecutor() as threads:
         asked = [threads.submit(stall, server, GET), threads.submit(drip, server, GET + b"X: ", b"x" * 1000)]

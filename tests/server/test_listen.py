@@ -8,8 +8,8 @@ import pytest
 from tests.serving import free_port, serving
 
 from sepu import limits
-from sepu.server.errors import StartError
 from sepu.server.listen import address
+from sepu.server.start_error import StartError
 
 
 @pytest.fixture

@@ -38,12 +38,13 @@ from tests.serving import (
 
 from sepu import limits
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.http.responder import new_request_id
-from sepu.metering import keys
-from sepu.server.errors import StartError
+from sepu.metering import key_format
 from sepu.server.metrics import Blocks, serve_metrics
+from sepu.server.start_error import StartError
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -113,14 +114,14 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 200, None, who)
     yield server.request("GET", "/v1/library", bearer), Expected("/v1/library", 200, None, who)
     yield server.request("GET", "/v1/library"), Expected("/v1/library", 401, "unauthorized")
-    stranger = {"Authorization": f"Bearer {keys.new_key(NOBODYS)}"}
+    stranger = {"Authorization": f"Bearer {key_format.new_key(NOBODYS)}"}
     yield server.request("GET", "/v1/library", stranger), Expected("/v1/library", 401, "unauthorized", NOBODYS)
     yield server.request("DELETE", "/v1/match", bearer), Expected("/v1/match", 405, "method_not_allowed")
     yield server.request("GET", "/metrics"), Expected(None, 404, "not_found")
     yield server.request("GET", "/healthz"), Expected("/healthz", 200)
     yield server.request("GET", "/readyz"), Expected("/readyz", 200)
 
-    accounts.set_plan(connection, "spent", match_limit=0, search_limit=0, requests_per_minute=1)
+    set_plan(connection, "spent", {"color_match": 0, "color_search": 0}, requests_per_minute=1)
     poor = accounts.create_account(connection, "spent")
     holder = {"Authorization": f"Bearer {poor.api_key}"}
     yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "quota_exceeded", poor.account_id)

@@ -17,8 +17,10 @@ from tests.serving import EACH_WORKER, ONE_COLOUR, Server, free_port, serving, u
 
 from sepu import limits
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey, revoke_key
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database
-from sepu.metering import keys
+from sepu.metering import key_format
 
 IDEMPOTENCY_KEY = "secretive-order-4711"
 
@@ -51,7 +53,7 @@ def forms(api_key: str) -> list[bytes]:
     return [secret.encode(), secret.encode().hex().encode(), base64.b64encode(api_key.encode())]
 
 
-def provoke(place: Place, issued: accounts.IssuedKey) -> tuple[set[str | None], bytes]:
+def provoke(place: Place, issued: IssuedKey) -> tuple[set[str | None], bytes]:
     """Every error that a client can cause, with the key in each place where a client may put it."""
     server, key = place.server, issued.api_key
     bearer = {"Authorization": f"Bearer {key}"}
@@ -74,7 +76,7 @@ def provoke(place: Place, issued: accounts.IssuedKey) -> tuple[set[str | None], 
         server.request("GET", "/v1/library", bearer),
         server.request("GET", "/v1/library", {"Authorization": f"Basic {key}"}),
         server.request("GET", "/v1/library", {"Authorization": f"Bearer {key}{key}"}),
-        server.request("GET", "/v1/library", {"Authorization": f"Bearer {keys.new_key(issued.account_id)}"}),
+        server.request("GET", "/v1/library", {"Authorization": f"Bearer {key_format.new_key(issued.account_id)}"}),
     ]
     raw = b"".join(
         exchange(server, head.replace(b"KEY", key.encode()))
@@ -136,13 +138,13 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
         assert error in seen
         said += more
 
-    accounts.set_plan(connection, "narrow", match_limit=0, search_limit=0, requests_per_minute=6)
+    set_plan(connection, "narrow", {"color_match": 0, "color_search": 0}, requests_per_minute=6)
     connection.execute("update sepu.account set plan_id = 'narrow' where account_id = %s", [issued.account_id])
     connection.execute("delete from sepu.stored_result")
     connection.execute("delete from sepu.request_rate")
     again("quota_exceeded")
     again("rate_limited")
-    accounts.set_plan(connection, "narrow", match_limit=9999, search_limit=9999, requests_per_minute=9999)
+    set_plan(connection, "narrow", {"color_match": 9999, "color_search": 9999}, requests_per_minute=9999)
     time.sleep(limits.LIMITED_SECONDS)  # for so long a worker may answer a limited key by itself
 
     # A row that the database refuses, quoting it; and a function that is gone.
@@ -155,7 +157,7 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
 
     accounts.set_status(connection, issued.account_id, "suspended")
     again("account_unavailable")
-    accounts.revoke_key(connection, issued.key_id)
+    revoke_key(connection, issued.key_id)
     again("unauthorized")
 
     with urllib.request.urlopen(f"http://{place.metrics}/metrics", timeout=30) as scrape:

@@ -15,6 +15,8 @@ from sepu import limits
 from sepu.cli.database import connect
 from sepu.cli.database import service_url as as_service
 
+pytestmark = pytest.mark.slow
+
 WAITS = "select from pg_locks where mode = 'AccessExclusiveLock' and not granted"
 PATCH = Path(__file__).with_name("changed_signature.patch")
 

@@ -10,8 +10,12 @@ from tests.package import Package, changed_files, patched
 from tests.serving import Server, free_port, serving
 
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
+from sepu.admin.usage import show_usage
 from sepu.cli.database import connect
 from sepu.cli.database import service_url as as_service
+
+pytestmark = pytest.mark.slow
 
 PATCH = Path(__file__).with_name("third_meter.patch")
 MOST_FILES = 10
@@ -27,7 +31,7 @@ def package(tmp_path: Path) -> Package:
 def server(request: pytest.FixtureRequest, package: Package, own_url: str) -> Iterator[tuple[Server, str]]:
     """A database with an account of before, upgraded, served by the copy; and where its metrics are."""
     with connect(own_url) as connection:
-        accounts.set_plan(connection, "before", match_limit=1, search_limit=1, requests_per_minute=1)
+        set_plan(connection, "before", {"color_match": 1, "color_search": 1}, requests_per_minute=1)
     package.run("db", "migrate", url=own_url)
     metrics = f"127.0.0.1:{free_port()}"
     options = ["--metrics-bind", metrics]
@@ -87,4 +91,4 @@ def test_plans_of_before_have_a_limit_for_it(package: Package, own_url: str, con
     account = accounts.create_account(connection, "standard").account_id
     assert package.json("account", "show", account, url=own_url)["listLimit"] == 500
     # The release before goes on: it leaves out what it does not know.
-    assert [used.meter for used in accounts.show_usage(connection, account).usage] == ["color_match", "color_search"]
+    assert [used.meter for used in show_usage(connection, account).usage] == ["color_match", "color_search"]

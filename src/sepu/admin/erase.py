@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import psycopg
 
 from sepu import limits
-from sepu.admin.accounts import find_account
+from sepu.admin.naming import find_account
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
 

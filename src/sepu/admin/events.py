@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from datetime import datetime
+from datetime import UTC, datetime
 
 import psycopg
 
@@ -48,6 +48,24 @@ class Event:
         return ":".join((self.account_id, self.period, self.meter, str(self.threshold), str(self.limit)))
 
 
+def payload(event: Event) -> dict[str, object]:
+    """Returns the body of the webhook of an event, by the conventions of Standard Webhooks."""
+    return {
+        "type": "quota.threshold_crossed",
+        "timestamp": f"{event.crossed_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
+        "data": {
+            "eventId": event.event_id,
+            "accountId": event.account_id,
+            "externalId": event.external_id,
+            "period": event.period,
+            "meter": event.meter,
+            "threshold": event.threshold,
+            "limit": event.limit,
+            "committed": event.committed,
+        },
+    }
+
+
 def list_events(
     connection: psycopg.Connection,
     *,
@@ -69,7 +87,7 @@ class Backlog:
     due: int
     dead: int
     """Given up."""
-    oldest_seconds: int
+    oldest_due_seconds: int
     """The age of the oldest event that is due; 0 if none is."""
 
 

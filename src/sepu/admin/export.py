@@ -9,7 +9,8 @@ from typing import Any
 
 import psycopg
 
-from sepu.admin.accounts import REQUESTS_PER_MINUTE, AccountUsage, PlanChange, account_usage
+from sepu.admin.plans import REQUESTS_PER_MINUTE, PlanChange
+from sepu.admin.usage import AccountUsage, account_usage
 from sepu.database import statements
 from sepu.database.connection import snapshot
 from sepu.errors import SepuError

@@ -15,7 +15,7 @@ from joserfc.errors import JoseError
 from joserfc.jwk import RSAKey
 
 from sepu.errors import SepuError
-from sepu.metering import keys
+from sepu.metering import key_format
 
 # Keys and receipts are far smaller.
 MOST_BYTES = 16384
@@ -117,7 +117,7 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
         contents = msgspec.json.decode(plain or b"", type=Contents)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReceiptError("this receipt has no API key of sepu") from error
-    credential = keys.credential(contents.api_key)
+    credential = key_format.credential(contents.api_key)
     if credential is None or credential.account_id != contents.account_id:
         raise ReceiptError("this receipt has no API key of sepu")
     return contents

@@ -7,7 +7,8 @@ import psycopg
 from joserfc.jwk import RSAKey
 
 from sepu.admin import receipts
-from sepu.admin.accounts import AccountError, issue_key, lock_account
+from sepu.admin.keys import issue_key
+from sepu.admin.naming import AccountError, lock_account
 from sepu.database.statements import run
 
 
@@ -18,9 +19,9 @@ class Rotation:
     key_id: str
     issued_at: datetime
     older_keys_expire_at: datetime
-    receipt: str
     repeated: bool
     """It was made before; this call changed nothing."""
+    receipt: str
 
 
 def rotate_key(
@@ -55,7 +56,7 @@ def rotate_key(
                     f"rotation {rotation_id!r} was made before, and its key {key_id} is revoked or expired; "
                     "a new rotation needs another --rotation-id"
                 )
-            return Rotation(key_id, issued_at, older_keys_expire_at, receipt, repeated=True)
+            return Rotation(key_id, issued_at, older_keys_expire_at, repeated=True, receipt=receipt)
 
         issued = issue_key(connection, account_id, expires_at)
         if issued.expires_at is not None and issued.expires_at <= issued.issued_at:
@@ -63,7 +64,7 @@ def rotate_key(
         made_at, ends_at = issued.issued_at.astimezone(UTC), issued.expires_at and issued.expires_at.astimezone(UTC)
         contents = receipts.Contents(account_id, issued.key_id, issued.api_key, made_at, ends_at)
         receipt = receipts.seal(contents, public_key)
-        rotation = Rotation(issued.key_id, issued.issued_at, issued.issued_at + grace, receipt, repeated=False)
+        rotation = Rotation(issued.key_id, issued.issued_at, issued.issued_at + grace, repeated=False, receipt=receipt)
         expire = rotation.older_keys_expire_at
         run(connection, "expire_other_keys", account_id=account_id, key_id=rotation.key_id, expires_at=expire)
         try:

@@ -1,6 +1,6 @@
-"""Usage over time, and who is near a limit."""
+"""What accounts used: this month with its limits, over time, and who is near a limit."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
 from itertools import groupby
@@ -8,12 +8,27 @@ from typing import Any
 
 import psycopg
 
-from sepu.admin.accounts import AccountUsage
+from sepu.admin.naming import AccountError
+from sepu.admin.plans import PlanChange, check_limits
 from sepu.database.statements import run, value
-from sepu.metering.meters import METERS, Usage
+from sepu.metering.meters import METERS, Usage, usages
 
 NEAR_PERCENT = 80
 """Of a limit: who used so much is near it."""
+
+
+@dataclass(frozen=True, slots=True)
+class AccountUsage:
+    """An account's state, and its usage of each meter in one period."""
+
+    account_id: str
+    external_id: str | None
+    name: str | None
+    status: str
+    plan_id: str
+    usage: tuple[Usage, ...]
+    changes: tuple[PlanChange, ...] = ()
+    """Of its plan and limits within the period, if they were asked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +41,40 @@ class Part:
     """By meter."""
 
 
+def show_usage(connection: psycopg.Connection, account_id: str) -> AccountUsage:
+    """Gives the account and its usage of the current period, whatever its status.
+
+    Raises:
+        AccountError: no such account, or its plan has no limit for a meter.
+    """
+    rows = run(connection, "show_usage", account_id=account_id).fetchall()
+    if not rows:
+        raise AccountError(f"there is no account {account_id!r}")
+    external_id, name, status, plan_id, period, *_ = rows[0]
+    return account_usage((account_id, external_id, name, status, plan_id), period, [row[5:] for row in rows])
+
+
+def account_usage(
+    account: tuple[str, str | None, str | None, str, str],
+    period: str,
+    rows: Sequence[tuple[Any, ...]],
+    changes: tuple[PlanChange, ...] = (),
+) -> AccountUsage:
+    """Reads an account's rows of meter, limit, committed and reserved.
+
+    Raises:
+        AccountError: the plan has no limit for a meter.
+    """
+    check_limits(account[-1], [meter for meter, *_ in rows])
+    return AccountUsage(*account, usages(period, rows), changes)
+
+
+def read_today(connection: psycopg.Connection) -> date:
+    """Gives the day in UTC, by the database's clock."""
+    found: date = value(connection, "read_today")
+    return found
+
+
 def usage_by_month(connection: psycopg.Connection, account_id: str | None = None) -> list[Part]:
     """Gives the months in which an account, or anybody, used something."""
     return _parts(run(connection, "usage_by_month", account_id=account_id).fetchall())
@@ -33,7 +82,7 @@ def usage_by_month(connection: psycopg.Connection, account_id: str | None = None
 
 def usage_by_day(connection: psycopg.Connection, period: str | None, account_id: str | None = None) -> list[Part]:
     """Gives each day of a UTC month, by default the current one, until today, after what has no day."""
-    today = value(connection, "read_today")
+    today = read_today(connection)
     period = period or f"{today:%Y-%m}"
     found = {part.name: part for part in _in_month(connection, "day", period, account_id)}
     day = date.fromisoformat(f"{period}-01")
@@ -45,7 +94,7 @@ def usage_by_day(connection: psycopg.Connection, period: str | None, account_id:
 
 def usage_by_key(connection: psycopg.Connection, period: str | None, account_id: str) -> list[Part]:
     """Gives the keys with which an account used something in a month, after what has no key; see usage_by_day."""
-    return _in_month(connection, "key", period or f"{value(connection, 'read_today'):%Y-%m}", account_id)
+    return _in_month(connection, "key", period or f"{read_today(connection):%Y-%m}", account_id)
 
 
 def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> list[AccountUsage]:

@@ -9,8 +9,7 @@ from psycopg import Connection
 from sepu.admin import accounts
 from sepu.admin.erase import erase_account
 from sepu.cli.database import prints_fields, prints_rows
-from sepu.cli.output import Fields, example, instant, percent
-from sepu.cli.plans import limit_fields
+from sepu.cli.output import Fields, columns, example, members, percent
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -22,36 +21,8 @@ def naming_options(command: F) -> F:
     return click.option("--name", help="What operators call it; customers never see it.")(command)
 
 
-def committed_fields(committed: dict[str, int]) -> dict[str, int]:
-    """Gives units by meter as members of a JSON object, such as `matchCommitted`."""
-    return {f"{meter.operation}Committed": committed.get(name, 0) for name, meter in METERS.items()}
-
-
-def _fields(shown: accounts.Account) -> dict[str, Any]:
-    return {
-        "accountId": shown.account_id,
-        "externalId": shown.external_id,
-        "name": shown.name,
-        "status": shown.status,
-        "createdAt": instant(shown.created_at),
-        "planId": shown.plan_id,
-        **limit_fields(shown.limits),
-        "requestsPerMinute": shown.requests_per_minute,
-        **committed_fields(dict(shown.committed)),
-    }
-
-
-_NAMES = ("accountId", "externalId", "name", "status", "createdAt", "planId")
-_COLUMNS = (
-    *_NAMES,
-    *(f"{meter.operation}Limit" for meter in METERS.values()),
-    "requestsPerMinute",
-    *(f"{meter.operation}Committed" for meter in METERS.values()),
-)
-
-
-def _shown(row: Fields) -> Fields:
-    """Makes a line of the table: of each meter, how much of the limit is used this month."""
+def _in_table(row: Fields) -> Fields:
+    """Returns a line of the table: of each meter, how much of the limit is used this month."""
     found: Any = row
     used = {
         meter.operation: percent(found[f"{meter.operation}Committed"], found[f"{meter.operation}Limit"])
@@ -82,7 +53,7 @@ def create_account(connection: Connection, plan_id: str, name: str | None, exter
 def name_account(connection: Connection, account_id: str, name: str | None, external_id: str | None) -> Fields:
     """Change an account's name or external id. What is not given stays, and what is empty is taken away."""
     accounts.name_account(connection, account_id, name, external_id)
-    return _fields(accounts.show_account(connection, account_id))
+    return members(accounts.show_account(connection, account_id))
 
 
 @account.command("show", epilog=example("account show cus_8812"))
@@ -90,19 +61,19 @@ def name_account(connection: Connection, account_id: str, name: str | None, exte
 @prints_fields
 def show(connection: Connection, account_id: str) -> Fields:
     """Show an account's state, its plan's limits, and what it used this month."""
-    return _fields(accounts.show_account(connection, account_id))
+    return members(accounts.show_account(connection, account_id))
 
 
 @account.command("list", epilog=example("account list --search silk --plan standard"))
 @click.option("--search", help="Only accounts with this in their id, external id or name.")
 @click.option("--plan", "plan_id", help="Only accounts of this plan.")
 @click.option("--status", type=click.Choice(accounts.STATUSES), help="Only accounts in this state.")
-@prints_rows(_COLUMNS, _shown)
+@prints_rows(columns(accounts.Account), _in_table)
 def list_accounts(
     connection: Connection, search: str | None, plan_id: str | None, status: str | None
 ) -> Iterable[Fields]:
     """List accounts, in the order of their ids, with this month's usage."""
-    return map(_fields, accounts.list_accounts(connection, plan_id=plan_id, status=status, search=search))
+    return map(members, accounts.list_accounts(connection, plan_id=plan_id, status=status, search=search))
 
 
 @account.command("move", epilog=example("account move cus_8812 --plan standard"))
@@ -142,13 +113,7 @@ def erase(connection: Connection, account_id: str) -> Fields:
     stopped and repeated with the account's own id.
     """
     erased = erase_account(connection, account_id)
-    return {
-        "accountId": account_id,
-        "status": "erased",
-        "keys": erased.keys,
-        "receipts": erased.receipts,
-        "results": erased.results,
-    }
+    return {"accountId": account_id, "status": "erased", **members(erased)}
 
 
 def _set_status(connection: Connection, account_id: str, status: str) -> Fields:

@@ -10,7 +10,7 @@ import click
 import psycopg
 from psycopg.conninfo import make_conninfo
 
-from sepu.admin.accounts import find_account
+from sepu.admin.naming import find_account
 from sepu.cli.output import Fields, Form, echo_fields, echo_rows, env_option, form_options, json_option
 from sepu.database.connection import BoundedConnection
 from sepu.database.hosts import Hosts, SettingsError
@@ -74,7 +74,7 @@ def prints_fields(command: Callable[..., Fields]) -> Callable[..., None]:
 
 
 def prints_rows(
-    columns: Sequence[str], shown: Callable[[Fields], Fields] | None = None
+    columns: Sequence[str], in_table: Callable[[Fields], Fields] | None = None
 ) -> Callable[[Callable[..., Iterable[Fields]]], Callable[..., None]]:
     """Adds `--json` and `--csv` to that, and prints the rows that the command returns (see `echo_rows`)."""
 
@@ -83,7 +83,7 @@ def prints_rows(
         @with_connection
         @wraps(command)
         def printing(connection: psycopg.Connection, *, form: Form | None, **arguments: Any) -> None:  # noqa: ANN401
-            echo_rows(columns, command(connection, **arguments), form or "table", shown)
+            echo_rows(columns, command(connection, **arguments), form or "table", in_table)
 
         return printing
 

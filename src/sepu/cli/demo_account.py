@@ -11,12 +11,14 @@ from pathlib import Path
 import click
 
 from sepu.admin import accounts
+from sepu.admin.plans import set_plan
 from sepu.cli.database import DatabaseError, clear_errors, connect
 from sepu.http.examples import curls
 
 # The plan of the demo account, which the first start sets.
 DEMO_PLAN = "standard"
-DEMO_LIMITS = {"match_limit": 2000, "search_limit": 1000, "requests_per_minute": 120}
+DEMO_LIMITS = {"color_match": 2000, "color_search": 1000}
+DEMO_REQUESTS_PER_MINUTE = 120
 
 _DEMO = """\
 This database is new and has a demo account, {}. Its key is shown only this once.
@@ -42,7 +44,7 @@ def greet(url: str, address: str, state_dir: Path) -> None:
             elif not alone:
                 _show(_MEANWHILE)
             else:
-                accounts.set_plan(connection, DEMO_PLAN, **DEMO_LIMITS)
+                set_plan(connection, DEMO_PLAN, DEMO_LIMITS, requests_per_minute=DEMO_REQUESTS_PER_MINUTE)
                 issued = accounts.create_account(connection, DEMO_PLAN)
                 making = True
                 _show(_DEMO.format(issued.account_id), f"SEPU_API_KEY={issued.api_key}", *curls(address))

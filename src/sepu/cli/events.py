@@ -1,4 +1,4 @@
-"""`sepu events`: who crossed a threshold of a limit, and telling so to other systems."""
+"""`sepu events`: lists who crossed a threshold of a limit, and delivers it to other systems."""
 
 import signal
 import time
@@ -22,39 +22,21 @@ from sepu.cli.database import (
     prints_rows,
 )
 from sepu.cli.files import first_bytes
-from sepu.cli.output import Fields, echo_json, example, instant, month
+from sepu.cli.output import Fields, columns, echo_json, example, members, month
 from sepu.errors import SepuError
 from sepu.server.textfile import write_metrics
 
 _STEP_SECONDS = 0.2  # in which a signal to stop is noticed
 
-_COLUMNS = (
-    *("eventId", "accountId", "externalId", "name", "period", "meter", "threshold", "limit", "committed", "crossedAt"),
-    *("state", "attempts", "dueAt", "deliveredAt", "lastError"),
-)
+# The id is made of other fields.
+_COLUMNS = ("eventId", *columns(Event))
 
 
-def _fields(event: Event) -> Fields:
-    return {
-        "eventId": event.event_id,
-        "accountId": event.account_id,
-        "externalId": event.external_id,
-        "name": event.name,
-        "period": event.period,
-        "meter": event.meter,
-        "threshold": event.threshold,
-        "limit": event.limit,
-        "committed": event.committed,
-        "crossedAt": instant(event.crossed_at),
-        "state": event.state,
-        "attempts": event.attempts,
-        "dueAt": instant(event.due_at),
-        "deliveredAt": instant(event.delivered_at),
-        "lastError": event.last_error,
-    }
+def _row(event: Event) -> Fields:
+    return {"eventId": event.event_id, **members(event)}
 
 
-def _shown(row: Fields) -> Fields:
+def _in_table(row: Fields) -> Fields:
     return {
         "crossedAt": row["crossedAt"],
         "name": row["name"] or row["externalId"] or row["accountId"],
@@ -74,30 +56,12 @@ def events() -> None:
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
 @click.option("--month", "period", type=month, help="Only events of a UTC month such as 2026-11.")
 @click.option("--state", type=click.Choice(STATES), help="Only events whose delivery is in this state.")
-@prints_rows(_COLUMNS, _shown)
+@prints_rows(_COLUMNS, _in_table)
 def list_events(
     connection: Connection, account_id: str | None, period: str | None, state: str | None
 ) -> Iterable[Fields]:
     """List the events of an account, or of all, the oldest first."""
-    return map(_fields, ledger.list_events(connection, account_id=account_id, period=period, state=state))
-
-
-def _payload(event: Event) -> Fields:
-    """What is told of an event, by the conventions of Standard Webhooks."""
-    return {
-        "type": "quota.threshold_crossed",
-        "timestamp": instant(event.crossed_at),
-        "data": {
-            "eventId": event.event_id,
-            "accountId": event.account_id,
-            "externalId": event.external_id,
-            "period": event.period,
-            "meter": event.meter,
-            "threshold": event.threshold,
-            "limit": event.limit,
-            "committed": event.committed,
-        },
-    }
+    return map(_row, ledger.list_events(connection, account_id=account_id, period=period, state=state))
 
 
 @events.command("deliver", epilog=example("events deliver --url https://example.com/hooks --secret-file hooks.secret"))
@@ -180,7 +144,7 @@ def deliver(
 
 
 def _print(event: Event) -> Future[Answer]:
-    echo_json(_payload(event))
+    echo_json(ledger.payload(event))
     printed: Future[Answer] = Future()
     printed.set_result(Answer())
     return printed
@@ -193,7 +157,7 @@ def _sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[Answe
     except ModuleNotFoundError as error:
         raise SepuError(f"{error.name} is not installed; webhooks need: pip install 'sepu[events]'") from error
     with Endpoint(url, read_secrets(secrets)).sending() as send:
-        yield lambda event: send(Message(event.event_id, msgspec.json.encode(_payload(event))))
+        yield lambda event: send(Message(event.event_id, msgspec.json.encode(ledger.payload(event))))
 
 
 def _record(connection: Connection, event: Event, answer: Answer) -> None:
@@ -212,7 +176,7 @@ def _record(connection: Connection, event: Event, answer: Answer) -> None:
 )
 def list_dead(connection: Connection) -> Iterable[Fields]:
     """List the events whose delivery was given up, the oldest first."""
-    return map(_fields, ledger.list_events(connection, state="dead"))
+    return map(_row, ledger.list_events(connection, state="dead"))
 
 
 @events.command("retry", epilog=example("events retry --all-dead"))
@@ -233,8 +197,7 @@ def retry(connection: Connection, event_ids: tuple[str, ...], all_dead: bool) ->
 @prints_fields
 def status(connection: Connection) -> Fields:
     """Show how many events are not delivered yet or dead, and how old the oldest that is due is."""
-    backlog = ledger.count_deliveries(connection)
-    return {"due": backlog.due, "dead": backlog.dead, "oldestDueSeconds": backlog.oldest_seconds}
+    return members(ledger.count_deliveries(connection))
 
 
 def _write_metrics(connection: Connection, path: Path) -> None:
@@ -244,7 +207,7 @@ def _write_metrics(connection: Connection, path: Path) -> None:
         {
             ("sepu_events_due", "Events that are not delivered yet."): backlog.due,
             ("sepu_events_dead", "Events whose delivery was given up."): backlog.dead,
-            ("sepu_events_oldest_due_seconds", "Age of the oldest event that is due."): backlog.oldest_seconds,
+            ("sepu_events_oldest_due_seconds", "Age of the oldest event that is due."): backlog.oldest_due_seconds,
             ("sepu_events_timestamp_seconds", "When the deliveries were last counted."): time.time(),
         },
     )

@@ -6,9 +6,19 @@ import click
 from psycopg import Connection
 
 from sepu.admin import export
-from sepu.admin.accounts import REQUESTS_PER_MINUTE, PlanChange, show_plan
+from sepu.admin.plans import REQUESTS_PER_MINUTE, PlanChange, show_plan
 from sepu.cli.database import with_connection
-from sepu.cli.output import Fields, csv_printer, echo_json, example, instant, json_lines_option, month, progress
+from sepu.cli.output import (
+    Fields,
+    csv_printer,
+    echo_json,
+    example,
+    instant,
+    json_lines_option,
+    members,
+    month,
+    progress,
+)
 
 _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
@@ -40,20 +50,9 @@ def export_usage(connection: Connection, period: str, excluded: tuple[str, ...],
         for account in export.export_usage(connection, period):
             for used in () if account.plan_id in excluded else account.usage:
                 changes = [_change(each) for each in account.changes if each.meter in {*_OF_ALL_METERS, used.meter}]
-                line = {
-                    "accountId": account.account_id,
-                    "planId": account.plan_id,
-                    "status": account.status,
-                    "period": period,
-                    "meter": used.meter,
-                    "limit": used.limit,
-                    "committed": used.committed,
-                    "reserved": used.reserved,
-                    "externalId": account.external_id,
-                    "name": account.name,
-                    "changes": changes,
-                }
-                print_line(line if as_json else {**line, "changes": "; ".join(map(_told, changes))})
+                found = {**members(account), **used.as_dict(), "changes": changes}
+                line = {name: found[name] for name in _COLUMNS}
+                print_line(line if as_json else {**line, "changes": "; ".join(map(_in_words, changes))})
             bar.advance(task)
 
 
@@ -62,5 +61,5 @@ def _change(change: PlanChange) -> Fields:
     return {"at": instant(change.at), "what": what, "from": change.before, "to": change.after}
 
 
-def _told(change: Fields) -> str:
+def _in_words(change: Fields) -> str:
     return f"{change['at']} {change['what']} {change['from']} to {change['to']}"

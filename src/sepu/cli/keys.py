@@ -7,12 +7,12 @@ from datetime import UTC, datetime, timedelta
 import click
 from psycopg import Connection
 
-from sepu.admin import accounts, receipts
+from sepu.admin import keys, receipts
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import naming_options
 from sepu.cli.database import prints_fields, prints_rows, with_connection
 from sepu.cli.files import first_bytes
-from sepu.cli.output import Fields, echo_json, example, instant, json_option
+from sepu.cli.output import Fields, columns, echo_json, example, instant, json_option, members
 
 _LAST_YEAR = 9998  # in some time zones Python has no later one
 
@@ -58,7 +58,7 @@ def issue_key(
     connection: Connection, account_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
 ) -> Fields:
     """Make one more key. It is shown this once; the account's other keys stay as they are."""
-    issued = accounts.issue_key(connection, account_id, expires_at, name, external_id)
+    issued = keys.issue_key(connection, account_id, expires_at, name, external_id)
     return {
         "accountId": issued.account_id,
         "keyId": issued.key_id,
@@ -73,7 +73,7 @@ def issue_key(
 @prints_fields
 def name_key(connection: Connection, key_id: str, name: str | None, external_id: str | None) -> Fields:
     """Change a key's name or external id. What is not given stays, and what is empty is taken away."""
-    return _fields(accounts.name_key(connection, key_id, name, external_id))
+    return members(keys.name_key(connection, key_id, name, external_id))
 
 
 @key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))
@@ -104,16 +104,7 @@ def rotate_key(
     name = to.thumbprint() if rotation_id is None else rotation_id
     made = rotated(connection, account_id, to, name, grace, expires_at)
     if as_json:
-        echo_json(
-            {
-                "accountId": account_id,
-                "keyId": made.key_id,
-                "issuedAt": instant(made.issued_at),
-                "olderKeysExpireAt": instant(made.older_keys_expire_at),
-                "repeated": made.repeated,
-                "receipt": made.receipt,
-            }
-        )
+        echo_json({"accountId": account_id, **members(made)})
         return
     if made.repeated:
         click.echo(
@@ -124,24 +115,8 @@ def rotate_key(
     click.echo(made.receipt)
 
 
-def _fields(shown: accounts.ListedKey) -> Fields:
-    return {
-        "keyId": shown.key_id,
-        "externalId": shown.external_id,
-        "name": shown.name,
-        "state": shown.state,
-        "createdAt": instant(shown.created_at),
-        "expiresAt": instant(shown.expires_at),
-        "revokedAt": instant(shown.revoked_at),
-        "lastUsedOn": shown.last_used_on and shown.last_used_on.isoformat(),
-    }
-
-
-_COLUMNS = ("keyId", "externalId", "name", "state", "createdAt", "expiresAt", "revokedAt", "lastUsedOn")
-
-
-def _shown(row: Fields) -> Fields:
-    """Makes a line of the table: of a key's end, the one that comes first."""
+def _in_table(row: Fields) -> Fields:
+    """Returns a line of the table: of the two ends of a key, the first."""
     return {
         "keyId": row["keyId"],
         "name": row["name"] or row["externalId"],
@@ -153,13 +128,13 @@ def _shown(row: Fields) -> Fields:
 
 @key.command("list", epilog=example("key list cus_8812"))
 @click.argument("account_id", metavar="ACCOUNT")
-@prints_rows(_COLUMNS, _shown)
+@prints_rows(columns(keys.ListedKey), _in_table)
 def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
     """List an account's keys, the oldest first: their ids and states, never a key.
 
     The last use is a day of UTC.
     """
-    return map(_fields, accounts.list_keys(connection, account_id))
+    return map(members, keys.list_keys(connection, account_id))
 
 
 @key.command("revoke", epilog=example("key revoke gfhi7crqxq5fijj3-tyjxpcyh"))
@@ -167,5 +142,5 @@ def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
 @prints_fields
 def revoke_key(connection: Connection, key_id: str) -> Fields:
     """Refuse a key from now on."""
-    accounts.revoke_key(connection, key_id)
+    keys.revoke_key(connection, key_id)
     return {"keyId": key_id, "status": "revoked"}

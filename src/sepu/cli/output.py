@@ -5,9 +5,11 @@ import os
 import shutil
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from datetime import UTC, datetime
+from dataclasses import fields
+from datetime import UTC, date, datetime
+from functools import cache
 from itertools import chain, islice
-from typing import Any, Literal, NoReturn, TypeVar
+from typing import Any, Literal, NoReturn, TypeVar, get_origin
 
 import click
 import msgspec
@@ -25,7 +27,7 @@ from rich.progress import (
 from rich.text import Text
 
 from sepu.errors import SepuError
-from sepu.metering.meters import is_month
+from sepu.metering.meters import METERS, is_month
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -35,6 +37,9 @@ json_lines_option = click.option("--json", "as_json", is_flag=True, help="Print 
 
 Form = Literal["table", "json", "csv"]
 Fields = Mapping[str, object]
+
+# What a field with a number for each meter is called after the meter's operation, as in matchLimit.
+_BY_METER = {"limits": "Limit", "committed": "Committed", "units": "Units"}
 
 # A spreadsheet takes a cell that begins so for a formula (OWASP, "CSV Injection").
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -55,7 +60,7 @@ def form_options(command: F) -> F:
 
 
 def example(command: str) -> str:
-    """Gives the end of a command's help: how to call it."""
+    """Returns the end of a command's help: how to call it."""
     return f"\b\nExample:\n  sepu {command}"
 
 
@@ -69,6 +74,45 @@ def month(value: str) -> str:
     """Checks the form of a UTC month, such as 2027-01."""
     if not is_month(value):
         raise click.BadParameter(f"{value!r} is not like 2027-01")
+    return value
+
+
+def columns(kind: Any) -> tuple[str, ...]:  # noqa: ANN401  # any dataclass; mypy knows no hash of type[Any]
+    """Returns the names that a result of this dataclass has as a JSON object or in a CSV, in their order."""
+    return tuple(name for name, _, _ in _layout(kind))
+
+
+def members(result: Any) -> dict[str, Any]:  # noqa: ANN401  # any dataclass
+    """Returns what a result has under these names: times in UTC, and a number for each meter."""
+    found = {}
+    for name, field, meter in _layout(result.__class__):
+        value = getattr(result, field)
+        found[name] = _plain(value) if meter is None else value.get(meter, 0)
+    return found
+
+
+@cache
+def _layout(kind: Any) -> list[tuple[str, str, str | None]]:  # noqa: ANN401
+    """Lists each name with the field that it stands for, and with the meter if that has a number for each."""
+    found: list[tuple[str, str, str | None]] = []
+    for field in fields(kind):
+        if get_origin(field.type) is Mapping:
+            suffix = _BY_METER[field.name]
+            found += [(meter.operation + suffix, field.name, name) for name, meter in METERS.items()]
+        else:
+            first, *others = field.name.split("_")
+            found.append((first + "".join(map(str.capitalize, others)), field.name, None))
+    return found
+
+
+def _plain(value: Any) -> object:  # noqa: ANN401
+    match value:
+        case datetime():
+            return instant(value)
+        case date():
+            return value.isoformat()
+        case [] | [int(), *_]:
+            return ",".join(map(str, value))
     return value
 
 
@@ -91,11 +135,11 @@ def echo_rows(
     columns: Sequence[str],
     rows: Iterable[Fields],
     form: Form,
-    shown: Callable[[Fields], Fields] | None = None,
+    in_table: Callable[[Fields], Fields] | None = None,
 ) -> None:
     """Prints rows as JSON objects, CSV, or a table.
 
-    A row has a value for each column. `shown` makes of it what the table has; without it, the table has the columns.
+    A row has a value for each column. `in_table` makes of it what the table has; without it, the table has the columns.
     """
     if form == "json":
         for row in rows:
@@ -105,11 +149,11 @@ def echo_rows(
         for row in rows:
             print_line(row)
     else:
-        _echo_table(shown(row) if shown else row for row in rows)
+        _echo_table(map(in_table, rows) if in_table else rows)
 
 
 def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:
-    """Prints the header of a CSV, and gives what prints a line.
+    """Prints the header of a CSV, and returns what prints a line.
 
     A text that a spreadsheet would run as a formula gets an apostrophe before it.
     """
@@ -171,13 +215,13 @@ def _text(value: object) -> str:
 
 
 def _terminal_width() -> int | None:
-    """Gives the width that a table has to fit; a pipe has none, unless COLUMNS says so."""
+    """Returns the width that a table has to fit; a pipe has none, unless COLUMNS says so."""
     known = "COLUMNS" in os.environ or sys.stdout.isatty()
     return shutil.get_terminal_size().columns if known else None
 
 
 def percent(part: int, whole: int) -> str:
-    """Says how much of a limit is used, rounded down: 100 % is at the limit."""
+    """Returns how much of a limit is used, rounded down: 100 % is at the limit."""
     return f"{part * 100 // whole if whole else 100 if part else 0:>3} %"
 
 
@@ -199,7 +243,7 @@ def instant(value: datetime | None) -> str | None:
 
 
 class _Rate(ProgressColumn):
-    """How much is done in a second."""
+    """Shows how much is done in a second."""
 
     def render(self, task: Task) -> Text:
         return Text(f"{task.finished_speed or task.speed or 0:.0f}/s")

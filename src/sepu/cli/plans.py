@@ -1,43 +1,25 @@
 """`sepu plan`: the limits of accounts."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 import click
 from psycopg import Connection
 
-from sepu.admin import accounts
+from sepu.admin import plans
 from sepu.cli.database import prints_fields, prints_rows
-from sepu.cli.output import Fields, example
+from sepu.cli.output import Fields, columns, example, members
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def limit_fields(limits: Mapping[str, int]) -> dict[str, int]:
-    """Gives limits by meter as members of a JSON object, such as `matchLimit`."""
-    return {f"{meter.operation}Limit": limits[name] for name, meter in METERS.items()}
-
-
 def _limit_options(command: F) -> F:
     """Adds an option for the limit of each meter, such as `--match-limit`."""
     for meter in reversed(METERS.values()):
-        name, help_text = f"--{meter.operation}-limit", f"{meter.unit.capitalize()} a month."
-        command = click.option(name, type=click.IntRange(0), help=help_text)(command)
+        option, help_text = f"--{meter.operation}-limit", f"{meter.unit.capitalize()} a month."
+        command = click.option(meter.name, option, type=click.IntRange(0), help=help_text)(command)
     return command
-
-
-def _fields(plan: accounts.Plan) -> Fields:
-    return {
-        "planId": plan.plan_id,
-        **limit_fields(plan.limits),
-        "requestsPerMinute": plan.requests_per_minute,
-        "thresholds": ",".join(map(str, plan.thresholds)),
-        "accounts": plan.accounts,
-    }
-
-
-_COLUMNS = ("planId", *limit_fields(dict.fromkeys(METERS, 0)), "requestsPerMinute", "thresholds", "accounts")
 
 
 def _percentages(value: str) -> list[int]:
@@ -74,10 +56,11 @@ def set_plan(
     A new plan needs all limits, and its thresholds are 80,95,100. Of another one, what is not given stays as it is.
     """
     with connection.transaction():
-        accounts.set_plan(connection, name, requests_per_minute=requests_per_minute, **limits)
+        given = {meter: units for meter, units in limits.items() if units is not None}
+        plans.set_plan(connection, name, given, requests_per_minute=requests_per_minute)
         if thresholds is not None:
-            accounts.set_thresholds(connection, name, thresholds)
-    return _fields(accounts.show_plan(connection, name))
+            plans.set_thresholds(connection, name, thresholds)
+    return members(plans.show_plan(connection, name))
 
 
 @plan.command("show", epilog=example("plan show standard"))
@@ -85,11 +68,11 @@ def set_plan(
 @prints_fields
 def show_plan(connection: Connection, name: str) -> Fields:
     """Show a plan's limits, and how many accounts it has."""
-    return _fields(accounts.show_plan(connection, name))
+    return members(plans.show_plan(connection, name))
 
 
 @plan.command("list", epilog=example("plan list"))
-@prints_rows(_COLUMNS)
+@prints_rows(columns(plans.Plan))
 def list_plans(connection: Connection) -> Iterable[Fields]:
     """List all plans, in the order of their names."""
-    return map(_fields, accounts.list_plans(connection))
+    return map(members, plans.list_plans(connection))

@@ -6,12 +6,33 @@ import click
 from psycopg import Connection
 
 from sepu.admin import export
-from sepu.admin.accounts import AccountUsage, list_keys, show_usage
-from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.admin.keys import list_keys
+from sepu.admin.usage import (
+    NEAR_PERCENT,
+    AccountUsage,
+    Part,
+    nearest_limits,
+    show_usage,
+    usage_by_day,
+    usage_by_key,
+    usage_by_month,
+)
 from sepu.cli.database import prints_rows, with_connection
-from sepu.cli.output import Fields, Form, bar, echo_fields, echo_json, echo_rows, example, form_options, month, percent
+from sepu.cli.output import (
+    Fields,
+    Form,
+    bar,
+    columns,
+    echo_fields,
+    echo_json,
+    echo_rows,
+    example,
+    form_options,
+    members,
+    month,
+    percent,
+)
 from sepu.errors import SepuError
-from sepu.metering.meters import METERS
 
 
 @click.command(epilog=example("usage cus_8812 --month 2026-11 --by day"))
@@ -56,13 +77,7 @@ def _show_month(connection: Connection, account_id: str, period: str | None, for
         if not found:
             raise SepuError(f"account {account_id!r} was made after {period}")
         (shown,) = found
-    holder = {
-        "accountId": account_id,
-        "externalId": shown.external_id,
-        "name": shown.name,
-        "planId": shown.plan_id,
-        "status": shown.status,
-    }
+    holder = {name: members(shown)[name] for name in ("accountId", "externalId", "name", "planId", "status")}
     rows = [used.as_dict() for used in shown.usage]
     if form == "json":
         echo_json({**holder, "usage": rows})
@@ -83,18 +98,21 @@ def _echo_parts(
     title: str, parts: Sequence[Part], form: Form | None, names: dict[str, str | None] | None = None
 ) -> None:
     """Prints a row for each part, with the units of each meter; in the table a bar for all together."""
-    units = {name: f"{meter.operation}Units" for name, meter in METERS.items()}
+    _, *units = columns(Part)
     most = max((sum(part.units.values()) for part in parts), default=0)
 
-    def row(part: Part) -> dict[str, object]:
+    def row(part: Part) -> Fields:
+        found = members(part)
         named = {} if names is None else {"name": names.get(part.name or "")}
-        return {title: part.name, **named, **{units[meter]: used for meter, used in part.units.items()}}
+        return {title: found.pop("name"), **named, **found}
 
-    def plotted(row: Fields) -> Fields:
-        return {**row, "": bar(sum(int(str(row[name])) for name in units.values()), most)}
+    def with_bar(row: Fields) -> Fields:
+        return {**row, "": bar(sum(int(str(row[name])) for name in units), most)}
 
-    columns = (title, *(["name"] if names is not None else []), *units.values())
-    echo_rows(columns, map(row, parts), form or "table", plotted)
+    echo_rows((title, *(["name"] if names is not None else []), *units), map(row, parts), form or "table", with_bar)
+
+
+_NEAR = ("accountId", "externalId", "name", "status", "planId", "period", "meter", "limit", "committed", "percent")
 
 
 @click.command(epilog=example("top --at-least 95"))
@@ -108,7 +126,7 @@ def _echo_parts(
 )
 @click.option("--limit", type=click.IntRange(1), default=20, show_default=True, help="Maximum number of rows.")
 @prints_rows(
-    ("accountId", "externalId", "name", "status", "planId", "period", "meter", "limit", "committed", "percent"),
+    _NEAR,
     lambda row: {
         **{name: row[name] for name in ("accountId", "name", "planId", "meter", "committed", "limit")},
         "used": f"{row['percent']:>3} %",
@@ -122,15 +140,5 @@ def top(connection: Connection, at_least: int, limit: int) -> Iterable[Fields]:
 def _near(shown: AccountUsage) -> Fields:
     (used,) = shown.usage
     taken = used.committed + used.reserved
-    return {
-        "accountId": shown.account_id,
-        "externalId": shown.external_id,
-        "name": shown.name,
-        "status": shown.status,
-        "planId": shown.plan_id,
-        "period": used.period,
-        "meter": used.meter,
-        "limit": used.limit,
-        "committed": used.committed,
-        "percent": taken * 100 // used.limit if used.limit else 100,
-    }
+    found = {**members(shown), **used.as_dict(), "percent": taken * 100 // used.limit if used.limit else 100}
+    return {name: found[name] for name in _NEAR}

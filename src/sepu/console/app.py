@@ -13,7 +13,7 @@ import jinja2
 import psycopg
 from falcon import Request, Response
 
-from sepu.admin.accounts import AccountError
+from sepu.admin.naming import AccountError
 from sepu.console import pages
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
@@ -65,7 +65,7 @@ class _Guard:
 def _host(req: Request) -> str | None:
     try:
         return req.host.lower().strip("[]")
-    except ValueError:  # the port is no number
+    except ValueError:  # the port is not a number
         return None
 
 
@@ -89,7 +89,7 @@ def create_console(reading: Reading, hosts: Collection[str]) -> "falcon.App[Requ
     app = falcon.App(middleware=[_Guard(hosts)])
 
     def on_error(req: Request, resp: Response, raised: Exception, params: dict[str, Any]) -> None:  # noqa: ARG001
-        resp.status, message = _told(raised)
+        resp.status, message = _status_and_message(raised)
         if isinstance(raised, falcon.HTTPError):
             resp.set_headers(raised.headers or {})
         resp.content_type = falcon.MEDIA_HTML
@@ -103,8 +103,8 @@ def create_console(reading: Reading, hosts: Collection[str]) -> "falcon.App[Requ
     return app
 
 
-def _told(raised: Exception) -> tuple[str, str]:
-    """Returns the status and what a person is told."""
+def _status_and_message(raised: Exception) -> tuple[str, str]:
+    """Returns the status and the message for a person."""
     match raised:
         case falcon.HTTPError():
             return str(raised.status), raised.description or ""

@@ -10,12 +10,14 @@ import psycopg
 from sepu.admin import accounts, events
 from sepu.admin.audit import last_audit
 from sepu.admin.export import export_usage
-from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
-from sepu.database.statements import value
+from sepu.admin.keys import list_keys
+from sepu.admin.naming import find_account
+from sepu.admin.plans import list_plans
+from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, read_today, usage_by_day, usage_by_key, usage_by_month
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS, is_month
 
-# Gives a parameter of the page's address; empty is none.
+# Returns a parameter of the page's address, or None if it is missing or empty.
 Parameter = Callable[[str], str | None]
 Page = Callable[..., Mapping[str, Any]]
 
@@ -27,11 +29,11 @@ AUDIT_IS_OLD = timedelta(hours=26)
 
 
 class AddressError(SepuError):
-    """The page's address has a parameter that cannot be."""
+    """Says that a parameter of the page's address is not valid."""
 
 
 def overview(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:  # noqa: ARG001
-    """Who is near a limit, and the last audit."""
+    """Returns who is near a limit, and the last audit."""
     verdict = last_audit(connection)
     return {
         "near_percent": NEAR_PERCENT,
@@ -43,7 +45,7 @@ def overview(connection: psycopg.Connection, parameter: Parameter) -> Mapping[st
 
 
 def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
-    """A page of the accounts, by filters."""
+    """Returns a page of the accounts that pass the filters."""
     filters = {name: parameter(name) for name in ("search", "plan_id", "status")}
     status = filters["status"]
     if status is not None and status not in accounts.STATUSES:
@@ -55,14 +57,14 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
         "after": page[_ACCOUNTS - 1].account_id if len(page) > _ACCOUNTS else None,
         "is_first": parameter("after") is None,
         "filters": {name: given or "" for name, given in filters.items()},
-        "plans": accounts.list_plans(connection),
+        "plans": list_plans(connection),
         "statuses": accounts.STATUSES,
     }
 
 
 def account(connection: psycopg.Connection, parameter: Parameter, account_id: str) -> Mapping[str, Any]:
-    """One account: a month with its days and keys, and its other months."""
-    account_id = accounts.find_account(connection, account_id)
+    """Returns one account: a month with its days and keys, and its other months."""
+    account_id = find_account(connection, account_id)
     month = _month(connection, parameter)
     found = list(export_usage(connection, month, account_id))
     if not found:
@@ -72,15 +74,15 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
         "month": month,
         "used": found[0],
         "events": list(events.list_events(connection, account_id=account_id, period=month)),
-        "months": _drawn(usage_by_month(connection, account_id)),
-        "days": _drawn(usage_by_day(connection, month, account_id)),
-        "keys": accounts.list_keys(connection, account_id),
+        "months": _with_bars(usage_by_month(connection, account_id)),
+        "days": _with_bars(usage_by_day(connection, month, account_id)),
+        "keys": list_keys(connection, account_id),
         "by_key": {part.name: part.units for part in usage_by_key(connection, month, account_id)},
     }
 
 
 def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
-    """The latest events of a month, by the state of their delivery."""
+    """Returns the latest events of a month, by the state of their delivery."""
     month, state = _month(connection, parameter), parameter("state")
     if state is not None and state not in events.STATES:
         raise AddressError(f"no event is {state!r}")
@@ -95,23 +97,23 @@ def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[
 
 
 def plan_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:  # noqa: ARG001
-    """All plans."""
-    return {"plans": accounts.list_plans(connection)}
+    """Returns all plans."""
+    return {"plans": list_plans(connection)}
 
 
 def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
-    """The months of all accounts together, and the days of one."""
+    """Returns the months of all accounts together, and the days of one month."""
     month = _month(connection, parameter)
     return {
         "month": month,
-        "months": _drawn(usage_by_month(connection)),
-        "days": _drawn(usage_by_day(connection, month)),
+        "months": _with_bars(usage_by_month(connection)),
+        "days": _with_bars(usage_by_day(connection, month)),
     }
 
 
 def _month(connection: psycopg.Connection, parameter: Parameter) -> str:
-    """Gives the month that is asked for, or the current one by the database's clock."""
-    current = f"{value(connection, 'read_today'):%Y-%m}"
+    """Returns the month that is asked for, or the current one by the database's clock."""
+    current = f"{read_today(connection):%Y-%m}"
     month = parameter("month") or current
     if not is_month(month):
         raise AddressError(f"{month!r} is not a month like {current}")
@@ -120,7 +122,7 @@ def _month(connection: psycopg.Connection, parameter: Parameter) -> str:
     return month
 
 
-def _drawn(parts: Iterable[Part]) -> list[tuple[Part, float]]:
+def _with_bars(parts: Iterable[Part]) -> list[tuple[Part, float]]:
     """Adds to each part how much of a full bar it fills: the largest one is full."""
     sums = [(part, sum(part.units[meter] for meter in METERS)) for part in parts]
     most = max((units for _, units in sums), default=0)

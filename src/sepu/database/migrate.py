@@ -15,9 +15,9 @@ from sepu.database import roles, statements
 from sepu.errors import SepuError
 
 _OTHER_MIGRATIONS = (
-    "this database was made by other migrations than this release has: by a version that was never released, or by "
-    "files that somebody edited. Export what you need with the version that made it, make a new database (or "
-    "--state-dir), and migrate that: docs/versioning.md#the-schema"
+    "this database was made by other migrations: by an unreleased version, or by files that somebody edited. Export "
+    "what you need with that version, make a new database (or --state-dir) and migrate it; see "
+    "docs/versioning.md#the-schema"
 )
 
 
@@ -49,8 +49,8 @@ def migrate(connection: psycopg.Connection) -> list[str]:
     """Applies what is pending and returns the names; all of it or nothing. It may run beside traffic.
 
     Raises:
-        MigrationError: as for `pending`, the database has another encoding than UTF8, or others have
-            used the tables all the time.
+        MigrationError: as for `pending`; the database has another encoding than UTF8; or others have used the tables
+            all the time.
     """
     if (encoding := connection.info.parameter_status("server_encoding")) != "UTF8":
         raise MigrationError(

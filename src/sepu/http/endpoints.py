@@ -13,13 +13,13 @@ from typing import Any, Generic, Protocol, TypeVar
 import msgspec
 
 from sepu import limits
+from sepu.errors import InputError
 from sepu.http.client_address import Network, Peer, client_address
 from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import JSON, Reply, error, usage_headers
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
-from sepu.metering.keys import Credential, credential
+from sepu.metering.key_format import Credential, credential
 from sepu.metering.meters import METERS
-from sepu.operations.errors import InputError
 from sepu.operations.match import Matcher, MatchInput, parse_match
 from sepu.operations.search import Searcher, parse_search
 

@@ -6,7 +6,7 @@ name any account. So until the ledger has accepted it, its requests take the tur
 
 import mmap
 
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 
 # 8 bytes each: at most 8 MiB, which the workers of a server share.
 _PLACES = 1 << 20

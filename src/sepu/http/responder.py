@@ -16,7 +16,7 @@ from sepu.http.routes import ALLOW
 from sepu.http.service import HEALTHY, NOT_READY, READINESS, Verdict
 from sepu.metering.commands import Command
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 
 log = logging.getLogger("sepu.http")
 

@@ -52,25 +52,22 @@ class FairQueue:
     """
 
     def __init__(self) -> None:
-        self._waiting: OrderedDict[str, deque[PendingCall]] = OrderedDict()  # the next turn first
-
-    def __bool__(self) -> bool:
-        """Tells whether anything waits."""
-        return bool(self._waiting)
+        # What waits: the next turn first, and none without calls.
+        self.turns: OrderedDict[str, deque[PendingCall]] = OrderedDict()
 
     def add(self, call: PendingCall) -> None:
         """Puts a call behind the others of its turn."""
-        calls = self._waiting.get(call.turn)
+        calls = self.turns.get(call.turn)
         if calls is None:
-            self._waiting[call.turn] = deque((call,))
+            self.turns[call.turn] = deque((call,))
         else:
             calls.append(call)
 
     def put_back(self, calls: Iterable[PendingCall]) -> None:
         """Puts taken calls back to their places, before all others."""
         for call in reversed(list(calls)):
-            self._waiting.setdefault(call.turn, deque()).appendleft(call)
-            self._waiting.move_to_end(call.turn, last=False)
+            self.turns.setdefault(call.turn, deque()).appendleft(call)
+            self.turns.move_to_end(call.turn, last=False)
 
     def take(self, most: int, busy: Set[str] = frozenset()) -> list[PendingCall]:
         """Takes the next call, and up to `most` in all that can share one with it: of one statement, in turns.
@@ -79,38 +76,35 @@ class FairQueue:
         """
         taken: list[PendingCall] = []
         passed: list[tuple[str, deque[PendingCall]]] = []
-        while len(taken) < most and self._waiting:
-            turn, calls = self._waiting.popitem(last=False)
+        while len(taken) < most and self.turns:
+            turn, calls = self.turns.popitem(last=False)
             command = calls[0].command
             if calls[0].mark in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
                 passed.append((turn, calls))
                 continue
             taken.append(calls.popleft())
             if calls:
-                self._waiting[turn] = calls
+                self.turns[turn] = calls
             if command.joined_statement is None:
                 break
         for turn, calls in reversed(passed):
-            self._waiting[turn] = calls
-            self._waiting.move_to_end(turn, last=False)
+            self.turns[turn] = calls
+            self.turns.move_to_end(turn, last=False)
         return taken
 
     def waits_beside(self, busy: Set[str]) -> bool:
         """Tells whether the next call of anybody waits who is not busy."""
-        return bool(self._waiting) and (not busy or any(calls[0].mark not in busy for calls in self._waiting.values()))
+        return bool(self.turns) and (not busy or any(calls[0].mark not in busy for calls in self.turns.values()))
 
-    def take_all(self, turn: str) -> Iterable[PendingCall]:
-        """Takes the calls of a turn."""
-        return self._waiting.pop(turn, ())
-
-    def take_where(self, condition: Callable[[PendingCall], bool]) -> list[PendingCall]:
-        """Takes the calls of which the condition holds."""
+    def take_where(self, condition: Callable[[PendingCall], bool], turn: str | None = None) -> list[PendingCall]:
+        """Takes the calls, perhaps only those of one turn, of which the condition holds."""
         taken = []
-        for turn, calls in list(self._waiting.items()):
+        for name in [*self.turns] if turn is None else [turn]:
+            calls = self.turns.get(name, ())
             found = [call for call in calls if condition(call)]
             if len(found) == len(calls):
-                del self._waiting[turn]
+                self.turns.pop(name, None)
             elif found:
-                self._waiting[turn] = deque(call for call in calls if call not in found)
+                self.turns[name] = deque(call for call in calls if not condition(call))
             taken += found
         return taken

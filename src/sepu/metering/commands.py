@@ -6,12 +6,11 @@ from typing import Any, Generic, LiteralString, TypeVar
 import msgspec
 
 from sepu.database import migrate, statements
-from sepu.metering.keys import Credential
+from sepu.metering.codec import Row
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage, usages
 
 T = TypeVar("T")
-
-Row = tuple[Any, ...]
 
 
 class Charge(msgspec.Struct, frozen=True):

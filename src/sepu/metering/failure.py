@@ -7,8 +7,9 @@ import traceback
 import psycopg
 
 from sepu.database.hosts import SettingsError
+from sepu.metering.codec import UnreadableValueError
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.session import SessionLost, UnreadableValueError
+from sepu.metering.session import SessionLost
 
 log = logging.getLogger("sepu.ledger")
 

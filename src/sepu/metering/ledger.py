@@ -15,9 +15,10 @@ from psycopg_pool import ConnectionPool, PoolTimeout
 from sepu import limits
 from sepu.database.connection import BoundedConnection, hung_up
 from sepu.database.hosts import Hosts
-from sepu.metering.commands import PROBE, UNAUTHORIZED, Command, Row, find_key
+from sepu.metering.codec import Row
+from sepu.metering.commands import PROBE, UNAUTHORIZED, Command, find_key
 from sepu.metering.failure import LedgerUnavailable, report_failure
-from sepu.metering.keys import Credential
+from sepu.metering.key_format import Credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.refusals import Refusals
 

@@ -16,14 +16,9 @@ class Meter(msgspec.Struct, frozen=True):
     name: str
     """In the interface, the database and the metrics."""
     operation: str
-    """One word, for the names of the limit: `--match-limit`, `match_limit` and `matchLimit`."""
+    """One word, for the names of the limit: `--match-limit` and `matchLimit`."""
     unit: str
     """What is counted, in the plural."""
-
-    @property
-    def limit(self) -> str:
-        """Gives the name of its limit in Python."""
-        return f"{self.operation}_limit"
 
 
 METERS = {

@@ -9,7 +9,7 @@ from typing import Annotated
 import msgspec
 
 from sepu._palette import MatchWriter, Palette
-from sepu.operations.errors import InputError
+from sepu.errors import InputError
 
 MAX_COLORS = 5
 MAX_TOP = 3

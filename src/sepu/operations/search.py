@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl
 import msgspec
 
 from sepu._names import NameIndex
-from sepu.operations.errors import InputError
+from sepu.errors import InputError
 
 MIN_QUERY = 2
 MAX_QUERY = 64

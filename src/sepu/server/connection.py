@@ -112,7 +112,7 @@ class Connection(asyncio.BufferedProtocol):
         self._other_bytes = 0  # of its head, then of its chunks' framing; not those that came with the request before
         # of those that are parsed
         self._requests: deque[_Request] = deque()
-        self._at_hand: _Request | None = None
+        self._current: _Request | None = None
         self._refusal = 400  # once the input has ended, after the answers to these requests
         # of the connection
         self._input = _NEW
@@ -284,11 +284,11 @@ class Connection(asyncio.BufferedProtocol):
             if version == "1.0":
                 del environ[_EXPECT]
         self._environ = environ
-        # What follows the head of a CONNECT is no request, whatever the answer is (RFC 9110, 9.3.6; RFC 9931, 8).
+        # What follows the head of a CONNECT is not a request, whatever the answer is (RFC 9110, 9.3.6; RFC 9931, 8).
         is_connect = method == "CONNECT"
         self._keep_alive = version == "1.1" and not is_connect
         if "HTTP_UPGRADE" in environ and (coding or int(length)) and not is_connect and parser.should_upgrade():
-            # The parser takes what follows for another protocol; the one of `_body_parser` does not know this head.
+            # The parser takes what follows for another protocol. That of `_body_parser` does not know this head.
             self._keep_alive = self._keep_alive and parser.should_keep_alive()
         else:
             self._input = _BODY
@@ -329,7 +329,7 @@ class Connection(asyncio.BufferedProtocol):
                 continue
             except httptools.HttpParserError as error:
                 cause = error.__context__
-                self._stop(cause.status if isinstance(cause, _RefusedError) else 400)
+                self._stop(cause.args[0] if isinstance(cause, _RefusedError) else 400)
             break
         if self._input is _HEAD and self._other_bytes > limits.HEAD_BYTES:
             self._stop(431)  # RFC 6585, 5
@@ -403,14 +403,14 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
 
     def _serve(self, request: _Request) -> None:
-        self._at_hand = request
+        self._current = request
         self._enter(_SERVING)
         self._owner.served()
         self._owner.wsgi(request.environ, _ignore)
 
     def _send(self, reply: Reply, request_id: str) -> None:
         """Answers the current request."""
-        request = self._at_hand
+        request = self._current
         if self._state is not _SERVING or request is None:
             return
         self._enter(self._input)
@@ -439,11 +439,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 class _RefusedError(Exception):
-    """Ends the parsing of a request."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
+    """Ends the parsing of a request; its argument is the status of the refusal."""
 
 
 def _ignore(*_: object) -> None:

@@ -33,10 +33,10 @@ class GthreadWorker(gthread.ThreadWorker):
         """Serves one request; called in a thread."""
         self._deadlines[conn] = time.monotonic() + limits.REQUEST_SECONDS
         try:
-            keeps: bool = super().handle(conn)
-            if not keeps:
+            keep_open: bool = super().handle(conn)
+            if not keep_open:
                 _linger(conn.sock)
-            return keeps
+            return keep_open
         finally:
             del self._deadlines[conn]
 

@@ -26,10 +26,10 @@ from sepu.http.service import Service
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
-from sepu.server.errors import StartError
 from sepu.server.host import is_host
 from sepu.server.metrics import Blocks, Counts, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
+from sepu.server.start_error import StartError
 
 Worker = Literal["uvloop", "gthread", "meinheld"]
 
@@ -119,6 +119,7 @@ class Server(Application):
         self.each_second = each_second
         self.trusted_proxies = settings.trusted_proxies
         self._settings = settings
+        self._threads = _THREADS if settings.worker == "gthread" else 1
         self._request_log = request_log
         self._blocks = Blocks()
         self._block_of: dict[int, int] = {}  # by the age of the worker
@@ -142,7 +143,7 @@ class Server(Application):
             self._settings.bind,
             self._settings.worker,
             workers=self._settings.workers,
-            threads=_THREADS if self._settings.worker == "gthread" else 1,
+            threads=self._threads,
             pre_fork=self._before_fork,
             post_fork=self._after_fork,
             worker_exit=self._worker_exit,
@@ -156,8 +157,7 @@ class Server(Application):
             loop = asyncio.get_event_loop()
             self.batcher = Batcher(url, join=self._settings.join, observer=self._counts, loop=loop)
             return create_app(self._service, CallbackResponder(self.batcher, self.observer))
-        threads = _THREADS if self._settings.worker == "gthread" else 1
-        self._ledger = Ledger(url, threads, self._counts)
+        self._ledger = Ledger(url, self._threads, self._counts)
         self._ledger.open()
         self._ledger.watch()
         return create_app(self._service, WaitingResponder(self._ledger, self.observer))

@@ -6,15 +6,15 @@ import socket
 from pathlib import Path
 
 from sepu import limits
-from sepu.server.errors import StartError
 from sepu.server.gunicorn import Worker
+from sepu.server.start_error import StartError
 
 
 def address(host: str, port: int, bind: str | None, worker: Worker) -> str:
     """Returns gunicorn's bind for the settings, after checking that it is free.
 
     Raises:
-        StartError: `bind` is no unix socket, the worker needs one, or the address cannot be had.
+        StartError: `bind` is not a Unix socket, the worker needs one, or the address is not available.
     """
     if bind is None:
         if worker == "meinheld":

@@ -30,7 +30,7 @@ from sepu.http.replies import Reply
 from sepu.http.routes import ALLOW
 from sepu.metering.meters import METERS
 from sepu.metering.observer import LedgerObserver
-from sepu.server.errors import StartError
+from sepu.server.start_error import StartError
 
 OTHER = "other"  # no endpoint: an unknown path or an invalid request
 _ENDPOINTS = (*ALLOW, OTHER)
@@ -141,8 +141,7 @@ class Counts(LedgerObserver):
 
     def line_dropped(self) -> None:
         """Counts a lost line of the log."""
-        with self._lock:
-            self._cells[_LAYOUT.dropped] += 1
+        self._count(_LAYOUT.dropped)
 
     def command_began(self) -> None:
         """Counts a command that waits or runs."""
@@ -161,9 +160,7 @@ class Counts(LedgerObserver):
 
     def call_failed(self, sqlstate: str) -> None:
         """Counts a failed call."""
-        name = sqlstate[:2] or "none"
-        with self._lock:
-            self._cells[_LAYOUT.errors.get(name, _LAYOUT.errors[OTHER])] += 1
+        self._count(_LAYOUT.errors.get(sqlstate[:2] or "none", _LAYOUT.errors[OTHER]))
 
     def probed(self, ready: bool) -> None:
         """Takes note whether a charge could be committed, and when this was tried."""
@@ -173,8 +170,11 @@ class Counts(LedgerObserver):
 
     def connected(self) -> None:
         """Counts a new connection."""
+        self._count(_LAYOUT.connections)
+
+    def _count(self, cell: int) -> None:
         with self._lock:
-            self._cells[_LAYOUT.connections] += 1
+            self._cells[cell] += 1
 
 
 class Blocks:
@@ -289,24 +289,15 @@ def _counters(
     return family
 
 
-class _MetricsServer(ThreadingTCPServer):
-    allow_reuse_address = True
-    daemon_threads = True
-    timeout = 1.0  # between two checks that the master exists
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """Ignores a scraper that disconnected; socketserver would print a traceback."""
-
-
 @contextmanager
 def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str) -> Iterator[None]:
     """Serves the metrics at `HOST:PORT` for the duration.
 
-    By a process of its own, so that they are there however busy the others are; gunicorn's master forks, and a thread
-    would be in its way. It ends with the master, even if that is killed.
+    A separate process does so: it answers however busy the others are, and the master, which forks, needs no thread.
+    It ends with the master, even if that is killed.
 
     Raises:
-        StartError: the address cannot be had.
+        StartError: the address is not available.
     """
     registry = CollectorRegistry()
     registry.register(WorkerCollector(blocks, {"version": version("sepu"), "worker": worker, "library": library}))
@@ -326,14 +317,20 @@ def serve_metrics(bind: str, blocks: Blocks, worker: str, library: str) -> Itera
                 os.waitpid(server_process, 0)
 
 
-def _listening(bind: str, handler: type) -> _MetricsServer:
+def _listening(bind: str, handler: type) -> ThreadingTCPServer:
     host, _, port = bind.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not host or not port.isdecimal():
         raise StartError(f"--metrics-bind takes HOST:PORT, not {bind}")
 
-    class Server(_MetricsServer):
+    class Server(ThreadingTCPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        allow_reuse_address = True
+        daemon_threads = True
+        timeout = 1.0  # between two checks that the master exists
+
+        def handle_error(self, request: object, client_address: object) -> None:
+            """Ignores a scraper that disconnected; socketserver would print a traceback."""
 
     try:
         return Server((host, int(port)), handler)
@@ -342,7 +339,7 @@ def _listening(bind: str, handler: type) -> _MetricsServer:
         raise StartError(f"cannot serve metrics at {bind} ({reason}); each `sepu serve` needs its own") from error
 
 
-def _answer_scrapes(server: _MetricsServer, master: int) -> None:
+def _answer_scrapes(server: ThreadingTCPServer, master: int) -> None:
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     # Ctrl-C also reaches this process, but the master needs it until it ends.
     for number in (signal.SIGINT, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, signal.SIGWINCH):

@@ -5,6 +5,7 @@ import os
 import signal
 import socket
 from collections import Counter
+from functools import partial
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -86,11 +87,8 @@ class UvloopWorker(Worker):
 
     async def _listen(self, listener: socket.socket) -> asyncio.AbstractServer:
         if listener.family == socket.AF_UNIX:
-            return await self.loop.create_unix_server(self._connection, sock=listener)
-        return await self.loop.create_server(self._connection, sock=listener)
-
-    def _connection(self) -> Connection:
-        return Connection(self)
+            return await self.loop.create_unix_server(partial(Connection, self), sock=listener)
+        return await self.loop.create_server(partial(Connection, self), sock=listener)
 
     def _check(self) -> None:
         now = self.loop.time()

@@ -28,14 +28,14 @@ _INSTANTS = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """What is sent: the same id each time."""
+    """Holds what is sent; a repetition has the same id."""
 
     message_id: str
     body: bytes
 
 
 def read_secrets(given: bytes) -> list[Webhook]:
-    """Reads secrets, one a line. Each signs, so that an endpoint can change to a new one.
+    """Reads secrets, one per line. Each of them signs, so that an endpoint can change to a new one.
 
     Raises:
         SepuError: there is none, or one has another form.
@@ -57,7 +57,7 @@ def read_secrets(given: bytes) -> list[Webhook]:
 
 
 class Endpoint:
-    """Where webhooks go. Its address may hold a secret, so no error repeats it."""
+    """Sends webhooks to one address. The address may contain a secret, so no error repeats it."""
 
     def __init__(self, url: str, secrets: Sequence[Webhook]) -> None:
         try:
@@ -70,7 +70,7 @@ class Endpoint:
 
     @contextmanager
     def sending(self) -> Iterator[Callable[[Message], Future[Answer]]]:
-        """Gives what sends a message without waiting for its answer; when the block ends, it is given up.
+        """Yields a function that sends a message and does not wait for its answer, which is given up at the end.
 
         It sends in a thread of its own, so that an answer is in time whatever the caller waits for. Its futures have
         an answer within `limits.WEBHOOK_SECONDS`, and no exception.
@@ -95,14 +95,14 @@ class Endpoint:
                 asyncio.timeout(limits.WEBHOOK_SECONDS),
                 client.stream("POST", self._url, content=message.body, headers=headers) as response,
             ):
-                return _judged(response)  # nobody reads its body
+                return _answer(response)  # nobody reads its body
         except TimeoutError:
             return Answer("no answer in time")
-        except Exception as error:  # one endpoint's doing, and no other message's
+        except Exception as error:  # the fault of one endpoint, which concerns no other message
             return Answer(f"not reached: {type(error).__name__}")
 
     def headers(self, message: Message) -> dict[str, str]:
-        """Gives what lets the endpoint verify a message: its id, the time, and a signature by each secret."""
+        """Returns the headers by which the endpoint verifies a message: id, time, and a signature by each secret."""
         now = datetime.now(UTC)
         body = message.body.decode()
         return {
@@ -132,7 +132,7 @@ async def _forget_redirect(response: httpx.Response) -> None:
     response.headers.pop("location", None)
 
 
-def _judged(response: httpx.Response) -> Answer:
+def _answer(response: httpx.Response) -> Answer:
     if response.is_success:
         return Answer()
     wait = _seconds(response.headers.get("retry-after", ""))

@@ -16,7 +16,7 @@ from sepu.server.embedded.cluster import Cluster
 from sepu.server.embedded.locks import give_back, is_last, open_lock, take, wait_for
 from sepu.server.embedded.signals import ended_by_exceptions
 from sepu.server.embedded.state_directory import prepared, real
-from sepu.server.errors import StartError
+from sepu.server.start_error import StartError
 
 _logger = logging.getLogger("sepu.embedded")
 

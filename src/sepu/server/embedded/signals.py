@@ -1,4 +1,4 @@
-"""What a signal does while Postgres is started, runs and is stopped."""
+"""Handles signals while Postgres is started, runs and is stopped."""
 
 import signal
 import threading

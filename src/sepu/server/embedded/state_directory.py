@@ -1,4 +1,4 @@
-"""The state directory: where it may be, and who may enter it."""
+"""Finds a place for the state directory, and checks who may enter it."""
 
 import os
 import pwd
@@ -8,7 +8,7 @@ from pathlib import Path
 
 from sepu.server.embedded import system_user as system
 from sepu.server.embedded.system_user import SYSTEM_USER, can_enter, make_reachable, system_user
-from sepu.server.errors import StartError, say, unwritable
+from sepu.server.start_error import StartError, say, unwritable
 
 
 def real(state_dir: Path) -> Path:

@@ -1,4 +1,4 @@
-"""The user whom root runs Postgres as, because Postgres refuses to run as root, and what that user can reach."""
+"""Provides the user whom root runs Postgres as: Postgres refuses to run as root."""
 
 import os
 import pwd
@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from sepu.server.errors import StartError
+from sepu.server.start_error import StartError
 
 SYSTEM_USER = "sepu-postgres"
 

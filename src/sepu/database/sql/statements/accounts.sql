@@ -1,7 +1,3 @@
--- name: find_account
--- No external id has the form of an account's id, so this is one account at most.
-select account_id from sepu.account where account_id = %(given)s or external_id = %(given)s
-
 -- name: list_accounts
 -- The next accounts in the order of the primary key, after a given one, with this month's usage. A filter that is null
 -- lets all pass.
@@ -30,15 +26,6 @@ select account_id from sepu.account order by created_at, account_id limit 1
 -- name: lock_first_account
 -- Held until the transaction ends, so that only one of several servers started together makes the demo account.
 select pg_try_advisory_xact_lock(hashtextextended('sepu.first_account', 0))
-
--- name: lock_external_ids
--- Held until the transaction ends, so that two commands do not give one external id to two accounts.
-select pg_advisory_xact_lock(hashtextextended('sepu.external_id', 0))
-
--- name: lock_account
--- One change of an account at a time, and none after it was erased. Charges go on: their foreign keys need no more than
--- that the row stays.
-select plan_id from sepu.account where account_id = %(account_id)s and status <> 'erased' for no key update
 
 -- name: create_account
 insert into sepu.account (account_id, plan_id, name, external_id)

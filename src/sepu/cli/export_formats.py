@@ -1,4 +1,4 @@
-"""Writes colours as files for designers' programs, with the attribution that must go with them."""
+"""Writes the formats in which colours are exported for designers' programs, with the attribution that they need."""
 
 import struct
 from collections.abc import Callable, Sequence
@@ -38,9 +38,9 @@ def _gimp(release: Release, records: Sequence[Record]) -> bytes:
 
 
 def _ase(release: Release, records: Sequence[Record]) -> bytes:
-    """Adobe Swatch Exchange: blocks of big-endian fields. It has no comments, so the group's name has the attribution.
+    """Writes Adobe Swatch Exchange: blocks of big-endian fields. The attribution is in the group's name.
 
-    The format is not published; this is what the programs that read it agree about.
+    The format has no comments, and is not published; this is what the programs that read it agree about.
     """
 
     def block(kind: int, content: bytes) -> bytes:

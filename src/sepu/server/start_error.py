@@ -1,4 +1,4 @@
-"""What the person who starts a server is told."""
+"""Tells the person who starts a server what is wrong, or what happens."""
 
 import sys
 from pathlib import Path

@@ -1,0 +1,109 @@
+"""The keys of accounts: issued, listed, named and revoked. `rotation.py` replaces them."""
+
+from dataclasses import dataclass, field
+from datetime import date, datetime
+
+import psycopg
+
+from sepu.admin.naming import AccountError, find_account, lock_account, naming
+from sepu.database.statements import run, value
+from sepu.metering import key_format
+
+
+@dataclass(frozen=True, slots=True)
+class IssuedKey:
+    """A new key. `api_key` is shown to its owner once and stored nowhere."""
+
+    account_id: str
+    key_id: str
+    issued_at: datetime
+    expires_at: datetime | None
+    api_key: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class ListedKey:
+    """A key as the operator may know it. `state` is valid, expired or revoked."""
+
+    key_id: str
+    external_id: str | None
+    name: str | None
+    state: str
+    created_at: datetime
+    expires_at: datetime | None
+    revoked_at: datetime | None
+    last_used_on: date | None
+    """The day, in UTC, of its latest request that was not refused for its key or account."""
+
+
+def issue_key(
+    connection: psycopg.Connection,
+    account_id: str,
+    expires_at: datetime | None = None,
+    name: str | None = None,
+    external_id: str | None = None,
+) -> IssuedKey:
+    """Makes one more key for the account; its other keys stay as they are.
+
+    Raises:
+        AccountError: no such account, it was erased, or the name or the external id has another form or is another
+            key's.
+    """
+    key = key_format.new_key(account_id)
+    credential = key_format.credential(key)
+    if credential is None:
+        raise AccountError(f"there is no account {account_id!r}")
+    key_id = key_format.new_key_id(account_id)
+    with connection.transaction(), naming(name, external_id):
+        lock_account(connection, account_id)
+        issued_at = value(
+            connection,
+            "issue_key",
+            account_id=account_id,
+            key_hash=credential.key_hash,
+            key_id=key_id,
+            expires_at=expires_at,
+            name=name or None,
+            external_id=external_id or None,
+        )
+    return IssuedKey(account_id, key_id, issued_at, expires_at, key)
+
+
+def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey]:
+    """Gives the account's keys, the oldest first.
+
+    Raises:
+        AccountError: no such account.
+    """
+    account_id = find_account(connection, account_id)
+    return [ListedKey(*row) for row in run(connection, "list_keys", account_id=account_id).fetchall()]
+
+
+def name_key(
+    connection: psycopg.Connection, key_id: str, name: str | None = None, external_id: str | None = None
+) -> ListedKey:
+    """Changes what operators call a key, and gives it. None leaves a name as it is, and an empty one takes it away.
+
+    Raises:
+        AccountError: no such key, or the name or the external id has another form or is another key's of the account.
+    """
+    with connection.transaction(), naming(name, external_id):
+        account_id = _change(connection, "set_key_names", key_id, name=name, external_id=external_id)
+        return next(key for key in list_keys(connection, account_id) if key.key_id == key_id)
+
+
+def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
+    """Revokes a key; revoking it again changes nothing.
+
+    Raises:
+        AccountError: no such key.
+    """
+    _change(connection, "revoke_key", key_id)
+
+
+def _change(connection: psycopg.Connection, statement: str, key_id: str, **changes: str | None) -> str:
+    """Changes a key, and gives its account."""
+    account_id = key_format.account_of(key_id)
+    if account_id is None or not run(connection, statement, account_id=account_id, key_id=key_id, **changes).rowcount:
+        raise AccountError(f"there is no key {key_id!r}")
+    return account_id

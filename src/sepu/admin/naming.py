@@ -1,0 +1,74 @@
+"""What accounts and keys are called: finding an account, and the names and ids that operators give."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import psycopg
+
+from sepu.database.statements import run
+from sepu.errors import SepuError
+
+_BAD_NAME = "a name has 1 to 200 characters that can be printed, and no space before or after them"
+_BAD_EXTERNAL_ID = (
+    "an external id has 1 to 128 of A-Z a-z 0-9 . _ : @ / -, begins with a letter or digit, and does not look like the "
+    "id of an account"
+)
+
+
+class AccountError(SepuError):
+    """The request names something that does not exist or is not allowed; the message says what."""
+
+
+def find_account(connection: psycopg.Connection, given: str) -> str:
+    """Gives the id of the account that has this id or external id.
+
+    Raises:
+        AccountError: no such account.
+    """
+    row = run(connection, "find_account", given=given).fetchone()
+    if row is None:
+        raise AccountError(f"there is no account {given!r}")
+    return str(row[0])
+
+
+def lock_account(connection: psycopg.Connection, account_id: str) -> str:
+    """Lets nobody else change the account until the transaction ends, and gives its plan.
+
+    Raises:
+        AccountError: no such account, or it was erased.
+    """
+    row = run(connection, "lock_account", account_id=account_id).fetchone()
+    if row is None:
+        raise AccountError(f"there is no account {account_id!r}, or it was erased")
+    return str(row[0])
+
+
+def claim_external_id(connection: psycopg.Connection, account_id: str, external_id: str | None) -> None:
+    """Makes sure that no other account has the external id, until the transaction ends.
+
+    Raises:
+        AccountError: another account has it.
+    """
+    if external_id:
+        run(connection, "lock_external_ids")
+        holder = run(connection, "find_account", given=external_id).fetchone()
+        if holder is not None and holder[0] not in (account_id, external_id):
+            raise AccountError(f"the external id {external_id!r} is that of account {holder[0]}")
+
+
+@contextmanager
+def naming(name: str | None, external_id: str | None) -> Iterator[None]:
+    """Says what is wrong with a name or an external id that the block stores.
+
+    Raises:
+        AccountError: one of them has another form, or another key of the account has the external id.
+    """
+    if name and not name.isprintable():  # it is shown on terminals
+        raise AccountError(_BAD_NAME)
+    try:
+        yield
+    except psycopg.errors.CheckViolation as error:
+        about_name = (error.diag.constraint_name or "").endswith("_name_form")
+        raise AccountError(_BAD_NAME if about_name else _BAD_EXTERNAL_ID) from error
+    except psycopg.errors.UniqueViolation as error:
+        raise AccountError(f"the external id {external_id!r} is that of another key of this account") from error

@@ -1,0 +1,141 @@
+"""Plans: the limits that accounts have, and at which percentages of them events are recorded."""
+
+from collections.abc import Container, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+import psycopg
+
+from sepu.admin.naming import AccountError
+from sepu.database.statements import run
+from sepu.metering.meters import METERS
+
+REQUESTS_PER_MINUTE = "requests_per_minute"
+"""The abuse limit, where changes name a limit by its meter."""
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """A plan's limits, by meter, and how many accounts are on it."""
+
+    plan_id: str
+    limits: Mapping[str, int]
+    requests_per_minute: int
+    thresholds: Sequence[int]
+    """Percentages of the limits; a charge that crosses one is an event."""
+    accounts: int
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """A change of what an account may use: of its plan, or of a limit of its plan."""
+
+    at: datetime
+    meter: str | None
+    """None if it is the plan that changed, and REQUESTS_PER_MINUTE if the abuse limit."""
+    before: str | int
+    after: str | int
+
+
+def set_plan(
+    connection: psycopg.Connection,
+    plan_id: str,
+    limits: Mapping[str, int] | None = None,
+    *,
+    requests_per_minute: int | None = None,
+) -> None:
+    """Creates or changes a plan; its accounts feel it with their next request.
+
+    `limits` is by meter. What is not given stays as it is. The limits of before are kept as history.
+
+    Raises:
+        AccountError: the plan is new and not all is given, or the plan's name or a limit is out of bounds.
+    """
+    limits = limits or {}
+    try:
+        with connection.transaction():
+            known = run(connection, "lock_plan", plan_id=plan_id).fetchone()
+            if known is None:
+                _check_new(plan_id, limits, requests_per_minute)
+            elif requests_per_minute is None:
+                (requests_per_minute,) = known
+            run(connection, "record_rate_change", plan_id=plan_id, requests_per_minute=requests_per_minute)
+            run(connection, "set_plan", plan_id=plan_id, requests_per_minute=requests_per_minute)
+            for meter, units in limits.items():
+                run(connection, "record_plan_change", plan_id=plan_id, meter=meter, units=units)
+                run(connection, "set_plan_limit", plan_id=plan_id, meter=meter, units=units)
+    except psycopg.errors.CheckViolation as error:
+        raise AccountError(
+            f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are 0 or more, "
+            "requests per minute 1 or more"
+        ) from error
+    except psycopg.errors.NumericValueOutOfRange as error:
+        raise AccountError("a limit is larger than 2147483647") from error
+
+
+def set_thresholds(connection: psycopg.Connection, plan_id: str, thresholds: Iterable[int]) -> None:
+    """Says at which percentages of a plan's limits events are recorded, from the next charge on.
+
+    Raises:
+        AccountError: no such plan, or a threshold is out of bounds.
+    """
+    given = sorted(set(thresholds))
+    try:
+        if run(connection, "set_plan_thresholds", plan_id=plan_id, thresholds=given).rowcount == 0:
+            raise no_plan(plan_id)
+    except (psycopg.errors.CheckViolation, psycopg.errors.NumericValueOutOfRange) as error:
+        raise AccountError("a threshold is a percentage of a limit, from 1 to 100") from error
+
+
+def list_plans(connection: psycopg.Connection) -> list[Plan]:
+    """Gives all plans in the order of their names.
+
+    Raises:
+        AccountError: a plan has no limit for a meter.
+    """
+    return [_plan(row) for row in run(connection, "list_plans", plan_id=None).fetchall()]
+
+
+def show_plan(connection: psycopg.Connection, plan_id: str) -> Plan:
+    """Gives one plan.
+
+    Raises:
+        AccountError: no such plan, or it has no limit for a meter.
+    """
+    row = run(connection, "list_plans", plan_id=plan_id).fetchone()
+    if row is None:
+        raise no_plan(plan_id)
+    return _plan(row)
+
+
+def no_plan(plan_id: str) -> AccountError:
+    """Says that there is no such plan."""
+    return AccountError(f"there is no plan {plan_id!r}; make it with: sepu plan set")
+
+
+def check_limits(plan_id: str, limits: Container[str]) -> None:
+    """Makes sure that a plan has a limit for each meter.
+
+    Raises:
+        AccountError: it has none for one.
+    """
+    for meter in METERS:
+        if meter not in limits:
+            raise AccountError(
+                f"plan {plan_id!r} has no limit for the meter {meter!r}; give it one with: sepu plan set"
+            )
+
+
+def _check_new(plan_id: str, limits: Container[str], requests_per_minute: int | None) -> None:
+    missing = [f"--{meter.operation}-limit" for name, meter in METERS.items() if name not in limits]
+    if requests_per_minute is None:
+        missing.append("--requests-per-minute")
+    if missing:
+        raise AccountError(f"there is no plan {plan_id!r} yet; a new one needs {', '.join(missing)} too")
+
+
+def _plan(row: tuple[Any, ...]) -> Plan:
+    plan = Plan(*row)
+    check_limits(plan.plan_id, plan.limits)
+    return plan

@@ -1,0 +1,12 @@
+-- name: find_account
+-- No external id has the form of an account's id, so this is one account at most.
+select account_id from sepu.account where account_id = %(given)s or external_id = %(given)s
+
+-- name: lock_external_ids
+-- Held until the transaction ends, so that two commands do not give one external id to two accounts.
+select pg_advisory_xact_lock(hashtextextended('sepu.external_id', 0))
+
+-- name: lock_account
+-- One change of an account at a time, and none after it was erased. Charges go on: their foreign keys need no more than
+-- that the row stays.
+select plan_id from sepu.account where account_id = %(account_id)s and status <> 'erased' for no key update

@@ -1,0 +1,236 @@
+"""Lanes for an event loop: a queue of calls, the marks of those under way, and the sessions that send them.
+
+While calls are under way, others with their marks wait. What an answer means is the batcher's part.
+"""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import psycopg
+
+from sepu import limits
+from sepu.metering.calls import FairQueue, PendingCall
+from sepu.metering.codec import Rows
+from sepu.metering.failure import report_failure
+from sepu.metering.observer import LedgerObserver
+from sepu.metering.session import Session
+
+# An event loop may be so early with a timer. Who takes that for too early asks for the next at once, without end.
+_EARLY_SECONDS = 1e-5
+
+
+class Shared(NamedTuple):
+    """What all lanes share. `settle` gets calls, their outcome, and whether they were sent as a batch."""
+
+    loop: asyncio.AbstractEventLoop
+    open_session: Callable[[], Awaitable[Session]]
+    settle: Callable[[Sequence[PendingCall], Rows | Exception, bool], None]
+    observer: LedgerObserver
+
+
+class Lane:
+    """Sends up to `most` calls at a time over each of its sessions, which it keeps if `keeps` says so."""
+
+    def __init__(self, shared: Shared, sessions: int, *, most: int = 1, keeps: bool = True) -> None:
+        self.queue = FairQueue()
+        self.busy: set[str] = set()
+        self.dispatchers = [Dispatcher(shared, self, keeps=keeps) for _ in range(sessions)]
+        self._loop = shared.loop
+        self._most = most
+        self._timer: asyncio.TimerHandle | None = None
+
+    def add(self, call: PendingCall) -> None:
+        """Sends a call as soon as may be."""
+        self.queue.add(call)
+        self.go()
+
+    def go(self) -> None:
+        """Sends what waits over the first session that is free."""
+        any(dispatcher.go() for dispatcher in self.dispatchers)
+
+    def waits(self) -> bool:
+        """Tells whether there is anything to send, now or later."""
+        return self.queue.waits_beside(self.busy)
+
+    def take(self) -> list[PendingCall]:
+        """Takes what is sent next."""
+        calls = self.queue.take(self._most, self.busy)
+        for call in calls:
+            self.busy.add(call.mark)
+        return calls
+
+    def release(self, calls: Sequence[PendingCall]) -> None:
+        """Lets go what waited for the end of these calls."""
+        for call in calls:
+            self.busy.discard(call.mark)
+
+    async def close(self) -> None:
+        """Ends the sessions for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+        for dispatcher in self.dispatchers:
+            await dispatcher.close()
+
+
+class BatchLane(Lane):
+    """Sends batches over one session; while one takes long, the calls of other accounts go over another."""
+
+    def __init__(self, shared: Shared) -> None:
+        super().__init__(shared, 1, most=limits.BATCH_CALLS)
+        (self.first,) = self.dispatchers
+        self.relief = Dispatcher(shared, self, keeps=True, beside=self.first)
+        self.dispatchers.append(self.relief)
+
+    def add(self, call: PendingCall) -> None:
+        """Sends a call as soon as may be."""
+        self.queue.add(call)
+        self.first.go()
+        self._relieve_later()
+
+    def _relieve_later(self) -> None:
+        if self._timer is None and self.queue.turns:
+            self._timer = self._loop.call_later(limits.RELIEF_SECONDS, self._relieve)
+
+    def _relieve(self) -> None:
+        self._timer = None
+        self.relief.go()
+        self._relieve_later()
+
+
+class LookUpLane(Lane):
+    """Looks keys up, together so many a second and no more. Probes go first."""
+
+    def __init__(self, shared: Shared, sessions: int, *, most: int) -> None:
+        super().__init__(shared, sessions, most=most)
+        self.probes = FairQueue()
+        self._next = float("-inf")  # when the next look-up may be sent
+
+    def waits(self) -> bool:
+        """Tells whether there is anything to send, now or later."""
+        return bool(self.probes.turns or self.queue.turns)
+
+    def take(self) -> list[PendingCall]:
+        """Takes a probe, or look-ups if it is time for them."""
+        if self.probes.turns:
+            return self.probes.take(1)
+        now = self._loop.time()
+        if self._next - now > _EARLY_SECONDS:
+            if self._timer is None:
+                self._timer = self._loop.call_later(self._next - now, self._again)
+            return []
+        calls = super().take()
+        self._next = now + len(calls) / limits.LOOK_UPS_PER_SECOND
+        return calls
+
+    def _again(self) -> None:
+        self._timer = None
+        self.go()
+
+
+class Dispatcher:
+    """Sends what its lane gives it over a session of its own, one statement at a time. It connects when a call waits.
+
+    With another `beside` it, it sends only while that takes long; and even one call as a batch, which waits less long
+    for a lock.
+    """
+
+    def __init__(self, shared: Shared, lane: Lane, *, keeps: bool, beside: "Dispatcher | None" = None) -> None:
+        self.session: Session | None = None
+        self._loop, self._open_session, self._settle, self._observer = shared
+        self._lane = lane
+        self._keeps = keeps
+        self._beside = beside
+        self._busy = False
+        self._sent = 0.0  # when, by the loop's time
+        self._closed = False
+        self._connecting: asyncio.Task[None] | None = None
+
+    def go(self) -> bool:
+        """Sends what waits, or connects for it; tells whether it does."""
+        if self._closed or self._busy or self._connecting is not None:
+            return False
+        if not self._waits():
+            if not self._keeps:
+                self.hang_up()
+            return False
+        # PERF: a session is asked whether it is over only before a statement: that is a system call.
+        if self.session is None or self.session.is_over():
+            self._connecting = self._loop.create_task(self._connect())
+        elif calls := self._lane.take():
+            self._busy = True
+            self._sent = self._loop.time()
+            joined = len(calls) > 1 or (self._beside is not None and calls[0].command.joined_statement is not None)
+            self.session.send(*_statement(calls, joined), partial(self._arrived, calls, joined))
+        return True
+
+    def _waits(self) -> bool:
+        beside = self._beside
+        return (beside is None or beside.busy_for() > limits.RELIEF_SECONDS) and self._lane.waits()
+
+    def poll(self) -> None:
+        """Reads the answer, if it has come."""
+        if self._busy and self.session is not None:
+            self.session.poll()
+
+    def busy_for(self) -> float:
+        """Tells for how many seconds a statement has been under way."""
+        return self._loop.time() - self._sent if self._busy else 0.0
+
+    def hang_up(self) -> None:
+        """Ends the session; the next call has another."""
+        if self.session is not None:
+            self.session.close()
+
+    async def close(self) -> None:
+        """Ends the session for good."""
+        self._closed = True
+        if self._connecting is not None:
+            self._connecting.cancel()
+            await asyncio.wait([self._connecting])
+        self.hang_up()
+
+    def _arrived(self, calls: Sequence[PendingCall], joined: bool, outcome: Rows | Exception) -> None:
+        if isinstance(outcome, Exception):
+            if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
+                self.hang_up()  # no longer the primary
+            self._settle(calls, outcome, joined)  # first: what is repeated goes before what came later
+            self._ended(calls)
+        else:
+            self._ended(calls)  # first, so that the database works while we answer
+            self._settle(calls, outcome, joined)
+
+    def _ended(self, calls: Sequence[PendingCall]) -> None:
+        self._busy = False
+        self._lane.release(calls)
+        if not self.go() and self._beside is not None:
+            self._beside.go()
+
+    async def _connect(self) -> None:
+        """Tries until there is a session, or no call waits any more."""
+        try:
+            while True:
+                try:
+                    self.session = await self._open_session()
+                    self._observer.connected()
+                    break
+                except TimeoutError as error:  # which was wait enough
+                    report_failure(error, self._observer)
+                except psycopg.Error as error:
+                    report_failure(error, self._observer)
+                    await asyncio.sleep(limits.RECONNECT_SECONDS)
+                if not self._waits():
+                    break
+        finally:
+            self._connecting = None
+        self.go()
+
+
+def _statement(calls: Sequence[PendingCall], joined: bool) -> tuple[Any, Sequence[Any]]:
+    """Gives the statement for these calls. For a batch, each parameter becomes an array."""
+    first = calls[0].command
+    if not joined:
+        return first.statement, first.parameters
+    columns = zip(*(call.command.parameters for call in calls), strict=True)
+    return first.joined_statement, [list(column) for column in columns]
