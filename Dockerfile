@@ -13,7 +13,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PIP_ROOT_USER_ACTION=igno
 COPY requirements/build.txt requirements/${REQUIREMENTS}.txt requirements/
 RUN pip install --require-hashes --only-binary :all: -r requirements/build.txt \
     && pip wheel --require-hashes --no-build-isolation -r requirements/${REQUIREMENTS}.txt --wheel-dir wheels
-COPY pyproject.toml build_backend.py setup.py MANIFEST.in LICENSE ./
+COPY pyproject.toml build_backend.py build_sbom.py setup.py MANIFEST.in LICENSE ./
 COPY docs/package.md docs/
 COPY cext cext
 COPY data data

@@ -39,7 +39,7 @@ mended: .venv/python
 	$(PIP) $(PROGRESS) --require-hashes -r $<
 	touch $@
 
-.venv/core: requirements/build.txt setup.py pyproject.toml $(wildcard cext/*) | mended
+.venv/core: requirements/core.txt setup.py pyproject.toml $(wildcard cext/*) | mended
 	echo "sepu: compiling the core (some 20 seconds)"
 	$(PIP) --require-hashes -r $<
 	$(PIP) --no-deps --no-build-isolation --editable .
@@ -87,6 +87,14 @@ test: lint types  ## what a change needs, in minutes: lint, types and all tests 
 
 test-all: lint types meinheld $(if $(shell command -v npm),build/npm/ready)  ## lint, types and all tests
 	$(PYTEST_ALL)
+
+CHOSEN ?= -m 'not slow'
+
+coverage: build  ## the lines and branches of src that `make test` runs [CHOSEN="": make test-all]
+	rm -rf build/coverage && mkdir -p build/coverage
+	$(BIN)/coverage run -m pytest -n 3 --dist loadfile $(CHOSEN) || echo "some tests failed: what they would run is missing"
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report --skip-covered
 
 lint: build
 	$(BIN)/ruff check
@@ -297,6 +305,7 @@ lock: build  ## resolve the pinned requirements again
 	$(COMPILE) --upgrade --extra events --extra embedded --group dev -o requirements/dev.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --extra events -o requirements/server.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --extra events --extra embedded -o requirements/embedded.txt pyproject.toml
+	$(COMPILE) -c requirements/dev.txt --group core -o requirements/core.txt
 	$(COMPILE) -c requirements/dev.txt --group build -o requirements/build.txt
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(COMPILE) --group advisories -o requirements/advisories.txt

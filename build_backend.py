@@ -3,26 +3,12 @@
 The backend that pyproject.toml names. The client's is a link to it.
 """
 
-import json
-import os
 import shutil
-from collections.abc import Iterator
-from datetime import UTC, datetime
-from importlib.metadata import Distribution, PathDistribution, distribution
+from importlib.metadata import PathDistribution
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
-from uuid import NAMESPACE_URL, uuid5
 
-from cyclonedx.factory.license import LicenseFactory
-from cyclonedx.model import HashType, Property
-from cyclonedx.model.bom import Bom, BomMetaData
-from cyclonedx.model.component import Component, ComponentScope, ComponentType
-from cyclonedx.model.lifecycle import LifecyclePhase, PredefinedLifecycle
-from cyclonedx.model.tool import ToolRepository
-from cyclonedx.output.json import JsonV1Dot6
-from packageurl import PackageURL
-from packaging.requirements import Requirement
 from setuptools import build_meta
 from setuptools.build_meta import (
     build_editable,
@@ -46,20 +32,16 @@ __all__ = [
 
 Settings = dict[str, Any] | None
 
-TOOLS = ("setuptools", "cyclonedx-python-lib")
-CORE = Path("cext")
-RELEASE = Path("data", "release", "manifest.json")
-
 
 def prepare_metadata_for_build_wheel(metadata_directory: str, config_settings: Settings = None) -> str:
     """Makes the .dist-info directory, with the SBOM; returns its name."""
+    from build_sbom import sbom  # an editable install needs neither the SBOM nor the library that makes it
+
     name = build_meta.prepare_metadata_for_build_wheel(metadata_directory, config_settings)
     made = Path(metadata_directory, name)
     project = PathDistribution(made)
     (made / "sboms").mkdir()
-    (made / "sboms" / f"{project.name}.cdx.json").write_text(
-        JsonV1Dot6(sbom(project)).output_as_string(indent=1) + "\n"
-    )
+    (made / "sboms" / f"{project.name}.cdx.json").write_text(sbom(project))
     return name
 
 
@@ -72,77 +54,3 @@ def build_wheel(wheel_directory: str, config_settings: Settings = None, metadata
         if metadata_directory is None:
             metadata_directory = str(Path(directory, prepare_metadata_for_build_wheel(directory, config_settings)))
         return build_meta.build_wheel(wheel_directory, config_settings, metadata_directory)
-
-
-def sbom(project: Distribution) -> Bom:
-    """Describes a project by its metadata: itself, what is in it, and what it asks for."""
-    component = described(project)
-    component.components = [*parts(project)]
-    date = os.environ.get("SOURCE_DATE_EPOCH")
-    bom = Bom(
-        # The same build has the same one.
-        serial_number=uuid5(NAMESPACE_URL, f"{component.purl}#{date}") if date else None,
-        metadata=BomMetaData(
-            component=component,
-            lifecycles=[PredefinedLifecycle(LifecyclePhase.BUILD)],
-            timestamp=datetime.fromtimestamp(int(date), UTC) if date else None,
-            tools=ToolRepository(components=[described(distribution(name)) for name in TOOLS]),
-        ),
-        components=requirements(project),
-    )
-    bom.register_dependency(component, bom.components)
-    return bom
-
-
-def described(found: Distribution, description: str | None = None) -> Component:
-    """Describes a distribution of a known version."""
-    purl = PackageURL("pypi", name=found.name.lower(), version=found.version)
-    # Older metadata has the other; the attribute that is not there is an error from CPython 3.15 on.
-    named = next(name for name in ("License-Expression", "License") if name in found.metadata)
-    licence = found.metadata[named]
-    return Component(
-        name=found.name,
-        version=found.version,
-        bom_ref=str(purl),
-        purl=purl,
-        description=description or found.metadata["Summary"],
-        licenses=[LicenseFactory().make_from_string(licence)],
-    )
-
-
-def parts(project: Distribution) -> Iterator[Component]:
-    """Yields what lies in the wheel and has a version of its own."""
-    if CORE.exists():
-        yield described(distribution("cython"), "The code that Cython adds to the compiled modules")
-    if RELEASE.exists():
-        release = json.loads(RELEASE.read_text("utf-8"))
-        yield Component(
-            type=ComponentType.DATA,
-            name=f"{project.name}-library",
-            version=release["version"],
-            bom_ref=f"{project.name}-library@{release['version']}",
-            description=f"The library of {release['recordCount']} colours",
-            hashes=[HashType.from_composite_str(f"sha256:{release['librarySha256']}")],
-        )
-
-
-def requirements(project: Distribution) -> list[Component]:
-    """Returns what has to be installed beside the wheel, optional if only for an extra; the versions are not known."""
-    found: dict[str, list[Requirement]] = {}
-    for requirement in map(Requirement, project.requires or []):
-        if requirement.name != project.name:  # one extra may ask for another
-            found.setdefault(requirement.name, []).append(requirement)
-    return [
-        Component(
-            name=name,
-            bom_ref=f"pkg:pypi/{name}",
-            purl=PackageURL("pypi", name=name),
-            scope=(
-                ComponentScope.OPTIONAL
-                if all("extra ==" in str(requirement.marker) for requirement in asked)
-                else ComponentScope.REQUIRED
-            ),
-            properties=[Property(name="Requires-Dist", value=str(requirement)) for requirement in asked],
-        )
-        for name, asked in found.items()
-    ]

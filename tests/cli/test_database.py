@@ -1,21 +1,17 @@
 """Only `sepu serve` makes an embedded database."""
 
 import os
-import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from jwcrypto.jwk import JWK
+from tests.cli.running import Run, invoke
 from tests.faults.proxy import socket_directory
-from tests.processes import completed
-from tests.serving import SEPU
 
 from sepu.cli.database import database
 from sepu.cli.main import commands
-
-Sepu = Callable[..., subprocess.CompletedProcess[str]]
 
 # What each needs besides.
 COMMANDS = {
@@ -67,19 +63,17 @@ def test_every_command_is_tried() -> None:
 
 
 @pytest.fixture
-def sepu(tmp_path: Path) -> Sepu:
+def sepu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
     """Runs `sepu` in a directory where there is nothing."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith("SEPU_")}
-
-    def run(*arguments: str, given: str = "") -> subprocess.CompletedProcess[str]:
-        return completed([SEPU, *arguments], cwd=tmp_path, env=environment, input=given)
-
-    return run
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("SEPU_")]:
+        monkeypatch.delenv(name)
+    return invoke
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
-    sepu: Sepu, tmp_path: Path, command: str
+    sepu: Run, tmp_path: Path, command: str
 ) -> None:
     public_key = JWK.generate(kty="RSA", size=3072).export_public() if command == "key rotate" else ""
     done = sepu(*command.split(), *COMMANDS[command].split(), given=public_key)
@@ -91,7 +85,8 @@ def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
     assert list(tmp_path.iterdir()) == []
 
 
-def test_a_stopped_database_is_started_for_a_command(sepu: Sepu) -> None:
+@pytest.mark.slow
+def test_a_stopped_database_is_started_for_a_command(sepu: Run) -> None:
     with socket_directory() as state_dir:
         with database(None, state_dir, create=True):
             pass

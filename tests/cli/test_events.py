@@ -216,6 +216,7 @@ def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(connection: psy
     assert (event.state, event.due_at, event.attempts) == ("due", quick.due_at, 2)
 
 
+@pytest.mark.slow
 def test_several_deliver_and_none_sends_what_another_does(
     connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
 ) -> None:
@@ -269,6 +270,7 @@ def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
     assert len(set(hooks.ids)) == 1
 
 
+@pytest.mark.slow
 def test_an_answer_is_recorded_while_others_hang(
     connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
 ) -> None:
@@ -290,6 +292,7 @@ def test_an_answer_is_recorded_while_others_hang(
     assert len(hooks.ids) == len(set(hooks.ids))
 
 
+@pytest.mark.slow
 def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path, tmp_path: Path) -> None:
     log = tmp_path / "log"
     answered = threading.Event()

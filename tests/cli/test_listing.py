@@ -9,11 +9,10 @@ import re
 import subprocess
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from click.testing import CliRunner
-from tests.cli.running import Run, failed, fields, printed
+from tests.cli.running import Run, failed, fields, lines, printed
 from tests.serving import SEPU
 
 from sepu.admin import accounts
@@ -25,11 +24,6 @@ from sepu.metering import key_format
 from sepu.metering.meters import METERS
 
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
-
-
-def lines(done: subprocess.CompletedProcess[str]) -> list[Any]:
-    assert (done.returncode, done.stderr) == (0, "")
-    return [json.loads(line) for line in done.stdout.splitlines()]
 
 
 def test_an_account(run: Run) -> None:
@@ -218,6 +212,7 @@ def test_months_that_are_none(run: Run) -> None:
     failed(run("export-usage", "9999-12"), "the month 9999-12 has not begun")
 
 
+@pytest.mark.slow
 def test_a_reader_that_goes_away(own_url: str) -> None:
     with connect(own_url) as connection:
         connection.execute(

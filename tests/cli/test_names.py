@@ -143,6 +143,7 @@ def test_a_table_fits_and_says_what_it_cut(run: Run) -> None:
     assert "\x1b" not in shown.stdout
 
 
+@pytest.mark.slow
 def test_no_customer_sees_a_name(own_url: str) -> None:
     """Neither in an answer nor in the request log, which customers' requests reach."""
     with connect(own_url) as own:

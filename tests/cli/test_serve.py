@@ -109,7 +109,7 @@ def account_count(state_dir: Path) -> int:
     return len(pasted(f"{SEPU} account list --json --state-dir {shlex.quote(str(state_dir))}").splitlines())
 
 
-@pytest.mark.parametrize("where", ["tcp", "unix"])
+@pytest.mark.parametrize("where", ["tcp", pytest.param("unix", marks=pytest.mark.slow)])
 def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where: str) -> None:
     arguments = (
         ("--port", str(free_port()))
@@ -148,6 +148,7 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
 
 @needs_curl
 @pytest.mark.parametrize("unix", [False, True])
+@pytest.mark.slow
 def test_the_curls_work_as_pasted(service_url: str, issued: IssuedKey, unix: bool) -> None:
     with serving("uvloop", service_url, workers=1, unix=unix) as server:
         for line in examples.curls(server.address):
@@ -157,6 +158,7 @@ def test_the_curls_work_as_pasted(service_url: str, issued: IssuedKey, unix: boo
 
 
 @pytest.mark.parametrize("user", ["this user", "nobody"])
+@pytest.mark.slow
 def test_any_user_may_run_it_in_any_directory_without_a_locale(user: str) -> None:
     options: dict[str, Any] = {}
     if user == "nobody":
@@ -197,6 +199,7 @@ def booted(log: Path, count: int) -> list[int]:
 
 
 @pytest.mark.parametrize("worker", ["uvloop", "gthread"])
+@pytest.mark.slow
 def test_a_worker_that_ends_leaves_the_database_running(state_dir: Path, worker: str) -> None:
     with serve(state_dir, "--port", str(free_port()), "--worker", worker, "--workers", "1") as printed:
         log, pid_file = state_dir.with_suffix(".log"), state_dir / "postgres" / "postmaster.pid"
@@ -209,6 +212,7 @@ def test_a_worker_that_ends_leaves_the_database_running(state_dir: Path, worker:
         assert pid_file.read_text() == postgres
 
 
+@pytest.mark.slow
 def test_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> None:
     port = str(free_port())
     shown: list[str] = []
@@ -236,6 +240,7 @@ def postgres(state_dir: Path, killed: int = 0) -> int:
         time.sleep(0.05)
 
 
+@pytest.mark.slow
 def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_directory_runs(
     state_dir: Path, tmp_path: Path
 ) -> None:
@@ -271,6 +276,7 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
     assert not state_dir.exists()
 
 
+@pytest.mark.slow
 def test_killed_hard_it_starts_again_with_everything_charged(state_dir: Path) -> None:
     port = str(free_port())
     with started(state_dir, "--port", port) as (process, printed):
@@ -290,6 +296,7 @@ def test_killed_hard_it_starts_again_with_everything_charged(state_dir: Path) ->
     [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}],
     ids=lambda environment: "-".join(environment.values()),
 )
+@pytest.mark.slow
 def test_a_terminal_of_few_characters_is_greeted_as_any_other(environment: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory(prefix="sepu-桃 ") as directory:
         state_dir = Path(directory) / "state"
@@ -307,6 +314,7 @@ UNSHOWN = {
 
 
 @pytest.mark.parametrize("output", [*UNSHOWN, "pipe"])
+@pytest.mark.slow
 def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path, output: str) -> None:
     port = str(free_port())
     with ExitStack() as stack:
@@ -331,6 +339,7 @@ def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path, ou
         assert account_count(state_dir) == 1
 
 
+@pytest.mark.slow
 def test_the_command_of_the_warning_makes_an_account(state_dir: Path) -> None:
     arguments = ("--port", str(free_port()), "--workers", "1", "--log-format", "text")
     with serve(state_dir, *arguments, program='"$@" >&-') as printed:
@@ -341,6 +350,7 @@ def test_the_command_of_the_warning_makes_an_account(state_dir: Path) -> None:
         assert account_count(state_dir) == 1
 
 
+@pytest.mark.slow
 def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
     with embedded_postgres(state_dir) as url, connect(url) as connection:
         migrate(connection)
@@ -356,6 +366,7 @@ def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
     assert account_count(state_dir) == 0
 
 
+@pytest.mark.slow
 def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
     with ExitStack() as stack:
         logs = [state_dir.with_name(f"log{number}") for number in range(3)]
@@ -379,6 +390,7 @@ def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
 
 
 @pytest.mark.parametrize(("environment", "colour"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["colour", "none"])
+@pytest.mark.slow
 def test_a_terminal_gets_colour(state_dir: Path, environment: dict[str, str], colour: bool) -> None:
     ours, theirs = pty.openpty()
     with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb"):

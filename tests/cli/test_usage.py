@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
-from tests.cli.running import Run, failed, printed
+from tests.cli.running import Run, failed, printed, process
 
 from sepu.admin import accounts
 from sepu.admin.keys import name_key
@@ -58,7 +58,7 @@ def test_a_month(run: Run) -> None:
     failed(run("usage", "cus_1", "--month", "2019-12"), "was made after 2019-12")
 
 
-def test_over_time(run: Run) -> None:
+def test_over_time(run: Run, own_url: str) -> None:
     months = [
         {"period": LAST, "matchUnits": 30, "searchUnits": 0},
         {"period": THIS, "matchUnits": 1900, "searchUnits": 0},
@@ -74,7 +74,9 @@ def test_over_time(run: Run) -> None:
     head, _last, this = run("usage").stdout.splitlines()
     assert head.split() == ["period", "matchUnits", "searchUnits"]
     assert this.endswith("█" * 20)
-    assert run("usage", PYTHONIOENCODING="ascii").stdout.splitlines()[2].endswith("#" * 20)
+    assert (
+        process("usage", "--database-url", own_url, PYTHONIOENCODING="ascii").stdout.splitlines()[2].endswith("#" * 20)
+    )
 
 
 @pytest.mark.parametrize("arguments", [("--by", "key"), ("--by", "month", "--month", THIS), ("cus_1", "--by", "hour")])

@@ -6,6 +6,8 @@ import pytest
 from tests.browser import Look, Scheme, Seen, look
 from tests.console.running import Console
 
+pytestmark = pytest.mark.slow
+
 PAGES = ("/", "/accounts", "/accounts/cus_8812", "/plans", "/usage", "/events", "/nowhere")
 WIDTHS = (1280, 400)
 SCHEMES: tuple[Scheme, ...] = ("light", "dark")

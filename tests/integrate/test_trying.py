@@ -6,12 +6,14 @@ import re
 import sysconfig
 from pathlib import Path
 
+import pytest
 from tests.processes import completed
 from tests.serving import serving
 
 PAGE = Path(__file__).parents[2] / "docs" / "keys.md"
 
 
+@pytest.mark.slow
 def test_the_units_of_a_test_account_are_not_billed(own_url: str) -> None:
     section = PAGE.read_text("utf-8").partition("## Test accounts\n")[2].partition("\n## ")[0]
     make_plan, make_account, export = re.findall(r"^\$ (sepu .*)$", section, re.MULTILINE)

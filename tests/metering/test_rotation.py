@@ -2,6 +2,7 @@
 
 import base64
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, LiteralString
 
@@ -109,9 +110,7 @@ def test_the_same_rotation_again_changes_nothing(
     before = state(connection, customer)
     for grace, expires_at in ((DAY, None), (timedelta(), None), (9 * DAY, LATER)):
         again = rotate_key(connection, customer.account_id, private, "2031-03", grace, expires_at)
-        assert again == Rotation(
-            first.key_id, first.issued_at, first.older_keys_expire_at, first.receipt, repeated=True
-        )
+        assert again == replace(first, repeated=True)
     with pytest.raises(AccountError, match=f"another public key, {private.thumbprint()}"):
         rotate_key(connection, customer.account_id, stranger, "2031-03", DAY)
     assert state(connection, customer) == before
