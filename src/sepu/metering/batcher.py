@@ -210,7 +210,8 @@ class Batcher:
         """Sends the calls of these accounts one by one from now on: one that waits for a lock delays no others."""
         marks = {mark for call in calls for mark in call.suspects}
         self.isolated.update(dict.fromkeys(marks, self._loop.time() + limits.ISOLATED_SECONDS))
-        for call in self.batches.queue.take_where(lambda call: call.mark in marks):
+        # Also those put back whose accounts were isolated for another call while they were under way.
+        for call in self.batches.queue.take_where(lambda call: call.mark in self.isolated):
             if call.is_verified:
                 self.singles.add(call)
             else:
