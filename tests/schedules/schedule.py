@@ -75,6 +75,7 @@ class Schedule:
         self._locked: str | None = None
         self._isolated: dict[str, float] = {}
         self._limited: dict[tuple[str, bytes], float] = {}  # when the database last said so of a key
+        self._verified_at = -1.0  # when a key was last found valid
         self._passed_over: Counter[int] = Counter()  # batches that went before an account's next call
         self._statements = 0
         self._thinking = 0  # clients that will ask again
@@ -282,7 +283,9 @@ class Schedule:
                 self.reached["batch beside another"] += session is batches.relief.session
                 self._check(len(calls) <= self._batch_calls, "a batch of", len(calls))
                 for call in calls:
-                    self._check(self._isolated.get(call.mark, 0.0) <= now, call, "is in a batch, and goes alone")
+                    # Of keys that are verified together, the batcher comes to one after the other.
+                    together = self._isolated.get(call.mark, 0.0) <= now or self._verified_at == now
+                    self._check(together, call, "is in a batch, and goes alone")
                 self._check_turns(calls, turns, others, lane.queue)
             else:
                 self.reached["call that goes alone"] += 1
@@ -369,6 +372,7 @@ class Schedule:
         call.is_verified, call.turn = True, call.account
         self._waiting[call.turn][call.number] = call
         self._passed_over.pop(call.number, None)
+        self._verified_at = now
         if suspected and call.submitted + limits.QUEUE_SECONDS > now and call.mark not in self._batcher.isolated:
             for mark in (call.mark, f"?{call.account}"):
                 self._isolated[mark] = now + limits.ISOLATED_SECONDS
