@@ -538,5 +538,5 @@ begin
     end if;
 end $$;
 
--- Each role that serves is granted what it calls, by name (grant_service.sql).
+-- Each role that serves is granted what it calls, by name (grant_service in statements/roles.sql).
 revoke execute on all functions in schema sepu from public;
