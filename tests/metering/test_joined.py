@@ -53,6 +53,13 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sent
 
 
+@pytest.fixture
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lets calls wait for long: on a slow machine many together take longer than they may."""
+    monkeypatch.setattr(limits, "QUEUE_SECONDS", 30.0)
+    monkeypatch.setattr(limits, "STATEMENT_SECONDS", 30.0)
+
+
 def play(database_url: str, scene: Play[T]) -> T:
     async def opened() -> T:
         company = AwaitedBatcher(database_url)
@@ -100,6 +107,7 @@ def test_what_comes_meanwhile_shares_the_next_call(
         assert counted == sorted(counted)
 
 
+@pytest.mark.usefixtures("calls", "patience")
 def test_one_connection_is_enough(database_url: str, connection: psycopg.Connection, customer: "Customer") -> None:
     async def scene(company: AwaitedBatcher) -> int:
         for turn in range(5):
@@ -461,11 +469,10 @@ def unverified(command: Command[T], address: str = "there") -> Command[T]:
     return msgspec.structs.replace(command, sender=address)
 
 
+@pytest.mark.usefixtures("patience")
 def test_so_many_keys_are_looked_up_a_second_by_turns_of_addresses(
-    database_url: str, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+    database_url: str, make_customer: "MakeCustomer"
 ) -> None:
-    monkeypatch.setattr(limits, "QUEUE_SECONDS", 30.0)  # on a slow machine the crowd waits for longer
-    monkeypatch.setattr(limits, "STATEMENT_SECONDS", 30.0)
     valid, crowd = make_customer().credential, 6 * limits.LOOK_UP_CALLS
 
     async def scene(company: AwaitedBatcher) -> None:
