@@ -4,6 +4,7 @@ import re
 import sys
 from pathlib import Path
 
+import pytest
 from tests.left_out import ELSEWHERE
 from tests.processes import completed
 
@@ -25,6 +26,7 @@ def test_of_root():
 PLUGIN = "from tests.left_out import LeftOut\ndef pytest_configure(config): config.pluginmanager.register(LeftOut())"
 
 
+@pytest.mark.slow
 def test_it_says_how_to_run_what_it_left_out(tmp_path: Path) -> None:
     (tmp_path / "test_some.py").write_text(TESTS)
     (tmp_path / "conftest.py").write_text(PLUGIN)

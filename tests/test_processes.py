@@ -16,6 +16,7 @@ ROOT = Path(__file__).parents[1]
 needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux lets a process adopt orphans")
 
 
+@pytest.mark.slow
 @needs_linux
 @pytest.mark.parametrize(
     ("ends", "options", "said"),

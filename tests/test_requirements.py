@@ -72,7 +72,7 @@ def test_a_lock_of_npm_names_no_registry(lock: Path) -> None:
     assert all("resolved" not in package and ("integrity" in package or not name) for name, package in packages.items())
 
 
-@pytest.mark.parametrize("stage", ["build", "embedded"])
+@pytest.mark.parametrize("stage", ["core", "embedded"])
 def test_the_tools_of_development_replace_nothing_that_serving_installed(stage: str) -> None:
     def pins(name: str) -> set[str]:
         lines = (ROOT / "requirements" / f"{name}.txt").read_text("utf-8").splitlines()

@@ -17,6 +17,8 @@ from tests.processes import completed
 from tools.dist import build
 from tools.dist.contents import CLIENT, SEPU, Distribution, held, tracked
 
+pytestmark = pytest.mark.slow
+
 DISTRIBUTIONS = {"sepu": SEPU, "sepu-client": CLIENT}
 FENCED = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
 TARGET = re.compile(
