@@ -227,8 +227,6 @@ ENDLESS = """
 import signal
 from bench.gate import __main__ as gate, callgrind, proof, sides
 
-pytestmark = pytest.mark.slow
-
 async def prove(tolerance):
     await sides._run(["sh", "-c", "sleep 600 & sleep 600"], {})
 
