@@ -1,4 +1,6 @@
-"""Every limit and deadline of the service, once each. Bytes and seconds, unless the name says otherwise.
+"""Every limit and deadline, once each: of requests, workers, the ledger, the delivery of events, and pictures.
+
+Bytes and seconds, unless the name says otherwise.
 
 What SQL and nginx have to know of them is checked against them: `tests/deploy/test_limits.py`.
 """

@@ -27,6 +27,8 @@ from tools.workflows.steps import jobs
 from bench import commits
 from sepu.cli.database import connect
 
+pytestmark = pytest.mark.slow
+
 BASE = {"core": 500.0, "request: match": 1000.0, "SQL: admission, WAL bytes": 0.0}
 
 

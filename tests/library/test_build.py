@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from sepu.library.build import build_release, main
 from sepu.library.facts import Color, FactsError, Reading, Thresholds, load_facts
 from sepu.library.release import load_release
-from sepu.library.reliability import Verdict, judge
+from sepu.library.reliability import Assessment, judge
 
 DATA = Path(__file__).parents[2] / "data"
 FACTS = DATA / "facts"
@@ -23,7 +23,7 @@ VOICES = {"book": "author", "cards": "author", "guide": "guide", "big": "diction
 OURS, NEAR, FURTHER, FAR = "#808080", "#8A8A8A", "#A8A8A8", "#FFFFFF"
 
 
-def verdict(*readings: tuple[str, str | None], conflicts: int = 0) -> Verdict:
+def verdict(*readings: tuple[str, str | None], conflicts: int = 0) -> Assessment:
     color = Color(1, "灰白", "灰色", "灰色", "huī sè", "Grey", "hui-se", OURS, conflicts)
     rows = [Reading(source, "灰色", value, None, None, None) for source, value in readings]
     return judge(color, rows, VOICES, Thresholds(agree=12, far=20, lineage_conflict=5))

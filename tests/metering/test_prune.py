@@ -11,7 +11,7 @@ import pytest
 
 from sepu.admin import prune as pruning
 from sepu.admin.audit import Audit, audit
-from sepu.admin.prune import Batch, count_prunable, prune
+from sepu.admin.prune import PrunedBatch, count_prunable, prune
 from sepu.cli.database import connect
 from sepu.errors import SepuError
 
@@ -25,7 +25,7 @@ DAY = timedelta(days=1)
 HOUR = timedelta(hours=1)  # far longer than a run of all tests
 
 
-def total(batches: Iterable[Batch]) -> tuple[int, int]:
+def total(batches: Iterable[PrunedBatch]) -> tuple[int, int]:
     """Results and units of all batches."""
     found = list(batches)
     return sum(batch.results for batch in found), sum(batch.units for batch in found)

@@ -24,7 +24,7 @@ from tests.endpoint import endpoint
 from tests.serving import free_port
 
 from sepu import limits
-from sepu.admin.events import Answer
+from sepu.admin.events import EndpointAnswer
 from sepu.errors import SepuError
 from sepu.server.webhooks import Endpoint, Message, read_secrets
 
@@ -37,7 +37,7 @@ def hooks() -> Iterator[Running]:
         yield found
 
 
-def send(url: str, messages: int = 1) -> list[Answer]:
+def send(url: str, messages: int = 1) -> list[EndpointAnswer]:
     with Endpoint(url, [SECRET]).sending() as sending:
         sent = [sending(Message(f"message-{number}", b"{}")) for number in range(messages)]
         return [answer.result(60) for answer in sent]
@@ -81,20 +81,20 @@ def certified(directory: Path) -> ssl.SSLContext:
 @pytest.mark.parametrize("status", [200, 202, 204, 299])
 def test_every_2xx_takes_it(hooks: Running, status: int) -> None:
     hooks.reply = lambda _: (status, {})
-    assert send(hooks.url) == [Answer()]
+    assert send(hooks.url) == [EndpointAnswer()]
 
 
 @pytest.mark.parametrize("status", [301, 302, 307, 308])
 def test_a_redirect_is_not_followed(hooks: Running, status: int) -> None:
     hooks.reply = lambda _: (status, {"location": hooks.url})
-    assert send(hooks.url) == [Answer(f"HTTP {status}")]
+    assert send(hooks.url) == [EndpointAnswer(f"HTTP {status}")]
     assert len(hooks.received) == 1
 
 
 @pytest.mark.parametrize("location", ["http://xn--a/", "mailto:[", "http://[::1", "//a:999999/"])
 def test_nor_is_its_address_read(hooks: Running, location: str) -> None:
     hooks.reply = lambda got: (302, {"location": location}) if got.event_id == "message-1" else (204, {})
-    assert send(hooks.url, 3) == [Answer(), Answer("HTTP 302"), Answer()]
+    assert send(hooks.url, 3) == [EndpointAnswer(), EndpointAnswer("HTTP 302"), EndpointAnswer()]
 
 
 def test_what_is_not_answered_at_the_end_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
@@ -125,12 +125,12 @@ def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:
     got: list[bytes] = []
     with talking(talk) as port, Endpoint(f"http://127.0.0.1:{port}/", [SECRET]).sending() as sending:
         for _ in range(2):
-            assert sending(Message("message", b"{}")).result(60) == Answer()
+            assert sending(Message("message", b"{}")).result(60) == EndpointAnswer()
     assert got == [b"", b""], "each has a connection of its own"
     with Endpoint(hooks.url, [SECRET]).sending() as sending:
         hooks.reply = lambda _: (204, {"set-cookie": "a=b"})
         for _ in range(2):
-            assert sending(Message("message", b"{}")).result(60) == Answer()
+            assert sending(Message("message", b"{}")).result(60) == EndpointAnswer()
     assert "cookie" not in hooks.received[1].headers
 
 
@@ -149,13 +149,13 @@ def test_tls_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         client.sendall(b"HTTP/1.1 204 \r\n\r\n")
 
     with talking(garbage_inside) as port:
-        assert send(f"https://localhost:{port}/") == [Answer("not reached: ConnectError")], (
+        assert send(f"https://localhost:{port}/") == [EndpointAnswer("not reached: ConnectError")], (
             "nobody knows its certificate"
         )
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
-        assert send(f"https://localhost:{port}/") == [Answer("not reached: SSLError")]
+        assert send(f"https://localhost:{port}/") == [EndpointAnswer("not reached: SSLError")]
     with talking(garbage) as port:
-        assert send(f"https://localhost:{port}/") == [Answer("not reached: ConnectError")]
+        assert send(f"https://localhost:{port}/") == [EndpointAnswer("not reached: ConnectError")]
 
 
 @pytest.mark.parametrize("host", ["nobody.invalid", "a" * 64 + ".invalid"])
@@ -184,7 +184,7 @@ def test_a_name_that_nobody_has(host: str) -> None:
 def test_retry_after(hooks: Running, asked: str, expected: float) -> None:
     hooks.reply = lambda _: (503, {"retry-after": asked})
     (answer,) = send(hooks.url)
-    assert answer == Answer("HTTP 503", expected)
+    assert answer == EndpointAnswer("HTTP 503", expected)
 
 
 @pytest.mark.parametrize(("hours", "seconds"), [(1, 3600), (-1, 0)])
@@ -196,7 +196,7 @@ def test_retry_after_an_instant(hooks: Running, hours: int, seconds: float) -> N
 
 
 def test_nobody_listens() -> None:
-    assert send(f"http://127.0.0.1:{free_port()}/") == [Answer("not reached: ConnectError")]
+    assert send(f"http://127.0.0.1:{free_port()}/") == [EndpointAnswer("not reached: ConnectError")]
 
 
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nx: ", b"SSH-2.0-OpenSSH\r\n"])

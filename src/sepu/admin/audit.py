@@ -42,7 +42,7 @@ class Audit(msgspec.Struct, frozen=True, rename="camel"):
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class AuditSummary:
     """What an audit found."""
 
     audited_at: datetime
@@ -58,13 +58,13 @@ def audit(connection: psycopg.Connection) -> Audit:
 
 
 def record_audit(connection: psycopg.Connection, found: Audit) -> None:
-    """Keeps the verdict. A standby keeps none."""
+    """Keeps the summary. A standby keeps none."""
     with suppress(psycopg.errors.ReadOnlySqlTransaction):
         counts = {"counters": found.counters, "results": found.results, "differences": len(found.differences)}
         run(connection, "record_audit", **counts)
 
 
-def last_audit(connection: psycopg.Connection) -> Verdict | None:
-    """Gives the latest verdict that was kept, if there is any."""
+def last_audit(connection: psycopg.Connection) -> AuditSummary | None:
+    """Returns the latest summary that was kept, if there is any."""
     row = run(connection, "last_audit").fetchone()
-    return None if row is None else Verdict(*row)
+    return None if row is None else AuditSummary(*row)

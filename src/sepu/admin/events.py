@@ -92,7 +92,7 @@ class Backlog:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class EndpointAnswer:
     """What became of an attempt to deliver an event; without an error it was delivered."""
 
     error: str | None = None

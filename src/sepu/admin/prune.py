@@ -20,7 +20,7 @@ _COUNTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
-class Batch:
+class PrunedBatch:
     """What one transaction deleted."""
 
     results: int
@@ -32,7 +32,7 @@ def count_prunable(connection: psycopg.Connection, days: int) -> int:
     return int(value(connection, "count_prunable", days=days))
 
 
-def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
+def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
     """Deletes results older than `days` by the database's clock, a batch a transaction. May be stopped and repeated.
 
     It takes the counters in order, so that two prunes at a time do not wait for each other in a circle.
@@ -54,7 +54,7 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[Batch]:
                     units += freed
                     if deleted < room:  # or the counter may have more
                         counters.popleft()
-            yield Batch(results, units)
+            yield PrunedBatch(results, units)
 
 
 def prune_deliveries(connection: psycopg.Connection, days: int) -> int:

@@ -16,7 +16,7 @@ from rich.text import Text
 
 from sepu.cli.export_formats import WRITERS
 from sepu.cli.output import echo_json, example, json_option
-from sepu.library.display import Row, row_of, table
+from sepu.library.display import Line, line_of, table
 from sepu.library.images import Pixels, nearest_places, read_image
 from sepu.library.parsing import ColorError, Rgb, parse_color
 from sepu.library.records import Record
@@ -31,7 +31,7 @@ format_option = click.option(
 )
 
 
-def _show(*sections: Sequence[Row]) -> None:
+def _show(*sections: Sequence[Line]) -> None:
     console = Console()
     console.print(table(*sections, swatches=_has_colors(console)))
 
@@ -100,7 +100,7 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
     sections = []
     for text, rgb, matches in found:
         is_hex = text.lstrip("#").upper() == _hex(rgb)[1:]
-        sections.append([Row(_hex(rgb), "input", en="" if is_hex else text), *map(row_of, matches)])
+        sections.append([Line(_hex(rgb), "input", en="" if is_hex else text), *map(line_of, matches)])
     _show(*sections)
 
 
@@ -117,7 +117,7 @@ def search(text: tuple[str, ...], limit: int, as_json: bool) -> None:
         results = [color(record) for record in found]
         echo_json({"datasetVersion": release.manifest.version, "count": len(results), "results": results})
     elif found:
-        _show([*map(row_of, found)])
+        _show([*map(line_of, found)])
     else:
         click.echo(
             f"Nothing found by {q!r}. Try a character (红), pinyin (tao hong), its initials (th) or an English word "
@@ -146,7 +146,7 @@ def list_colors(names: tuple[str, ...], file_format: str | None, as_json: bool) 
 
 def _print(release: Release, records: Sequence[Record], file_format: str | None) -> None:
     if file_format is None:
-        _show([*map(row_of, records)])
+        _show([*map(line_of, records)])
         return
     if file_format == "ase" and sys.stdout.isatty():
         raise click.UsageError("an ASE file is binary; write it to a file: … --format ase > colours.ase")

@@ -13,7 +13,7 @@ from psycopg import Connection
 
 from sepu import limits
 from sepu.admin import events as ledger
-from sepu.admin.events import STATES, Answer, Event
+from sepu.admin.events import STATES, EndpointAnswer, Event
 from sepu.cli.database import (
     DatabaseUnavailableError,
     database_connection,
@@ -100,7 +100,9 @@ def deliver(
         raise click.UsageError("take --url and --secret-file, or --print")
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent
-    sending: dict[Future[Answer], Event] = {}  # and kept until it is recorded, though the database be away meanwhile
+    sending: dict[
+        Future[EndpointAnswer], Event
+    ] = {}  # and kept until it is recorded, though the database be away meanwhile
 
     def deliver_due(connection: Connection) -> None:
         look_at = count_at = 0.0
@@ -143,15 +145,15 @@ def deliver(
                 time.sleep(_STEP_SECONDS)
 
 
-def _print(event: Event) -> Future[Answer]:
+def _print(event: Event) -> Future[EndpointAnswer]:
     echo_json(ledger.payload(event))
-    printed: Future[Answer] = Future()
-    printed.set_result(Answer())
+    printed: Future[EndpointAnswer] = Future()
+    printed.set_result(EndpointAnswer())
     return printed
 
 
 @contextmanager
-def _sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[Answer]]]:
+def _sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[EndpointAnswer]]]:
     try:
         from sepu.server.webhooks import Endpoint, Message, read_secrets
     except ModuleNotFoundError as error:
@@ -160,7 +162,7 @@ def _sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[Answe
         yield lambda event: send(Message(event.event_id, msgspec.json.encode(ledger.payload(event))))
 
 
-def _record(connection: Connection, event: Event, answer: Answer) -> None:
+def _record(connection: Connection, event: Event, answer: EndpointAnswer) -> None:
     if answer.error is None:
         ledger.record_delivery(connection, event)
         return

@@ -1,6 +1,6 @@
 """Makes the Falcon application: one set of resources and one route table for every worker.
 
-A resource checks its request and passes the verdict to the responder. Depending on the worker, the responder waits for
+A resource checks its request and passes the decision to the responder. Depending on the worker, the responder waits for
 the ledger or gets a callback. Falcon does routing, methods and errors.
 """
 
@@ -15,7 +15,7 @@ from sepu import limits
 from sepu.http import routes
 from sepu.http.endpoints import Endpoint
 from sepu.http.responder import Responder
-from sepu.http.service import HEALTHY, READINESS, Service, Verdict
+from sepu.http.service import HEALTHY, READINESS, Decision, Service
 
 
 @lru_cache(1000)
@@ -75,12 +75,12 @@ class _Match(_Resource):
 
 
 class _Probe(_Resource):
-    def __init__(self, responder: Responder[Any], verdict: Verdict) -> None:
+    def __init__(self, responder: Responder[Any], decision: Decision) -> None:
         super().__init__(responder)
-        self._verdict = verdict
+        self._decision = decision
 
     def on_get(self, req: TimedRequest, resp: Response) -> None:
-        self._responder.respond(self._verdict, req, resp)
+        self._responder.respond(self._decision, req, resp)
 
 
 def create_app(service: Service, responder: Responder[Any]) -> "falcon.App[TimedRequest, Response]":

@@ -1,4 +1,4 @@
-"""Turns verdicts into responses, either by waiting for the ledger or by a callback from it."""
+"""Turns decisions into responses, either by waiting for the ledger or by a callback from it."""
 
 import logging
 import os
@@ -13,7 +13,7 @@ from sepu.http.endpoints import Pending
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import COMMON_HEADERS, Reply, error
 from sepu.http.routes import ALLOW
-from sepu.http.service import HEALTHY, NOT_READY, READINESS, Verdict
+from sepu.http.service import HEALTHY, NOT_READY, READINESS, Decision
 from sepu.metering.commands import Command
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
@@ -92,8 +92,8 @@ class Responder(ABC, Generic[L]):
         return False
 
     @abstractmethod
-    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
-        """Answers a request by its verdict."""
+    def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
+        """Answers a request by its decision."""
 
     @abstractmethod
     def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:
@@ -114,16 +114,16 @@ class Responder(ABC, Generic[L]):
 class WaitingResponder(Responder[WaitingLedger]):
     """Waits for the ledger and fills Falcon's response; workers with threads use it."""
 
-    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:
-        """Answers a request by its verdict."""
+    def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
+        """Answers a request by its decision."""
         account = None
-        if isinstance(verdict, Pending):
-            pending, account = verdict, verdict.command.account
+        if isinstance(decision, Pending):
+            pending, account = decision, decision.command.account
             try:
-                verdict = pending.conclude(self._ledger.run(pending.command))
+                decision = pending.conclude(self._ledger.run(pending.command))
             except LedgerUnavailable:
-                verdict = pending.unavailable
-        reply = (HEALTHY if self._ledger.ready() else NOT_READY) if verdict is READINESS else verdict
+                decision = pending.unavailable
+        reply = (HEALTHY if self._ledger.ready() else NOT_READY) if decision is READINESS else decision
         self._send(reply, self._request_ids(), req, resp, account)
 
     def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
@@ -141,16 +141,16 @@ class CallbackResponder(Responder[CallingLedger]):
         """Returns whether the ledger is known to answer `rate_limited`."""
         return self._ledger.is_limited(holder)
 
-    def respond(self, verdict: Verdict, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
-        """Answers by a verdict, now or later."""
-        if verdict is READINESS:
+    def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
+        """Answers by a decision, now or later."""
+        if decision is READINESS:
             self._ledger.probe(
                 lambda ready: self._send(HEALTHY if ready else NOT_READY, self._request_ids(), req, None, None)
             )
-        elif isinstance(verdict, Reply):
-            self._send(verdict, self._request_ids(), req, None, verdict.account)
+        elif isinstance(decision, Reply):
+            self._send(decision, self._request_ids(), req, None, decision.account)
         else:
-            account, conclude, unavailable = verdict.command.account, verdict.conclude, verdict.unavailable
+            account, conclude, unavailable = decision.command.account, decision.conclude, decision.unavailable
 
             def done(answer: Any) -> None:  # noqa: ANN401
                 if not isinstance(answer, Exception):
@@ -166,7 +166,7 @@ class CallbackResponder(Responder[CallingLedger]):
                     return
                 self._send(reply, self._request_ids(), req, None, account)
 
-            self._ledger.submit(verdict.command, done)
+            self._ledger.submit(decision.command, done)
 
     def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
         req.env[SEND](reply, request_id)

@@ -27,7 +27,7 @@ class Readiness(Enum):
 
 
 READINESS: Final = Readiness.ASK
-Verdict = Judgement | Literal[Readiness.ASK]
+Decision = Judgement | Literal[Readiness.ASK]
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,7 +24,7 @@ from sepu.library.release import (
     Release,
     load_release,
 )
-from sepu.library.reliability import Comparison, Verdict, judge
+from sepu.library.reliability import Assessment, Comparison, judge
 
 MOST_MATCHES = 3  # that the interface gives
 
@@ -47,10 +47,10 @@ def build_files(facts: Facts) -> dict[str, bytes]:
     readings: dict[str, list[Reading]] = {color.zh: [] for color in facts.colors}
     for reading in facts.readings:
         readings[reading.zh].append(reading)
-    verdicts = [judge(color, readings[color.zh], voices, facts.thresholds) for color in facts.colors]
-    judged = list(zip(facts.colors, verdicts, strict=True))
+    assessments = [judge(color, readings[color.zh], voices, facts.thresholds) for color in facts.colors]
+    judged = list(zip(facts.colors, assessments, strict=True))
 
-    library = encode_canonical([_record(color, verdict) for color, verdict in judged])
+    library = encode_canonical([_record(color, assessment) for color, assessment in judged])
     projection = encode_canonical(
         {
             "version": facts.versions.source_projection_version,
@@ -59,7 +59,7 @@ def build_files(facts: Facts) -> dict[str, bytes]:
                 "far": facts.thresholds.far,
                 "lineageConflict": facts.thresholds.lineage_conflict,
             },
-            "records": [_projection(color, readings[color.zh], verdict) for color, verdict in judged],
+            "records": [_projection(color, readings[color.zh], assessment) for color, assessment in judged],
         }
     )
     rights = encode_canonical(
@@ -75,7 +75,7 @@ def build_files(facts: Facts) -> dict[str, bytes]:
             "sourceProjectionVersion": facts.versions.source_projection_version,
             "mode": facts.versions.mode,
             "recordCount": len(judged),
-            "valueMismatchCount": sum(verdict.mismatches for verdict in verdicts),
+            "valueMismatchCount": sum(assessment.mismatches for assessment in assessments),
             "librarySha256": sha256(library).hexdigest(),
             "sourceProjectionSha256": sha256(projection).hexdigest(),
             "rightsManifestSha256": sha256(rights).hexdigest(),
@@ -116,18 +116,18 @@ def summarize(release: Release) -> str:
     )
 
 
-def _record(color: Color, verdict: Verdict) -> Record:
+def _record(color: Color, assessment: Assessment) -> Record:
     return Record(
         ordinal=color.ordinal,
         group=color.group,
         slug=color.slug,
         name=Name(zh=color.zh, zh_hant=color.zh_hant, pinyin=color.pinyin, en=color.en),
         hex=color.hex,
-        reliability=verdict.reliability,
+        reliability=assessment.reliability,
     )
 
 
-def _projection(color: Color, readings: list[Reading], verdict: Verdict) -> dict[str, object]:
+def _projection(color: Color, readings: list[Reading], assessment: Assessment) -> dict[str, object]:
     return {
         "slug": color.slug,
         "lineageConflicts": color.lineage_conflicts,
@@ -141,11 +141,11 @@ def _projection(color: Color, readings: list[Reading], verdict: Verdict) -> dict
             }
             for reading in readings
         ],
-        "attestedBy": verdict.attested_by,
-        "nearest": _rounded(verdict.nearest),
-        "farthest": _rounded(verdict.farthest),
-        "reliability": verdict.reliability,
-        "reason": verdict.reason,
+        "attestedBy": assessment.attested_by,
+        "nearest": _rounded(assessment.nearest),
+        "farthest": _rounded(assessment.farthest),
+        "reliability": assessment.reliability,
+        "reason": assessment.reason,
     }
 
 

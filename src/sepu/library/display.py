@@ -26,7 +26,7 @@ def html(records: Sequence[Record]) -> str:
     return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
 
 
-class Row(NamedTuple):
+class Line(NamedTuple):
     """A line of a table: a colour, and what is said of it."""
 
     hex: str
@@ -37,13 +37,13 @@ class Row(NamedTuple):
     reliability: str = ""
 
 
-def row_of(record: Record) -> Row:
+def line_of(record: Record) -> Line:
     """Returns the line of a record."""
     name = record.name
-    return Row(record.hex, record.measure, name.zh, name.pinyin, name.en, record.reliability)
+    return Line(record.hex, record.measure, name.zh, name.pinyin, name.en, record.reliability)
 
 
-def table(*sections: Sequence[Row], swatches: bool = True) -> "Table":
+def table(*sections: Sequence[Line], swatches: bool = True) -> "Table":
     """Returns a table for rich. In narrow terminals names wrap, and values never do."""
     from rich.box import SIMPLE
     from rich.table import Table

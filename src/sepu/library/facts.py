@@ -10,7 +10,7 @@ from msgspec import Meta, Struct
 
 from sepu.library.records import Hex, Mode, Slug, Text, Version
 
-Row = TypeVar("Row")
+Form = TypeVar("Form")
 
 
 class FactsError(ValueError):
@@ -112,15 +112,15 @@ def _read(path: Path) -> str:
         raise FactsError(f"{path.name} cannot be read: {error}") from error
 
 
-def _read_json(path: Path, form: type[Row]) -> Row:
+def _read_json(path: Path, form: type[Form]) -> Form:
     try:
         return msgspec.json.decode(_read(path), type=form)
     except msgspec.DecodeError as error:
         raise FactsError(f"{path.name}: {error}") from error
 
 
-def _read_csv(path: Path, form: type[Row]) -> tuple[Row, ...]:
-    converted: list[Row] = []
+def _read_csv(path: Path, form: type[Form]) -> tuple[Form, ...]:
+    converted: list[Form] = []
     reader = csv.DictReader(io.StringIO(_read(path)), strict=True)
     try:
         for row in reader:

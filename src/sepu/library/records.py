@@ -102,9 +102,9 @@ class Records(tuple[R, ...]):
 
     def __rich__(self) -> object:
         """Returns a table; rich calls it."""
-        from sepu.library.display import row_of, table
+        from sepu.library.display import line_of, table
 
-        return table([*map(row_of, self)])
+        return table([*map(line_of, self)])
 
 
 def with_measure(kind: type[R], record: Record, value: float) -> R:

@@ -17,7 +17,7 @@ class Comparison(Struct, frozen=True):
     delta_e: float
 
 
-class Verdict(Struct, frozen=True):
+class Assessment(Struct, frozen=True):
     """What the sources say of one colour.
 
     `attested_by` are the voices that know the name. Each voice counts with its nearest value: `nearest` and `farthest`
@@ -33,14 +33,14 @@ class Verdict(Struct, frozen=True):
     mismatches: bool
 
 
-def judge(color: Color, readings: Sequence[Reading], voices: dict[str, str], thresholds: Thresholds) -> Verdict:
+def judge(color: Color, readings: Sequence[Reading], voices: dict[str, str], thresholds: Thresholds) -> Assessment:
     """Judges `color` by its own readings; `voices` has the voice of each source."""
     attested_by = tuple(sorted({voices[reading.source] for reading in readings}))
     comparisons = _compare_voices(color, readings, voices)
     nearest = min(comparisons, key=attrgetter("delta_e"), default=None)
     farthest = max(comparisons, key=attrgetter("delta_e"), default=None)
     reliability, reason = _decide(color, nearest, len(attested_by), thresholds)
-    return Verdict(
+    return Assessment(
         reliability=reliability,
         reason=reason,
         attested_by=attested_by,

@@ -323,7 +323,7 @@ def _listening(bind: str, handler: type) -> ThreadingTCPServer:
     if not host or not port.isdecimal():
         raise StartError(f"--metrics-bind takes HOST:PORT, not {bind}")
 
-    class Server(ThreadingTCPServer):
+    class MetricsServer(ThreadingTCPServer):
         address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
         allow_reuse_address = True
         daemon_threads = True
@@ -333,7 +333,7 @@ def _listening(bind: str, handler: type) -> ThreadingTCPServer:
             """Ignores a scraper that disconnected; socketserver would print a traceback."""
 
     try:
-        return Server((host, int(port)), handler)
+        return MetricsServer((host, int(port)), handler)
     except (OSError, OverflowError) as error:
         reason = error.strerror if isinstance(error, OSError) else error
         raise StartError(f"cannot serve metrics at {bind} ({reason}); each `sepu serve` needs its own") from error

@@ -15,7 +15,7 @@ import httpx
 from standardwebhooks.webhooks import Webhook
 
 from sepu import limits
-from sepu.admin.events import Answer
+from sepu.admin.events import EndpointAnswer
 from sepu.errors import SepuError
 
 _PREFIX = b"whsec_"
@@ -69,7 +69,7 @@ class Endpoint:
         self._secrets = secrets
 
     @contextmanager
-    def sending(self) -> Iterator[Callable[[Message], Future[Answer]]]:
+    def sending(self) -> Iterator[Callable[[Message], Future[EndpointAnswer]]]:
         """Yields a function that sends a message and does not wait for its answer, which is given up at the end.
 
         It sends in a thread of its own, so that an answer is in time whatever the caller waits for. Its futures have
@@ -88,7 +88,7 @@ class Endpoint:
             thread.join()
             loop.close()
 
-    async def _send(self, client: httpx.AsyncClient, message: Message) -> Answer:
+    async def _send(self, client: httpx.AsyncClient, message: Message) -> EndpointAnswer:
         try:
             headers = {**_HEADERS, **self.headers(message)}
             async with (
@@ -97,9 +97,9 @@ class Endpoint:
             ):
                 return _answer(response)  # nobody reads its body
         except TimeoutError:
-            return Answer("no answer in time")
+            return EndpointAnswer("no answer in time")
         except Exception as error:  # the fault of one endpoint, which concerns no other message
-            return Answer(f"not reached: {type(error).__name__}")
+            return EndpointAnswer(f"not reached: {type(error).__name__}")
 
     def headers(self, message: Message) -> dict[str, str]:
         """Returns the headers by which the endpoint verifies a message: id, time, and a signature by each secret."""
@@ -132,11 +132,11 @@ async def _forget_redirect(response: httpx.Response) -> None:
     response.headers.pop("location", None)
 
 
-def _answer(response: httpx.Response) -> Answer:
+def _answer(response: httpx.Response) -> EndpointAnswer:
     if response.is_success:
-        return Answer()
+        return EndpointAnswer()
     wait = _seconds(response.headers.get("retry-after", ""))
-    return Answer(f"HTTP {response.status_code}", wait, final=response.status_code == _GONE)
+    return EndpointAnswer(f"HTTP {response.status_code}", wait, final=response.status_code == _GONE)
 
 
 def _seconds(retry_after: str) -> float:
