@@ -80,7 +80,7 @@ serve: serving  ## the service on this machine, with its own Postgres [PORT=8000
 
 # Three files at a time, also on two cores: most tests wait, for clocks, disks and processes.
 # With bytecode, also where the environment says without: it saves each of the many processes some compiling.
-PYTEST_ALL := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadfile
+PYTEST_ALL := PYTHONDONTWRITEBYTECODE= $(BIN)/pytest -n 3 --dist loadfile --no-loadscope-reorder
 
 test: lint types  ## what a change needs, in minutes: lint, types and all tests but the slow ones
 	$(PYTEST_ALL) -m 'not slow'

@@ -10,6 +10,7 @@ import msgspec
 from bench.load.holders import HELD_NUMBER, SPENT_NUMBER, account_id, api_key, hash_in_sql, id_in_sql
 from bench.queries import QUERIES
 
+from sepu.database.statements import statement
 from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.operations.match import MatchInput
@@ -178,7 +179,9 @@ def _script(scenario: Scenario, kind: Kind, run: str) -> str:
         number, account = f"random(1, {REPLAYED})", f"1 + :n % {scenario.accounts}"
     elif scenario.only is not None:
         account = str(scenario.only)
-    return f"\\set n {number}\n\\set a {account}\nselect * from sepu.{_call(kind, run, ':n', ':a')};\n"
+    call = _call(kind, run, ":n", ":a")
+    columns, _, _ = statement(call.partition("(")[0]).partition("from")  # as the service asks for them
+    return f"\\set n {number}\n\\set a {account}\n{' '.join(columns.split())} from sepu.{call};\n"
 
 
 def _call(kind: Kind, run: str, number: str, account: str) -> str:
