@@ -144,7 +144,7 @@ def test_a_bare_insert_is_as_large_as_a_stored_result(database_url: str, loaded:
     run(Job(loaded.address, SCENARIOS["match-1"], 1, SEED, "largefortest", requests=100))
     ((script, _),) = bare_insert("largefortest").values()
     with connect(database_url) as owner:
-        owner.execute("create table bare (like sepu.stored_result including indexes)")
+        owner.execute("create temporary table bare (like sepu.stored_result including indexes)")
         owner.execute(script.splitlines()[-1].replace(":n", "1000000000").replace(":a", "1").encode())
         row = owner.execute(
             "select (select pg_column_size(bare) from bare), percentile_disc(0.5) within group (order by"
