@@ -235,7 +235,7 @@ def test_tasks_and_threads_share_a_client(server: Server, issued: IssuedKey) -> 
 
 def test_many_more_tasks_than_connections(uvloop: Server, connection: psycopg.Connection) -> None:
     tasks = 2 * CONNECTIONS + 10
-    set_plan(connection, "many-tasks", {"color_match": tasks, "color_search": 0}, requests_per_minute=tasks)
+    set_plan(connection, "many-tasks", {"color_match": tasks, "color_search": 0}, requests_per_minute=10 * tasks)
     issued = accounts.create_account(connection, "many-tasks")
     assert asyncio.run(at_once(uvloop, issued, tasks)) == tasks
 
