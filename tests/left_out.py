@@ -1,25 +1,23 @@
 """What a run of the tests left out, and how to run it: its last lines say so."""
 
+import re
 from collections import Counter
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-ELSEWHERE = {
-    "test-citus": "the ledger on a Citus cluster",
-    "soak": "100,000 requests while workers, Postgres and connections are killed",
-    "failover": "each way to lose a host of the database",
-    "prove-batcher": "a million schedules of the batcher",
-    "prove-ledger": "faults put into the ledger, and the tests that notice them",
-    "prove-search": "the name index, asked for millions of names",
-    "prove-index": "the nearest colours, asked for all 8-bit colours",
-    "prove-match": "the text of matches, for the same colours",
-    "fuzz": "hostile clients, for minutes",
-    "schema-fuzz": "schemathesis, for minutes",
-    "sanitize": "the core under gcc's sanitizers",
-    "test-site": "the documentation in a browser",
-    "walk": "the operators' pages on a fresh Debian",
-}
+ELSEWHERE = (
+    "test-citus", "soak", "failover", "prove-batcher", "prove-ledger", "prove-search", "prove-index", "prove-match",
+    "fuzz", "schema-fuzz", "sanitize", "test-site", "walk",
+)  # fmt: skip
+MAKEFILE = Path(__file__).parents[1] / "Makefile"
+
+
+def elsewhere() -> list[str]:
+    """Returns a line for each target that tests what no test does, as `make help` describes it."""
+    described = dict(re.findall(r"^([\w-]+):.*## +(.*?)(?: \[.*)?$", MAKEFILE.read_text("utf-8"), re.MULTILINE))
+    return [f"{described[target]}: make {target}" for target in ELSEWHERE]
 
 
 class LeftOut:
@@ -46,7 +44,7 @@ class LeftOut:
         lines = [f"{count} skipped: {reason}" for reason, count in reasons.most_common()]
         if config.args_source is pytest.Config.ArgsSource.TESTPATHS:  # not only one place
             slow = [f"{self.deselected} slow tests: make test-all"] if self.deselected else []
-            lines = slow + lines + [f"{what}: make {target}" for target, what in ELSEWHERE.items()]
+            lines = slow + lines + elsewhere()
         if lines:
             terminalreporter.section("left out")
         for line in lines:

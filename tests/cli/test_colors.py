@@ -239,12 +239,12 @@ def test_files_that_are_no_image(run: Run, photo: str, tmp_path: Path) -> None:
         assert reason in done.stderr
 
 
-def test_libtiff_prints_nothing(run: Run, tmp_path: Path) -> None:
+def test_libtiff_prints_nothing(tmp_path: Path) -> None:
     file = tmp_path / "image.tif"
     Image.radial_gradient("L").save(file, compression="tiff_lzw")
     content = file.read_bytes()
     file.write_bytes(content[:500] + b"\xff" * 500 + content[1000:])
-    failed(run("image", str(file)), "cannot be decoded")
+    failed(process("image", str(file)), "cannot be decoded")  # it would print past Python
 
 
 def test_pictures_of_any_shape(run: Run, tmp_path: Path) -> None:

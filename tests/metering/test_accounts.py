@@ -42,6 +42,12 @@ def test_set_plan_refuses_a_name(connection: psycopg.Connection, plan_id: str) -
     assert limits(connection, plan_id) == []
 
 
+def test_a_plan_has_no_limit_for_what_is_not_a_meter(connection: psycopg.Connection) -> None:
+    with pytest.raises(TypeError, match="not for color_mtach"):
+        set_plan(connection, "standard", {"color_mtach": 5})
+    assert "color_mtach" not in dict(connection.execute("select meter, units from sepu.plan_limit").fetchall())
+
+
 @pytest.mark.parametrize("refused", [(-1, 1, 1), (1, -1, 1), (1, 1, 0), (2**31, 1, 1), (1, 2**63, 1), (1, 1, 10**30)])
 def test_a_plan_is_changed_as_a_whole_or_not_at_all(
     connection: psycopg.Connection, refused: tuple[int, int, int]

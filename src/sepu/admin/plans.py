@@ -51,8 +51,11 @@ def set_plan(
 
     Raises:
         AccountError: the plan is new and not all is given, or the plan's name or a limit is out of bounds.
+        TypeError: there is no such meter.
     """
     limits = limits or {}
+    if unknown := sorted(limits.keys() - METERS.keys()):
+        raise TypeError(f"a plan has limits for {', '.join(METERS)}, not for {', '.join(unknown)}")
     try:
         with connection.transaction():
             known = run(connection, "lock_plan", plan_id=plan_id).fetchone()
