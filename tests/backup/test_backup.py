@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from psycopg import Connection
 from tests.faults.proxy import socket_directory
 from tests.faults.verdict import until_stored
 from tests.nodes.traffic import crowded, on_plan
@@ -50,7 +50,7 @@ def archive() -> Iterator[Path]:
         yield directory
 
 
-def usage_of(connection: psycopg.Connection, issued: IssuedKey) -> int:
+def usage_of(connection: Connection, issued: IssuedKey) -> int:
     return show_usage(connection, issued.account_id).usage[0].committed
 
 

@@ -1,19 +1,15 @@
 """A month's usage of every account: complete, of one moment, and in little memory."""
 
-from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
+from psycopg import Connection
+from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, export
 from sepu.admin.export import count_exported, export_usage
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an export takes everybody's usage
 
@@ -22,11 +18,11 @@ THIS = f"{NOW:%Y-%m}"
 LAST = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"
 
 
-def created(connection: psycopg.Connection, customer: "Customer", at: str) -> None:
+def created(connection: Connection, customer: Customer, at: str) -> None:
     connection.execute("update sepu.account set created_at = %s where account_id = %s", (at, customer.account_id))
 
 
-def exported(connection: psycopg.Connection, period: str) -> list[tuple[str, int, int, int, int]]:
+def exported(connection: Connection, period: str) -> list[tuple[str, int, int, int, int]]:
     """Account, and limit and committed of both meters."""
     found = []
     for account in export_usage(connection, period):
@@ -39,7 +35,7 @@ def exported(connection: psycopg.Connection, period: str) -> list[tuple[str, int
 
 
 def test_every_account_is_there_once_with_its_month(
-    connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+    connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "_PAGE", 2)
     busy, idle, searching, suspended, fresh = (make_customer(100 + number, 50) for number in range(5))
@@ -68,9 +64,7 @@ def test_every_account_is_there_once_with_its_month(
     assert found[busy.account_id].plan_id == busy.plan_id
 
 
-def test_a_month_is_one_of_utc_wherever_the_session_is(
-    connection: psycopg.Connection, make_customer: "MakeCustomer"
-) -> None:
+def test_a_month_is_one_of_utc_wherever_the_session_is(connection: Connection, make_customer: MakeCustomer) -> None:
     inside, outside = make_customer(), make_customer()
     created(connection, inside, "2026-02-28T23:59:59.999999Z")
     created(connection, outside, "2026-03-01T00:00:00Z")
@@ -81,17 +75,14 @@ def test_a_month_is_one_of_utc_wherever_the_session_is(
         assert len(exported(connection, "2026-03")) == 2
 
 
-def test_a_month_that_has_not_begun(connection: psycopg.Connection) -> None:
+def test_a_month_that_has_not_begun(connection: Connection) -> None:
     for period in (f"{NOW + timedelta(days=32):%Y-%m}", "9999-12"):
         with pytest.raises(SepuError, match=f"the month {period} has not begun"):
             count_exported(connection, period)
 
 
 def test_it_is_of_one_moment(
-    connection: psycopg.Connection,
-    session: Callable[[], psycopg.Connection],
-    make_customer: "MakeCustomer",
-    monkeypatch: pytest.MonkeyPatch,
+    connection: Connection, session: OpenSession, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(export, "_PAGE", 1)
     customers = [make_customer() for _ in range(5)]
@@ -106,7 +97,7 @@ def test_it_is_of_one_moment(
 
 
 def test_it_fetches_page_by_page(
-    connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+    connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A million accounts must not need memory: what is not asked for stays in the server."""
     monkeypatch.setattr(export, "_PAGE", 2)

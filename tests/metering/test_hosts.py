@@ -4,8 +4,8 @@ import os
 import re
 from pathlib import Path
 
-import psycopg
 import pytest
+from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from tests.serving import free_port
 
@@ -75,7 +75,7 @@ def test_a_service_goes_before_the_environment(service: Path, monkeypatch: pytes
 def test_the_host_that_answered_last_is_tried_first(database_url: str) -> None:
     good = str(conninfo_to_dict(database_url)["host"])
     hosts = Hosts(f"postgresql://sepu@/postgres?host=127.0.0.1,{good}&port={free_port()},5432")
-    hosts.connect(psycopg.Connection).close()
+    hosts.connect(Connection).close()
     found = conninfo_to_dict(hosts.conninfo())
     assert str(found["host"]).split(",") == [good, "127.0.0.1"]
     assert str(found["port"]).split(",")[0] == "5432"

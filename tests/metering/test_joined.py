@@ -8,12 +8,13 @@ import socket
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from time import monotonic
-from typing import TYPE_CHECKING, Any, LiteralString, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import msgspec
-import psycopg
 import pytest
+from psycopg import Connection
 from tests.awaited_batcher import AwaitedBatcher
+from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu import limits
 from sepu.admin import accounts
@@ -27,9 +28,6 @@ from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, credential
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Done, Session, SessionLost
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
 
 T = TypeVar("T")
 
@@ -80,7 +78,7 @@ def outcomes(answers: Sequence[Any]) -> list[str]:
     return [answer.outcome if isinstance(answer, Metered) else type(answer).__name__ for answer in answers]
 
 
-def test_a_lone_command_goes_at_once(database_url: str, calls: list[int], customer: "Customer") -> None:
+def test_a_lone_command_goes_at_once(database_url: str, calls: list[int], customer: Customer) -> None:
     async def scene(company: AwaitedBatcher) -> None:
         for number in range(3):
             assert (await company.run(customer.request(f"key-{number:04}"))).outcome == "charged"
@@ -90,7 +88,7 @@ def test_a_lone_command_goes_at_once(database_url: str, calls: list[int], custom
 
 
 def test_what_comes_meanwhile_shares_the_next_call(
-    database_url: str, calls: list[int], connection: psycopg.Connection, make_customer: "MakeCustomer"
+    database_url: str, calls: list[int], connection: Connection, make_customer: MakeCustomer
 ) -> None:
     customers = [make_customer() for _ in range(7)]
     commands = [customers[n % 7].request(f"key-{n:04}", what=f"colour {n}", units=1 + n % 5) for n in range(100)]
@@ -108,7 +106,7 @@ def test_what_comes_meanwhile_shares_the_next_call(
 
 
 @pytest.mark.usefixtures("calls", "patience")
-def test_one_connection_is_enough(database_url: str, connection: psycopg.Connection, customer: "Customer") -> None:
+def test_one_connection_is_enough(database_url: str, connection: Connection, customer: Customer) -> None:
     async def scene(company: AwaitedBatcher) -> int:
         for turn in range(5):
             kinds = [
@@ -130,7 +128,7 @@ def test_one_connection_is_enough(database_url: str, connection: psycopg.Connect
 
 
 def test_each_gets_its_own_answer(
-    database_url: str, calls: list[int], connection: psycopg.Connection, make_customer: "MakeCustomer"
+    database_url: str, calls: list[int], connection: Connection, make_customer: MakeCustomer
 ) -> None:
     good, poor, gone, shut = make_customer(), make_customer(match_limit=3), make_customer(), make_customer()
     busy = make_customer(requests_per_minute=1)
@@ -162,7 +160,7 @@ def test_each_gets_its_own_answer(
     assert told == [1, 2, 2, None, 0, 3, 3, None, None, 1, None, 1]
 
 
-def test_other_kinds_too(database_url: str, calls: list[int], make_customer: "MakeCustomer") -> None:
+def test_other_kinds_too(database_url: str, calls: list[int], make_customer: MakeCustomer) -> None:
     customers = [make_customer(match_limit=n) for n in range(1, 6)]
     unknown = Credential(customers[0].account_id, bytes(32))
     commands: list[Command[Any]] = [read_usage(unknown)]
@@ -179,7 +177,7 @@ def test_other_kinds_too(database_url: str, calls: list[int], make_customer: "Ma
 
 
 def test_what_the_database_refuses_touches_nobody_else(
-    database_url: str, calls: list[int], connection: psycopg.Connection, make_customer: "MakeCustomer"
+    database_url: str, calls: list[int], connection: Connection, make_customer: MakeCustomer
 ) -> None:
     good, bad = make_customer(), make_customer()
     commands = [good.request(f"key-{number:04}") for number in range(10)]
@@ -194,7 +192,7 @@ def test_what_the_database_refuses_touches_nobody_else(
 
 
 def test_an_account_whose_row_is_locked_holds_nobody_up_for_long(
-    database_url: str, make_customer: "MakeCustomer", session: Callable[[], psycopg.Connection]
+    database_url: str, make_customer: MakeCustomer, session: OpenSession
 ) -> None:
     good, stuck = make_customer(), make_customer()
     other = session()
@@ -213,7 +211,7 @@ def test_an_account_whose_row_is_locked_holds_nobody_up_for_long(
 
 
 def test_who_has_waited_for_long_is_told_though_one_account_after_the_other_is_refused(
-    database_url: str, calls: list[int], make_customer: "MakeCustomer", session: Callable[[], psycopg.Connection]
+    database_url: str, calls: list[int], make_customer: MakeCustomer, session: OpenSession
 ) -> None:
     good, *stuck = (make_customer() for _ in range(25))
     other = session()
@@ -235,7 +233,7 @@ def test_who_has_waited_for_long_is_told_though_one_account_after_the_other_is_r
 
 
 def test_who_waits_behind_the_own_account_needs_no_session(
-    database_url: str, make_customer: "MakeCustomer", session: Callable[[], psycopg.Connection]
+    database_url: str, make_customer: MakeCustomer, session: OpenSession
 ) -> None:
     class Sessions(LedgerObserver):
         opened = 0
@@ -263,7 +261,7 @@ def test_who_waits_behind_the_own_account_needs_no_session(
     assert sessions.opened <= BATCH_SESSIONS + SINGLE_SESSIONS
 
 
-def test_a_server_that_hangs(database_url: str, connection: psycopg.Connection, customer: "Customer") -> None:
+def test_a_server_that_hangs(database_url: str, connection: Connection, customer: Customer) -> None:
     async def scene(company: AwaitedBatcher) -> None:
         await company.run(admit(customer.credential))
         ((backend,),) = connection.execute(
@@ -291,7 +289,7 @@ def test_a_server_that_hangs(database_url: str, connection: psycopg.Connection, 
 
 
 def test_a_lost_connection_fails_its_batch_only(
-    database_url: str, connection: psycopg.Connection, customer: "Customer", session: Callable[[], psycopg.Connection]
+    database_url: str, connection: Connection, customer: Customer, session: OpenSession
 ) -> None:
     other = session()
     other.execute("begin")
@@ -311,7 +309,7 @@ def test_a_lost_connection_fails_its_batch_only(
 
 
 def test_a_server_that_dies_with_our_message_unread_is_noticed(
-    database_url: str, connection: psycopg.Connection, customer: "Customer"
+    database_url: str, connection: Connection, customer: Customer
 ) -> None:
     """Of uvloop too, or the others would wait behind it until their time is over."""
     uvloop = pytest.importorskip("uvloop")
@@ -367,7 +365,7 @@ def test_a_session_ends_though_its_socket_is_closed_and_its_message_half_sent(da
 
 
 def test_many_workers_and_hot_accounts_do_not_deadlock(
-    database_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer"
+    database_url: str, connection: Connection, make_customer: MakeCustomer
 ) -> None:
     customers = [make_customer() for _ in range(4)]
 
@@ -393,7 +391,7 @@ def test_many_workers_and_hot_accounts_do_not_deadlock(
 
 
 def test_a_meter_without_a_limit_fails_alone(
-    database_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer"
+    database_url: str, connection: Connection, make_customer: MakeCustomer
 ) -> None:
     customers = [make_customer() for _ in range(4)]
     commands = [each.request(meter="color_taste" if each is customers[2] else "color_match") for each in customers]
@@ -407,7 +405,7 @@ def test_a_meter_without_a_limit_fails_alone(
     [("select %s::text::float8 as outcome", 701), ("select 'ok', %s::text::json as outcome", 114)],
 )
 def test_a_value_that_cannot_be_read_fails_its_call_at_once(
-    database_url: str, statement: LiteralString, number: int, customer: "Customer", caplog: pytest.LogCaptureFixture
+    database_url: str, statement: LiteralString, number: int, customer: Customer, caplog: pytest.LogCaptureFixture
 ) -> None:
     unreadable = Command(statement, ("1",), lambda rows: rows[0][0])
 
@@ -438,7 +436,7 @@ def test_a_broken_value_names_its_type(database_url: str) -> None:
     assert str(answer) == "cannot read a value of type 25"
 
 
-def test_a_fault_of_ours_is_told_to_each(database_url: str, customer: "Customer") -> None:
+def test_a_fault_of_ours_is_told_to_each(database_url: str, customer: Customer) -> None:
     def broken(_rows: Sequence[tuple[Any, ...]]) -> Metered:
         raise ZeroDivisionError
 
@@ -453,7 +451,7 @@ def test_a_fault_of_ours_is_told_to_each(database_url: str, customer: "Customer"
     play(database_url, scene)
 
 
-def test_an_unknown_key_of_somebody_else(database_url: str, issued: IssuedKey, customer: "Customer") -> None:
+def test_an_unknown_key_of_somebody_else(database_url: str, issued: IssuedKey, customer: Customer) -> None:
     """Riding with a known key lends nobody its rights."""
     known = credential(issued.api_key)
     assert known is not None
@@ -471,7 +469,7 @@ def unverified(command: Command[T], address: str = "there") -> Command[T]:
 
 @pytest.mark.usefixtures("patience")
 def test_so_many_keys_are_looked_up_a_second_by_turns_of_addresses(
-    database_url: str, make_customer: "MakeCustomer"
+    database_url: str, make_customer: MakeCustomer
 ) -> None:
     valid, crowd = make_customer().credential, 6 * limits.LOOK_UP_CALLS
 
@@ -498,7 +496,7 @@ def test_so_many_keys_are_looked_up_a_second_by_turns_of_addresses(
 
 
 def test_a_valid_key_that_is_not_verified_goes_together_with_others(
-    database_url: str, calls: list[int], customer: "Customer"
+    database_url: str, calls: list[int], customer: Customer
 ) -> None:
     commands = [customer.request("key-0001"), *[unverified(customer.request(f"key-{n:04}")) for n in range(2, 8)]]
     assert outcomes(play(database_url, lambda company: together(company, commands))) == ["charged"] * 7
@@ -556,7 +554,7 @@ def test_an_answer_is_not_read_within_another() -> None:
 
 
 def test_what_a_callback_raises_keeps_no_answer_from_others(
-    database_url: str, customer: "Customer", caplog: pytest.LogCaptureFixture
+    database_url: str, customer: Customer, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def scene(company: AwaitedBatcher) -> None:
         told: list[object] = []

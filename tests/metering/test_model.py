@@ -11,7 +11,6 @@ from datetime import UTC, datetime, timedelta
 from hashlib import sha256
 from typing import Any, NamedTuple
 
-import psycopg
 import pytest
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
@@ -26,6 +25,7 @@ from hypothesis.stateful import (
     rule,
     run_state_machine_as_test,
 )
+from psycopg import Connection
 from tests.metering.conftest import Answer
 
 from sepu.admin import accounts
@@ -150,7 +150,7 @@ class LedgerMachine(RuleBasedStateMachine):
     lost_keys = Bundle("lost_keys")  # that may have expired or were revoked
     requests = Bundle("requests")
 
-    def __init__(self, connection: psycopg.Connection) -> None:
+    def __init__(self, connection: Connection) -> None:
         super().__init__()
         self.connection = connection
         self.now = datetime(2031, 3, 10, 12, tzinfo=UTC)
@@ -440,7 +440,7 @@ class LedgerMachine(RuleBasedStateMachine):
 
 
 @pytest.fixture
-def connection(own_url: str) -> Iterator[psycopg.Connection]:
+def connection(own_url: str) -> Iterator[Connection]:
     """To a database of the test's own, which the audit looks at as a whole. Nothing here survives, so no disk waits."""
     with connect(own_url) as opened:
         opened.execute("set synchronous_commit = off")
@@ -448,7 +448,7 @@ def connection(own_url: str) -> Iterator[psycopg.Connection]:
 
 
 @pytest.mark.timeout(0)  # a failure is shrunk for minutes, at most five
-def test_the_ledger_is_as_the_model(connection: psycopg.Connection) -> None:
+def test_the_ledger_is_as_the_model(connection: Connection) -> None:
     class Machine(LedgerMachine):
         def __init__(self) -> None:
             super().__init__(connection)

@@ -3,19 +3,17 @@
 import re
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
-import psycopg
 import pytest
+from psycopg import Connection
+from tests.metering.conftest import MakeCustomer
 
 from sepu.admin import accounts
 from sepu.admin.keys import revoke_key
 from sepu.admin.usage import show_usage
 from sepu.database import statements
 from sepu.database.migrate import migrate
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import MakeCustomer
 
 SQL = Path(str(files("sepu.database"))) / "sql"
 STATEMENTS = {path.stem: statements.parse([path.read_text("utf-8")]) for path in (SQL / "statements").iterdir()}
@@ -95,7 +93,7 @@ def functions() -> dict[str, str]:
     return dict(re.findall(r"create or replace function sepu\.(\w+)\s*(\(.*?\$\$.*?\$\$)", text, re.DOTALL))
 
 
-def rows(connection: psycopg.Connection, query: LiteralString) -> list[tuple[str, ...]]:
+def rows(connection: Connection, query: LiteralString) -> list[tuple[str, ...]]:
     return connection.execute(query).fetchall()
 
 
@@ -173,7 +171,7 @@ def test_each_statement_is_run_by_the_module_that_its_file_is_called_like() -> N
         } == set()
 
 
-def test_functions_that_wait_for_locks_bound_the_wait(connection: psycopg.Connection) -> None:
+def test_functions_that_wait_for_locks_bound_the_wait(connection: Connection) -> None:
     for name in functions():
         if not name.startswith(("admit", "read_usage", "meter_request")) or "_one" in name:
             continue
@@ -183,7 +181,7 @@ def test_functions_that_wait_for_locks_bound_the_wait(connection: psycopg.Connec
         assert any(setting.startswith("lock_timeout=") for (setting,) in found)
 
 
-def test_names_are_qualified(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_names_are_qualified(connection: Connection, make_customer: MakeCustomer) -> None:
     """No search path is relied on: the embedded database's user is named like the schema, an operator's is not."""
     connection.execute("set search_path = ''")
     customer = make_customer(match_limit=1)
@@ -202,7 +200,7 @@ def test_names_are_qualified(connection: psycopg.Connection, make_customer: "Mak
     assert migrate(connection) == []
 
 
-def test_no_index_holds_a_counter(connection: psycopg.Connection) -> None:
+def test_no_index_holds_a_counter(connection: Connection) -> None:
     """Or their updates would be no longer HOT."""
     indexed = rows(
         connection,
@@ -215,7 +213,7 @@ def test_no_index_holds_a_counter(connection: psycopg.Connection) -> None:
     assert {name for (name,) in indexed} == {"account_id", "period", "meter", "bucket"}
 
 
-def test_every_function_is_created_or_replaced(connection: psycopg.Connection) -> None:
+def test_every_function_is_created_or_replaced(connection: Connection) -> None:
     stored = rows(connection, "select proname from pg_proc where pronamespace = 'sepu'::regnamespace")
     assert sorted(name for (name,) in stored) == sorted(functions()), "and none has two signatures"
     assert len(re.findall(r"\bcreate\b", FILES["functions.sql"])) == len(functions())
@@ -225,7 +223,7 @@ def test_every_function_is_created_or_replaced(connection: psycopg.Connection) -
 ELSEWHERE = {"plan", "plan_limit", "plan_change", "migration", "audit_run", "probe"}
 
 
-def test_every_constraint_and_index_is_led_by_the_account(connection: psycopg.Connection) -> None:
+def test_every_constraint_and_index_is_led_by_the_account(connection: Connection) -> None:
     """But references to plan."""
     constraints = rows(
         connection,
@@ -252,7 +250,7 @@ def test_every_constraint_and_index_is_led_by_the_account(connection: psycopg.Co
     assert [row for row in led if row[2] != "account_id"] == []
 
 
-def test_every_table_has_a_primary_key(connection: psycopg.Connection) -> None:
+def test_every_table_has_a_primary_key(connection: Connection) -> None:
     keyless = (
         "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind = 'r' "
         "and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)"
@@ -260,7 +258,7 @@ def test_every_table_has_a_primary_key(connection: psycopg.Connection) -> None:
     assert rows(connection, keyless) == []
 
 
-def test_every_check_has_a_name_that_says_what_it_is_for(connection: psycopg.Connection) -> None:
+def test_every_check_has_a_name_that_says_what_it_is_for(connection: Connection) -> None:
     """Not one of those that Postgres makes up: <table>_<column>_check."""
     checks = rows(
         connection,

@@ -1,10 +1,10 @@
 """Usage over time, near limits, and what changed of plans: also after results were pruned."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
+from psycopg import Connection
+from tests.metering.conftest import Customer, MakeCustomer
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
@@ -14,9 +14,6 @@ from sepu.admin.plans import REQUESTS_PER_MINUTE, PlanChange, set_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import AccountUsage, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
 from sepu.metering.key_format import credential
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # usage of all accounts takes everybody's
 
@@ -33,7 +30,7 @@ def used(parts: list[Part]) -> dict[str | None, tuple[int, int]]:
 
 
 def test_usage_by_month_day_and_key_stays_right_after_a_prune(
-    connection: psycopg.Connection, make_customer: "MakeCustomer"
+    connection: Connection, make_customer: MakeCustomer
 ) -> None:
     connection.execute("select set_config('timezone', 'Pacific/Auckland', false)")  # days are of UTC
     customer, other = make_customer(), make_customer()
@@ -74,7 +71,7 @@ def test_usage_by_month_day_and_key_stays_right_after_a_prune(
     assert audit(connection).differences == ()
 
 
-def test_a_lost_day_is_a_difference(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_a_lost_day_is_a_difference(connection: Connection, customer: Customer) -> None:
     customer.meter(connection, units=3, at=MARCH)
     list(prune(connection, 31))
     for tampered, days in (("update sepu.usage_day set units = units + 1", 4), ("delete from sepu.usage_day", None)):
@@ -84,7 +81,7 @@ def test_a_lost_day_is_a_difference(connection: psycopg.Connection, customer: "C
         assert (found.committed, found.pruned, found.dated, found.days) == (3, 3, 3, days)
 
 
-def test_who_is_near_a_limit(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_who_is_near_a_limit(connection: Connection, make_customer: MakeCustomer) -> None:
     near, over, at, none, _idle = (make_customer(match_limit=10, search_limit=0) for _ in range(5))
     for customer, units in ((near, 8), (at, 10), (over, 9), (none, 7)):
         customer.meter(connection, units=units, at=NOW)
@@ -103,7 +100,7 @@ def limits(found: AccountUsage) -> tuple[int, ...]:
     return tuple(used.limit for used in found.usage)
 
 
-def test_changes_of_a_plan_are_kept_and_told(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_changes_of_a_plan_are_kept_and_told(connection: Connection, make_customer: MakeCustomer) -> None:
     customer, gold, other = make_customer(10, 20), make_customer(100, 200), make_customer(10, 20)
     connection.execute("update sepu.account set created_at = '2026-01-01Z'")
     old = customer.plan_id
