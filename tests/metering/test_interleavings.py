@@ -7,14 +7,13 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.admin import accounts
 from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.metering.key_format import credential
 
-NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 MARCH = ("2031-03", "color_match")
 
 

@@ -4,24 +4,25 @@ import os
 import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, closing, contextmanager
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from time import monotonic, sleep
-from typing import Any, LiteralString, Protocol, TypeVar
+from typing import Any, LiteralString, TypeVar, cast
 
 import msgspec
 import psycopg
 import pytest
 from psycopg import Connection
 from tests.awaited_batcher import AwaitedBatcher
-from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.admin import accounts
 from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
-from sepu.metering.batcher import BATCH_SESSIONS, SINGLE_SESSIONS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, credential, new_account_id
@@ -30,7 +31,6 @@ from sepu.metering.meters import Usage
 
 T = TypeVar("T")
 
-NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 SECOND = timedelta(seconds=1)
 TICK = timedelta(microseconds=1)
 
@@ -38,79 +38,52 @@ TICK = timedelta(microseconds=1)
 TIMEOUT_SECONDS = 4.0
 
 
-class Gateway(Protocol):
+@dataclass(frozen=True)
+class Gateway:
     """Either ledger, called the same way."""
 
-    def run(self, command: Command[T]) -> T: ...
-
-    def run_all(self, commands: Sequence[Command[T]]) -> list[T | BaseException]:
-        """All of them at the same time."""
-
-    def ready(self) -> bool: ...
-
-
-class Threads:
-    def __init__(self, ledger: Ledger) -> None:
-        self.run = ledger.run
-        self.ready = ledger.ready
-
-    def run_all(self, commands: Sequence[Command[T]]) -> list[T | BaseException]:
-        with ThreadPoolExecutor(len(commands)) as pool:
-            futures = [pool.submit(self.run, command) for command in commands]
-            return [future.exception() or future.result() for future in futures]
-
-
-class EventLoop:
-    def __init__(self, ledger: AwaitedBatcher, runner: asyncio.Runner) -> None:
-        self._ledger = ledger
-        self._runner = runner
+    run_all: Callable[[Sequence[Command[Any]]], list[Any]]
+    ready: Callable[[], bool]
 
     def run(self, command: Command[T]) -> T:
-        return self._runner.run(self._ledger.run(command))
-
-    def run_all(self, commands: Sequence[Command[T]]) -> list[T | BaseException]:
-        async def together() -> list[T | BaseException]:
-            return await asyncio.gather(*map(self._ledger.run, commands), return_exceptions=True)
-
-        return self._runner.run(together())
-
-    def ready(self) -> bool:
-        return self._runner.run(self._ledger.ready())
+        (answer,) = self.run_all([command])
+        if isinstance(answer, BaseException):
+            raise answer
+        return cast("T", answer)
 
 
 @contextmanager
 def threads(url: str, connections: int) -> Iterator[Gateway]:
-    ledger = Ledger(url, connections)
-    ledger.open()
-    try:
-        yield Threads(ledger)
-    finally:
-        ledger.close()
+    with closing(Ledger(url, connections)) as ledger, ThreadPoolExecutor(12) as pool:
+        ledger.open()
 
+        def run_all(commands: Sequence[Command[Any]]) -> list[Any]:
+            futures = [pool.submit(ledger.run, command) for command in commands]
+            return [future.exception() or future.result() for future in futures]
 
-def event_loop(url: str, connections: int) -> AbstractContextManager[Gateway]:
-    assert connections <= SINGLE_SESSIONS + BATCH_SESSIONS
-    return in_event_loop(url, join=False)
-
-
-def joined(url: str, connections: int) -> AbstractContextManager[Gateway]:  # noqa: ARG001  (it has one)
-    return in_event_loop(url, join=True)
+        yield Gateway(run_all, ledger.ready)
 
 
 @contextmanager
-def in_event_loop(url: str, *, join: bool) -> Iterator[Gateway]:
+def in_event_loop(url: str, _connections: int, *, join: bool) -> Iterator[Gateway]:
     with asyncio.Runner() as runner:
         ledger = AwaitedBatcher(url, join=join, loop=runner.get_loop())
+
+        async def run_all(commands: Sequence[Command[Any]]) -> list[Any]:
+            return await asyncio.gather(*map(ledger.run, commands), return_exceptions=True)
+
         try:
-            yield EventLoop(ledger, runner)
+            yield Gateway(lambda commands: runner.run(run_all(commands)), lambda: runner.run(ledger.ready()))
         finally:
             runner.run(ledger.close())
 
 
+event_loop = partial(in_event_loop, join=False)
+joined = partial(in_event_loop, join=True)
 OpenGateway = Callable[[str, int], AbstractContextManager[Gateway]]
 
 
-@pytest.fixture(params=[threads, event_loop, joined])
+@pytest.fixture(params=[threads, event_loop, joined], ids=["threads", "event_loop", "joined"])
 def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
     """Opens a ledger of each kind."""
     opened: OpenGateway = request.param
