@@ -45,25 +45,16 @@ def the_migrations(monkeypatch: pytest.MonkeyPatch, *found: statements.Script) -
     monkeypatch.setattr(statements, "migrations", lambda: found)
 
 
-def test_everything_is_pending_on_an_empty_database(empty: Connection) -> None:
-    assert [script.name for script in pending(empty)] == NAMES
-    row = empty.execute("select to_regnamespace('sepu')").fetchone()
-    assert row == (None,), "looking changes nothing"
-
-
-def test_everything_is_pending_on_somebody_elses_database(empty: Connection) -> None:
+def test_all_is_applied_once_beside_somebody_elses_tables(empty: Connection) -> None:
     empty.execute("create table public.migration (id integer)")
     assert [script.name for script in pending(empty)] == NAMES
-    assert migrate(empty) == NAMES
-    assert empty.execute("select * from public.migration").fetchall() == []
-
-
-def test_applies_once(empty: Connection) -> None:
+    assert empty.execute("select to_regnamespace('sepu')").fetchone() == (None,), "looking changes nothing"
     assert migrate(empty) == NAMES
     before = applied(empty)
     assert pending(empty) == []
     assert migrate(empty) == []
     assert applied(empty) == before
+    assert empty.execute("select * from public.migration").fetchall() == []
 
 
 def test_the_standard_plan_is_there(empty: Connection) -> None:
@@ -127,12 +118,6 @@ def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:
         assert migrate(first) == NAMES
         first.execute("commit")
         assert waiting.result() == []
-
-
-def test_migrators_at_the_same_time(session: Session) -> None:
-    with ThreadPoolExecutor(6) as threads:
-        results = list(threads.map(migrate, [session() for _ in range(6)]))
-    assert sorted(results) == [*[[]] * 5, NAMES]
 
 
 def test_all_or_nothing(empty: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
