@@ -329,24 +329,6 @@ def test_a_ledger_meters(connection: Connection, gateway: Gateway, make_customer
     assert (replay.outcome, replay.usage.remaining) == ("replayed", 0)
 
 
-def test_a_ledger_refuses(connection: Connection, gateway: Gateway, make_customer: MakeCustomer) -> None:
-    customer = make_customer(requests_per_minute=1)
-
-    def answers() -> set[str]:
-        metered = gateway.run(customer.request())
-        report = gateway.run(read_usage(customer.credential))
-        assert metered == Metered(metered.outcome)
-        assert (report.plan_id, report.usage) == ("", ())
-        return {metered.outcome, report.outcome, gateway.run(admit(customer.credential))}
-
-    assert gateway.run(admit(customer.credential)) == "ok"
-    assert answers() == {"rate_limited"}
-    accounts.set_status(connection, customer.account_id, "suspended")
-    assert answers() == {"account_unavailable"}
-    revoke_key(connection, customer.key_id)
-    assert answers() == {"unauthorized"}
-
-
 def test_somebody_else_just_stored_it(
     connection: Connection, gateway: Gateway, customer: Customer, session: OpenSession, held_up: HeldUp
 ) -> None:

@@ -116,17 +116,11 @@ def test_granting(connection: Connection, database_url: str, role: str, customer
         assert customer.meter(session).outcome == "charged"
         with pytest.raises(SepuError, match="only sepu, who owns the schema"):
             grant(session, role)
-
-
-def test_granting_to_no_role(connection: Connection) -> None:
-    for name in ("nobody-has-this", "public", "none", 'a"b'):
+    make_role(connection, role)  # nor does this
+    assert callable_by(connection, role) == SERVES
+    for nobody in ("nobody-has-this", "public", "none", 'a"b'):
         with pytest.raises(SepuError, match="there is no database role"):
-            grant(connection, name)
-
-
-def test_making_the_role_again_changes_nothing(connection: Connection, service: Connection) -> None:
-    make_role(connection, service.info.user)
-    assert callable_by(connection, service.info.user) == SERVES
+            grant(connection, nobody)
 
 
 # What the console may not read of the tables that it reads; it reads none of the others.
@@ -240,26 +234,15 @@ HARMLESS = re.compile(
     | pg_(tablespace|total|wal|xact)_\w+""",
     re.VERBOSE,
 )
+# Shows that those queries ask for what Postgres grants.
 REFUSED = (
     "create temp table own (id integer)",
-    "create temp sequence own",
-    "create temp view own as select 1 as id",
-    "select 1 as id into temp own",
     "create table public.own (id integer)",
     "select lo_create(0)",
-    "select lo_creat(-1)",
-    "select lo_from_bytea(0, 'own')",
-    "select lo_import('/etc/passwd')",
     "select pg_logical_emit_message(false, 'own', 'message')",
-    "create publication own",
-    "alter database {} set work_mem = '1MB'",
     "comment on database {} is 'own'",
-    "checkpoint",
     "select * from pg_authid",
-    "select pg_read_file('postgresql.conf')",
-    "copy (select 1) to program 'true'",
     "set role sepu",
-    "set session authorization sepu",
 )
 
 
