@@ -11,6 +11,7 @@ from tests.citus.cluster import Citus
 from tests.citus.conftest import NO_JOIN
 from tests.faults.history import History
 from tests.faults.verdict import contradictory
+from tests.http.contract import Case, World, check_case, every_case
 from tests.nodes.promises import TestAcrossNodes
 from tests.nodes.traffic import crowded, on_plan
 from tests.processes import until
@@ -18,6 +19,7 @@ from tests.serving import Server, serving
 
 from sepu import limits
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
 from sepu.cli.database import connect
 from sepu.database.distribute import distribute
@@ -121,3 +123,9 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: Connectio
     found = audit(spoilt)
     assert (found.results, found.differences) == (24, ())
     assert show_usage(spoilt, its[0].account_id).usage[0].committed == 2
+
+
+@every_case
+def test_contract(case: Case, server: Server, cluster: Citus, connection: Connection, issued: IssuedKey) -> None:
+    """What a case has running runs where requests do; a transaction block on the coordinator is not delegated."""
+    check_case(case, server, World(cluster.worker_of(issued.account_id).url, connection, issued))

@@ -130,11 +130,9 @@ class SimulatedSession(Session):
         self._database = database
         self._number = number
         self._seconds = seconds
-        self._loop = database.loop
         self._over = False
         self._done: Done | None = None
         self._outcome: Rows | Exception | None = None
-        self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.hung_up = False  # by the server
         self.read_only = False  # its server is no longer the primary
@@ -154,9 +152,7 @@ class SimulatedSession(Session):
         assert self._done is None, f"{self} has two statements at a time"
         assert not self._over, f"{self} is over, and a statement is sent"
         self._done = done
-        self._deadline = self._loop.time() + self._seconds
-        if self._timer is None:
-            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+        self._timer = self._database.loop.call_later(self._seconds + _LOOK_SECONDS / 2, self.close)
         self._database.receive(self, statement, parameters)
 
     def poll(self) -> None:
@@ -168,8 +164,6 @@ class SimulatedSession(Session):
     def close(self) -> None:
         if not self._over:
             self._over = True
-            if self._timer is not None:
-                self._timer.cancel()
             self._database.left(self)
         self._conclude(SessionLost())
 
@@ -179,20 +173,11 @@ class SimulatedSession(Session):
             self._outcome = outcome
             self._database.soon(self.poll)
 
-    def _look(self) -> None:
-        self._timer = None
-        if self._done is None:
-            return
-        if self._loop.time() >= self._deadline:
-            self.close()
-        else:
-            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
-            self.poll()
-
     def _conclude(self, outcome: Rows | Exception) -> None:
         done, self._done, self._outcome = self._done, None, None
-        if done is None:
+        if done is None or self._timer is None:
             return
+        self._timer.cancel()
         calls, self.calls = self.calls, []
         lost = isinstance(outcome, SessionLost)
         for call in calls:
@@ -228,7 +213,6 @@ class Database:
         self.fates = FAULTS  # of statements that meet one
         self.refuses = False  # connections
         self.silent = False  # to connections and statements
-        self.several_hosts = False
         self.locked: set[str] = set()  # accounts whose rows somebody else keeps
         self.names_blamed = True
         self.quiet_from = 0.0  # when the last timer is over that is not the batcher's
@@ -247,7 +231,7 @@ class Database:
             fault = self._random() < self.faults and self._random()
             self.note("connect")
             if self.silent or (fault and fault < 0.3):
-                async with asyncio.timeout(None if self.several_hosts else limits.QUEUE_SECONDS):
+                async with asyncio.timeout(limits.QUEUE_SECONDS):
                     await asyncio.sleep(limits.CONNECT_SECONDS)
                 raise errors.ConnectionTimeout
             await asyncio.sleep(self._random() * self._latency * (40 if fault and fault > 0.7 else 4))

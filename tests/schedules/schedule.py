@@ -66,7 +66,6 @@ class Schedule:
         self._random = random = Random(seed)
         self._mode = random.choices(("calm", "locked", "trouble"), (1, 2, 5))[0]
         self._join = random.random() < 0.95
-        self._several_hosts = random.random() < 0.1
         small = self._mode != "trouble"
         self._latency = random.choice((0.0005, 0.002) if small else (0.0005, 0.005, 0.03))
         self._relief_seconds = limits.RELIEF_SECONDS if random.random() < 0.7 else 0.04
@@ -121,7 +120,6 @@ class Schedule:
         random, loop = self._random, self._loop
         requests = {name: random.choice((4, 1000, 1000, 1000)) for name in self._names}
         self._database = database = Database(loop, random, requests, self._latency, self._sent, self._told, self._note)
-        database.several_hosts = self._several_hosts
         self._batcher = self._make_batcher(
             "postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect
         )
@@ -144,11 +142,7 @@ class Schedule:
         database.locked.clear()
         database.unblock()
         # For the last statement without an answer, or the last connection.
-        await asyncio.sleep(
-            limits.CONNECT_SECONDS + limits.RECONNECT_SECONDS + 0.2
-            if self._several_hosts
-            else limits.STATEMENT_SECONDS + 0.2
-        )
+        await asyncio.sleep(limits.STATEMENT_SECONDS + 0.2)
         self._served_from = loop.time()
         for account in self._names:
             self._ask(account, random.choice(_KINDS))
