@@ -242,3 +242,14 @@ def test_no_request_waits_for_another_account_or_an_operator(
     assert second.meter(b).outcome == "charged"
     a.execute("commit")
     assert second.admit(b) == "account_unavailable"
+
+
+def test_two_batches_do_not_wait_for_each_other_in_a_circle(
+    connection: Connection, make_customer: MakeCustomer
+) -> None:
+    """Each takes the accounts in their order, not in that of its calls."""
+    customers = sorted((make_customer() for _ in range(3)), key=lambda customer: customer.account_id, reverse=True)
+    commands = [customer.request() for customer in customers]
+    columns = [list(column) for column in zip(*(command.parameters for command in commands), strict=True)]
+    rows = connection.execute(str(commands[0].joined_statement).encode(), columns).fetchall()
+    assert [at for at, *_ in rows] == [3, 2, 1]

@@ -1,7 +1,5 @@
 import asyncio
 import logging
-import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
@@ -369,20 +367,6 @@ def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, session: 
     assert gateway.run(BACKEND) == backend, "the connection was fit for use"
 
 
-def test_all_connections_are_taken(
-    open_gateway: OpenGateway, database_url: str, customer: Customer, session: OpenSession
-) -> None:
-    other = session()
-    other.execute("begin")
-    other.execute("lock table sepu.api_key in access exclusive mode")
-
-    with open_gateway(database_url, 2) as ledger:
-        started = monotonic()
-        results = ledger.run_all([customer.request(f"key-{number:04}") for number in range(12)])
-        assert monotonic() - started < TIMEOUT_SECONDS
-    assert all(isinstance(result, LedgerUnavailable) for result in results)
-
-
 def test_nobody_listens(open_gateway: OpenGateway, holder: Credential, caplog: pytest.LogCaptureFixture) -> None:
     """Outages that end are in tests/faults/test_outages.py."""
     caplog.set_level(logging.DEBUG)
@@ -456,21 +440,6 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
     assert (prepared > 0, locks) == (open_gateway is not threads, 0)
     # Those that PgBouncer carries from session to session.
     assert set(settings) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
-
-
-def test_a_server_that_hangs(open_gateway: OpenGateway, database_url: str, customer: Customer) -> None:
-    """As on a stalled disk: the connection is alive, and nobody answers, not even to a cancellation."""
-    with open_gateway(database_url, 1) as ledger:
-        backend = ledger.run(BACKEND)
-        os.kill(backend, signal.SIGSTOP)
-        try:
-            started = monotonic()
-            with pytest.raises(LedgerUnavailable):
-                ledger.run(customer.request())
-            assert monotonic() - started < TIMEOUT_SECONDS
-            assert ledger.run(customer.request("key-0002")).outcome == "charged", "another connection was made"
-        finally:
-            os.kill(backend, signal.SIGCONT)
 
 
 def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -> None:

@@ -60,7 +60,7 @@ def failures(package: Package, *checks: str) -> tuple[list[str], str]:
     done = subprocess.run(
         [*command, *checks], cwd=ROOT, env=package.environment, capture_output=True, text=True, check=False
     )
-    says_nothing = re.search(r"^(ERROR|SKIPPED) |pytest-timeout", done.stdout, re.MULTILINE)
+    says_nothing = re.search(r"^(ERROR tests|SKIPPED \[)|from pytest-timeout", done.stdout, re.MULTILINE)
     unusable = done.returncode > 1 or says_nothing
     return re.findall(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE), done.stdout[-2000:] if unusable else ""
 

@@ -57,11 +57,10 @@ logging.getLogger("asyncio").setLevel(logging.CRITICAL)
 class Schedule:
     """Plays one."""
 
-    def __init__(self, seed: int, batcher: type[Batcher] = Batcher) -> None:
+    def __init__(self, seed: int) -> None:
         self.calls = 0
         self.broken: list[str] = []  # what did not hold
         self.reached: Counter[str] = Counter()  # what happened, and how often
-        self._make_batcher = batcher
         self._trace: list[tuple[float, tuple[object, ...]]] = []
         self._random = random = Random(seed)
         self._mode = random.choices(("calm", "locked", "trouble"), (1, 2, 5))[0]
@@ -120,9 +119,7 @@ class Schedule:
         random, loop = self._random, self._loop
         requests = {name: random.choice((4, 1000, 1000, 1000)) for name in self._names}
         self._database = database = Database(loop, random, requests, self._latency, self._sent, self._told, self._note)
-        self._batcher = self._make_batcher(
-            "postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect
-        )
+        self._batcher = Batcher("postgresql://one/sepu", join=self._join, loop=loop, connect=database.connect)
         until = 1.2 if self._mode == "locked" else random.choice((0.05, 0.2, 0.4, 1.2))
         for _ in range(random.choice((1, 2, 2, 3, 5))):
             self._add_client(until)
