@@ -76,19 +76,13 @@ def test_create_account(connection: Connection) -> None:
     assert (shown.account_id, shown.status, shown.plan_id) == (issued.account_id, "active", "standard")
 
 
+@pytest.mark.usefixtures("own_ledger")
 def test_oldest_account(connection: Connection) -> None:
-    with connection.transaction(force_rollback=True):
-        connection.execute(
-            "truncate sepu.receipt, sepu.api_key, sepu.usage, sepu.usage_day, sepu.account_move, sepu.quota_event, "
-            "sepu.event_delivery, sepu.account"
-        )
-        assert accounts.oldest_account(connection) is None
-        first, second = (accounts.create_account(connection, "standard").account_id for _ in range(2))
-        for account_id, created_at in ((first, "2026-02-01Z"), (second, "2026-01-01Z")):
-            connection.execute(
-                "update sepu.account set created_at = %s where account_id = %s", (created_at, account_id)
-            )
-        assert accounts.oldest_account(connection) == second
+    assert accounts.oldest_account(connection) is None
+    first, second = (accounts.create_account(connection, "standard").account_id for _ in range(2))
+    for account_id, created_at in ((first, "2026-02-01Z"), (second, "2026-01-01Z")):
+        connection.execute("update sepu.account set created_at = %s where account_id = %s", (created_at, account_id))
+    assert accounts.oldest_account(connection) == second
 
 
 def test_what_there_is_not_is_refused(connection: Connection, customer: Customer) -> None:
