@@ -211,7 +211,7 @@ class Schedule:
     def _ask(self, account: str, kinds: str, then: Callable[[], object] = lambda: None) -> None:
         random, batcher = self._random, self._batcher
         number = self.calls = self.calls + 1
-        make = {"m": _charge, "a": admit, "u": read_usage}[random.choice(kinds)]
+        make = _MAKERS[random.choice(kinds)]
         key_hash = KeyHash(b"%s-%d" % (account.encode(), random.random() < 0.4))
         sender = None
         if random.random() < self._unknown:
@@ -433,6 +433,9 @@ def _may_be_repeated(call: Call) -> bool:
 
 def _charge(holder: Credential) -> Command[Metered]:
     return meter_request(holder, "key-0001", Charge("color_match", 1, bytes(32), b"{}"))
+
+
+_MAKERS: dict[str, Callable[[Credential], Command[Any]]] = {"m": _charge, "a": admit, "u": read_usage}
 
 
 def _line(parts: tuple[object, ...]) -> str:
