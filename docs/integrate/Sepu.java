@@ -157,7 +157,7 @@ public final class Sepu {
         }
         Matcher found = CODE.matcher(response.body());
         String code = found.find() ? found.group(1) : null;
-        String pointer = headers.firstValue("X-Error-Pointer").filter(place -> place.matches("/[a-z0-9/]+")).orElse(null);
+        String pointer = headers.firstValue("X-Error-Pointer").filter(at -> at.matches("/[a-z0-9/]+")).orElse(null);
         String requestId = headers.firstValue("X-Request-Id").filter(id -> id.matches("[0-9a-f-]+")).orElse(null);
         Duration retryAfter = Duration.ofSeconds(number(headers, "Retry-After"));
         String place = pointer == null ? "" : " at " + pointer;

@@ -5,8 +5,10 @@ declare(strict_types=1);
 
 final class SepuError extends RuntimeException
 {
-    /** status is 0 without any response, and -1 with one of no use; error is null if a proxy answered; usage comes with quota_exceeded.
-     *  pointer leads to the fault in an input: /colors/2/g */
+    /**
+     * status is 0 without any response, and -1 with one of no use; error is null if a proxy answered; usage comes with
+     * quota_exceeded. pointer leads to the fault in an input: /colors/2/g
+     */
     public function __construct(
         string $message,
         public readonly ?string $key,

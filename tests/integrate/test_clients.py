@@ -131,7 +131,12 @@ def compressed(exchange: Exchange) -> None:
 def hostile_wait(value: str, exchange: Exchange) -> None:
     """An error of a gateway that would have the client wait for a time that is none."""
     body = b'{"error":"\\u001b[2J"}'
-    named = {"Content-Length": str(len(body)), "Retry-After": value, "X-Request-Id": "\x9b2J", "X-Error-Pointer": "/\x9b2J"}
+    named = {
+        "Content-Length": str(len(body)),
+        "Retry-After": value,
+        "X-Request-Id": "\x9b2J",
+        "X-Error-Pointer": "/\x9b2J",
+    }
     exchange.answer(Response(503, named, body))
 
 
