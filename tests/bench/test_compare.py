@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from bench.commits import base, built
-from bench.compare import Ratio, compare, main, summed_up
+from bench.compare import compare, summed_up
 
 pytestmark = pytest.mark.slow
 
@@ -42,10 +42,6 @@ def test_a_change_is_called_one_only_if_its_interval_is_on_one_side(ratios: list
     assert ratio.word == word
 
 
-def test_the_interval_is_students() -> None:
-    assert summed_up([1.0, 1.1, 1.21]) == pytest.approx(Ratio(1.1, 0.6371, 1.8992), abs=1e-4)
-
-
 def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -66,10 +62,3 @@ def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(
     assert base(second) == first
     with pytest.raises(SystemExit, match="git fetch --unshallow"):
         base(first)
-
-
-def test_a_commit_that_is_none_is_told() -> None:
-    with pytest.raises(SystemExit, match="no commit no-such-branch"):
-        main("no-such-branch")
-    with pytest.raises(SystemExit, match="no commit --help"):
-        main("--help")
