@@ -2,7 +2,6 @@
 
 import hashlib
 import hmac
-import json
 import signal
 import threading
 import time
@@ -10,11 +9,12 @@ from base64 import b64decode, b64encode
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.cli.running import Run, failed, printed
+from tests.cli.running import Run, failed, lines, printed, text
 from tests.endpoint import Endpoint, Received, endpoint
 from tests.faults.proxy import socket_directory
 from tests.metering.conftest import Customer
@@ -35,13 +35,6 @@ NOW = datetime.now(UTC)
 
 
 @pytest.fixture
-def connection(own_url: str) -> Iterator[psycopg.Connection]:
-    """To a database of the test's own: who delivers takes all events."""
-    with connect(own_url) as opened:
-        yield opened
-
-
-@pytest.fixture
 def hooks() -> Iterator[Endpoint]:
     with endpoint() as running_endpoint:
         yield running_endpoint
@@ -55,20 +48,26 @@ def secret_file(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def sepu(run: Run, own_url: str) -> Run:
-    return lambda *arguments, **environment: run(*arguments, SEPU_DATABASE_URL=own_url, **environment)
+def delivering(hooks: Endpoint, secret_file: Path) -> tuple[str, ...]:
+    return ("events", "deliver", "--url", hooks.url, "--secret-file", str(secret_file))
 
 
 @pytest.fixture
-def deliver(sepu: Run, hooks: Endpoint, secret_file: Path) -> Callable[[], str]:
+def deliver(run: Run, delivering: tuple[str, ...]) -> Callable[[], str]:
     """Delivers what is due to the endpoint, and gives what was said."""
 
     def once() -> str:
-        done = sepu("events", "deliver", "--once", "--url", hooks.url, "--secret-file", str(secret_file))
+        done = run(*delivering, "--once")
         assert (done.returncode, done.stdout) == (0, "")
         return str(done.stderr)
 
     return once
+
+
+@pytest.fixture
+def deliverer(ledger_url: str, delivering: tuple[str, ...]) -> list[str | Path]:
+    """The program that delivers until it is told to stop."""
+    return [SEPU, *delivering, "--database-url", ledger_url]
 
 
 def near_limit(connection: psycopg.Connection, units: int = 10, external_id: str | None = None) -> Customer:
@@ -83,10 +82,12 @@ def near_limit(connection: psycopg.Connection, units: int = 10, external_id: str
     return customer
 
 
-def delivering(url: str, hooks: Endpoint, secret_file: Path) -> list[str | Path]:
-    """What delivers until it is told to stop."""
-    where = ("--url", hooks.url, "--secret-file", secret_file, "--database-url", url)
-    return [SEPU, "events", "deliver", *where]
+def status(run: Run) -> Any:
+    return printed(run("events", "status", "--json"))
+
+
+def states(connection: psycopg.Connection) -> set[str | None]:
+    return {event.state for event in list_events(connection)}
 
 
 def due_now(connection: psycopg.Connection) -> None:
@@ -95,10 +96,10 @@ def due_now(connection: psycopg.Connection) -> None:
 
 
 def test_each_is_sent_once_in_order_and_signed(
-    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
+    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, run: Run
 ) -> None:
     customer = near_limit(connection, external_id="cus_8812")
-    assert printed(sepu("events", "status", "--json"))["due"] == 3
+    assert status(run)["due"] == 3
     assert deliver() == ""
     month = f"{NOW:%Y-%m}"
     ids = [f"{customer.account_id}:{month}:color_match:{threshold}:10" for threshold in (80, 95, 100)]
@@ -126,12 +127,12 @@ def test_each_is_sent_once_in_order_and_signed(
         "limit": 10,
         "committed": 10,
     }
-    assert {event.state for event in list_events(connection)} == {"delivered"}
-    assert printed(sepu("events", "status", "--json")) == {"due": 0, "dead": 0, "oldestDueSeconds": 0}
+    assert states(connection) == {"delivered"}
+    assert status(run) == {"due": 0, "dead": 0, "oldestDueSeconds": 0}
 
 
 def test_what_fails_is_tried_again_and_those_behind_it_wait(
-    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
+    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, run: Run
 ) -> None:
     customer, other = near_limit(connection), near_limit(connection, 8)
     hooks.reply = lambda got: (204, {}) if other.account_id in got.event_id else (503, {"retry-after": "120"})
@@ -145,8 +146,7 @@ def test_what_fails_is_tried_again_and_those_behind_it_wait(
     assert 110 < (first.due_at - datetime.now(UTC)).total_seconds() < 121
     assert (second.attempts, second.last_error) == (0, None)
     assert deliver() == "", "nothing is due"
-    status = printed(sepu("events", "status", "--json"))
-    assert (status["due"], status["dead"]) == (3, 0)
+    assert (status(run)["due"], status(run)["dead"]) == (3, 0)
 
     hooks.reply = lambda _: (200, {})
     due_now(connection)
@@ -156,35 +156,29 @@ def test_what_fails_is_tried_again_and_those_behind_it_wait(
 
 
 def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(
-    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
-) -> None:
-    near_limit(connection, 8)
-    hooks.reply = lambda _: (500, {})
-    connection.execute("update sepu.event_delivery set attempts = %s", (limits.DELIVERY_ATTEMPTS - 1,))
-    assert f"attempt {limits.DELIVERY_ATTEMPTS}: HTTP 500; it is dead" in deliver()
-    (dead,) = (json.loads(line) for line in sepu("events", "dead", "--json").stdout.splitlines())
-    assert (dead["state"], dead["lastError"], dead["dueAt"]) == ("dead", "HTTP 500", None)
-    assert "HTTP 500" in sepu("events", "dead").stdout
-    assert printed(sepu("events", "status", "--json"))["dead"] == 1
-    assert deliver() == ""
-
-    hooks.reply = lambda _: (204, {})
-    assert printed(sepu("events", "retry", "--all-dead", "--json")) == {"due": 1}
-    assert deliver() == ""
-    assert printed(sepu("events", "retry", dead["eventId"], "--json")) == {"due": 1}
-    assert deliver() == ""
-    assert hooks.ids == [dead["eventId"]] * 3
-    failed(sepu("events", "retry", "nobody"), "is not the id of an event")
-    failed(sepu("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
-    assert sepu("events", "retry").returncode == 2
-
-
-def test_an_endpoint_that_is_gone_gets_nothing_more(
-    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint
+    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, run: Run
 ) -> None:
     near_limit(connection, 8)
     hooks.reply = lambda _: (410, {})
     assert "HTTP 410; it is dead" in deliver()
+    run("events", "retry", "--all-dead")
+    hooks.reply = lambda _: (500, {})
+    connection.execute("update sepu.event_delivery set attempts = %s", (limits.DELIVERY_ATTEMPTS - 1,))
+    assert f"attempt {limits.DELIVERY_ATTEMPTS}: HTTP 500; it is dead" in deliver()
+    (dead,) = lines(run("events", "dead", "--json"))
+    assert (dead["state"], dead["lastError"], dead["dueAt"]) == ("dead", "HTTP 500", None)
+    assert "HTTP 500" in run("events", "dead").stdout
+    assert status(run)["dead"] == 1
+    assert deliver() == ""
+
+    hooks.reply = lambda _: (204, {})
+    assert printed(run("events", "retry", "--all-dead", "--json")) == {"due": 1}
+    assert deliver() == ""
+    assert printed(run("events", "retry", dead["eventId"], "--json")) == {"due": 1}
+    assert deliver() == ""
+    assert hooks.ids == [dead["eventId"]] * 4
+    failed(run("events", "retry", "nobody"), "is not the id of an event")
+    failed(run("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
 
 
 def test_the_times_between_attempts_grow(connection: psycopg.Connection) -> None:
@@ -218,7 +212,7 @@ def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(connection: psy
 
 @pytest.mark.slow
 def test_several_deliver_and_none_sends_what_another_does(
-    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
+    connection: psycopg.Connection, hooks: Endpoint, deliverer: list[str | Path]
 ) -> None:
     customers = [near_limit(connection) for _ in range(20)]
 
@@ -227,11 +221,8 @@ def test_several_deliver_and_none_sends_what_another_does(
         return 204, {}
 
     hooks.reply = slowly
-    command = delivering(own_url, hooks, secret_file)
-    with running(command) as one, running(command) as other:
-        deadline = time.monotonic() + 60
-        while len(hooks.received) < 60 and time.monotonic() < deadline:
-            time.sleep(0.05)
+    with running(deliverer) as one, running(deliverer) as other:
+        until(lambda: len(hooks.received) >= 60, seconds=60)
         time.sleep(0.5)
         for process in (one, other):
             process.send_signal(signal.SIGTERM)
@@ -240,11 +231,11 @@ def test_several_deliver_and_none_sends_what_another_does(
     for customer in customers:
         told = [one.json["data"]["threshold"] for one in hooks.received if customer.account_id in one.event_id]
         assert told == [80, 95, 100]
-    assert {event.state for event in list_events(connection)} == {"delivered"}
+    assert states(connection) == {"delivered"}
 
 
 def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
-    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path, deliver: Callable[[], str]
+    connection: psycopg.Connection, hooks: Endpoint, deliverer: list[str | Path], deliver: Callable[[], str]
 ) -> None:
     near_limit(connection, 8)
     let_go = threading.Event()
@@ -254,9 +245,8 @@ def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
         return 204, {}
 
     hooks.reply = hang
-    with running(delivering(own_url, hooks, secret_file)) as process:
-        while not hooks.received:
-            time.sleep(0.02)
+    with running(deliverer) as process:
+        until(lambda: hooks.received)
         process.kill()
         process.wait(30)
     let_go.set()
@@ -272,7 +262,7 @@ def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
 
 @pytest.mark.slow
 def test_an_answer_is_recorded_while_others_hang(
-    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
+    connection: psycopg.Connection, hooks: Endpoint, deliverer: list[str | Path]
 ) -> None:
     hanging = [near_limit(connection, 8) for _ in range(limits.WEBHOOKS // 2)]
     others = [near_limit(connection) for _ in range(limits.WEBHOOKS)]
@@ -285,15 +275,15 @@ def test_an_answer_is_recorded_while_others_hang(
 
     hooks.reply = reply
     metrics = ("--metrics-file", "/dev/null/nowhere")  # which cannot be written
-    with running([*delivering(own_url, hooks, secret_file), *metrics]):
+    with running([*deliverer, *metrics]):
         until(lambda: len(list(list_events(connection, state="delivered"))) == 3 * len(others), seconds=10)
         let_go.set()
-    assert {event.state for event in list_events(connection)} == {"delivered"}, "what is being sent at a stop is sent"
+    assert states(connection) == {"delivered"}, "what is being sent at a stop is sent"
     assert len(hooks.ids) == len(set(hooks.ids))
 
 
 @pytest.mark.slow
-def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path, tmp_path: Path) -> None:
+def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, delivering: tuple[str, ...], tmp_path: Path) -> None:
     log = tmp_path / "log"
     answered = threading.Event()
 
@@ -307,7 +297,7 @@ def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path
         cluster.initialise()
         with cluster.running() as url, connect(url) as connection:
             migrate(connection)
-        command = delivering(cluster.url, hooks, secret_file)
+        command = [SEPU, *delivering, "--database-url", cluster.url]
         failed(completed([*command, "--once"]), "the database cannot be reached")
         with log.open("a") as stderr, running(command, stderr=stderr) as process:
             until(lambda: f"again in {limits.EVENTS_SECONDS:g} s" in log.read_text())
@@ -318,48 +308,47 @@ def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path
             answered.set()  # and the database is away
             until(lambda: f"again in {limits.EVENTS_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
-                until(lambda: {event.state for event in list_events(connection)} == {"delivered"})
+                until(lambda: states(connection) == {"delivered"})
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(30) == 0
     assert len(hooks.ids) == 1, "what is known is recorded later, and not sent again"
     assert "Traceback" not in log.read_text()
 
 
-def test_events_are_printed_instead(connection: psycopg.Connection, sepu: Run) -> None:
+def test_events_are_printed_instead(connection: psycopg.Connection, run: Run) -> None:
     near_limit(connection)
-    done = sepu("events", "deliver", "--print", "--once")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [json.loads(line)["data"]["threshold"] for line in done.stdout.splitlines()] == [80, 95, 100]
-    assert sepu("events", "deliver", "--print", "--once").stdout == ""
+    told = lines(run("events", "deliver", "--print", "--once"))
+    assert [each["data"]["threshold"] for each in told] == [80, 95, 100]
+    assert text(run("events", "deliver", "--print", "--once")) == ""
 
 
-def test_secrets_are_in_no_message(connection: psycopg.Connection, sepu: Run, tmp_path: Path) -> None:
+def test_secrets_are_in_no_message(connection: psycopg.Connection, run: Run, tmp_path: Path) -> None:
     near_limit(connection, 8)
     bad, good = tmp_path / "bad.secret", tmp_path / "good.secret"
     bad.write_text("whsec_c2VjcmV0")
     good.write_text(SECRETS[0])
     url = "http://user:c2VjcmV0@127.0.0.1:9/c2VjcmV0"
-    said = sepu("events", "deliver", "--once", "--url", url, "--secret-file", str(good))
+    said = run("events", "deliver", "--once", "--url", url, "--secret-file", str(good))
     assert said.returncode == 0
     assert "attempt 1: not reached: ConnectError; again in " in said.stderr
-    wrong_secret = sepu("events", "deliver", "--once", "--url", url, "--secret-file", str(bad))
+    wrong_secret = run("events", "deliver", "--once", "--url", url, "--secret-file", str(bad))
     failed(wrong_secret, "secret 1 is not whsec_ and 24 to 64 bytes in base64")
-    wrong_url = sepu("events", "deliver", "--once", "--url", "c2VjcmV0", "--secret-file", str(good))
+    wrong_url = run("events", "deliver", "--once", "--url", "c2VjcmV0", "--secret-file", str(good))
     failed(wrong_url, "the address of the endpoint is not like https://")
     (event,) = list_events(connection)
-    for text in (said.stderr, wrong_secret.stderr, wrong_url.stderr, str(event)):
-        assert "c2VjcmV0" not in text
-        assert SECRETS[0].removeprefix("whsec_") not in text
-    assert sepu("events", "deliver").returncode == 2
+    for told in (said.stderr, wrong_secret.stderr, wrong_url.stderr, str(event)):
+        assert "c2VjcmV0" not in told
+        assert SECRETS[0].removeprefix("whsec_") not in told
 
 
-def test_figures_for_prometheus(connection: psycopg.Connection, sepu: Run, secret_file: Path, tmp_path: Path) -> None:
+def test_figures_for_prometheus(
+    connection: psycopg.Connection, run: Run, delivering: tuple[str, ...], tmp_path: Path
+) -> None:
     near_limit(connection, 8)
     connection.execute("update sepu.quota_event set crossed_at = now() - interval '1 hour'")
-    assert printed(sepu("events", "status", "--json"))["oldestDueSeconds"] >= 3600
+    assert status(run)["oldestDueSeconds"] >= 3600
     file = tmp_path / "sepu_events.prom"
-    nowhere = ("--url", "http://127.0.0.1:9/", "--secret-file", str(secret_file))
-    sepu("events", "deliver", "--once", *nowhere, "--metrics-file", str(file))
+    run(*delivering, "--url", "http://127.0.0.1:9/", "--once", "--metrics-file", str(file))
     written = file.read_text()
     assert "sepu_events_due 1.0" in written
     assert "sepu_events_dead 0.0" in written
@@ -368,22 +357,17 @@ def test_figures_for_prometheus(connection: psycopg.Connection, sepu: Run, secre
 
 
 def test_a_role_that_can_deliver_and_nothing_else(
-    connection: psycopg.Connection, own_url: str, run: Run, hooks: Endpoint, secret_file: Path
+    connection: psycopg.Connection, ledger_url: str, run: Run, hooks: Endpoint, delivering: tuple[str, ...]
 ) -> None:
     role = "deliverer_" + new_key_id("role").replace("-", "_")
     connection.execute(f"create role {role} login".encode())
     try:
-        granted = run("db", "grant", role, "--events", "--json", SEPU_DATABASE_URL=own_url)
-        assert printed(granted) == {"role": role}
+        assert printed(run("db", "grant", role, "--events", "--json")) == {"role": role}
         near_limit(connection)
-        url = make_conninfo(own_url, user=role)
-        sent = run(
-            *("events", "deliver", "--once", "--url", hooks.url, "--secret-file", str(secret_file)),
-            SEPU_DATABASE_URL=url,
-        )
-        assert (sent.returncode, sent.stderr) == (0, "")
+        url = make_conninfo(ledger_url, user=role)
+        assert text(run(*delivering, "--once", SEPU_DATABASE_URL=url)) == ""
         assert len(hooks.ids) == 3
-        assert len(run("events", "list", "--json", SEPU_DATABASE_URL=url).stdout.splitlines()) == 3
+        assert len(lines(run("events", "list", "--json", SEPU_DATABASE_URL=url))) == 3
         assert printed(run("events", "retry", hooks.ids[0], "--json", SEPU_DATABASE_URL=url)) == {"due": 1}
         with connect(url) as session:
             for forbidden in (
@@ -400,11 +384,11 @@ def test_a_role_that_can_deliver_and_nothing_else(
         connection.execute(f"drop role {role}".encode())
 
 
-def test_a_prune_forgets_old_deliveries_and_keeps_the_events(connection: psycopg.Connection, sepu: Run) -> None:
+def test_a_prune_forgets_old_deliveries_and_keeps_the_events(connection: psycopg.Connection, run: Run) -> None:
     near_limit(connection)
     connection.execute("update sepu.quota_event set crossed_at = now() - interval '91 days' where threshold < 100")
-    assert printed(sepu("prune", "--json"))["deliveries"] == 2
+    assert printed(run("prune", "--json"))["deliveries"] == 2
     assert [event.state for event in list_events(connection)] == [None, None, "due"]
-    listed = sepu("events", "list").stdout.splitlines()
-    assert listed[0].split() == ["crossedAt", "name", "meter", "threshold", "limit", "state"]
-    assert [line.split()[-1] for line in listed[1:]] == ["-", "-", "due"]
+    head, *listed = text(run("events", "list")).splitlines()
+    assert head.split() == ["crossedAt", "name", "meter", "threshold", "limit", "state"]
+    assert [line.split()[-1] for line in listed] == ["-", "-", "due"]
