@@ -10,13 +10,13 @@ import socket
 import ssl
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from pathlib import Path
 
-from tests.processes import running
+from tests.processes import running, until
 from tests.programs import installed
 from tests.serving import Server, free_port
 
@@ -41,27 +41,22 @@ class _Socket(ssl.SSLSocket):
         socket.socket.shutdown(self, how)
 
 
-class _Tls(http.client.HTTPSConnection):
-    """From an address of its own, so that the limits for one do not hold up the tests."""
-
-    def __init__(self, address: str, source: str, context: ssl.SSLContext, timeout: float) -> None:
-        super().__init__(address, context=context, timeout=timeout, source_address=(source, 0))
-
-
 @dataclass
 class Proxied(Server):
-    """The service behind nginx; `address` is nginx's. Each connection comes from an address of its own."""
+    """The service behind nginx; `address` is nginx's.
+
+    Each connection comes from an address of its own, so that the limits for one do not hold up the tests.
+    """
 
     directory: Path = field(kw_only=True)
     context: ssl.SSLContext = field(kw_only=True)
     _sources: Iterator[int] = field(default_factory=lambda: itertools.count(2), repr=False)
 
-    def next_source(self) -> str:
-        number = next(self._sources)
-        return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-
     def connect(self, timeout: float = 30, source: str | None = None) -> http.client.HTTPConnection:
-        return _Tls(self.address, source or self.next_source(), self.context, timeout)
+        source = source or str(IPv4Address("127.0.0.0") + next(self._sources))
+        return http.client.HTTPSConnection(
+            self.address, context=self.context, timeout=timeout, source_address=(source, 0)
+        )
 
     def access_log(self) -> str:
         return (self.directory / "access.log").read_text()
@@ -79,21 +74,16 @@ def proxied(*sockets: Path, service: Server | None = None) -> Iterator[Proxied]:
         context = _certificate(directory)
         port = free_port()
         (directory / "nginx.conf").write_text(rendered(directory, port, sockets))
-        with (
-            (directory / "output").open("w") as output,
-            running(
-                [PROGRAM, "-p", str(directory), "-c", str(directory / "nginx.conf"), "-g", "daemon off;"],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                text=True,
-            ) as process,
-        ):
-            _await_listening(process, port, directory / "output")
+        log = directory / "output"
+        command = [PROGRAM, "-p", directory, "-c", directory / "nginx.conf", "-g", "daemon off;"]
+        with log.open("w") as output, running(command, stdout=output, stderr=output, text=True) as process:
+            until(lambda: listens(port) or process.poll() is not None, why=log.read_text)
+            assert process.poll() is None, log.read_text()
             yield Proxied(
                 service.worker if service else "none",
                 f"127.0.0.1:{port}",
                 service.process if service else process,
-                service.log if service else directory / "output",
+                service.log if service else log,
                 directory=directory,
                 context=context,
             )
@@ -137,14 +127,8 @@ def _certificate(directory: Path) -> ssl.SSLContext:
     return context
 
 
-def _await_listening(process: subprocess.Popen[str], port: int, output: Path) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            assert process.poll() is None, output.read_text()
-            assert time.monotonic() < deadline, output.read_text()
-            time.sleep(0.05)
-        else:
-            return
+def listens(port: int) -> bool:
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    return False
