@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from bench.commits import base, built
-from bench.compare import compare, summed_up
+from bench.compare import compare
 
 pytestmark = pytest.mark.slow
 
@@ -29,17 +29,6 @@ def test_a_slower_path_is_named_with_its_interval() -> None:
         found = compare(first, second, pairs=3)
     assert found["operation: match"].word == found["judgement: match"].word == "slower"
     assert found["operation: match"].low > 1.2
-
-
-@pytest.mark.parametrize(
-    ("ratios", "word"),
-    [([1.02, 1.03, 1.04, 1.03], "slower"), ([0.97, 0.98, 0.97, 0.96], "faster"), ([0.97, 1.04, 1.01, 0.99], "")],
-)
-def test_a_change_is_called_one_only_if_its_interval_is_on_one_side(ratios: list[float], word: str) -> None:
-    ratio = summed_up(ratios)
-    assert min(ratios) < ratio.ratio < max(ratios)
-    assert ratio.low < ratio.ratio < ratio.high
-    assert ratio.word == word
 
 
 def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(

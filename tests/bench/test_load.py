@@ -9,11 +9,11 @@ from threading import Thread
 
 import pytest
 from bench.load.client import Client, Job, run
-from bench.load.figures import Figures, percentile
+from bench.load.figures import Figures, Sample, percentile
 from bench.load.holders import open_accounts
 from bench.load.neighbours import CASES, Case, beside
-from bench.load.report import PHYSICAL_LIMIT, Cell, measured, neighbours_targets, targets
-from bench.load.scenarios import SCENARIOS, Ask, bare_insert, first_executions, pgbench_scripts
+from bench.load.report import Cell, targets
+from bench.load.scenarios import SCENARIOS, Ask, first_executions, pgbench_scripts
 from tests.serving import Server, serving
 
 from sepu.cli.database import connect, service_url
@@ -21,44 +21,6 @@ from sepu.cli.database import connect, service_url
 pytestmark = pytest.mark.slow
 
 SEED = "seed"
-
-
-def test_a_percentile_is_the_nearest_rank() -> None:
-    found = [percentile(range(1, 1001), share) for share in (0, 50, 99, 99.95, 100)]
-    assert [*found, percentile(range(1, 41_001), 99.9)] == [1, 500, 990, 1000, 1000, 40_959]
-
-
-def figures_of(p50: float, *, p99: float = 1.0, rate: float = 1.0, errors: int = 0) -> Figures:
-    return Figures(p50, p50, p99, p99, p99, rate, {"503": errors} if errors else {}, {"workers": 250e-6})
-
-
-def test_targets_are_told_from_what_was_measured() -> None:
-    figures = {
-        Cell("match-1", 1, "pgbench"): figures_of(1.0),
-        Cell("match-1", 1, "sepu"): figures_of(1.5),
-        Cell(PHYSICAL_LIMIT, 1, "pgbench"): figures_of(0.5),
-        Cell(PHYSICAL_LIMIT, 1, "constant"): figures_of(0.25),
-        Cell("match-5x3", 32, "pgbench"): figures_of(1.0, rate=100),
-        Cell("match-5x3", 32, "sepu"): figures_of(1.0, rate=109),
-    }
-    found = {target.what: (target.figure, target.reached) for target in targets(figures)}
-    assert found == {
-        "1 connection: p50 of match-1 ÷ pgbench's": (1.5, True),
-        "1 connection: p50 of match-1 ÷ the physical limit": (2.0, False),
-        "32 connections: match-5x3 a second ÷ pgbench's": (1.09, False),
-    }
-    rows = [[field.strip() for field in line.split("|")[1:-1]] for line in measured(figures).splitlines()]
-    assert len({len(row) for row in rows}) == 1
-    assert rows[-1][:4] == [PHYSICAL_LIMIT, "1", "their sum", "750"]
-    assert rows[3][9:12] == ["1.50", "1.00", "250"]
-
-
-def test_a_neighbour_may_cost_half_of_the_answers_and_no_error() -> None:
-    figures = {
-        Cell("readyz", 300, "beside /healthz"): figures_of(1.0, rate=100, errors=1),
-        Cell("readyz", 300, "beside it"): figures_of(1.0, rate=50, errors=1),
-    }
-    assert [(target.figure, target.reached) for target in neighbours_targets(figures)] == [(0.5, True), (1, False)]
 
 
 @pytest.fixture(scope="module")
@@ -91,20 +53,6 @@ def test_pgbench_asks_the_same(database_url: str, loaded: Server, name: str) -> 
             charged = "charged" if kind in {"match-1", "match-5x3", "search"} else "ok"
             outcome = "replayed" if scenario.replays else scenario.refusal[1] if scenario.refusal else charged
             assert row[0] == outcome
-
-
-def test_a_bare_insert_is_as_large_as_a_stored_result(database_url: str, loaded: Server) -> None:
-    run(Job(loaded.address, SCENARIOS["match-1"], 1, SEED, "largefortest", requests=100))
-    ((script, _),) = bare_insert("largefortest").values()
-    with connect(database_url) as owner:
-        owner.execute("create temporary table bare (like sepu.stored_result including indexes)")
-        owner.execute(script.splitlines()[-1].replace(":n", "1000000000").replace(":a", "1").encode())
-        row = owner.execute(
-            "select (select pg_column_size(bare) from bare), percentile_disc(0.5) within group (order by"
-            " pg_column_size(s)) from sepu.stored_result s where idempotency_key like 'largefortest%'"
-        ).fetchone()
-    assert row is not None
-    assert row[0] == pytest.approx(row[1], abs=8)
 
 
 @pytest.mark.parametrize("case", [replace(case, connections=20) for case in (*CASES, Case("healthz", 20, None))])
@@ -149,6 +97,14 @@ def client_of(address: str) -> Iterator[Client]:
         yield client
     finally:
         client.hang_up()
+
+
+def test_a_target_that_is_missed_is_told_and_a_percentile_is_the_nearest_rank() -> None:
+    assert [percentile(range(1, 1001), share) for share in (0, 50, 99, 99.95, 100)] == [1, 500, 990, 1000, 1000]
+    figures = Figures.of([Sample(1.0, 100, [latency] * 100) for latency in (1.0, 2.0, 9.0)])
+    slower = replace(figures, p50=3 * figures.p50)
+    found = targets({Cell("match-1", 1, "pgbench"): figures, Cell("match-1", 1, "sepu"): slower})
+    assert [(target.figure, target.reached) for target in found] == [(3.0, False)]
 
 
 def test_a_stall_is_in_the_latency_of_all_whom_an_open_loop_kept_waiting() -> None:

@@ -97,16 +97,13 @@ def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) ->
 
 
 def test_other_public_keys(run: Run, account_id: str, tmp_path: Path) -> None:
-    file = tmp_path / "given"
+    rotate = ("key", "rotate", account_id, "--public-key")
     small = jwk.JWK.generate(kty="RSA", size=2048).export_public()
-    curve = jwk.JWK.generate(kty="EC", crv="P-256").export_public()
-    for key, reason in ((small, "2048 bits"), (curve, "not an RSA key"), ("hello", "not a JWK"), ("", "not a JWK")):
-        file.write_text(key)
-        failed(run("key", "rotate", account_id, "--public-key", str(file)), reason)
-    failed(run("key", "rotate", account_id, "--public-key", "-", given="x" * 100_000), "more than 16384 bytes")
-    failed(run("key", "rotate", account_id, "--public-key", "/dev/zero"), "more than 16384 bytes")
+    for given, reason in ((small, "2048 bits"), ("", "not a JWK"), ("x" * 100_000, "more than 16384 bytes")):
+        failed(run(*rotate, "-", given=given), reason)
+    failed(run(*rotate, "/dev/zero"), "more than 16384 bytes")
     for missing in (str(tmp_path / "none"), str(tmp_path)):
-        failed(run("key", "rotate", account_id, "--public-key", missing), status=2)
+        failed(run(*rotate, missing), status=2)
 
 
 def test_a_key_pairs_files(run: Run, pair: Pair, tmp_path: Path) -> None:
@@ -148,13 +145,10 @@ def test_no_file_is_overwritten(run: Run, pair: Pair, tmp_path: Path) -> None:
 def test_receipts_that_do_not_open(run: Run, pair: Pair, account_id: str, tmp_path: Path) -> None:
     receipt = only_line(run("key", "rotate", account_id, "--public-key", pair.public))
     only_line(run("receipt", "keypair", str(tmp_path / "other")))
-    tampered = receipt[:800] + ("A" if receipt[800] != "A" else "B") + receipt[801:]
     for key, given, reason in (
         (str(tmp_path / "other"), receipt, "for another key pair"),
         (pair.public, receipt, "no private part"),
         (pair.private, receipt[:-9], "damaged"),
-        (pair.private, receipt[:400], "not a receipt"),
-        (pair.private, tampered, "damaged"),
         (pair.private, "/dev/zero", "not a receipt"),
         (pair.private, "-", "not a receipt"),
     ):

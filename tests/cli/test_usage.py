@@ -159,7 +159,7 @@ def test_a_reader_that_goes_away(ledger_url: str, connection: psycopg.Connection
     for command in (("account", "list"), ("export-usage", THIS)):
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
         environment = {**os.environ, "SEPU_DATABASE_URL": ledger_url}
-        with subprocess.Popen([SEPU, *command], env=environment, **pipes) as writing:
+        with subprocess.Popen([str(SEPU), *command], env=environment, **pipes) as writing:
             assert writing.stdout is not None
             assert writing.stderr is not None
             assert writing.stdout.readline()
@@ -169,7 +169,7 @@ def test_a_reader_that_goes_away(ledger_url: str, connection: psycopg.Connection
 
 @pytest.mark.usefixtures("customer")
 def test_what_cannot_be_written_is_told_in_a_line(ledger_url: str) -> None:
-    command = [SEPU, "account", "list", "--database-url", ledger_url]
+    command = [str(SEPU), "account", "list", "--database-url", ledger_url]
     with Path("/dev/full").open("w") as full:
         done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
     assert (done.returncode, done.stderr) == (1, "sepu: No space left on device\n")

@@ -60,7 +60,9 @@ def queried(prometheus: str, query: str, legend: str, start: float, end: float) 
     assert answer.is_success, f"{query}\n{answer.text}"
     found = []
     for one in answer.json()["data"]["result"]:
-        name = re.sub(r"{{(\w+)}}", lambda label, of=one["metric"]: of.get(label[1], ""), legend)
+        name = legend
+        for label, value in one["metric"].items():
+            name = name.replace(f"{{{{{label}}}}}", value)
         points = [(when, number) for when, value in one["values"] if math.isfinite(number := float(value))]
         found += [Series(name, points)] if points else []
     return found

@@ -8,7 +8,6 @@ import os
 import re
 import socket
 import ssl
-import subprocess
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -16,22 +15,13 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Address
 from pathlib import Path
 
-from tests.processes import running, until
-from tests.programs import installed
+from tests.processes import completed, running, until
+from tests.programs import program
 from tests.serving import Server, free_port
 
-PROGRAM = installed("nginx")
-OPENSSL = installed("openssl")
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx" / "nginx.conf"
 
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-
-
-def why_not() -> str | None:
-    """Why nginx cannot run here, or None."""
-    if PROGRAM is None:
-        return "nginx is not installed (Debian: apt install nginx)"
-    return None if OPENSSL else "openssl is not installed (Debian: apt install openssl)"
 
 
 class _Socket(ssl.SSLSocket):
@@ -68,14 +58,17 @@ class Proxied(Server):
 @contextmanager
 def proxied(*sockets: Path, service: Server | None = None) -> Iterator[Proxied]:
     """Runs nginx before what listens on these sockets; workers and log are those of the service."""
-    assert PROGRAM is not None
+    nginx = program("nginx", "nginx")
     with tempfile.TemporaryDirectory(prefix="sepu-nginx-") as name:
         directory = Path(name)
-        context = _certificate(directory)
+        chain = directory / "fullchain.pem"
+        certificate(chain, directory / "privkey.pem")
+        context = ssl.create_default_context(cafile=chain)
+        context.sslsocket_class = _Socket
         port = free_port()
         (directory / "nginx.conf").write_text(rendered(directory, port, sockets))
         log = directory / "output"
-        command = [PROGRAM, "-p", directory, "-c", directory / "nginx.conf", "-g", "daemon off;"]
+        command: list[str | Path] = [nginx, "-p", directory, "-c", directory / "nginx.conf", "-g", "daemon off;"]
         with log.open("w") as output, running(command, stdout=output, stderr=output, text=True) as process:
             until(lambda: listens(port) or process.poll() is not None, why=log.read_text)
             assert process.poll() is None, log.read_text()
@@ -109,22 +102,12 @@ def rendered(directory: Path, port: int, sockets: Sequence[Path]) -> str:
     return text
 
 
-def _certificate(directory: Path) -> ssl.SSLContext:
-    """Makes a certificate, and what believes in it."""
-    assert OPENSSL is not None
-    chain = directory / "fullchain.pem"
-    subprocess.run(
-        [
-            *(OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
-            *("-subj", "/CN=sepu", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(directory / "privkey.pem"), "-out", str(chain)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    context = ssl.create_default_context(cafile=chain)
-    context.sslsocket_class = _Socket
-    return context
+def certificate(chain: Path, key: Path, days: int = 2) -> None:
+    """Makes one that is signed by itself."""
+    request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", f"{days}"]
+    name = ["-subj", "/CN=sepu", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(chain)]
+    done = completed([program("openssl", "openssl"), *request, *name])
+    assert done.returncode == 0, done.stderr
 
 
 def listens(port: int) -> bool:
