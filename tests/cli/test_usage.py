@@ -157,9 +157,8 @@ def test_a_reader_that_goes_away(ledger_url: str, connection: psycopg.Connection
         "select translate(lpad(to_hex(n), 16, '0'), '0189', 'wxyz'), 'standard' from generate_series(1, 9000) n"
     )
     for command in (("account", "list"), ("export-usage", THIS)):
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        environment = {**os.environ, "SEPU_DATABASE_URL": ledger_url}
-        with subprocess.Popen([str(SEPU), *command], env=environment, **pipes) as writing:
+        reading = [str(SEPU), *command, "--database-url", ledger_url]
+        with subprocess.Popen(reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
             assert writing.stdout is not None
             assert writing.stderr is not None
             assert writing.stdout.readline()
