@@ -1,4 +1,4 @@
-"""The gate's judgement. That it sees a slowdown of any path is shown by `make bench-gate-proof`."""
+"""The judgement of the gate and of the timed comparison. `make bench-gate-proof` shows that the gate sees each path."""
 
 import os
 import shutil
@@ -9,6 +9,7 @@ from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
+from bench.compare import compare
 from bench.gate import __main__ as gate
 from bench.gate import callgrind, sides
 from bench.gate.costs import Accepted, accepted, line
@@ -177,3 +178,38 @@ r.round(); r.round()"""
         subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={**os.environ, "PYTHONPATH": "."}, check=True)
     with connect(own_url) as owner:
         assert owner.execute("select count(*) from sepu.stored_result").fetchall() == [(sides.LAYOUTS * 3 * MOST,)]
+
+
+def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(repository: Path) -> None:
+    first, second = commits.git("rev-parse", "HEAD^"), commits.git("rev-parse", "HEAD")
+    commits.git("switch", "--quiet", "--create", "branch")
+    commit(repository, "third")
+    assert commits.base(commit(repository, "fourth")) == second
+    assert commits.base(second) == first
+    with pytest.raises(SystemExit, match="git fetch --unshallow"):
+        commits.base(first)
+
+
+# --- two commits, timed in turns
+
+
+SLOWER = '''
+_plain = parse_match
+
+
+def parse_match(body: bytes) -> MatchInput:
+    """Burns as long as some requests take."""
+    for _ in range(10_000):
+        pass
+    return _plain(body)
+'''
+
+
+@pytest.mark.timeout(300)  # six processes time all hot paths
+def test_a_slower_path_is_named_with_its_interval() -> None:
+    with commits.built("HEAD", "HEAD") as (first, second):
+        source = second / "src/sepu/operations/match.py"
+        source.write_text(source.read_text("utf-8") + SLOWER, "utf-8")
+        found = compare(first, second, pairs=3)
+    assert found["operation: match"].word == found["judgement: match"].word == "slower"
+    assert found["operation: match"].low > 1.2
