@@ -12,7 +12,7 @@ from tests.processes import until
 from tests.serving import serving
 
 from sepu.admin import accounts
-from sepu.admin.keys import IssuedKey, issue_key, name_key
+from sepu.admin.keys import IssuedKey, change_key, issue_key
 from sepu.metering.key_format import credential
 
 NAME = "Silk & Co. 丝绸"
@@ -201,7 +201,7 @@ def test_a_table_fits_and_says_what_it_cut(run: Run) -> None:
 def test_no_customer_sees_a_name(ledger_url: str, connection: psycopg.Connection, issued: IssuedKey) -> None:
     """Neither in an answer nor in the request log, which customers' requests reach."""
     accounts.name_account(connection, issued.account_id, "Hush Textiles", "cus_secret")
-    name_key(connection, issued.key_id, "secret shop", "k-secret")
+    change_key(connection, issued.key_id, "secret shop", "k-secret")
     bearer = {"Authorization": f"Bearer {issued.api_key}"}
     with serving("uvloop", ledger_url, workers=1) as server:
         answers = [

@@ -12,7 +12,7 @@ from tests.cli.running import Run, failed, lines, printed, process, rows, text
 from tests.serving import SEPU
 
 from sepu.admin import accounts
-from sepu.admin.keys import IssuedKey, name_key
+from sepu.admin.keys import IssuedKey, change_key
 from sepu.admin.plans import set_plan
 from sepu.metering.key_format import credential
 from sepu.metering.meters import METERS
@@ -28,7 +28,7 @@ def customer(connection: psycopg.Connection) -> IssuedKey:
     """Who used 1900 of 2000 colours today, and 30 a month ago. There is another who used nothing."""
     issued = accounts.create_account(connection, "standard", "Silk", "cus_1")
     connection.execute("update sepu.account set created_at = '2020-01-01Z'")
-    name_key(connection, issued.key_id, "shop")
+    change_key(connection, issued.key_id, "shop")
     accounts.create_account(connection, "standard")
     holder = credential(issued.api_key)
     assert holder is not None
