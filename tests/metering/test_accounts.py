@@ -7,7 +7,7 @@ import pytest
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, issue_key, list_keys, revoke_key
-from sepu.admin.naming import AccountError
+from sepu.admin.naming import AccountError, find_account
 from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
 from sepu.metering import key_format
@@ -193,3 +193,14 @@ def test_a_keys_last_use_is_written_once_a_day(connection: psycopg.Connection, c
         assert row() == first, "not a write more"
     assert customer.admit(connection, at=noon + timedelta(hours=12)) == "ok"
     assert row()[0] == date(2031, 3, 11)
+
+
+def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> None:
+    issued = accounts.create_account(connection, "standard")
+    assert find_account(connection, issued.key_id) == issued.account_id
+    [found] = accounts.list_accounts(connection, search=issued.key_id)
+    assert found.account_id == issued.account_id
+    with pytest.raises(AccountError, match="there is no account"):  # it has no such key
+        find_account(connection, key_format.new_key_id(issued.account_id))
+    other = accounts.create_account(connection, "standard", external_id=issued.key_id)  # which has the same form
+    assert find_account(connection, issued.key_id) == other.account_id
