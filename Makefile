@@ -237,7 +237,7 @@ screenshots: build build/npm/ready  ## take the pictures of docs/console.md agai
 	$(BIN)/python -m tests.console.screenshots
 
 dashboard: build  ## draw the dashboard's picture again, of a real service and a real Prometheus
-	$(BIN)/python -m tests.deploy.dashboard_picture
+	$(BIN)/python -m tests.deploy.dashboard
 
 build/wheel/ready: requirements/wheel.txt
 	rm -rf build/wheel
