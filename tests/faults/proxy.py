@@ -220,8 +220,11 @@ def in_a_thread(*proxies: Proxy) -> Iterator[None]:
             await ended.wait()
 
     def run() -> None:
-        with asyncio.Runner(loop_factory=lambda: loop) as runner:
-            runner.run(listen())
+        try:
+            with asyncio.Runner(loop_factory=lambda: loop) as runner:
+                runner.run(listen())
+        finally:
+            listening.set()  # also where it cannot listen
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -8,6 +8,7 @@ import pytest
 from tests.serving import free_port, serving
 
 from sepu import limits
+from sepu.server.gunicorn import Worker
 from sepu.server.listen import address
 from sepu.server.start_error import StartError
 
@@ -34,7 +35,7 @@ def test_addresses(short_dir: Path) -> None:
         ("192.0.2.1", None, "uvloop", r"cannot listen on 192\.0\.2\.1:8000"),
     ],
 )
-def test_what_nobody_can_listen_on_is_refused(host: str, bind: str | None, worker: str, said: str) -> None:
+def test_what_nobody_can_listen_on_is_refused(host: str, bind: str | None, worker: Worker, said: str) -> None:
     with pytest.raises(StartError, match=said):
         address(host, 8000, bind, worker)
 
