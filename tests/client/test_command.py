@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 
 import pytest
 from tests.client.conftest import where
-from tests.client.hostile import head, listening, saying
+from tests.client.hostile import Peer, listening, saying
 from tests.processes import completed
 from tests.serving import Server
 
@@ -128,8 +128,8 @@ def test_what_the_service_says_commands_no_terminal(call: Run, what: str, as_jso
         "accountId": EVIL, "planId": EVIL, "status": EVIL, "usage": [meter],
     }  # fmt: skip
     given = {"search": ["search", "hong"], "match": ["match", "#000"], "usage": ["usage"]}[what]
-    with listening("plain", "sync", [head, saying(HEAD.encode() + json.dumps(body).encode())]) as peer:
-        done = call(*given, *as_json, SEPU_URL=peer.options["base_url"], SEPU_API_KEY="sepu_key")
+    with listening("plain", "sync", [Peer.request, saying(HEAD.encode() + json.dumps(body).encode())]) as peer:
+        done = call(*given, *as_json, SEPU_URL=peer.url, SEPU_API_KEY="sepu_key")
     assert (done.returncode, done.stderr) == (0, "")
     assert SHOWN in done.stdout
     assert all(char.isprintable() for line in done.stdout.split("\n") for char in line)

@@ -13,7 +13,7 @@ import psycopg
 import pytest
 from tests.client.blocking import AnyClient
 from tests.client.conftest import Opened, where
-from tests.client.cutting_proxy import deaf
+from tests.client.hostile import Peer, listening
 from tests.serving import Server
 
 import sepu
@@ -167,13 +167,13 @@ def test_the_key_is_shown_nowhere(
             whole = traceback.TracebackException.from_exception(raised.value, capture_locals=True)
             shown.extend([*whole.format(), repr(raised.value), repr(vars(raised.value))])
 
-    with caplog.at_level(logging.DEBUG), deaf() as address:
+    with caplog.at_level(logging.DEBUG), listening("plain", kind, [Peer.silence]) as deaf:
         client = at_server(api_key)
         client.search("hong", idempotency_key="of-a-search")
         client.match([SCARLET], idempotency_key="of-a-match")
         fail(client)
         fail(at_server(api_key + "x"))
-        fail(at_server(api_key, base_url=address, transport=None, timeout=0.1, deadline=0.5))
+        fail(at_server(api_key, base_url=deaf.url, transport=None, timeout=0.1, deadline=0.5))
     real: type[Any] = Client if kind == "sync" else AsyncClient
     for wrong in ({"base_url": "ftp://x"}, {"base_url": "http://localhost", "api_key": f"{api_key}\n"}):
         with pytest.raises(ValueError, match="base URL|API key") as raised:

@@ -1,9 +1,17 @@
-"""What each harness of `make fuzz` returns."""
+"""What each boundary of `make fuzz` plays, and what it returns."""
 
+import time
 from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
+from itertools import count, takewhile
 
 SHOWN = 20
+
+Played = tuple[int, str, str | None]
+"""The number of a case, what it tried, and its fault if there is one."""
+Play = Callable[[Iterator[int]], Iterator[Played]]
+"""Plays the cases of these numbers. The same number is the same case."""
 
 
 @dataclass
@@ -16,3 +24,17 @@ class Outcome:
     def __str__(self) -> str:
         counts = ", ".join(f"{name}: {count}" for name, count in sorted(self.tried.items()))
         return "\n".join([counts, f"{len(self.faults)} faults", *self.faults[:SHOWN]])
+
+
+def run(play: Play, numbers: Iterable[int]) -> Outcome:
+    outcome = Outcome()
+    for number, tried, fault in play(iter(numbers)):
+        outcome.tried[tried] += 1
+        outcome.faults += [f"SECONDS=0 SEED={number}: {tried}: {fault}"] if fault else []
+    return outcome
+
+
+def run_for(play: Play, seconds: float, seed: int) -> Outcome:
+    """Plays the cases from `seed` on, at least one."""
+    end = time.monotonic() + seconds
+    return run(play, takewhile(lambda number: number == seed or time.monotonic() < end, count(seed)))

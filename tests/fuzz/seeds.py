@@ -1,7 +1,7 @@
 """Requests of every endpoint whose answers are known, and what may be done to their bytes."""
 
 import json
-from collections.abc import Callable
+from collections.abc import Sequence
 from dataclasses import dataclass
 from random import Random
 
@@ -91,83 +91,48 @@ def seed(rng: Random, api_key: str, account_id: str, number: int, *, last: bool)
             return Seed(post([*metered, f"Content-Length: {len(large)}"], large), 413, b'"payload_too_large"')
 
 
-_PIECES = [
+# What is put anywhere, and where a line begins.
+PIECES = [
     b"\r\n", b"\n", b"\r", b"\r\n\r\n", b"\0", b"\xff\xfe", b" ", b"\t", b":", b";", b"%00", b"0\r\n\r\n", b"-1",
-    b"\x7f", b"ffffffffffffffff\r\n", b"10000000000000001\r\n", b"Transfer-Encoding: chunked\r\n",
-    b"Transfer-Encoding: x\r\n", b"Content-Length: 5\r\n", b"Content-Length: 99999999999999999999\r\n",
-    b"Content-Length: +1\r\n", b"Host: other\r\n", b"Connection: close\r\n", b"Connection: keep-alive\r\n",
-    b"Connection: Upgrade\r\nUpgrade: h2c\r\n",
+    b"\x7f", b"ffffffffffffffff\r\n", b"10000000000000001\r\n",
+]  # fmt: skip
+LINES = [
+    b"Transfer-Encoding: chunked\r\n", b"Transfer-Encoding: x\r\n", b"Content-Length: 5\r\n",
+    b"Content-Length: 99999999999999999999\r\n", b"Content-Length: +1\r\n", b"Host: other\r\n",
+    b"Content-Length: 30\r\nTransfer-Encoding: chunked\r\n", b"Transfer-Encoding: chunked\r\nContent-Length: 4\r\n",
+    b"Connection: close\r\n", b"Connection: keep-alive\r\n", b"Connection: Upgrade\r\nUpgrade: h2c\r\n",
     b"Connection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Version: 13\r\n", b"Expect: 100-continue\r\n",
     b"Expect: tea\r\n", b" folded\r\n", b"CONNECT sepu:80 HTTP/1.1\r\n\r\n", b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
     b"GET / HTTP/1.1\r\n\r\n", b"GET http://sepu/v1/library HTTP/1.0\r\n\r\n",
     b"OPTIONS * HTTP/1.1\r\nHost: a\r\n\r\n",
+    *(b"".join(b"X%d: %b\r\n" % (n, b"y" * (n % 30)) for n in range(count)) for count in (50, 150, 300, 3000)),
+    *(b"X: %b\r\n" % (b"z" * length) for length in (8100, 9000, 70_000, 300_000)),
 ]  # fmt: skip
 
 
-def _span(rng: Random, data: bytes) -> tuple[int, int]:
-    start = rng.randrange(len(data) + 1)
-    return start, min(len(data), start + rng.choice([1, 2, 8, 64, 1000]))
-
-
-def _flip(rng: Random, data: bytes) -> bytes:
-    at = rng.randrange(len(data))
-    return data[:at] + bytes([data[at] ^ 1 << rng.randrange(8)]) + data[at + 1 :]
-
-
-def _insert(rng: Random, data: bytes) -> bytes:
-    at = rng.randrange(len(data) + 1)
-    return data[:at] + rng.choice([rng.choice(_PIECES), rng.randbytes(rng.choice([1, 4, 300]))]) + data[at:]
-
-
-def _insert_header(rng: Random, data: bytes) -> bytes:
-    ends = [at + 2 for at in range(len(data)) if data.startswith(b"\r\n", at)]
-    at = rng.choice(ends or [0])
-    flood = b"".join(b"X%d: %b\r\n" % (n, b"y" * rng.randrange(30)) for n in range(rng.choice([50, 150, 300, 3000])))
-    long = b"X: %b\r\n" % (b"z" * rng.choice([8100, 9000, 70_000, 300_000]))
-    return data[:at] + rng.choice([rng.choice(_PIECES), rng.choice(_PIECES), flood, long]) + data[at:]
-
-
-def _lengthen(rng: Random, data: bytes) -> bytes:
-    at = rng.randrange(len(data) + 1)
-    return data[:at] + rng.choice([b"a", b"\r\n", b" ", b"0", b"\0"]) * rng.choice([100, 9000, 150_000]) + data[at:]
-
-
-def _delete(rng: Random, data: bytes) -> bytes:
-    start, end = _span(rng, data)
-    return data[:start] + data[end:]
-
-
-def _duplicate(rng: Random, data: bytes) -> bytes:
-    start, end = _span(rng, data)
-    return data[:end] + data[start:end] * rng.choice([1, 1, 50]) + data[end:]
-
-
-def _truncate(rng: Random, data: bytes) -> bytes:
-    return data[: rng.randrange(len(data))]
-
-
-def _bare(rng: Random, data: bytes) -> bytes:
-    at = data.find(b"\r\n", rng.randrange(len(data)))
-    return data if at < 0 else data[:at] + data[at + 1 :]
-
-
-def _smuggle(rng: Random, data: bytes) -> bytes:
-    """Both framings, either first."""
-    framings = [b"Content-Length: %d\r\n" % rng.choice([0, 4, 30]), b"Transfer-Encoding: chunked\r\n"]
-    rng.shuffle(framings)
-    at = data.find(b"\r\n") + 2
-    return data[:at] + b"".join(framings) + data[at:]
-
-
-_MUTATIONS: list[Callable[[Random, bytes], bytes]] = [
-    _flip, _flip, _insert, _insert, _insert_header, _insert_header, _lengthen, _delete, _duplicate, _truncate, _bare,
-    _smuggle,
-]  # fmt: skip
-
-
-def mutate(rng: Random, data: bytes) -> bytes:
+def mutate(rng: Random, data: bytes, pieces: Sequence[bytes] = PIECES, lines: Sequence[bytes] = LINES) -> bytes:
     """One to three changes."""
     for _ in range(rng.choice([1, 1, 2, 3])):
-        if data:
-            data = rng.choice(_MUTATIONS)(rng, data)
+        at = rng.randrange(len(data) + 1)
+        span = data[at : at + rng.choice([1, 2, 8, 64, 1000])]
+        rest = data[at + len(span) :]
+        begins = data.rfind(b"\n", 0, at) + 1  # of the line
+        piece = rng.choice([rng.choice(pieces), rng.choice(pieces), rng.randbytes(rng.choice([1, 4, 300]))])
+        match rng.randrange(12):
+            case 0 | 1:
+                data = data[:at] + bytes([byte ^ 1 << rng.randrange(8) for byte in span[:1]]) + data[at + 1 :]
+            case 2 | 3:
+                data = data[:at] + piece + data[at:]
+            case 4 | 5 | 6:
+                data = data[:begins] + rng.choice(lines) + data[begins:]
+            case 7:
+                data = data[:at] + rng.choice(pieces)[:2] * rng.choice([100, 9000, 75_000]) + data[at:]
+            case 8:
+                data = data[:at] + rest
+            case 9:
+                data = data[:at] + span * rng.choice([2, 2, 51]) + rest
+            case 10:
+                data = data[:at]
+            case _:
+                data = data[:at] + data[at:].replace(b"\r\n", b"\n", 1)
     return data

@@ -7,7 +7,7 @@ import re
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,7 +15,18 @@ import pytest
 from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
 from tests.http.contract import IDEMPOTENCY_KEY, World, running_match
 from tests.integrate.clients import CLIENTS, CODE, DEADLINE, TIMEOUT, Said, run
-from tests.integrate.faulty import Between, Exchange, Fault, between
+from tests.integrate.faulty import (
+    Between,
+    Exchange,
+    Fault,
+    between,
+    cut_after,
+    cut_before,
+    cut_within,
+    saying,
+    slow_body,
+    too_slow,
+)
 from tests.processes import completed, until
 from tests.programs import program
 from tests.serving import Response, Server, serving
@@ -28,7 +39,12 @@ from sepu.http.replies import error
 
 pytestmark = pytest.mark.slow
 
-BOMB = gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1)
+# An answer that expands to 16 MiB, though nobody accepted that.
+BOMB = saying(200, gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1), Content_Encoding="gzip")
+# The service's own answer to too many requests, with a shorter time to wait.
+LIMITED = saying(429, error("rate_limited").render("6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"), Retry_After="1")
+# A gateway has a form of errors and of `Retry-After` of its own.
+GATEWAY = saying(503, b'{"error":{"message":"upstream"}}', Retry_After="Wed, 21 Oct 2026 07:28:00 GMT")
 MATCH = ("match", "200", "60", "35")
 
 
@@ -67,52 +83,6 @@ def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return CLIENTS[request.param](directory)
 
 
-def cut_before(exchange: Exchange) -> None:
-    """The service never hears of the request."""
-    exchange.cut()
-
-
-def cut_after(exchange: Exchange) -> None:
-    """The request was charged, and its answer is lost."""
-    exchange.ask()
-    exchange.cut()
-
-
-def cut_within(exchange: Exchange) -> None:
-    """The answer ends early."""
-    exchange.cut()
-    exchange.answer(exchange.ask(), most=50)
-
-
-def too_slow(exchange: Exchange) -> None:
-    """The request was charged, and its answer comes too late."""
-    exchange.ask()
-    exchange.until_given_up()
-
-
-def slow_body(exchange: Exchange) -> None:
-    """The head of the answer comes in time, its body too late."""
-    exchange.answer(exchange.ask(), most=50)
-    exchange.until_given_up()
-
-
-def proxy_refuses(exchange: Exchange) -> None:
-    """A proxy that knows nothing of the interface is between."""
-    exchange.answer(Response(502, {"Content-Length": "19"}, b"<html>sorry</html>\n"))
-
-
-def gateway_refuses(exchange: Exchange) -> None:
-    """A gateway between has a form of errors and of `Retry-After` of its own."""
-    body = b'{"error":{"message":"upstream"}}'
-    date = "Wed, 21 Oct 2026 07:28:00 GMT"
-    exchange.answer(Response(503, {"Content-Length": str(len(body)), "Retry-After": date}, body))
-
-
-def portal_answers(exchange: Exchange) -> None:
-    """A page with 200, such as one to log in."""
-    exchange.answer(Response(200, {"Content-Length": "19"}, b"<html>login</html>\n"))
-
-
 def too_long(exchange: Exchange) -> None:
     """An answer without an end; `given_up` counts its mebibytes."""
     exchange.wfile.write(b"HTTP/1.1 200 OK\r\n\r\n{")
@@ -120,31 +90,13 @@ def too_long(exchange: Exchange) -> None:
         while exchange.between.given_up < 64:
             exchange.wfile.write(b" " * 2**20)
             exchange.between.given_up += 1
-    exchange.cut()
+    exchange.close_connection = True
 
 
-def compressed(exchange: Exchange) -> None:
-    """An answer that expands to 16 MiB, though nobody accepted that."""
-    exchange.answer(Response(200, {"Content-Length": str(len(BOMB)), "Content-Encoding": "gzip"}, BOMB))
-
-
-def hostile_wait(value: str, exchange: Exchange) -> None:
-    """An error of a gateway that would have the client wait for a time that is none."""
-    body = b'{"error":"\\u001b[2J"}'
-    named = {"Content-Length": str(len(body)), "Retry-After": value, "X-Request-Id": "\x9b2J"}
-    exchange.answer(Response(503, named, body))
-
-
-def limited(exchange: Exchange) -> None:
-    """The service's own answer to too many requests, with a shorter time to wait."""
-    body = error("rate_limited").render("6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35")
-    exchange.answer(Response(429, {"Content-Length": str(len(body)), "Retry-After": "1"}, body))
-
-
-def hints_at_a_second(exchange: Exchange) -> None:
+def hinting_at_a_second(exchange: Exchange) -> None:
     """A `Retry-After` that the deadline allows."""
     answer = exchange.ask()
-    exchange.answer(Response(answer.status, {**answer.headers, "Retry-After": "1"}, answer.body))
+    exchange.answer(replace(answer, headers={**answer.headers, "Retry-After": "1"}))
 
 
 def postgres_cut(odds: Odds, proxy: Proxy, exchange: Exchange) -> None:
@@ -171,9 +123,9 @@ TROUBLES = {
     "cut in the answer": Trouble(cut_within, (200, 200), True),
     "answer too slow": Trouble(too_slow, (200, 200), True),
     "body too slow": Trouble(slow_body, (200, 200), True),
-    "502 of a proxy": Trouble(proxy_refuses, (200,), False),
-    "503 of a gateway": Trouble(gateway_refuses, (200,), False),
-    "429": Trouble(limited, (200,), False, 1),
+    "502 of a proxy": Trouble(saying(502, b"<html>sorry</html>\n"), (200,), False),
+    "503 of a gateway": Trouble(GATEWAY, (200,), False),
+    "429": Trouble(LIMITED, (200,), False, 1),
     "503, not committed": Trouble(Odds(before=1), (503, 200), False, 1),
     "503, committed": Trouble(Odds(after=1), (503, 200), True, 1),
 }
@@ -286,7 +238,7 @@ def test_a_refusal_is_not_repeated(
         world.plan(minute=1)
     if code == "idempotency_conflict":
         world.charge("color_match", b"-" * 32)
-    hinted = [] if code != "quota_exceeded" else [hints_at_a_second]
+    hinted = [] if code != "quota_exceeded" else [hinting_at_a_second]
     with between(place.server.address, hinted) as found:
         key = {"idempotency_key_invalid": "short", "idempotency_conflict": IDEMPOTENCY_KEY}.get(code)
         said = run(command, found.url, world.issued.api_key, *given, key=key)
@@ -363,7 +315,7 @@ def test_an_api_key_with_a_line_break(command: list[str], place: Place, world: W
 
 
 def test_a_page_is_no_answer(command: list[str], place: Place, world: World) -> None:
-    with between(place.server.address, [portal_answers]) as found:
+    with between(place.server.address, [saying(200, b"<html>login</html>\n")]) as found:
         said = run(command, found.url, world.issued.api_key, *MATCH)
     assert (said.code, said.out) == (1, "")
     assert said.key == found.attempts[0].key
@@ -375,7 +327,7 @@ def test_without_an_api_key_it_says_how_it_is_called(command: list[str]) -> None
     assert done.stderr.startswith("SEPU_URL=")
 
 
-@pytest.mark.parametrize("fault", [too_long, compressed])
+@pytest.mark.parametrize("fault", [too_long, BOMB])
 def test_an_answer_that_is_not_the_services_is_not_taken(
     command: list[str], fault: Fault, place: Place, world: World
 ) -> None:
@@ -387,8 +339,12 @@ def test_an_answer_that_is_not_the_services_is_not_taken(
 
 
 def test_a_wait_that_is_none_is_a_pause(command: list[str], place: Place, world: World) -> None:
-    values = ["-5", "9223372036854775807", "Fri, 31 Dec 99999999999 23:59:59 GMT"] * 100
-    with between(place.server.address, [partial(hostile_wait, value) for value in values]) as found:
+    odd = {"X_Request_Id": "\x9b2J"}
+    faults = [
+        saying(503, b'{"error":"\\u001b[2J"}', Retry_After=value, **odd)
+        for value in ("-5", "9223372036854775807", "Fri, 31 Dec 99999999999 23:59:59 GMT")
+    ]
+    with between(place.server.address, faults * 100) as found:
         said = run(command, found.url, world.issued.api_key, *MATCH, deadline=6)
     assert said.code == 1
     assert said.key == found.attempts[0].key
