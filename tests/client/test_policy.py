@@ -4,7 +4,7 @@ import asyncio
 import itertools
 import json
 import logging
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from types import SimpleNamespace
@@ -28,6 +28,7 @@ from sepu_client import (
     RateLimitedError,
     RequestInProgressError,
     RequestTimeoutError,
+    SearchResponse,
     ServiceError,
     UnauthorizedError,
     async_client,
@@ -162,20 +163,14 @@ def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
     assert fake.now + asked + 8 >= deadline - 1e-6
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=20)
 @given(st.lists(st.sampled_from(PASSING), min_size=40, max_size=40))
 def test_the_jitter_is_full_and_the_back_off_capped(passing: list[core.Answer | core.Lost]) -> None:
-    _, least, _ = run([*passing, GOOD], 1e9, 0)
-    _, most, _ = run([*passing, GOOD], 1e9, 1)
+    _, least, _ = run([*passing * 50, GOOD], 1e9, 0)
+    _, most, _ = run([*passing * 50, GOOD], 1e9, 1)
     spread = [high - low for low, high in zip(least.waits, most.waits, strict=True)]
     assert spread[:8] == pytest.approx([0, 0.25, 0.5, 1, 2, 4, 8, 8])
-    assert spread[8:] == pytest.approx([8] * 33)
-
-
-def test_a_very_long_deadline_is_no_trouble() -> None:
-    result, fake, _ = run([*[LOST] * 3000, GOOD], 1e9, 0.5)
-    assert result.count == 0
-    assert len(fake.waits) == 3001
+    assert spread[8:] == pytest.approx([8] * 1993)
 
 
 CLASSES = [
@@ -187,10 +182,12 @@ CLASSES = [
     (LIMITED, RateLimitedError),
     (refusal(429, "unheard_of"), RateLimitedError),
     (EXHAUSTED, QuotaExceededError),
+    (SUSPENDED, AccountUnavailableError),
     (CONFLICT, IdempotencyConflictError),
     (STRANGER, UnauthorizedError),
     (refusal(404, "not_found"), InvalidRequestError),
     (answer(302, b""), InvalidAnswerError),
+    (answer(200, b"<html>"), InvalidAnswerError),
     (LOST, NoAnswerError),
 ]
 
@@ -202,20 +199,10 @@ def test_the_class_of_an_error(outcome: core.Answer | core.Lost, expected: type[
     assert error.retried == (outcome in PASSING or error.__class__ is RateLimitedError)
 
 
-@pytest.mark.parametrize(
-    "after",
-    [
-        "",
-        "soon",
-        "-5",
-        "1.5",
-        "1e3",
-        "9" * 400,
-        "Wed, 21 Oct 2026 07:28:00 GMT",
-        "Fri, 31 Dec 99999 23:59:59 GMT",
-        "１",
-    ],
-)
+NO_SECONDS = ["", "soon", "-5", "1.5", "1e3", "9" * 400, "Wed, 21 Oct 2026 07:28:00 GMT", "１"]
+
+
+@pytest.mark.parametrize("after", NO_SECONDS)
 def test_a_retry_after_that_is_no_number_of_seconds_is_none(after: str) -> None:
     headers = httpx.Headers([(b"Retry-After", after.encode())])
     result, fake, _ = run([core.Answer(503, headers, b""), GOOD], 60, 1)
@@ -231,20 +218,11 @@ TABLE: dict[str, tuple[list[Step], type[Error] | None, list[tuple[float, float]]
     "a time-out": ([httpx.ReadTimeout, GOOD], None, [(0, 0.25)]),
     "no connection": ([httpx.ConnectError, httpx.ConnectTimeout, GOOD], None, [(0, 0.25), (0, 0.5)]),
     "cut": ([httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError, GOOD], None, [(0, 0.25), (0, 0.5), (0, 1)]),
-    "500": ([BROKEN, GOOD], None, [(0, 0.25)]),
     "503": ([BUSY, BUSY, GOOD], None, [(1, 1.25), (1, 1.5)]),
-    "too slow": ([SLOW, GOOD], None, [(0, 0.25)]),
     "a gateway": ([GATEWAY, GOOD], None, [(0, 0.25)]),
     "running": ([httpx.ReadTimeout, RUNNING, GOOD], None, [(0, 0.25), (1, 1.5)]),
-    "rate limited": ([LIMITED, GOOD], None, [(60, 60.25)]),
     "rate limited for long": ([refusal(429, "rate_limited", "600")], RateLimitedError, []),
-    "suspended": ([SUSPENDED], AccountUnavailableError, []),
     "suspended meanwhile": ([BROKEN, SUSPENDED], AccountUnavailableError, [(0, 0.25)]),
-    "exhausted": ([EXHAUSTED], QuotaExceededError, []),
-    "a stranger": ([STRANGER], UnauthorizedError, []),
-    "wrong": ([refusal(422, "invalid_q")], InvalidRequestError, []),
-    "conflict": ([CONFLICT], IdempotencyConflictError, []),
-    "no JSON": ([answer(200, b"<html>")], InvalidAnswerError, []),
     "moved": ([answer(307, b"", Location="https://elsewhere")], InvalidAnswerError, []),
 }
 
@@ -295,32 +273,23 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     return clock
 
 
-CALLS: dict[str, Callable[[Any], Any]] = {
-    "given": lambda client: client.search("hong", idempotency_key="the-one-key"),
-    "made": lambda client: client.search("hong"),
-}
-
-
-@pytest.mark.parametrize("call", CALLS)
+@pytest.mark.parametrize("key", ["the-one-key", None])
 @pytest.mark.parametrize("case", TABLE)
-def test_both_clients_keep_to_the_table(open_client: Open, fake: Fake, case: str, call: str) -> None:
+def test_both_clients_keep_to_the_table(open_client: Open, fake: Fake, case: str, key: str | None) -> None:
     script, expected, waits = TABLE[case]
     transport = Scripted(script)
     with open_client("https://example.test/prefix/", "sepu_key", transport=lambda: transport, deadline=90) as client:
-        if expected is None:
-            found = CALLS[call](client)
-            assert not found.replayed
-        else:
-            with pytest.raises(expected) as raised:
-                CALLS[call](client)
-            assert type(raised.value) is expected
-            found = raised.value
+        found: Any = None
+        try:
+            found = client.search("hong", idempotency_key=key)
+        except Error as error:
+            found = error
+    assert type(found) is (expected or SearchResponse)
     assert len(transport.requests) == len(script)
     assert all(request == transport.requests[0] for request in transport.requests)  # exactly the same
     url, _, headers = transport.requests[0]
     assert url == "https://example.test/prefix/v1/search?q=hong&limit=10"
-    assert headers["idempotency-key"] == found.idempotency_key
-    assert (found.idempotency_key == "the-one-key") == (call == "given")
+    assert headers["idempotency-key"] == found.idempotency_key == (key or found.idempotency_key)
     assert headers["user-agent"].startswith(f"sepu-client/{version('sepu-client')} httpx/")
     assert fake.waits[0] == 0
     for wait, (least, most) in zip(fake.waits[1:], waits, strict=True):
@@ -364,12 +333,9 @@ def test_a_retry_is_logged(open_client: Open, fake: Fake, caplog: pytest.LogCapt
 
 
 @pytest.mark.parametrize("key", ["short", "x" * 129, "white space", "schlüssel", "new-line\n", ""])
-def test_a_malformed_idempotency_key_is_not_sent(open_client: Open, key: str) -> None:
-    with (
-        open_client("https://example.test", "sepu_key", transport=lambda: Scripted([])) as client,
-        pytest.raises(ValueError, match="an idempotency key has"),
-    ):
-        client.search("hong", idempotency_key=key)
+def test_a_malformed_idempotency_key_is_not_sent(key: str) -> None:
+    with pytest.raises(ValueError, match="an idempotency key has"):
+        core.search("hong", 1, key)
 
 
 @settings(max_examples=50, deadline=None)
