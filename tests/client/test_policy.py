@@ -16,25 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.client.blocking import Open
 
-from sepu_client import (
-    AccountUnavailableError,
-    ApiError,
-    Error,
-    IdempotencyConflictError,
-    InvalidAnswerError,
-    InvalidRequestError,
-    NoAnswerError,
-    QuotaExceededError,
-    RateLimitedError,
-    RequestInProgressError,
-    RequestTimeoutError,
-    SearchResponse,
-    ServiceError,
-    UnauthorizedError,
-    async_client,
-    client,
-    core,
-)
+from sepu_client import SearchResponse, async_client, client, core, errors
 
 REQUEST_ID = "0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40"
 USAGE = {
@@ -120,7 +102,7 @@ def run(outcomes: Iterable[core.Answer | core.Lost], deadline: float, fraction: 
             attempt = steps.send(outcome)
         except StopIteration as settled:
             return settled.value, fake, allowed
-        except Error as error:
+        except errors.Error as error:
             return error, fake, allowed
 
 
@@ -135,7 +117,7 @@ def test_what_passes_is_repeated_until_an_end(
 ) -> None:
     result, fake, _ = run([*passing, end], 10_000, fraction)
     assert len(fake.waits) == len(passing) + 1
-    assert isinstance(result, Error) == (end is not GOOD)
+    assert isinstance(result, errors.Error) == (end is not GOOD)
     assert result.idempotency_key == "the-one-key"
     assert fake.waits[0] == 0
     for number, (outcome, wait) in enumerate(zip(passing, fake.waits[1:], strict=True)):
@@ -159,7 +141,7 @@ def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
     assert fake.now <= deadline + 1e-6
     assert all(0 < seconds <= 10 for seconds in allowed)
     # It did not give up early: the next wait would have gone past the end.
-    asked = error.retry_after or 0 if isinstance(error, ApiError) else 0
+    asked = error.retry_after or 0 if isinstance(error, errors.ApiError) else 0
     assert fake.now + asked + 8 >= deadline - 1e-6
 
 
@@ -174,29 +156,29 @@ def test_the_jitter_is_full_and_the_back_off_capped(passing: list[core.Answer | 
 
 
 CLASSES = [
-    (BUSY, ServiceError),
-    (BROKEN, ServiceError),
-    (GATEWAY, ServiceError),
-    (RUNNING, RequestInProgressError),
-    (SLOW, RequestTimeoutError),
-    (LIMITED, RateLimitedError),
-    (refusal(429, "unheard_of"), RateLimitedError),
-    (EXHAUSTED, QuotaExceededError),
-    (SUSPENDED, AccountUnavailableError),
-    (CONFLICT, IdempotencyConflictError),
-    (STRANGER, UnauthorizedError),
-    (refusal(404, "not_found"), InvalidRequestError),
-    (answer(302, b""), InvalidAnswerError),
-    (answer(200, b"<html>"), InvalidAnswerError),
-    (LOST, NoAnswerError),
+    (BUSY, errors.ServiceError),
+    (BROKEN, errors.ServiceError),
+    (GATEWAY, errors.ServiceError),
+    (RUNNING, errors.RequestInProgressError),
+    (SLOW, errors.RequestTimeoutError),
+    (LIMITED, errors.RateLimitedError),
+    (refusal(429, "unheard_of"), errors.RateLimitedError),
+    (EXHAUSTED, errors.QuotaExceededError),
+    (SUSPENDED, errors.AccountUnavailableError),
+    (CONFLICT, errors.IdempotencyConflictError),
+    (STRANGER, errors.UnauthorizedError),
+    (refusal(404, "not_found"), errors.InvalidRequestError),
+    (answer(302, b""), errors.InvalidAnswerError),
+    (answer(200, b"<html>"), errors.InvalidAnswerError),
+    (LOST, errors.NoAnswerError),
 ]
 
 
 @pytest.mark.parametrize(("outcome", "expected"), CLASSES)
-def test_the_class_of_an_error(outcome: core.Answer | core.Lost, expected: type[Error]) -> None:
+def test_the_class_of_an_error(outcome: core.Answer | core.Lost, expected: type[errors.Error]) -> None:
     error, _, _ = run([outcome], 0.001, 1)
     assert type(error) is expected
-    assert error.retried == (outcome in PASSING or error.__class__ is RateLimitedError)
+    assert error.retried == (outcome in PASSING or error.__class__ is errors.RateLimitedError)
 
 
 NO_SECONDS = ["", "soon", "-5", "1.5", "1e3", "9" * 400, "Wed, 21 Oct 2026 07:28:00 GMT", "１"]
@@ -213,7 +195,7 @@ def test_a_retry_after_that_is_no_number_of_seconds_is_none(after: str) -> None:
 # What the service does, and what a client makes of it: the class of an error or None, and the least and the most that
 # it waits before each attempt but the first.
 Step = core.Answer | type[httpx.RequestError]
-TABLE: dict[str, tuple[list[Step], type[Error] | None, list[tuple[float, float]]]] = {
+TABLE: dict[str, tuple[list[Step], type[errors.Error] | None, list[tuple[float, float]]]] = {
     "good": ([GOOD], None, []),
     "a time-out": ([httpx.ReadTimeout, GOOD], None, [(0, 0.25)]),
     "no connection": ([httpx.ConnectError, httpx.ConnectTimeout, GOOD], None, [(0, 0.25), (0, 0.5)]),
@@ -221,9 +203,9 @@ TABLE: dict[str, tuple[list[Step], type[Error] | None, list[tuple[float, float]]
     "503": ([BUSY, BUSY, GOOD], None, [(1, 1.25), (1, 1.5)]),
     "a gateway": ([GATEWAY, GOOD], None, [(0, 0.25)]),
     "running": ([httpx.ReadTimeout, RUNNING, GOOD], None, [(0, 0.25), (1, 1.5)]),
-    "rate limited for long": ([refusal(429, "rate_limited", "600")], RateLimitedError, []),
-    "suspended meanwhile": ([BROKEN, SUSPENDED], AccountUnavailableError, [(0, 0.25)]),
-    "moved": ([answer(307, b"", Location="https://elsewhere")], InvalidAnswerError, []),
+    "rate limited for long": ([refusal(429, "rate_limited", "600")], errors.RateLimitedError, []),
+    "suspended meanwhile": ([BROKEN, SUSPENDED], errors.AccountUnavailableError, [(0, 0.25)]),
+    "moved": ([answer(307, b"", Location="https://elsewhere")], errors.InvalidAnswerError, []),
 }
 
 
@@ -282,7 +264,7 @@ def test_both_clients_keep_to_the_table(open_client: Open, fake: Fake, case: str
         found: Any = None
         try:
             found = client.search("hong", idempotency_key=key)
-        except Error as error:
+        except errors.Error as error:
             found = error
     assert type(found) is (expected or SearchResponse)
     assert len(transport.requests) == len(script)
@@ -301,7 +283,7 @@ def test_both_clients_give_up_at_the_deadline(open_client: Open, fake: Fake) -> 
     transport = Scripted([BUSY] * 1000)
     with (
         open_client("https://example.test", "sepu_key", transport=lambda: transport, deadline=30) as client,
-        pytest.raises(ServiceError) as raised,
+        pytest.raises(errors.ServiceError) as raised,
     ):
         client.match([(1, 2, 3)])
     assert (raised.value.status, raised.value.code, raised.value.retry_after) == (503, "usage_commit_failed", 1)
@@ -313,7 +295,7 @@ def test_reading_is_free_to_repeat(open_client: Open, fake: Fake) -> None:
     transport = Scripted([BROKEN, httpx.ReadTimeout, STRANGER])
     with (
         open_client("https://example.test", "sepu_key", transport=lambda: transport) as client,
-        pytest.raises(UnauthorizedError) as raised,
+        pytest.raises(errors.UnauthorizedError) as raised,
     ):
         client.usage()
     assert raised.value.idempotency_key is None

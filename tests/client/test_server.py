@@ -3,7 +3,6 @@
 import asyncio
 import logging
 import pickle
-import threading
 import traceback
 from collections.abc import Callable
 from typing import Any
@@ -20,18 +19,7 @@ from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.metering import key_format
-from sepu_client import (
-    RGB,
-    AsyncClient,
-    Client,
-    Error,
-    IdempotencyConflictError,
-    InvalidRequestError,
-    MatchResponse,
-    QuotaExceededError,
-    UnauthorizedError,
-    new_idempotency_key,
-)
+from sepu_client import RGB, AsyncClient, Client, MatchResponse, errors, new_idempotency_key
 from sepu_client.async_client import CONNECTIONS
 
 SCARLET = (200, 60, 35)
@@ -70,7 +58,7 @@ def test_a_key_of_the_callers_own_is_one_intent(at_server: Opened, issued: Issue
     assert (first.idempotency_key, again.idempotency_key) == (key, key)
     assert (first.results, first.usage) == (again.results, again.usage)
     assert first.request_id != again.request_id
-    with pytest.raises(IdempotencyConflictError) as raised:
+    with pytest.raises(errors.IdempotencyConflictError) as raised:
         client.match([(1, 2, 3)], idempotency_key=key)
     assert (raised.value.status, raised.value.idempotency_key) == (409, key)
     assert client.usage().usage[0].committed == 1
@@ -80,11 +68,11 @@ def test_errors_have_status_code_and_request_id(
     at_server: Opened, server: Server, kind: str, issued: IssuedKey
 ) -> None:
     elsewhere = where(server, kind)["base_url"] + "/elsewhere"
-    with pytest.raises(InvalidRequestError, match=r"^404 not_found \(request id [0-9a-f-]{36}\)$") as raised:
+    with pytest.raises(errors.InvalidRequestError, match=r"^404 not_found \(request id [0-9a-f-]{36}\)$") as raised:
         at_server(issued.api_key, base_url=elsewhere).match([SCARLET])
     assert (raised.value.status, raised.value.code, raised.value.usage) == (404, "not_found", None)
     assert len(raised.value.idempotency_key or "") == 36
-    with pytest.raises(UnauthorizedError) as refused:
+    with pytest.raises(errors.UnauthorizedError) as refused:
         at_server(key_format.new_key(issued.account_id)).library()
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
     assert len(refused.value.request_id or "") == 36
@@ -94,7 +82,7 @@ def test_an_exhausted_quota_stops(at_server: Opened, connection: psycopg.Connect
     set_plan(connection, "narrow", {"color_match": 3, "color_search": 1}, requests_per_minute=100)
     client = at_server(accounts.create_account(connection, "narrow").api_key)
     client.match([SCARLET] * 2)
-    with pytest.raises(QuotaExceededError) as raised:
+    with pytest.raises(errors.QuotaExceededError) as raised:
         client.match([SCARLET] * 2)
     assert (raised.value.code, raised.value.retry_after) == ("quota_exceeded", 86400)
     usage = raised.value.usage
@@ -118,7 +106,7 @@ def test_the_key_is_shown_nowhere(
             lambda: client.match([(1, 2, 3)], idempotency_key="of-a-match"),
         ]
         for call in calls:
-            with pytest.raises(Error) as raised:
+            with pytest.raises(errors.Error) as raised:
                 call()
             assert raised.value.__cause__ is None
             assert raised.value.__context__ is None
@@ -173,29 +161,16 @@ def test_a_cancelled_call_is_repeated_with_its_key(server: Server, issued: Issue
     assert answers[-1].usage.committed == 12
 
 
-async def at_once(server: Server, issued: IssuedKey, count: int) -> int:
-    """So many tasks match with one client; how much is charged in the end."""
-    async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
-        answers = await asyncio.gather(*(client.match([SCARLET]) for _ in range(count)))
-    return max(answer.usage.committed for answer in answers)
-
-
-def test_tasks_and_threads_share_a_client(server: Server, issued: IssuedKey) -> None:
-    assert asyncio.run(at_once(server, issued, 10)) == 10
-    with Client(api_key=issued.api_key, **where(server, "sync")) as client:
-        threads = [threading.Thread(target=client.match, args=([SCARLET],)) for _ in range(10)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-        assert client.usage().usage[0].committed == 20
-
-
 def test_many_more_tasks_than_connections(uvloop: Server, connection: psycopg.Connection) -> None:
     tasks = 2 * CONNECTIONS + 10
     set_plan(connection, "many-tasks", {"color_match": tasks, "color_search": 0}, requests_per_minute=10 * tasks)
     issued = accounts.create_account(connection, "many-tasks")
-    assert asyncio.run(at_once(uvloop, issued, tasks)) == tasks
+
+    async def all_at_once() -> list[MatchResponse]:
+        async with AsyncClient(api_key=issued.api_key, **where(uvloop, "async")) as client:
+            return await asyncio.gather(*(client.match([SCARLET]) for _ in range(tasks)))
+
+    assert max(answer.usage.committed for answer in asyncio.run(all_at_once())) == tasks
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

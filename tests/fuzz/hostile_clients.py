@@ -5,7 +5,6 @@ answered must be whole and in the contract's form. A cut request is never charge
 waiting, and in the end nothing is left of the connections.
 """
 
-import os
 import re
 import socket
 import struct
@@ -14,13 +13,14 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPException
 from itertools import takewhile
 from operator import eq
-from pathlib import Path
 from random import Random
 
+import psutil
 import psycopg
 from tests.fuzz.seeds import Seed, mutate, seed
 from tests.processes import until
@@ -104,12 +104,11 @@ class Campaign:
         time.sleep(1)  # the first worker makes the server ready; the others are about to be
         before = self._descriptors()
         end = time.monotonic() + seconds
-        clients = [threading.Thread(target=self._client, args=(number, end)) for number in range(CLIENTS)]
-        watch = threading.Thread(target=self._watch, args=(end,))
-        for thread in (*clients, watch):
-            thread.start()
-        for thread in (*clients, watch):
-            thread.join()
+        with ThreadPoolExecutor(CLIENTS + 1) as threads:
+            done = [threads.submit(self._client, number, end) for number in range(CLIENTS)]
+            done.append(threads.submit(self._watch, end))
+        for each in done:
+            each.result()
         self._settle(before)
         self._audit()
         log = self._server.log.read_text(errors="replace")
@@ -215,29 +214,18 @@ class Campaign:
                 self._violation(f"no answer {place} to {one.data[:SHOWN_BYTES]!r}")
 
     def _check(self, answer: Response) -> None:
-        request_id = answer.headers.get("x-request-id", "")
-        problems = []
-        if (answer.headers.get("content-type"), answer.headers.get("cache-control")) != (
-            "application/json",
-            "no-store",
-        ):
-            problems.append("headers")
-        if str(uuid.UUID(request_id)) != request_id:
-            problems.append("request id")
+        request_id, error = answer.headers.get("x-request-id", ""), answer.error
+        named = (answer.headers.get("content-type"), answer.headers.get("cache-control"))
         with self._lock:
             self.report.answers[str(answer.status)] += 1
-            if request_id in self._request_ids:
-                problems.append("an answer twice")
+            is_new = request_id not in self._request_ids
             self._request_ids.add(request_id)
-        if answer.error:
-            if answer.json != {"error": answer.error, "requestId": request_id}:
-                problems.append("error body")
-            if ERRORS[answer.error].status != answer.status:
-                problems.append("code")
-            if answer.error == "internal_error" and "ledger unavailable" not in self._server.log.read_text():
-                problems.append("a 500")
-        if problems:
-            self._violation(f"{problems} in {answer}")
+        sound = is_new and str(uuid.UUID(request_id)) == request_id and named == ("application/json", "no-store")
+        if error:
+            form = {"error": error, "requestId": request_id}
+            sound = sound and answer.json == form and ERRORS[error].status == answer.status
+        if not sound or (error == "internal_error" and "ledger unavailable" not in self._server.log.read_text()):
+            self._violation(f"an answer that cannot be: {answer}")
 
     # --- the watch
 
@@ -262,18 +250,15 @@ class Campaign:
         self._probe()
 
     def _descriptors(self) -> dict[int, int]:
-        if not Path("/proc/self/fd").exists():
-            return {}
-        return {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in self._server.workers()}  # noqa: PTH208
+        return {pid: psutil.Process(pid).num_fds() for pid in self._server.workers()}
 
     def _settle(self, before: dict[int, int]) -> None:
-        def left() -> list[int]:
-            return [
-                pid for pid, count in self._descriptors().items() if count > before.get(pid, count) + SPARE_DESCRIPTORS
-            ]
+        def all_are_closed() -> bool:
+            now = self._descriptors()
+            return all(count <= before.get(pid, count) + SPARE_DESCRIPTORS for pid, count in now.items())
 
         try:
-            until(lambda: not left(), seconds=SETTLE_SECONDS)
+            until(all_are_closed, seconds=SETTLE_SECONDS)
         except AssertionError:
             self._violation(f"descriptors stay open: {before}, now {self._descriptors()}")
 

@@ -14,8 +14,9 @@ import sys
 import tempfile
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from functools import cache
-from itertools import pairwise
+from itertools import pairwise, product
 from pathlib import Path
 from random import Random
 from typing import Any
@@ -62,48 +63,29 @@ def seeds() -> dict[str, list[bytes]]:
     modes = {mode: rgb.convert(mode) for mode in ("1", "L", "LA", "P", "RGB", "RGBA", "CMYK", "YCbCr", "I", "F")}
     modes["I;16"] = modes["I"].convert("I;16")
     rich: dict[str, Any] = {"exif": exif.tobytes(), "icc_profile": profile}
-    plain = {
-        "PNG": "1 L LA P RGB RGBA I;16",
-        "JPEG": "L",
-        "GIF": "L",
-        "BMP": "1 L P RGB RGBA",
-        "TIFF": "1 L LA P RGBA CMYK YCbCr I;16 F",
-        "WEBP": "RGB",
-        **dict.fromkeys(FOREIGN, "RGB"),
-        "XBM": "1",
-        "MSP": "1",
-        "SPIDER": "F",
+    compressions = ("tiff_deflate", "tiff_lzw", "jpeg", "tiff_adobe_deflate", "packbits", "lzma", "group4")
+    settings: dict[str, list[dict[str, Any]]] = {
+        "PNG": [{**rich, "pnginfo": text}, {"transparency": 3}, frames],
+        "JPEG": [rich, {"progressive": True, "comment": b"no"}],
+        "MPO": [frames],
+        "GIF": [{"transparency": 1, "comment": "no"}, frames],
+        "TIFF": [
+            *({"compression": name} for name in compressions),
+            *({"icc_profile": profile, **frames}, {"big_tiff": True, "compression": "zstd"}),
+        ],
+        "WEBP": [{"lossless": True}, rich, frames],
+        "AVIF": [{"speed": 10, **rich}, {"speed": 10, "subsampling": "4:4:4"}],
     }
-    kinds: list[tuple[str, str, dict[str, Any]]] = [
-        *((name, mode, {}) for name, modes_of in plain.items() for mode in modes_of.split()),
-        ("PNG", "RGB", {**rich, "pnginfo": text}),
-        ("PNG", "P", {"transparency": 3}),
-        ("PNG", "RGBA", frames),
-        ("PNG", "L", {"transparency": 9}),
-        ("JPEG", "RGB", rich),
-        ("JPEG", "CMYK", rich),
-        ("JPEG", "RGB", {"progressive": True, "comment": b"no"}),
-        ("MPO", "RGB", frames),
-        ("GIF", "P", {"transparency": 1, "comment": "no"}),
-        ("GIF", "RGB", frames),
-        *(("TIFF", "RGB", {"compression": f"tiff_{name}"}) for name in ("deflate", "lzw", "jpeg", "adobe_deflate")),
-        *(("TIFF", "RGB", {"compression": name}) for name in ("packbits", "lzma")),
-        ("TIFF", "1", {"compression": "group4"}),
-        ("TIFF", "RGB", {"icc_profile": profile, **frames}),
-        ("TIFF", "RGB", {"big_tiff": True, "compression": "zstd"}),
-        ("WEBP", "RGBA", {"lossless": True}),
-        ("WEBP", "RGB", rich),
-        ("WEBP", "RGB", frames),
-        ("AVIF", "RGB", {"speed": 10, **rich}),
-        ("AVIF", "RGBA", {"speed": 10, "subsampling": "4:4:4"}),
-    ]
-    made: dict[str, list[bytes]] = {}
-    for name, mode, settings in kinds:
-        file = io.BytesIO()
-        # Pillow leaves settings of one format in an image, which break another's.
-        more = {"append_images": [rgb.rotate(90), rgb.rotate(180)]} if "save_all" in settings else {}
-        modes[mode].copy().save(file, name, **settings, **more)
-        made.setdefault(name, []).append(file.getvalue())
+    made: dict[str, list[bytes]] = {name: [] for name in (*PARTS, "BMP", *FOREIGN)}
+    for name, files in made.items():
+        for image, given in product(modes.values(), [{}, *settings.get(name, [])]):
+            more = {"append_images": [rgb.rotate(90), rgb.rotate(180)]} if given is frames else {}
+            file = io.BytesIO()
+            with suppress(OSError, ValueError, KeyError, struct.error):  # not every format has each mode and setting
+                # Pillow leaves settings of one format in an image, which break another's.
+                image.copy().save(file, name, **given, **more)
+                files.append(file.getvalue())
+    assert all(made.values())
     made["EPS"].append(POSTSCRIPT)
     return made
 

@@ -41,54 +41,40 @@ def seed(rng: Random, api_key: str, account_id: str, number: int, *, last: bool)
     metered = [bearer, f"Idempotency-Key: {idempotency_key}"]
     close = ["Connection: close"] if last else []
     if rng.random() < 0.2:  # which a server may ignore (RFC 9110, 7.8)
-        close = [
-            f"Upgrade: {rng.choice(['h2c', 'websocket'])}",
-            f"Connection: {'upgrade, close' if last else 'Upgrade'}",
-        ]
+        upgrade = f"Upgrade: {rng.choice(['h2c', 'websocket'])}"
+        close = [upgrade, f"Connection: {'upgrade, close' if last else 'Upgrade'}"]
     begin = rng.choice([b"", b"", b"\r\n"])  # RFC 9112, 2.2
-    host = f"Host: {rng.choice(_HOSTS)}"
+    is_bad = last and rng.random() < 0.05
+    host = f"Host: {rng.choice(_NO_HOSTS if is_bad else _HOSTS)}"
     red, green, blue = number >> 16 & 255, number >> 8 & 255, number & 255
     body = json.dumps({"colors": [{"r": red, "g": green, "b": blue}], "top": rng.randint(1, 3)}).encode()
     mark = b'"input":{"r":%d,"g":%d,"b":%d}' % (red, green, blue)
-    a_json = "Content-Type: application/json"
 
-    def post(headers: list[str], sent: bytes) -> bytes:
-        return begin + _request("POST /v1/match", [host, *headers, a_json, *close], sent)
+    def post(sent: bytes, *framing: str) -> bytes:
+        headers = [host, *metered, *(framing or [f"Content-Length: {len(sent)}"]), "Content-Type: application/json"]
+        return begin + _request("POST /v1/match", [*headers, *close], sent)
 
-    def get(target: str, headers: list[str]) -> bytes:
+    def get(target: str, *headers: str) -> bytes:
         return begin + _request(f"GET {target}", [host, *headers, *close])
 
-    if last and rng.random() < 0.05:
-        host = f"Host: {rng.choice(_NO_HOSTS)}"
-        return Seed(post([*metered, f"Content-Length: {len(body)}"], body), 400, b'"bad_request"')
-    match rng.randrange(14):
-        case 0 | 1 | 2:
-            framed = [*metered, f"Content-Length: {len(body)}"]
-            return Seed(post(framed, body), 200, mark, idempotency_key)
-        case 3 | 4:
-            framed = [*metered, "Transfer-Encoding: chunked"]
-            return Seed(post(framed, chunked(rng, body)), 200, mark, idempotency_key)
-        case 5:
-            framed = [*metered, "Expect: 100-continue", f"Content-Length: {len(body)}"]
-            return Seed(post(framed, body), 200, mark, idempotency_key)
-        case 6:
-            return Seed(get("/v1/search?q=tao%20hong&limit=1", metered), 200, b'"slug":"tao-hong"', idempotency_key)
-        case 7:
-            return Seed(get("/v1/library", [bearer]), 200, b'"recordCount":161')
-        case 8:
-            return Seed(get("/v1/usage", [bearer]), 200, f'"accountId":"{account_id}"'.encode())
-        case 9:
-            return Seed(get("/healthz", []), 200, b'{"status":"ok"}')
-        case 10:
-            return Seed(get(f"/nowhere/{number}", []), 404, b'"not_found"')
-        case 11:
-            return Seed(get("/v1/library", ["Authorization: Bearer nonsense"]), 401, b'"unauthorized"')
-        case 12:
-            cut = body[:-1]
-            return Seed(post([*metered, f"Content-Length: {len(cut)}"], cut), 400, b'"invalid_json"')
-        case _:
-            large = body.ljust(16 * 1024 + rng.randint(1, 4000))
-            return Seed(post([*metered, f"Content-Length: {len(large)}"], large), 413, b'"payload_too_large"')
+    if is_bad:
+        return Seed(post(body), 400, b'"bad_request"')
+    length = f"Content-Length: {len(body)}"
+    return rng.choice(
+        [
+            *3 * [Seed(post(body), 200, mark, idempotency_key)],
+            *2 * [Seed(post(chunked(rng, body), "Transfer-Encoding: chunked"), 200, mark, idempotency_key)],
+            Seed(post(body, "Expect: 100-continue", length), 200, mark, idempotency_key),
+            Seed(get("/v1/search?q=tao%20hong&limit=1", *metered), 200, b'"slug":"tao-hong"', idempotency_key),
+            Seed(get("/v1/library", bearer), 200, b'"recordCount":161'),
+            Seed(get("/v1/usage", bearer), 200, f'"accountId":"{account_id}"'.encode()),
+            Seed(get("/healthz"), 200, b'{"status":"ok"}'),
+            Seed(get(f"/nowhere/{number}"), 404, b'"not_found"'),
+            Seed(get("/v1/library", "Authorization: Bearer nonsense"), 401, b'"unauthorized"'),
+            Seed(post(body[:-1]), 400, b'"invalid_json"'),
+            Seed(post(body.ljust(16 * 1024 + rng.randint(1, 4000))), 413, b'"payload_too_large"'),
+        ]
+    )
 
 
 # What is put anywhere, and where a line begins.
