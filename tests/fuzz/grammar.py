@@ -75,8 +75,8 @@ RULES: dict[str, list[str]] = {
     ],
     # An answer of our service, with what is hostile in places.
     "evil": [*_words(r"\u001b[2J \u009b31m \u2028\u0000 \ud800 \udb40\udc41 红"), "\u202e", "\x9b2J", "x" * 5000],
-    "text": [*9 * ['"a"'], '"a<evil>"', '"<evil>"'],
-    "units": [*30 * ["9"], *_words("0 -1 1e999 -1e308 NaN -Infinity 1.5 00 0x1 true null"), '"1"', "1" * 5000],
+    "text": [*4 * ['"a"'], '"a<evil>"', '"<evil>"'],
+    "units": [*200 * ["9"], *_words("0 -1 1e999 -1e308 NaN -Infinity 1.5 00 0x1 true null"), '"1"', "1" * 5000],
     "color": [
         '"slug":<text>,"name":{"zh":<text>,"en":<text>,"pinyin":<text>},"hex":<text>,"reliability":<text>',
     ],
@@ -95,7 +95,7 @@ RULES: dict[str, list[str]] = {
     "usage": ['{"accountId":<text>,"planId":<text>,"status":<text>,"usage":[<meter>,<meter>]}'],
     "error": ['{"error":"rate_limited"}', '{"error":"quota_exceeded"}', '{"error":<text>}', "[" * 100_000],
     "space": [" " * size + "{}" for size in (2**20 - 10, 2**20 + 10, 3 * 2**20)],
-    "odd": [*50 * [""], *("\x1b[2J", "\udc9b", "\udce9", "9" * 5000, "-1", "\x00", "a\r\n b", "x" * 90_000)],
+    "odd": [*400 * [""], *("\x1b[2J", "\udc9b", "\udce9", "9" * 5000, "-1", "\x00", "a\r\n b", "x" * 90_000)],
     "own headers": [
         "X-Request-Id: 00000000-0000-0000-0000-000000000000<odd>\r\nIdempotency-Replayed: true<odd>\r\n"
         "X-Usage-Period: 2026-11<odd>\r\nX-Usage-Meter: color_match<odd>\r\nX-Usage-Limit: 9<odd>\r\n"

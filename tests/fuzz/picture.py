@@ -223,7 +223,7 @@ def play(numbers: Iterator[int]) -> Iterator[Played]:
     with tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory:
         for number, found in apart.ask("tests.fuzz.picture", directory, numbers):
             kind = found.partition(" ")[0]
-            yield number, kind, found if kind == "FAULT" else None
+            yield number, kind, found.removeprefix("FAULT ") if kind == "FAULT" else None
 
 
 if __name__ == "__main__":
