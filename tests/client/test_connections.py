@@ -19,7 +19,7 @@ from pathlib import Path
 import httpx
 import pytest
 from tests.client.blocking import AnyClient, Open
-from tests.client.hostile import Peer, certificate, listening, saying
+from tests.client.hostile import Peer, Step, certificate, listening, saying
 from tests.processes import running
 
 from sepu_client import AsyncClient, Client, Error, InvalidAnswerError, NoAnswerError, async_client, connections, core
@@ -227,24 +227,23 @@ def test_an_attempt_that_is_under_way_goes_on_when_the_client_is_closed() -> Non
     assert asyncio.run(close())
 
 
-def test_a_certificate_that_is_not_trusted_ends_a_call_at_once(open_client: Open) -> None:
+@pytest.mark.parametrize(
+    ("way", "steps", "reason"),
+    [
+        ("TLS", [Peer.tls, Peer.request, ANSWERED], "CERTIFICATE_VERIFY"),
+        ("plain", [Peer.some, saying(b"HTTP/1.1 400 Bad Request\r\n\r\n")], "WRONG_VERSION"),
+    ],
+)
+def test_tls_that_cannot_be_had_ends_a_call_at_once(
+    open_client: Open, way: str, steps: list[Step], reason: str
+) -> None:
     with (
-        listening("TLS", "sync", [Peer.tls, Peer.request, ANSWERED]) as peer,
-        open_client(peer.url, SECRET, deadline=3600) as client,
-        pytest.raises(NoAnswerError, match="CERTIFICATE_VERIFY") as raised,
+        listening(way, "sync", steps) as peer,
+        open_client(peer.url.replace("http:", "https:"), SECRET, deadline=3600) as client,
+        pytest.raises(NoAnswerError, match=reason) as raised,
     ):
         client.search("hong", idempotency_key="the-one-key")
     assert (raised.value.idempotency_key, raised.value.retried) == ("the-one-key", False)
-
-
-def test_tls_where_there_is_none_ends_a_call_at_once(open_client: Open) -> None:
-    with (
-        listening("plain", "sync", [Peer.some, saying(b"HTTP/1.1 400 Bad Request\r\n\r\n")]) as peer,
-        open_client(peer.url.replace("http:", "https:"), SECRET, deadline=3600) as client,
-        pytest.raises(NoAnswerError) as raised,
-    ):
-        client.library()
-    assert not raised.value.retried
 
 
 def test_tls_that_is_broken_off_is_tried_again(open_client: Open, kind: str) -> None:

@@ -21,9 +21,9 @@ from urllib.parse import quote
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from tests.fuzz import apart
-from tests.fuzz.outcome import Played
+from tests.fuzz.outcome import Played, own_database
 
-from sepu.cli.database import DatabaseError, connect, database
+from sepu.cli.database import DatabaseError, connect
 from sepu.database.hosts import Hosts
 
 _ODD = [*"'\"\\\n\t =,%&?#/:@[];-0é中\udc80", "%00", "%zz", "{}"]
@@ -167,7 +167,7 @@ _WRONG_SERVICES = [
     ("pipe", "", "PGSERVICEFILE"),
     ("/dev/zero", "", "PGSERVICEFILE"),
     *((None, line, "service") for line in ("host", "hots=missing", "service=sepu", "host=" + "x" * 5000)),
-    (None, "[another]", "sepu"),
+    (None, "[another]", '"sepu"'),
 ]
 
 
@@ -244,10 +244,7 @@ def play(database_url: str, numbers: Iterator[int]) -> Iterator[Played]:
 
 
 def play_on_its_own(numbers: Iterator[int]) -> Iterator[Played]:
-    with (
-        tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
-        database(None, Path(directory), create=True) as url,
-    ):
+    with own_database() as url:
         yield from play(url, numbers)
 
 

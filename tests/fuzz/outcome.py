@@ -1,10 +1,15 @@
 """What each boundary of `make fuzz` plays, and what it returns."""
 
+import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import count, takewhile
+from pathlib import Path
+
+from sepu.cli.database import database
 
 SHOWN = 20
 
@@ -35,6 +40,21 @@ def run(play: Play, numbers: Iterable[int]) -> Outcome:
 
 
 def run_for(play: Play, seconds: float, seed: int) -> Outcome:
-    """Plays the cases from `seed` on, at least one."""
-    end = time.monotonic() + seconds
-    return run(play, takewhile(lambda number: number == seed or time.monotonic() < end, count(seed)))
+    """Plays the cases from `seed` on, at least one; the time begins when that is taken."""
+
+    def numbers() -> Iterator[int]:
+        yield seed
+        end = time.monotonic() + seconds
+        yield from takewhile(lambda _: time.monotonic() < end, count(seed + 1))
+
+    return run(play, numbers())
+
+
+@contextmanager
+def own_database() -> Iterator[str]:
+    """The connection string of a Postgres of the run's own, migrated."""
+    with (
+        tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
+        database(None, Path(directory), create=True) as url,
+    ):
+        yield url

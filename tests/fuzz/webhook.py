@@ -13,12 +13,12 @@ from random import Random
 import psycopg
 from tests.client.hostile import Peer, listening, pausing
 from tests.fuzz.grammar import TAKEN, made
-from tests.fuzz.outcome import Played
+from tests.fuzz.outcome import Played, own_database
 from tests.fuzz.seeds import mutate
 from tests.processes import completed
 
 from sepu.admin.events import list_events
-from sepu.cli.database import connect, database
+from sepu.cli.database import connect
 
 AT_ONCE = 1000
 SECRET = b64encode(b"a secret for the fuzz of webhooks").decode()
@@ -37,10 +37,6 @@ _ERRORS = "HTTP [0-9]{3}|no answer in time|not reached: [A-Za-z]+"
 _MOST_KIB = 200 << 10
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LUMPS = {"flood": bytes(1 << 16), "interim": b"HTTP/1.1 100 \r\n\r\n" * 4000}
-
-
-def _take(peer: Peer) -> None:
-    peer.send(TAKEN.encode())
 
 
 def _be_hostile(number: int, peer: Peer) -> None:
@@ -87,7 +83,7 @@ class _Endpoint:
         if _is_good(number) or number % 10:
             peer.body(head)
         if _is_good(number):
-            _take(peer)
+            peer.send(TAKEN.encode())
         else:
             _be_hostile(number, peer)
 
@@ -133,11 +129,7 @@ def _deliver(connection: psycopg.Connection, url: str, numbers: dict[str, int]) 
 
 
 def play_on_its_own(numbers: Iterator[int]) -> Iterator[Played]:
-    with (
-        tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
-        database(None, Path(directory), create=True) as url,
-        connect(url) as connection,
-    ):
+    with own_database() as url, connect(url) as connection:
         yield from play(connection, url, numbers)
 
 

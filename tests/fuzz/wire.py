@@ -5,16 +5,14 @@ real server.
 """
 
 import os
-import tempfile
 from collections.abc import Iterator
-from pathlib import Path
 
 from tests.fuzz.hostile_clients import Campaign
-from tests.fuzz.outcome import Outcome, Played, run_for
+from tests.fuzz.outcome import Outcome, Played, own_database, run_for
 from tests.server import wire_simulation
 from tests.serving import serving
 
-from sepu.cli.database import connect, database
+from sepu.cli.database import connect
 
 HANG_SECONDS = 2.0  # on a quiet machine no probe takes a tenth of it
 
@@ -37,12 +35,7 @@ def fuzz(seconds: float, seed: int) -> Outcome:
         outcome = run_for(_simulated, seconds / 4, seed)
         seconds *= 3 / 4
     if seconds:
-        with (
-            tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
-            database(None, Path(directory), create=True) as url,
-            connect(url) as connection,
-            serving(worker, url) as server,
-        ):
+        with own_database() as url, connect(url) as connection, serving(worker, url) as server:
             report = Campaign(server, connection, seed, HANG_SECONDS).run(seconds)
         outcome.tried.update({"connections": report.connections, "requests": report.requests, "probes": report.probes})
         if report.violations or report.deaths or report.hangs:
