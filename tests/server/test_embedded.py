@@ -477,3 +477,19 @@ def test_a_damaged_cluster_is_refused_with_the_end_of_the_log(made: Path) -> Non
     (made / "postgres" / "global" / "pg_control").unlink()
     with pytest.raises(StartError, match="did not start(.|\n)*pg_control"), embedded_postgres(made):
         pass
+
+
+def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
+    script = """
+import signal
+from sepu.server.embedded.signals import ended_by_exceptions
+
+with ended_by_exceptions():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+        print("clean")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.stdout, ended.returncode) == ("clean\n", 128 + signal.SIGTERM)
