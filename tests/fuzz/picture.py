@@ -79,7 +79,7 @@ def seeds() -> dict[str, list[bytes]]:
     made: dict[str, list[bytes]] = {name: [] for name in (*PARTS, "BMP", *FOREIGN)}
     for name, files in made.items():
         for image, given in product(modes.values(), [{}, *settings.get(name, [])]):
-            more = {"append_images": [rgb.rotate(90), rgb.rotate(180)]} if given is frames else {}
+            more = {"append_images": [rgb.rotate(90), rgb.rotate(180)]} if "save_all" in given else {}
             file = io.BytesIO()
             with suppress(OSError, ValueError, KeyError, struct.error):  # not every format has each mode and setting
                 # Pillow leaves settings of one format in an image, which break another's.
