@@ -8,11 +8,10 @@ from collections.abc import Callable, Mapping
 from html import escape
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree as ET
 
 import pytest
 from bench.load.figures import Sample, times
-from bench.records import Record, Times, by_machine, history, read, save
+from bench.records import Times, by_machine, history, read, save
 
 from bench import machine
 
@@ -88,13 +87,6 @@ def test_a_step_of_5_percent_is_found_at_its_record_and_noise_is_none(tmp_path: 
     assert sum(bool(at) for name, at in points.items() if name.startswith("the same")) <= 1
 
 
-@pytest.mark.parametrize("records", [1, 2, 3])
-def test_few_records_have_no_change(tmp_path: Path, records: int) -> None:
-    for number in range(records):
-        keep(tmp_path, number, {"a": 1 + number})
-    assert found(tmp_path) == {"a": []}
-
-
 def test_only_records_of_one_processor_and_python_compare(tmp_path: Path) -> None:
     others: list[dict[str, Any]] = [{}, {"cpu": "B"}, {"cores": 4}, {"python": "CPython 3.12.1"}]
     for number in range(80):
@@ -131,40 +123,15 @@ def test_the_page_says_what_became_slower_when_and_by_which_commits(tmp_path: Pa
     assert f'<figure id="{anchor}">' in page
 
 
-def test_the_page_shows_every_benchmark_and_loads_nothing(tmp_path: Path) -> None:
-    keep(tmp_path, 1, {"bench/test_core.py::test_a[<k>]": 1, "bench/test_core.py::test_gone": 1})
-    keep(tmp_path, 2, {"bench/test_core.py::test_a[<k>]": 2})
-    page = report.page(history(tmp_path))
-    drawn = [ET.fromstring(svg) for svg in re.findall(r"<svg.*?</svg>", page)]
-    circle = ".//{http://www.w3.org/2000/svg}circle"
-    assert [len(svg.findall(circle)) for svg in drawn] == [2, 1]
-    assert "test_a[&lt;k&gt;]" in page
-    assert "Not in the last record of bench/test_core.py on A, 2 cores, Linux x86_64, CPython 3.11: test_gone" in page
-    assert "no benchmark has a change" in page
-    assert not re.search(r'src=|href="[^#]|url\(|@import|https?:', page.replace("http://www.w3.org/2000/svg", ""))
-
-
-def test_without_a_record_it_says_how_to_make_one(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="`make bench` and `make load` make them"):
-        history(tmp_path)
-
-
 def test_a_record_of_load_is_of_the_same_format(tmp_path: Path) -> None:
     rounds = [Sample(1.0, 100, [late] * 100, cpu={"workers": 0.02}) for late in (1e-3, 2e-3, 4e-3)]
     kept = {f"load/run::{what}": taken for what, taken in times(rounds).items()}
-    record = read(save(tmp_path, "load", kept, settings={"rounds": 3}))
+    file = save(tmp_path, "load", kept, settings={"rounds": 3})
+    record = read(file)
     assert record.times["load/run::p50"] == pytest.approx(Times(2e-3, 1.25e-3, 3.5e-3))
     assert record.times["load/run::time of an answer"].median == pytest.approx(0.01)
     assert record.times["load/run::CPU of workers"].median == pytest.approx(2e-4)
     assert (record.commit, record.dirty) == machine.commit()
     assert history(tmp_path) == [record]
-
-
-def test_a_record_names_machine_and_versions_but_no_host(tmp_path: Path) -> None:
-    file = save(tmp_path, "load", {})
-    record: Record = read(file)
-    assert record.machine.cpu
-    assert record.machine.python.startswith("CPython 3.")
-    assert record.versions["falcon"]
     assert {"python", "compiler", "libc", "psycopg"} <= record.versions.keys()
-    assert "node" not in file.read_text("utf-8")
+    assert "node" not in file.read_text("utf-8"), "the host's name"

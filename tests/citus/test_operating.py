@@ -11,7 +11,7 @@ from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
-from sepu.admin.keys import issue_key, list_keys, name_key, revoke_key
+from sepu.admin.keys import change_key, issue_key, list_keys, revoke_key
 from sepu.admin.naming import find_account
 from sepu.admin.plans import set_plan, show_plan
 from sepu.admin.prune import prune
@@ -37,7 +37,7 @@ def test_an_operators_day(connection: psycopg.Connection) -> None:
     issued = accounts.create_account(connection, "standard", "Silk", f"cus-{plan_id}")
     account_id = find_account(connection, f"cus-{plan_id}")
     accounts.name_account(connection, account_id, f"Silk {plan_id}")
-    name_key(connection, issued.key_id, "shop", "k-1")
+    change_key(connection, issued.key_id, "shop", "k-1")
     accounts.move_account(connection, account_id, plan_id)
     holder = key_format.credential(issued.api_key)
     assert holder is not None

@@ -342,7 +342,7 @@ def mocked(open_client: Open) -> Mocked:
 def test_an_echo_of_the_request_shows_no_key(mocked: Mocked, status: int) -> None:
     def echo(request: httpx.Request) -> httpx.Response:
         secret = request.headers["Authorization"]
-        headers = {"X-Echo": secret, "X-Request-Id": secret}
+        headers = {"X-Echo": secret, "X-Request-Id": secret, "X-Error-Pointer": f"/{secret}"}
         return httpx.Response(status, headers=headers, content=f'{{"error":"{secret}"}}')
 
     with mocked(echo, deadline=0.1) as client, pytest.raises(Error) as raised:

@@ -19,7 +19,7 @@ from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.metering import key_format
-from sepu_client import RGB, AsyncClient, Client, MatchResponse, errors, new_idempotency_key
+from sepu_client import RGB, AsyncClient, Client, MatchResponse, core, errors, new_idempotency_key
 from sepu_client.async_client import CONNECTIONS
 
 SCARLET = (200, 60, 35)
@@ -65,17 +65,25 @@ def test_a_key_of_the_callers_own_is_one_intent(at_server: Opened, issued: Issue
 
 
 def test_errors_have_status_code_and_request_id(
-    at_server: Opened, server: Server, kind: str, issued: IssuedKey
+    at_server: Opened, server: Server, kind: str, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = where(server, kind)["base_url"] + "/elsewhere"
     with pytest.raises(errors.InvalidRequestError, match=r"^404 not_found \(request id [0-9a-f-]{36}\)$") as raised:
         at_server(issued.api_key, base_url=elsewhere).match([SCARLET])
     assert (raised.value.status, raised.value.code, raised.value.usage) == (404, "not_found", None)
+    assert raised.value.pointer is None
     assert len(raised.value.idempotency_key or "") == 36
     with pytest.raises(errors.UnauthorizedError) as refused:
         at_server(key_format.new_key(issued.account_id)).library()
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
     assert len(refused.value.request_id or "") == 36
+    monkeypatch.setattr(core, "MOST_TOP", 4)  # which the service does not take
+    with pytest.raises(
+        errors.InvalidRequestError, match=r"^422 invalid_top at /top \(request id [0-9a-f-]{36}\)$"
+    ) as invalid:
+        at_server(issued.api_key).match([SCARLET], top=4)
+    assert invalid.value.pointer == "/top"
+    assert vars(pickle.loads(pickle.dumps(invalid.value))) == vars(invalid.value)
 
 
 def test_an_exhausted_quota_stops(at_server: Opened, connection: psycopg.Connection) -> None:

@@ -3,28 +3,31 @@
 Two minutes of traffic by two instances, in the middle of which Postgres is stopped for some seconds.
 """
 
-import asyncio
+import itertools
 import math
 import random
 import sys
 import tempfile
 import time
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from html import escape
 from itertools import pairwise
 from pathlib import Path
 
 from bench.plot import Panel as Axes
-from tests.deploy.dashboard import SCRAPE_SECONDS, Panel, Series, dashboard, scraping
-from tests.faults.clients import Ask, Client, Memory, asks
-from tests.faults.injection import start, stop_at_once
-from tests.faults.plans import open_accounts
+from tests import postgres
+from tests.deploy.dashboard import SCRAPE_SECONDS, Panel, Series, dashboard, queried, scraping
 from tests.faults.proxy import socket_directory
 from tests.programs import installed
-from tests.serving import free_port, serving
+from tests.serving import Server, free_port, serving
 
+from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database, service_url
+from sepu.server.embedded import embedded_postgres
 
 PICTURE = Path(__file__).parents[2] / "docs" / "images" / "dashboard.svg"
 
@@ -42,29 +45,21 @@ _STYLE = (
 )
 
 
-async def _ask(addresses: Sequence[str], asking: Iterator[Ask], rng: random.Random, end: float) -> None:
-    """One client asks with pauses that grow and shrink within a minute, and sometimes asks again."""
-    client = Client(addresses, Memory(), rng)
-    try:
-        while (left := end - time.monotonic()) > 0:
-            ask = next(asking)
-            await client.settle(ask)
-            if rng.random() < _AGAIN:
-                await client.settle(ask)
-            await asyncio.sleep(rng.expovariate(1 / _PAUSE_SECONDS) * (1.5 + math.sin(math.tau * left / 60)))
-    finally:
-        client.close()
-
-
-async def _use(addresses: list[str], asking: Iterator[Ask], state_dir: Path) -> None:
-    rng, end = random.Random(1), time.monotonic() + _SECONDS
-    async with asyncio.TaskGroup() as tasks:
-        for number in range(_CLIENTS):
-            tasks.create_task(_ask(addresses[:: 1 if number % 2 else -1], asking, rng, end))
-        await asyncio.sleep(_SECONDS / 2)
-        await stop_at_once(state_dir)
-        await asyncio.sleep(_STOPPED_SECONDS)
-        await asyncio.to_thread(start, state_dir)
+def _ask(servers: Sequence[Server], issued: IssuedKey, number: int, end: float) -> None:
+    """One customer asks with pauses that grow and shrink within a minute, and sometimes asks again."""
+    chance = random.Random(number)
+    for asked in itertools.count():
+        if (left := end - time.monotonic()) < 0:
+            return
+        server = chance.choice(servers)
+        headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": f"dashboard-{asked}"}
+        what = chance.choice(("match", "match", "match", "search?q=hong", "usage", "library"))
+        for _ in range(1 + (chance.random() < _AGAIN)):
+            if what == "match":
+                server.match(issued, headers["Idempotency-Key"])
+            else:
+                server.request("GET", f"/v1/{what}", headers)
+        time.sleep(chance.expovariate(1 / _PAUSE_SECONDS) * (1.5 + math.sin(math.tau * left / 60)))
 
 
 def observe(program: str) -> tuple[list[tuple[Panel, list[Series]]], float]:
@@ -84,18 +79,27 @@ def observe(program: str) -> tuple[list[tuple[Panel, list[Series]]], float]:
         ]
         prometheus = stack.enter_context(scraping(program, metrics, directory))
         with connect(url) as connection:
-            asking = asks(open_accounts(connection), random.Random(1))
-        began = time.time()
-        asyncio.run(_use([server.address for server in servers], asking, state_dir))
+            set_plan(connection, "used", {"color_match": 10**6, "color_search": 10**6}, requests_per_minute=10**6)
+            customers = [accounts.create_account(connection, "used") for _ in range(_CLIENTS)]
+        began, end = time.time(), time.monotonic() + _SECONDS
+        with ThreadPoolExecutor(_CLIENTS) as threads:
+            asking = [threads.submit(_ask, servers, issued, number, end) for number, issued in enumerate(customers)]
+            time.sleep(_SECONDS / 2)
+            postgres.run(postgres.EMBEDDED / "pg_ctl", "stop", "-m", "immediate", "-D", state_dir / "postgres")
+            time.sleep(_STOPPED_SECONDS)
+            with embedded_postgres(state_dir):
+                pass  # another user of the directory keeps it running
+        for each in asking:
+            each.result()
         shown, shows = dashboard(), []
         for panel in shown.panels:
-            series: list[Series] = []
+            found: list[Series] = []
             for target in panel.targets:
                 query = shown.query(target)
-                found = prometheus.series(query, target, began, began + _SECONDS)
-                assert found, f"{panel.title}: nothing is found by {query}"
-                series += found
-            shows.append((panel, series))
+                lines = queried(prometheus, query, target.legend_format, began, began + _SECONDS)
+                assert lines, f"{panel.title}: nothing is found by {query}"
+                found += lines
+            shows.append((panel, found))
         return shows, began
 
 
@@ -104,8 +108,8 @@ def draw(shows: Iterable[tuple[Panel, Sequence[Series]]], began: float) -> str:
     marks, height = [], 0
     for panel, series in shows:
         place = panel.grid_pos
-        x, y, height = place.x * _COLUMN, place.y * _ROW, max(height, (place.y + place.h) * _ROW)
-        wide, high = place.w * _COLUMN - _GAP, place.h * _ROW - _GAP
+        x, y, height = place["x"] * _COLUMN, place["y"] * _ROW, max(height, (place["y"] + place["h"]) * _ROW)
+        wide, high = place["w"] * _COLUMN - _GAP, place["h"] * _ROW - _GAP
         queries = "\n".join(target.expr for target in panel.targets)
         drawn = _stat(series, wide, high) if panel.type == "stat" else _lines(panel, series, began, wide, high)
         marks += [
@@ -133,8 +137,9 @@ def _stat(series: Sequence[Series], wide: float, high: float) -> Iterator[str]:
 
 
 def _lines(panel: Panel, series: Sequence[Series], began: float, wide: float, high: float) -> Iterator[str]:
-    unit, factor = _UNITS[panel.field_config.defaults.unit]
-    stacked = panel.field_config.defaults.custom.stacking.mode == "normal"
+    defaults = panel.field_config["defaults"]
+    unit, factor = _UNITS[defaults["unit"]]
+    stacked = defaults["custom"]["stacking"]["mode"] == "normal"
     legend = list(_legend([one.name for one in series], wide))
     bottom = high - 34 - _LEGEND * (1 + legend[-1][1])
     floor: dict[float, float] = {}

@@ -98,6 +98,7 @@ RULES: dict[str, list[str]] = {
     "odd": [*400 * [""], *("\x1b[2J", "\udc9b", "\udce9", "9" * 5000, "-1", "\x00", "a\r\n b", "x" * 90_000)],
     "own headers": [
         "X-Request-Id: 00000000-0000-0000-0000-000000000000<odd>\r\nIdempotency-Replayed: true<odd>\r\n"
+        "X-Error-Pointer: /colors/2/g<odd>\r\n"
         "X-Usage-Period: 2026-11<odd>\r\nX-Usage-Meter: color_match<odd>\r\nX-Usage-Limit: 9<odd>\r\n"
         "X-Usage-Committed: 1<odd>\r\nX-Usage-Reserved: 0<odd>\r\nX-Usage-Remaining: 8<odd>\r\n"
         "<header>{0,0,0,1,2,200}",

@@ -228,17 +228,17 @@ def test_a_search_and_fractions(client: Client) -> None:
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "given"),
+    ("code", "status", "given", "at"),
     [
-        ("invalid_rgb", 422, ("match", "256", "60", "35")),
-        ("invalid_q", 422, ("search", "a")),
-        ("idempotency_key_invalid", 400, MATCH),
-        ("idempotency_conflict", 409, MATCH),
-        ("quota_exceeded", 429, MATCH),
-        ("rate_limited", 429, MATCH),
+        ("invalid_rgb", 422, ("match", "200", "256", "35"), " at /colors/0/g"),
+        ("invalid_q", 422, ("search", "a"), " at /q"),
+        ("idempotency_key_invalid", 400, MATCH, ""),
+        ("idempotency_conflict", 409, MATCH, ""),
+        ("quota_exceeded", 429, MATCH, ""),
+        ("rate_limited", 429, MATCH, ""),
     ],
 )
-def test_a_refusal_is_not_repeated(client: Client, code: str, status: int, given: tuple[str, ...]) -> None:
+def test_a_refusal_is_not_repeated(client: Client, code: str, status: int, given: tuple[str, ...], at: str) -> None:
     if code == "quota_exceeded":
         client.world.plan(match=0)
     if code == "rate_limited":  # after a minute, and the deadline is sooner; the first request asks for usage
@@ -249,7 +249,7 @@ def test_a_refusal_is_not_repeated(client: Client, code: str, status: int, given
         key = {"idempotency_key_invalid": "short", "idempotency_conflict": IDEMPOTENCY_KEY}.get(code, "")
         said = client.run(found.url, *given, key=key)
     assert said.code == 1
-    assert re.search(rf"^{status} {code} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE), said.err
+    assert re.search(rf"^{status} {code}{at} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE), said.err
     assert said.key == found.attempts[0].key
     assert found.statuses == [status]
 
@@ -329,7 +329,7 @@ def test_an_answer_that_is_not_the_services_is_not_taken(client: Client, fault: 
 
 def test_a_wait_that_is_none_is_a_pause(client: Client) -> None:
     faults = [
-        saying(503, b'{"error":"\\u001b[2J"}', Retry_After=value, X_Request_Id="\x9b2J")
+        saying(503, b'{"error":"\\u001b[2J"}', Retry_After=value, X_Request_Id="\x9b2J", X_Error_Pointer="/\x9b2J")
         for value in ("-5", "9223372036854775807", "Fri, 31 Dec 99999999999 23:59:59 GMT")
     ]
     with client.between(*faults * 100) as found:

@@ -6,9 +6,9 @@ import psycopg
 import pytest
 
 from sepu.admin import accounts
-from sepu.admin.keys import IssuedKey, issue_key, list_keys, revoke_key
-from sepu.admin.naming import AccountError
-from sepu.admin.plans import set_plan
+from sepu.admin.keys import IssuedKey, change_key, issue_key, list_keys, revoke_key
+from sepu.admin.naming import AccountError, find_account
+from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.usage import show_usage
 from sepu.metering import key_format
 
@@ -193,3 +193,42 @@ def test_a_keys_last_use_is_written_once_a_day(connection: psycopg.Connection, c
         assert row() == first, "not a write more"
     assert customer.admit(connection, at=noon + timedelta(hours=12)) == "ok"
     assert row()[0] == date(2031, 3, 11)
+
+
+def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> None:
+    issued = accounts.create_account(connection, "standard")
+    assert find_account(connection, issued.key_id) == issued.account_id
+    [found] = accounts.list_accounts(connection, search=issued.key_id)
+    assert found.account_id == issued.account_id
+    with pytest.raises(AccountError, match="there is no account"):  # it has no such key
+        find_account(connection, key_format.new_key_id(issued.account_id))
+    other = accounts.create_account(connection, "standard", external_id=issued.key_id)  # which has the same form
+    assert find_account(connection, issued.key_id) == other.account_id
+
+
+def test_the_end_of_a_key_is_moved_and_taken_away(connection: psycopg.Connection) -> None:
+    issued = accounts.create_account(connection, "standard")
+    end = datetime.now(UTC) + timedelta(days=7)
+    assert change_key(connection, issued.key_id, expires_at=end).expires_at == end
+    assert change_key(connection, issued.key_id, name="shop").expires_at == end
+    assert change_key(connection, issued.key_id, expires_at="").expires_at is None
+    revoke_key(connection, issued.key_id)
+    assert change_key(connection, issued.key_id, expires_at=end).state == "revoked"
+
+
+def test_a_plan_is_deleted_when_no_account_has_or_had_it(connection: psycopg.Connection) -> None:
+    plan_id = key_format.new_account_id()
+    for minute in (1, 2):  # which is history
+        set_plan(connection, plan_id, {"color_match": minute, "color_search": 1}, requests_per_minute=minute)
+    used = key_format.new_account_id()
+    set_plan(connection, used, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
+    issued = accounts.create_account(connection, used)
+    with pytest.raises(AccountError, match="has accounts; put them on another one first"):
+        delete_plan(connection, used)
+    accounts.move_account(connection, issued.account_id, "standard")
+    with pytest.raises(AccountError, match="stays, because accounts had it"):
+        delete_plan(connection, used)
+    delete_plan(connection, plan_id)
+    assert limits(connection, plan_id) == []
+    with pytest.raises(AccountError, match="there is no plan"):
+        delete_plan(connection, plan_id)

@@ -12,7 +12,7 @@ from sepu.admin import accounts, erase
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
-from sepu.admin.keys import issue_key, name_key
+from sepu.admin.keys import change_key, issue_key
 from sepu.admin.naming import AccountError
 from sepu.admin.prune import prune
 from sepu.admin.receipts import new_private_key, public_key
@@ -53,7 +53,7 @@ def test_nothing_of_the_customer_is_left(
     monkeypatch.setattr(erase, "_RESULTS", 2)
     customer, other = (make_customer(match_limit=10) for _ in range(2))
     accounts.name_account(connection, customer.account_id, "Silk", "cus_silk")
-    name_key(connection, customer.key_id, "Silk shop", "k-silk")
+    change_key(connection, customer.key_id, "Silk shop", "k-silk")
     public = public_key(json.dumps(new_private_key().as_dict(private=False)).encode())
     rotate_key(connection, customer.account_id, public, "silk-ticket", timedelta(days=7))
     accounts.move_account(connection, customer.account_id, other.plan_id)
