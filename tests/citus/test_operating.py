@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 
@@ -30,7 +31,7 @@ NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=100)
 
 
-def test_an_operators_day(connection: psycopg.Connection) -> None:
+def test_an_operators_day(connection: Connection) -> None:
     plan_id = key_format.new_account_id()
     set_plan(connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=600)
     set_plan(connection, plan_id, {"color_match": 11})
@@ -94,7 +95,7 @@ def test_an_operators_day(connection: psycopg.Connection) -> None:
     assert account_id not in {difference.account_id for difference in audit(connection).differences}
 
 
-def test_the_console_reads(connection: psycopg.Connection, cluster: Citus) -> None:
+def test_the_console_reads(connection: Connection, cluster: Citus) -> None:
     make_role(connection, "sepu_console", "console")
     with connect(make_conninfo(cluster.url, user="sepu_console")) as console:
         with snapshot(console, 4):

@@ -4,8 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
-from tests.deploy.dashboard import dashboard
-from tests.deploy.dashboard_picture import PICTURE
+from tests.deploy.dashboard import PICTURE, dashboard
 from tests.processes import completed
 from tests.programs import program
 
