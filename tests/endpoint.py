@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from socketserver import BaseServer
 from typing import Any
 
 import msgspec
@@ -47,6 +48,26 @@ class Endpoint:
         return [one.event_id for one in self.received]
 
 
+class Threads(ThreadingHTTPServer):
+    """Takes many connections at once."""
+
+    daemon_threads = True
+    request_queue_size = 128
+
+
+@contextmanager
+def answering(server: BaseServer) -> Iterator[None]:
+    """Runs a server of Python's in a thread until the block ends."""
+    with server:
+        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+        thread.start()
+        try:
+            yield
+        finally:
+            server.shutdown()
+            thread.join()
+
+
 @contextmanager
 def endpoint(port: int = 0, reply: Callable[[Received], Reply] = lambda _: (204, {})) -> Iterator[Endpoint]:
     """Listens on a port, if none is given on a free one."""
@@ -67,16 +88,7 @@ def endpoint(port: int = 0, reply: Callable[[Received], Reply] = lambda _: (204,
         def log_message(self, *_: object) -> None:
             """Says nothing."""
 
-    class Server(ThreadingHTTPServer):
-        daemon_threads = True
-        request_queue_size = 64  # all webhooks connect at once
-
-    with Server(("127.0.0.1", port), Handler) as server:
-        running = Endpoint(f"http://127.0.0.1:{server.server_port}/hooks", reply)
-        thread = threading.Thread(target=server.serve_forever, args=(0.05,))
-        thread.start()
-        try:
-            yield running
-        finally:
-            server.shutdown()
-            thread.join()
+    server = Threads(("127.0.0.1", port), Handler)
+    running = Endpoint(f"http://127.0.0.1:{server.server_port}/hooks", reply)
+    with answering(server):
+        yield running

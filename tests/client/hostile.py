@@ -1,70 +1,90 @@
 """A peer that does to a connection what a list of steps says, by each way in which a client reaches its service."""
 
 import datetime
+import re
 import socket
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cache, partial
 from ipaddress import IPv4Address
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer, ThreadingUnixStreamServer
 from tempfile import TemporaryDirectory
-from typing import Any
+from typing import Any, NamedTuple
 
 import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from tests.endpoint import answering
 
 MOST_SECONDS = 20.0  # a drip ends then: a client that does not give up by itself fails its test, and does not hang it
 MOST_BYTES = 2**26  # of a flood
 
 
-def certificate(directory: Path) -> tuple[Path, Path]:
-    """Of 127.0.0.1, signed by itself; and its private key."""
+class Certificate(NamedTuple):
+    """That of 127.0.0.1, signed by itself; the server that has it, and a client that trusts it."""
+
+    pem: str
+    server: ssl.SSLContext
+    client: ssl.SSLContext
+
+
+@cache
+def certificate() -> Certificate:
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "127.0.0.1")])
-    now = datetime.datetime.now(datetime.UTC)
-    day = datetime.timedelta(days=1)
+    now, day = datetime.datetime.now(datetime.UTC), datetime.timedelta(days=1)
+    pem = serialization.Encoding.PEM
     signed = (
         x509.CertificateBuilder(name, name, key.public_key(), x509.random_serial_number(), now - day, now + day)
         .add_extension(x509.SubjectAlternativeName([x509.IPAddress(IPv4Address("127.0.0.1"))]), critical=False)
         .sign(key, hashes.SHA256())
+        .public_bytes(pem)
     )
-    paths = directory / "certificate.pem", directory / "key.pem"
-    pem = serialization.Encoding.PEM
-    paths[0].write_bytes(signed.public_bytes(pem))
-    paths[1].write_bytes(key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()))
-    return paths
-
-
-@cache
-def contexts() -> tuple[ssl.SSLContext, ssl.SSLContext]:
-    """The server's, and that of a client which trusts it."""
+    private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
+    server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with TemporaryDirectory() as directory:
-        own, key = certificate(Path(directory))
-        server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        server.load_cert_chain(own, key)
-        return server, ssl.create_default_context(cafile=own)
+        both = Path(directory, "both.pem")
+        both.write_bytes(private + signed)
+        server.load_cert_chain(both)
+    return Certificate(signed.decode(), server, ssl.create_default_context(cadata=signed.decode()))
 
 
 class Peer:
-    """One connection, as the peer has it."""
+    """One connection, as the peer has it. Each method without an argument is a step."""
 
     def __init__(self, connection: socket.socket, ended: threading.Event) -> None:
         self.socket = connection
         self._ended = ended
 
-    def head(self) -> None:
-        """Reads to the end of a head; the body of a match may follow, and is left."""
+    def head(self) -> bytes:
+        """Reads a head, and no more."""
         read = b""
-        while b"\r\n\r\n" not in read:
-            data = self.socket.recv(65536)
-            if not data:
-                raise ConnectionError
-            read += data
+        while not read.endswith(b"\r\n\r\n"):
+            read += self.some(1)
+        return read
+
+    def body(self, head: bytes) -> None:
+        """Reads the body that this head promises."""
+        length = re.search(rb"\r\ncontent-length: (\d+)\r\n", head, re.IGNORECASE)
+        left = int(length[1]) if length else 0
+        while left:
+            left -= len(self.some(left))
+
+    def request(self) -> None:
+        self.body(self.head())
+
+    def some(self, most: int = 300) -> bytes:
+        """What comes first."""
+        data = self.socket.recv(most)
+        if not data:
+            raise ConnectionError
+        return data
 
     def send(self, data: bytes) -> None:
         self.socket.sendall(data)
@@ -81,69 +101,53 @@ class Peer:
             if self._ended.wait(pause):
                 return
 
-    def flood(self, data: bytes) -> int:
-        """Sends the same until the client closes; returns how many bytes it took."""
-        sent = 0
-        with suppress(OSError):
-            while sent < MOST_BYTES and not self._ended.is_set():
-                self.send(data)
-                sent += len(data)
-        return sent
+    def flood(self, data: bytes) -> None:
+        """Sends the same until the client closes."""
+        for _ in range(MOST_BYTES // len(data)):
+            self.send(data)
 
     def reset(self) -> None:
         self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
         self.socket.close()
 
     def tls(self) -> None:
-        self.socket = contexts()[0].wrap_socket(self.socket, server_side=True)
+        self.socket = certificate().server.wrap_socket(self.socket, server_side=True)
+
+    def connect(self) -> None:
+        """Reads a CONNECT, and lets it through."""
+        self.head()
+        self.send(b"HTTP/1.1 200 Connected\r\n\r\n")
+
+    def socks_methods(self) -> None:
+        self.some()
+        self.send(b"\x05\x00")
+
+    def socks_command(self) -> None:
+        self.some()
+        self.send(b"\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50")
 
 
 Step = Callable[[Peer], object]
 
 
-def connect_head(peer: Peer) -> None:
-    """Reads a CONNECT, and lets it through."""
-    peer.head()
-    peer.send(b"HTTP/1.1 200 Connected\r\n\r\n")
-
-
-def socks_methods(peer: Peer) -> None:
-    peer.socket.recv(100)
-    peer.send(b"\x05\x00")
-
-
-def socks_command(peer: Peer) -> None:
-    peer.socket.recv(300)
-    peer.send(b"\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50")
-
-
-def tls(peer: Peer) -> None:
-    peer.tls()
-
-
-def head(peer: Peer) -> None:
-    peer.head()
-
-
 def saying(data: bytes) -> Step:
-    """Sends that."""
+    return lambda peer: peer.send(data)
 
-    def say(peer: Peer) -> None:
-        peer.send(data)
 
-    return say
+def pausing(seconds: float) -> Step:
+    return lambda _: time.sleep(seconds)
 
 
 # The steps of each way until the answer is due.
 WAYS: dict[str, list[Step]] = {
-    "plain": [head],
-    "TLS": [tls, head],
-    "Unix": [head],
-    "proxy": [head],
-    "CONNECT": [connect_head, tls, head],
-    "TLS proxy": [tls, connect_head],  # and TLS inside, which Python's sockets cannot serve
-    "SOCKS": [socks_methods, socks_command, head],
-    "SOCKS, TLS": [socks_methods, socks_command, tls, head],
+    "plain": [Peer.request],
+    "TLS": [Peer.tls, Peer.request],
+    "Unix": [Peer.request],
+    "proxy": [Peer.request],
+    "CONNECT": [Peer.connect, Peer.tls, Peer.request],
+    "TLS proxy": [Peer.tls, Peer.connect],  # and TLS inside, which Python's sockets cannot serve
+    "SOCKS": [Peer.socks_methods, Peer.socks_command, Peer.request],
+    "SOCKS, TLS": [Peer.socks_methods, Peer.socks_command, Peer.tls, Peer.request],
 }
 
 
@@ -155,30 +159,29 @@ class Listening:
     connections: int = 0
     open: set[Peer] = field(default_factory=set)
 
+    @property
+    def url(self) -> str:
+        """The way to the peer if it is plain or TLS."""
+        url: str = self.options["base_url"]
+        return url
 
-def options(way: str, kind: str, at: Any) -> dict[str, Any]:
+
+def _options(way: str, kind: str, at: Any) -> dict[str, Any]:
     """The arguments of a client of a `kind`, sync or async, that goes this way to the peer's address."""
-    make = httpx.HTTPTransport if kind == "sync" else httpx.AsyncHTTPTransport
-    made = partial(make, verify=contexts()[1])
+    trusted = certificate().client
     local = "" if way == "Unix" else f"127.0.0.1:{at[1]}"
-    match way:
-        case "plain":
-            return {"base_url": f"http://{local}"}
-        case "TLS":
-            return {"base_url": f"https://{local}", "transport": made}
-        case "Unix":
-            return {"base_url": "http://localhost", "transport": partial(made, uds=at)}
-        case "proxy":
-            return {"base_url": "http://127.0.0.1:9", "transport": partial(made, proxy=f"http://{local}")}
-        case "CONNECT":
-            return {"base_url": "https://127.0.0.1:9", "transport": partial(made, proxy=f"http://{local}")}
-        case "TLS proxy":
-            proxy = httpx.Proxy(f"https://{local}", ssl_context=contexts()[1])
-            return {"base_url": "https://127.0.0.1:9", "transport": partial(made, proxy=proxy)}
-        case "SOCKS":
-            return {"base_url": "http://127.0.0.1:9", "transport": partial(made, proxy=f"socks5://{local}")}
-        case _:
-            return {"base_url": "https://127.0.0.1:9", "transport": partial(made, proxy=f"socks5://{local}")}
+    base_url, options = {
+        "plain": (f"http://{local}", {}),
+        "TLS": (f"https://{local}", {}),
+        "Unix": ("http://localhost", {"uds": at}),
+        "proxy": ("http://127.0.0.1:9", {"proxy": f"http://{local}"}),
+        "CONNECT": ("https://127.0.0.1:9", {"proxy": f"http://{local}"}),
+        "TLS proxy": ("https://127.0.0.1:9", {"proxy": httpx.Proxy(f"https://{local}", ssl_context=trusted)}),
+        "SOCKS": ("http://127.0.0.1:9", {"proxy": f"socks5://{local}"}),
+        "SOCKS, TLS": ("https://127.0.0.1:9", {"proxy": f"socks5://{local}"}),
+    }[way]
+    make = httpx.HTTPTransport if kind == "sync" else httpx.AsyncHTTPTransport
+    return {"base_url": base_url, **({} if way == "plain" else {"transport": partial(make, verify=trusted, **options)})}
 
 
 @contextmanager
@@ -186,38 +189,30 @@ def listening(way: str, kind: str, steps: Sequence[Step]) -> Iterator[Listening]
     """Does the steps to each connection, and closes it."""
     ended = threading.Event()
 
-    def serve(connection: socket.socket) -> None:
-        peer = Peer(connection, ended)
-        found.open.add(peer)
-        with suppress(OSError):
-            for step in steps:
-                step(peer)
-        peer.socket.close()
-        found.open.discard(peer)
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.settimeout(MOST_SECONDS)
+            peer = Peer(self.request, ended)
+            found.connections += 1
+            found.open.add(peer)
+            with suppress(OSError):
+                for step in steps:
+                    step(peer)
+            peer.socket.close()
+            found.open.discard(peer)
 
-    def accept() -> None:
-        with suppress(OSError):
-            while True:
-                connection, _ = listener.accept()
-                connection.settimeout(MOST_SECONDS)
-                found.connections += 1
-                threading.Thread(target=serve, args=(connection,), daemon=True).start()
+    class Threads(ThreadingUnixStreamServer if way == "Unix" else ThreadingTCPServer):  # type: ignore[misc]
+        daemon_threads = True
+        request_queue_size = 128
 
     with TemporaryDirectory(prefix="sepu-") as directory:
-        unix = way == "Unix"
-        listener = socket.socket(socket.AF_UNIX if unix else socket.AF_INET)
-        listener.bind(f"{directory}/s" if unix else ("127.0.0.1", 0))
-        listener.listen(128)
-        found = Listening(options(way, kind, listener.getsockname()))
-        with listener:
-            thread = threading.Thread(target=accept)
-            thread.start()
+        server = Threads(f"{directory}/s" if way == "Unix" else ("127.0.0.1", 0), Handler)
+        found = Listening(_options(way, kind, server.server_address))
+        with answering(server):
             try:
                 yield found
             finally:
                 ended.set()
-                listener.shutdown(socket.SHUT_RDWR)
-                thread.join()
                 for peer in list(found.open):
                     with suppress(OSError):
                         peer.socket.shutdown(socket.SHUT_RDWR)

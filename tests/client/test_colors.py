@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Callable
 from decimal import Decimal
 from itertools import repeat
 from math import inf, nan
@@ -44,13 +43,9 @@ FEI_HONG = RGB(200, 60, 35)
 )
 def test_what_people_write_for_a_colour(color: Any) -> None:
     assert read_colors([color]) == [FEI_HONG]
-    assert read_colors([color, color, color]) == [FEI_HONG] * 3
+    assert read_colors([color, "#1aF", "fff"]) == [FEI_HONG, (17, 170, 255), (255, 255, 255)]
     content = core.match(iter([color]), 2, None).content
     assert json.loads(content or b"") == {"colors": [{"r": 200.0, "g": 60.0, "b": 35.0}], "top": 2}
-
-
-def test_short_hex() -> None:
-    assert read_colors(["#1aF", "fff"]) == [(17, 170, 255), (255, 255, 255)]
 
 
 @pytest.mark.parametrize(
@@ -60,33 +55,25 @@ def test_short_hex() -> None:
         ((200, 60, 35), TypeError, "write [(200, 60, 35)]"),
         ({"r": 1, "g": 2, "b": 3}, TypeError, "write [{'r': 1, 'g': 2, 'b': 3}]"),
         (["#C83C2"], ValueError, "'#C83C2' is not a colour; a colour is '#C83C23'"),
-        (["tomato"], ValueError, "'tomato' is not a colour"),
         ([(1, 2)], ValueError, "(1, 2) has 2 channels"),
-        ([(1, 2, 3, 4)], ValueError, "has 4 channels"),
         ([{"r": 1, "g": 2}], ValueError, "does not have exactly r, g and b"),
         ([{"r": 1, "g": 2, "B": 3}], ValueError, "does not have exactly r, g and b"),
         ([5], TypeError, "5 is not a colour"),
-        ([None], TypeError, "None is not a colour"),
         ([("1", 2, 3)], TypeError, "'1' is not a number"),
         ([(True, 2, 3)], TypeError, "True is not a number"),
         (5, TypeError, "5 is not a list of colours"),
         ([(300, 0, 0)], ValueError, "(300, 0, 0) has the channel 300.0, and a channel is a number from 0 to 255"),
-        ([(0, -0.5, 0)], ValueError, "has the channel -0.5"),
-        ([(0, nan, 0)], ValueError, "has the channel nan"),
         ([(0, Decimal("sNaN"), 0)], ValueError, "has the channel nan"),
-        ([{"r": 0, "g": 0, "b": inf}], ValueError, "has the channel inf"),
         ([(0, 10**400, 0)], ValueError, "and a channel is a number from 0 to 255"),
         ([(0.8, 0.2, 0.1)], ValueError, "no channel of (0.8, 0.2, 0.1) exceeds 1: pass scale=1 if 1 is the greatest"),
         ([{"r": 1.0, "g": 0, "b": 0}], ValueError, "exceeds 1: pass scale=1"),
         ([np.array([0.8, 0.2, 1])], ValueError, "exceeds 1: pass scale=1"),
     ],
 )
-@pytest.mark.parametrize("call", [core.match, core.match_many])
-def test_what_is_no_colour_is_told_before_anything_is_sent(
-    call: Callable[..., Any], colors: Any, kind: type[Exception], reason: str
-) -> None:
-    with pytest.raises(kind, match=re.escape(reason)):
-        call(colors, 1, None)
+def test_what_is_no_colour_is_told_before_anything_is_sent(colors: Any, kind: type[Exception], reason: str) -> None:
+    for call in (core.match, core.match_many):
+        with pytest.raises(kind, match=re.escape(reason)):
+            call(colors, 1, None)
 
 
 def test_floats_that_may_be_meant_from_0_to_1_are_sent_with_their_scale() -> None:
@@ -150,12 +137,10 @@ def test_a_number_that_is_not_whole_is_refused(number: Any) -> None:
         core.search("hong", number, None)
 
 
-def test_what_is_not_a_string_is_refused() -> None:
-    wrong: Any = 5
-    with pytest.raises(TypeError, match="the text of a search is a string, and not 5"):
-        core.search(wrong, 1, None)
-    with pytest.raises(TypeError, match="an idempotency key is a string, and not 5"):
-        core.search("hong", 1, wrong)
+@pytest.mark.parametrize(("q", "key"), [(5, "order-8812"), ("hong", 5)])
+def test_what_is_not_a_string_is_refused(q: Any, key: Any) -> None:
+    with pytest.raises(TypeError, match="is a string, and not 5"):
+        core.search(q, 1, key)
 
 
 def test_a_request_takes_as_many_colours_as_the_service() -> None:

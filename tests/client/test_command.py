@@ -6,10 +6,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 from subprocess import CompletedProcess
+from typing import Any
 
 import pytest
 from tests.client.conftest import where
-from tests.client.hostile import head, listening, saying
+from tests.client.hostile import Peer, listening, saying
 from tests.processes import completed
 from tests.serving import Server
 
@@ -29,11 +30,10 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
         monkeypatch.setattr(sys, "argv", ["sepu-client", *arguments])
         for name, value in environment.items():
             monkeypatch.setenv(name, value)
-        code = 0
+        code: Any = 0
         try:
             command.main()
         except SystemExit as left:
-            assert isinstance(left.code, int)
             code = left.code
         return CompletedProcess(arguments, code, *capsys.readouterr())
 
@@ -42,11 +42,9 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 
 @pytest.fixture
 def run(call: Run, uvloop: Server, issued: IssuedKey) -> Run:
-    def sepu_client(*arguments: str, **environment: str) -> CompletedProcess[str]:
-        own = {"SEPU_URL": where(uvloop, "sync")["base_url"], "SEPU_API_KEY": issued.api_key}
-        return call(*arguments, **{**own, **environment})
-
-    return sepu_client
+    """Runs it for the account, on the real server."""
+    own = {"SEPU_URL": where(uvloop, "sync")["base_url"], "SEPU_API_KEY": issued.api_key}
+    return lambda *arguments, **environment: call(*arguments, **{**own, **environment})
 
 
 def test_a_match(run: Run) -> None:
@@ -128,8 +126,8 @@ def test_what_the_service_says_commands_no_terminal(call: Run, what: str, as_jso
         "accountId": EVIL, "planId": EVIL, "status": EVIL, "usage": [meter],
     }  # fmt: skip
     given = {"search": ["search", "hong"], "match": ["match", "#000"], "usage": ["usage"]}[what]
-    with listening("plain", "sync", [head, saying(HEAD.encode() + json.dumps(body).encode())]) as peer:
-        done = call(*given, *as_json, SEPU_URL=peer.options["base_url"], SEPU_API_KEY="sepu_key")
+    with listening("plain", "sync", [Peer.request, saying(HEAD.encode() + json.dumps(body).encode())]) as peer:
+        done = call(*given, *as_json, SEPU_URL=peer.url, SEPU_API_KEY="sepu_key")
     assert (done.returncode, done.stderr) == (0, "")
     assert SHOWN in done.stdout
     assert all(char.isprintable() for line in done.stdout.split("\n") for char in line)
@@ -145,5 +143,5 @@ def test_a_terminal_without_chinese() -> None:
     assert "'\\u7ea2' is not a colour" in done.stderr
 
 
-def test_it_knows_its_version() -> None:
-    assert completed([COMMAND, "--version"]).stdout == f"sepu-client {sepu_client.__version__}\n"
+def test_it_knows_its_version(call: Run) -> None:
+    assert call("--version").stdout == f"sepu-client {sepu_client.__version__}\n"

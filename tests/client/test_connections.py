@@ -4,39 +4,25 @@ import asyncio
 import gzip
 import os
 import signal
-import ssl
 import subprocess
 import sys
 import threading
 import time
 import traceback
 import warnings
-from collections.abc import AsyncIterator, Awaitable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AbstractContextManager, asynccontextmanager
 from dataclasses import dataclass, field
-from functools import partial
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import httpx
 import pytest
-from tests.client.blocking import Open
-from tests.client.cutting_proxy import deaf
-from tests.client.hostile import Peer, certificate, head, listening, saying
+from tests.client.blocking import AnyClient, Open
+from tests.client.hostile import Peer, Step, certificate, listening, saying
 from tests.processes import running
 
-from sepu_client import (
-    AsyncClient,
-    Client,
-    Error,
-    InvalidAnswerError,
-    NoAnswerError,
-    async_client,
-    connections,
-    core,
-)
+from sepu_client import AsyncClient, Client, Error, InvalidAnswerError, NoAnswerError, async_client, connections, core
 
 ANSWER = (
     b'{"version":"1.0.0","recordCount":161,"sourceProjectionVersion":"1.0.0","sourceProjectionSha256":"",'
@@ -44,7 +30,8 @@ ANSWER = (
 )
 REQUEST_ID = "00000000-0000-0000-0000-000000000000"
 SECRET = "sepu_account_thesecret"
-ANSWERED = saying(b"HTTP/1.1 200 OK\r\nX-Request-Id: %b\r\n\r\n%b" % (REQUEST_ID.encode(), ANSWER))
+HEAD = f"HTTP/1.1 200 OK\r\nX-Request-Id: {REQUEST_ID}\r\nContent-Length: {len(ANSWER)}\r\n\r\n".encode()
+ANSWERED = saying(HEAD + ANSWER)
 
 
 @dataclass
@@ -57,13 +44,11 @@ class Service:
 
 @asynccontextmanager
 async def service(keep: bool = True) -> AsyncIterator[Service]:
-    head = f"HTTP/1.1 200 OK\r\nX-Request-Id: {REQUEST_ID}\r\nContent-Length: {len(ANSWER)}\r\n\r\n"
-
     async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         found.open.add(writer)
         try:
             while await reader.readuntil(b"\r\n\r\n"):
-                writer.write(head.encode() + ANSWER)
+                writer.write(HEAD + ANSWER)
                 await writer.drain()
                 if not keep:
                     return
@@ -168,8 +153,8 @@ def test_ctrl_c_ends_a_call_and_does_not_show_the_key() -> None:
         closed.set()
 
     answers = iter([interrupt, ANSWERED])
-    with listening("plain", "sync", [head, lambda peer: next(answers)(peer)]) as peer:
-        own = [sys.executable, "-c", INTERRUPTED, peer.options["base_url"], SECRET]
+    with listening("plain", "sync", [Peer.request, lambda peer: next(answers)(peer)]) as peer:
+        own = [sys.executable, "-c", INTERRUPTED, peer.url, SECRET]
         with running(own, stdout=subprocess.PIPE, text=True) as started:
             process.append(started)
             told, _ = started.communicate(timeout=60)
@@ -183,8 +168,8 @@ def test_ctrl_c_ends_a_call_and_does_not_show_the_key() -> None:
 
 def test_a_cancellation_does_not_show_the_key() -> None:
     """With the variables of each frame, as reporters of crashes record them; but for our own frame."""
-    with deaf() as url:
-        ended = asyncio.run(cancelled(url))
+    with listening("plain", "async", [Peer.silence]) as peer:
+        ended = asyncio.run(cancelled(peer.url))
     assert ended.__context__ is None
     whole = traceback.TracebackException.from_exception(ended, capture_locals=True)
     assert any("sepu_client" in frame.filename for frame in whole.stack)
@@ -219,8 +204,8 @@ def close_in_a_thread(url: str) -> list[NoAnswerError]:
 
 def test_a_call_whose_client_is_closed_tells_its_idempotency_key() -> None:
     start = time.monotonic()
-    with deaf() as url:
-        for ends in (close_in_a_thread(url), asyncio.run(close_while_it_waits(url))):
+    with listening("plain", "sync", [Peer.silence]) as peer:
+        for ends in (close_in_a_thread(peer.url), asyncio.run(close_while_it_waits(peer.url))):
             assert [end.idempotency_key for end in ends] == ["the-one-key", "another-key"]
             assert [(str(end), end.retried) for end in ends] == [("no answer (the client is closed)", False)] * 2
     assert time.monotonic() - start < 30
@@ -242,62 +227,23 @@ def test_an_attempt_that_is_under_way_goes_on_when_the_client_is_closed() -> Non
     assert asyncio.run(close())
 
 
-class Answering(BaseHTTPRequestHandler):
-    """Answers every GET with the library."""
-
-    def content(self) -> bytes:
-        return ANSWER
-
-    def do_GET(self) -> None:
-        content = self.content()
-        self.send_response(200)
-        self.send_header("X-Request-Id", REQUEST_ID)
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
-@contextmanager
-def serving_threads(handler: type[Answering], tls: ssl.SSLContext | None = None) -> Iterator[str]:
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        if tls:
-            server.socket = tls.wrap_socket(server.socket, server_side=True)
-        thread = threading.Thread(target=server.serve_forever, daemon=True)
-        thread.start()
-        yield "http{}://{}:{}".format("s" if tls else "", *server.server_address)
-        server.shutdown()
-        thread.join()
-
-
-@pytest.fixture(scope="module")
-def tls(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[str, Path]]:
-    """The address of a service with TLS, and its certificate."""
-    own, key = certificate(tmp_path_factory.mktemp("tls"))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(own, key)
-    with serving_threads(Answering, context) as url:
-        yield url, own
-
-
-def test_a_certificate_that_is_not_trusted_ends_a_call_at_once(open_client: Open, tls: tuple[str, Path]) -> None:
+@pytest.mark.parametrize(
+    ("way", "steps", "reason"),
+    [
+        ("TLS", [Peer.tls, Peer.request, ANSWERED], "CERTIFICATE_VERIFY"),
+        ("plain", [Peer.some, saying(b"HTTP/1.1 400 Bad Request\r\n\r\n")], "WRONG_VERSION"),
+    ],
+)
+def test_tls_that_cannot_be_had_ends_a_call_at_once(
+    open_client: Open, way: str, steps: list[Step], reason: str
+) -> None:
     with (
-        open_client(tls[0], SECRET, deadline=3600) as client,
-        pytest.raises(NoAnswerError, match="CERTIFICATE_VERIFY") as raised,
+        listening(way, "sync", steps) as peer,
+        open_client(peer.url.replace("http:", "https:"), SECRET, deadline=3600) as client,
+        pytest.raises(NoAnswerError, match=reason) as raised,
     ):
         client.search("hong", idempotency_key="the-one-key")
     assert (raised.value.idempotency_key, raised.value.retried) == ("the-one-key", False)
-
-
-def test_tls_where_there_is_none_ends_a_call_at_once(open_client: Open) -> None:
-    with serving_threads(Answering) as url:
-        address = url.replace("http:", "https:")
-        with open_client(address, SECRET, deadline=3600) as client, pytest.raises(NoAnswerError) as raised:
-            client.library()
-    assert not raised.value.retried
 
 
 def test_tls_that_is_broken_off_is_tried_again(open_client: Open, kind: str) -> None:
@@ -313,29 +259,27 @@ def test_tls_that_is_broken_off_is_tried_again(open_client: Open, kind: str) -> 
 
 
 def test_a_certificate_of_ones_own(
-    open_client: Open, kind: str, tls: tuple[str, Path], monkeypatch: pytest.MonkeyPatch
+    open_client: Open, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    make = httpx.HTTPTransport if kind == "sync" else httpx.AsyncHTTPTransport
-    trusting = partial(make, verify=ssl.create_default_context(cafile=tls[1]))
-    with open_client(tls[0], SECRET, transport=trusting) as client:
-        assert client.library().record_count == 161
-    monkeypatch.setenv("SSL_CERT_FILE", str(tls[1]))
-    with open_client(tls[0], SECRET) as client:
-        assert client.library().record_count == 161
-
-
-class Connections(Answering):
-    """Says on which connection it answers."""
-
-    protocol_version = "HTTP/1.1"
-
-    def content(self) -> bytes:
-        return ANSWER.replace(b"commercial", str(self.client_address[1]).encode())
+    with listening("TLS", kind, [Peer.tls, Peer.request, ANSWERED]) as peer:
+        with open_client(api_key=SECRET, **peer.options) as client:
+            assert client.library().record_count == 161
+        (tmp_path / "own.pem").write_text(certificate().pem)
+        monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "own.pem"))
+        with open_client(peer.url, SECRET) as client:
+            assert client.library().record_count == 161
 
 
 def test_a_forked_process_takes_no_connection_of_its_parent() -> None:
     """It would read answers that are meant for others."""
-    with serving_threads(Connections) as url, Client(url, SECRET) as client:
+
+    def tell_the_connection(peer: Peer) -> None:
+        port = peer.socket.getpeername()[1]
+        while True:
+            peer.request()
+            peer.send(HEAD + ANSWER.replace(b"commercial", b"%010d" % port))
+
+    with listening("plain", "sync", [tell_the_connection]) as peer, Client(peer.url, SECRET) as client:
         before = client.library().mode
         reader, writer = os.pipe()
         with warnings.catch_warnings():
@@ -364,17 +308,10 @@ def test_what_makes_no_connection_is_refused_at_once(open_client: Open, monkeypa
 def test_threads_do_not_wait_for_one_another() -> None:
     """A hundred was httpx's bound, and who waited too long for it could lose a connection for all."""
     threads = 120
-
-    class Together(Answering):
-        all_here = threading.Barrier(threads)
-
-        def do_GET(self) -> None:
-            self.all_here.wait(60)
-            super().do_GET()
-
+    all_here = threading.Barrier(threads)
     with (
-        serving_threads(Together) as url,
-        Client(url, SECRET, timeout=60) as client,
+        listening("plain", "sync", [Peer.request, lambda _: all_here.wait(60), ANSWERED]) as peer,
+        Client(peer.url, SECRET, timeout=60) as client,
         ThreadPoolExecutor(threads) as pool,
     ):
         answers = list(pool.map(lambda _: client.library(), range(threads)))
@@ -390,19 +327,25 @@ def test_a_cancellation_stays_known_to_who_made_it() -> None:
     assert own.__context__ is None
 
 
-def echo(request: httpx.Request, status: int) -> httpx.Response:
-    secret = request.headers["Authorization"]
-    headers = {"X-Echo": secret, "X-Request-Id": secret, "X-Error-Pointer": f"/{secret}"}
-    return httpx.Response(status, headers=headers, content=f'{{"error":"{secret}"}}')
+Mocked = Callable[..., AbstractContextManager[AnyClient]]
+
+
+@pytest.fixture
+def mocked(open_client: Open) -> Mocked:
+    """Opens the client on a transport that answers each request so."""
+    return lambda answer, **options: open_client(
+        "http://localhost", SECRET, transport=lambda: httpx.MockTransport(answer), **options
+    )
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 500])
-def test_an_echo_of_the_request_shows_no_key(open_client: Open, status: int) -> None:
-    transport = httpx.MockTransport(partial(echo, status=status))
-    with (
-        open_client("http://localhost", SECRET, transport=lambda: transport, deadline=0.1) as client,
-        pytest.raises(Error) as raised,
-    ):
+def test_an_echo_of_the_request_shows_no_key(mocked: Mocked, status: int) -> None:
+    def echo(request: httpx.Request) -> httpx.Response:
+        secret = request.headers["Authorization"]
+        headers = {"X-Echo": secret, "X-Request-Id": secret, "X-Error-Pointer": f"/{secret}"}
+        return httpx.Response(status, headers=headers, content=f'{{"error":"{secret}"}}')
+
+    with mocked(echo, deadline=0.1) as client, pytest.raises(Error) as raised:
         client.search("hong")
     own = raised.value.__traceback__
     assert own is not None
@@ -414,29 +357,26 @@ def test_an_echo_of_the_request_shows_no_key(open_client: Open, status: int) -> 
 @pytest.mark.parametrize(
     "location", ["https://elsewhere.example", "https://xn--/", f"https://{'x' * 70_000}/", "http://[::"]
 )
-def test_a_redirect_is_not_followed_wherever_it_leads(open_client: Open, location: str) -> None:
+def test_a_redirect_is_not_followed_wherever_it_leads(mocked: Mocked, location: str) -> None:
     asked = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         asked.append(request.url)
         return httpx.Response(302, headers={"Location": location})
 
-    with (
-        open_client("http://localhost", SECRET, transport=lambda: httpx.MockTransport(answer)) as client,
-        pytest.raises(InvalidAnswerError) as raised,
-    ):
+    with mocked(answer) as client, pytest.raises(InvalidAnswerError) as raised:
         client.search("hong", idempotency_key="the-one-key")
     assert (raised.value.status, raised.value.idempotency_key, len(asked)) == (302, "the-one-key", 1)
 
 
-def test_no_cookie_is_sent_back(open_client: Open) -> None:
+def test_no_cookie_is_sent_back(mocked: Mocked) -> None:
     sent = []
 
     def answer(request: httpx.Request) -> httpx.Response:
         sent.append(request.headers.get("Cookie"))
         return httpx.Response(200, headers={"X-Request-Id": REQUEST_ID, "Set-Cookie": "a=b"}, content=ANSWER)
 
-    with open_client("http://localhost", SECRET, transport=lambda: httpx.MockTransport(answer)) as client:
+    with mocked(answer) as client:
         client.library()
         client.library()
     assert sent == [None, None]
@@ -448,7 +388,7 @@ def test_a_compressed_answer_is_not_even_read(open_client: Open, kind: str, codi
     named = f"X-Request-Id: {REQUEST_ID}\r\nContent-Encoding: {coding}\r\n\r\n"
     answers = iter([f"HTTP/1.1 {status} Any\r\n{named}".encode() for status in (503, 200)])
     with (
-        listening("plain", kind, [head, lambda peer: peer.send(next(answers) + gzip.compress(ANSWER))]) as peer,
+        listening("plain", kind, [Peer.request, lambda peer: peer.send(next(answers) + gzip.compress(ANSWER))]) as peer,
         open_client(api_key=SECRET, **peer.options) as client,
         pytest.raises(InvalidAnswerError, match="^200: the body has a content coding"),
     ):
@@ -456,27 +396,17 @@ def test_a_compressed_answer_is_not_even_read(open_client: Open, kind: str, codi
     assert peer.connections == 2
 
 
-class Endless(httpx.SyncByteStream, httpx.AsyncByteStream):
-    """A body without an end."""
-
-    sent = 0
-
-    def __iter__(self) -> Iterator[bytes]:
-        while True:
-            self.sent += 65536
-            yield b" " * 65536
-
-    async def __aiter__(self) -> AsyncIterator[bytes]:
-        for part in self:
-            yield part
-
-
 def test_a_body_without_an_end_is_not_read_to_its_end(open_client: Open) -> None:
-    stream = Endless()
-    transport = httpx.MockTransport(lambda _: httpx.Response(200, stream=stream))
+    all_was_read = threading.Event()
+
+    def flood(peer: Peer) -> None:
+        peer.flood(b" " * 65536)
+        all_was_read.set()
+
     with (
-        open_client("http://localhost", SECRET, transport=lambda: transport) as client,
+        listening("plain", "sync", [Peer.request, saying(b"HTTP/1.1 200 OK\r\n\r\n"), flood]) as peer,
+        open_client(peer.url, SECRET) as client,
         pytest.raises(InvalidAnswerError, match=f"more than {core.LONGEST} bytes"),
     ):
         client.library()
-    assert stream.sent < 2 * core.LONGEST
+    assert not all_was_read.is_set()

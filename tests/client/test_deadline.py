@@ -11,7 +11,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.client.blocking import Open
-from tests.client.hostile import WAYS, Peer, Step, connect_head, listening, socks_methods, tls
+from tests.client.hostile import WAYS, Peer, Step, listening
 from tests.processes import until
 
 from sepu_client import Client, NoAnswerError
@@ -20,10 +20,6 @@ LATE = 10.0  # seconds; what never ends takes twice as long
 
 # httpcore and ssl drop a socket whose connection fails within them, and leave its closing to reference counting.
 pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
-
-
-def silence(peer: Peer) -> None:
-    peer.silence()
 
 
 def dripping(first: bytes, drop: bytes) -> Step:
@@ -43,23 +39,22 @@ ANSWERS = {
 }
 RECORD = dripping(b"\x16\x03\x03\x3f\xff", b"\x02")  # of a handshake, without an end
 DRIPS: dict[Step, dict[str, Step]] = {
-    connect_head: {"the answer to CONNECT": ANSWERS["headers"]},
-    tls: {"a handshake": RECORD},
-    socks_methods: {},
+    Peer.connect: {"the answer to CONNECT": ANSWERS["headers"]},
+    Peer.tls: {"a handshake": RECORD},
 }
 
 
 def cases() -> Iterator[tuple[str, str, list[Step]]]:
     for way, steps in WAYS.items():
         for number, step in enumerate(steps):
-            yield way, f"silence in place of step {number}", [*steps[:number], silence]
+            yield way, f"silence in place of step {number}", [*steps[:number], Peer.silence]
             for name, drip in DRIPS.get(step, {}).items():
                 yield way, name, [*steps[:number], drip]
         if way == "TLS proxy":
-            yield way, "silence in the tunnel", [*steps, silence]
+            yield way, "silence in the tunnel", [*steps, Peer.silence]
             yield way, "a handshake in the tunnel", [*steps, RECORD]
             continue
-        yield way, "silence after the request", [*steps, silence]
+        yield way, "silence after the request", [*steps, Peer.silence]
         for name, drip in ANSWERS.items():
             yield way, name, [*steps, drip]
 
@@ -97,7 +92,7 @@ def test_an_attempt_that_was_given_up_sends_nothing_any_more() -> None:
     heads: list[bytes] = []
     with listening("plain", "sync", [lambda peer: heads.append(peer.socket.recv(100))]) as peer:
         with (
-            Client(api_key="sepu_key", timeout=0.2, deadline=0.3, transport=Late, **peer.options) as client,
+            Client(peer.url, "sepu_key", timeout=0.2, deadline=0.3, transport=Late) as client,
             pytest.raises(NoAnswerError, match="too slowly"),
         ):
             client.search("hong")

@@ -6,7 +6,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HANG_SECONDS = 40.0  # of one case, which takes far less; the machine may be busy
@@ -26,10 +26,10 @@ def answer(outcome: Callable[[str], str]) -> None:
         answers.flush()
 
 
-def ask(module: str, argument: str, cases: Iterable[str]) -> Iterator[tuple[str, str]]:
+def ask(module: str, argument: str, numbers: Iterator[int]) -> Iterator[tuple[int, str]]:
     """Yields each case with its line, which says FAULT if the process ended; then a new one goes on."""
-    command, waiting = [sys.executable, "-W", "always", "-m", module, argument], iter(cases)
-    case = next(waiting, None)
+    command = [sys.executable, "-W", "always", "-m", module, argument]
+    case = next(numbers, None)
     while case is not None:
         with (
             tempfile.TemporaryFile("w+") as log,
@@ -54,5 +54,5 @@ def ask(module: str, argument: str, cases: Iterable[str]) -> Iterator[tuple[str,
                 if not found:
                     log.seek(0)
                 yield case, found.strip() or f"FAULT it ended: {log.read()[-600:]!r}"
-                case = next(waiting, None)
+                case = next(numbers, None)
             os.killpg(process.pid, signal.SIGKILL)  # with what it may have started

@@ -12,10 +12,8 @@ import os
 import socket
 import sys
 import tempfile
-import time
-from collections.abc import Iterable
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import count, takewhile
 from pathlib import Path
 from random import Random
 from urllib.parse import quote
@@ -23,9 +21,9 @@ from urllib.parse import quote
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from tests.fuzz import apart
-from tests.fuzz.outcome import Outcome
+from tests.fuzz.outcome import Played, own_database
 
-from sepu.cli.database import DatabaseError, connect, database
+from sepu.cli.database import DatabaseError, connect
 from sepu.database.hosts import Hosts
 
 _ODD = [*"'\"\\\n\t =,%&?#/:@[];-0é中\udc80", "%00", "%zz", "{}"]
@@ -42,42 +40,42 @@ class Case:
     secrets: list[str] = field(default_factory=list)
 
 
-def _hosts(rng: Random, good: str, silent: int) -> tuple[list[str], list[str]]:
-    """Names and ports: some that refuse, perhaps one that says nothing, and one that serves."""
-    closed = [("127.0.0.1", "1"), ("::1", "1"), ("localhost", "1"), ("/nowhere", "5432"), ("no.such.invalid", "5432")]
-    hosts = [rng.choice(closed) for _ in range(rng.choice([0, 0, 1, 2]))]
-    if rng.random() < 0.02:
-        hosts.append(("127.0.0.1", str(silent)))
-    hosts.append((good, "5432"))
-    if rng.random() < 0.2:
-        hosts.append(rng.choice(closed))
-    return [host for host, _ in hosts], [port for _, port in hosts]
+_CLOSED = [("127.0.0.1", "1"), ("::1", "1"), ("localhost", "1"), ("/nowhere", "5432"), ("no.such.invalid", "5432")]
+
+
+def _hosts(rng: Random, good: str, silent: int) -> dict[str, str]:
+    """Some that refuse, perhaps one that says nothing, and one that serves."""
+    hosts = [
+        *rng.choices(_CLOSED, k=rng.choice([0, 0, 1, 2])),
+        *([("127.0.0.1", str(silent))] if rng.random() < 0.02 else []),
+        (good, "5432"),
+        *rng.choices(_CLOSED, k=rng.choice([0, 0, 0, 0, 1])),
+    ]
+    ports = [port for _, port in hosts]
+    one = len(set(ports)) == 1 and rng.random() < 0.5
+    return {"host": ",".join(host for host, _ in hosts), "port": ports[0] if one else ",".join(ports)}
 
 
 def _odd_text(rng: Random) -> str:
-    parts = [
-        rng.choice([rng.choice(_ODD), rng.choice(_ODD), f"{rng.getrandbits(20):x}"]) for _ in range(rng.randint(1, 8))
-    ]
-    return "".join(parts) * rng.choice([1, 1, 1, 1000])
-
-
-def _keyword(value: str) -> str:
-    escaped = value.replace("\\", "\\\\").replace("'", "\\'")
-    return f"'{escaped}'"
+    parts = [*rng.choices(_ODD, k=4), f"{rng.getrandbits(20):x}", f"{rng.getrandbits(20):x}"]
+    return "".join(rng.choices(parts, k=rng.randint(1, 8))) * rng.choice([1, 1, 1, 1000])
 
 
 def _url(settings: dict[str, str]) -> str:
     def quoted(text: str) -> str:
         return quote(text, safe="", errors="surrogateescape")
 
-    user, password = quoted(settings.pop("user", "")), settings.pop("password", None)
-    login = user + (f":{quoted(password)}" if password is not None else "")
-    rest = "&".join(f"{name}={quoted(value)}" for name, value in settings.items())
+    password = f":{quoted(settings['password'])}" if "password" in settings else ""
+    login = f"{quoted(settings.get('user', ''))}{password}"
+    rest = "&".join(f"{name}={quoted(value)}" for name, value in settings.items() if name not in {"user", "password"})
     return f"postgresql://{login}{'@' if login else ''}/?{rest}"
 
 
 def _string(settings: dict[str, str]) -> str:
-    return " ".join(f"{name}={_keyword(value)}" for name, value in settings.items())
+    def quoted(text: str) -> str:
+        return text.replace("\\", "\\\\").replace("'", "\\'")
+
+    return " ".join(f"{name}='{quoted(value)}'" for name, value in settings.items())
 
 
 # Values that are wrong, and what the error then has to name; None where Postgres or a Unix socket does not mind.
@@ -94,23 +92,11 @@ _WRONG: list[tuple[str, list[str], str | None]] = [
 ]
 
 
-def _spoil(rng: Random, case: Case, settings: dict[str, str]) -> None:
-    """One setting that is wrong."""
-    name, values, case.names = rng.choice(_WRONG)
-    settings[name] = rng.choice(values)
-    if name == "host":
-        settings["port"] = "5432"
-
-
-def make(seed: int, good: str, silent: int) -> Case:
-    """The case of that seed."""
-    rng = Random(seed)
+def make(number: int, good: str, silent: int) -> Case:
+    rng = Random(number)
     case = Case()
     secret = f"{rng.getrandbits(40):010x}"
-    names, ports = _hosts(rng, good, silent)
-    settings = {"host": ",".join(names), "port": ",".join(ports), "user": "sepu", "dbname": "postgres"}
-    if len(set(ports)) == 1 and rng.random() < 0.5:
-        settings["port"] = ports[0]
+    settings = {**_hosts(rng, good, silent), "user": "sepu", "dbname": "postgres"}
     if rng.random() < 0.5:
         case.secrets.append(secret)
         settings["password"] = secret
@@ -122,18 +108,21 @@ def make(seed: int, good: str, silent: int) -> Case:
         "keepalives_idle": "7",
         "sslmode": "disable",
     }
-    settings.update({name: value for name, value in optional.items() if rng.random() < 0.15})
+    settings |= {name: value for name, value in optional.items() if rng.random() < 0.15}
     defect = rng.choice(["", "", "setting", "service", "password", "odd", "bytes"])
     if defect == "setting":
-        _spoil(rng, case, settings)
+        name, values, case.names = rng.choice(_WRONG)
+        settings |= {name: rng.choice(values), **({"port": "5432"} if name == "host" else {})}
     elif defect == "odd":
         settings[rng.choice([*settings, "options", "sslrootcert", "passfile", "client_encoding"])] = _odd_text(rng)
         case.names = None
     _place(rng, case, settings)
     if defect == "service":
         _spoil_service(rng, case)
-    elif defect == "password":
-        _unquoted(rng, case, secret)
+    elif defect == "password":  # as a person writes it who forgets what is special in a URL
+        other = f"{rng.getrandbits(40):010x}"
+        url = f"postgresql://sepu:{secret}{rng.choice('@/?#:')}{other}@127.0.0.1:1/postgres"
+        case = Case(url, names=None, secrets=[secret, other])
     elif defect == "bytes" and case.url:
         at = rng.randrange(len(case.url))
         case.url = case.url[:at] + _odd_text(rng) + case.url[at + rng.choice([0, 1, 3]) :]
@@ -150,53 +139,44 @@ def _place(rng: Random, case: Case, settings: dict[str, str]) -> None:
     )
     parts: dict[str, dict[str, str]] = {way: {} for way in ways}
     for name, value in settings.items():
-        in_file = "\n" not in value and value == value.strip() != "" and len(value) < 200
-        fitting = [way for way in ways if _fits(way, name, in_file)]
-        if fitting:
-            parts[rng.choice(fitting)][name] = value
-        else:
-            parts.setdefault("url", {})[name] = value
-    for way in ("service", "pgservice"):
-        if way in parts:
-            lines = [f"{name}={value}" for name, value in parts[way].items()]
-            case.service = "\n".join(["# the database", "[other]", "host=nowhere", "", "[sepu]", *lines, ""])
+        fitting = [way for way in ways if _fits(way, name, value)] or ["url"]
+        parts.setdefault(rng.choice(fitting), {})[name] = value
     for name, value in parts.get("environment", {}).items():
         case.environment[f"PG{ {'dbname': 'DATABASE'}.get(name, name.upper()) }"] = value
-    direct = {**parts.get("url", {}), **parts.get("string", {})}
-    if "service" in parts:
-        direct["service"] = "sepu"
-    if "pgservice" in parts:
-        case.environment["PGSERVICE"] = "sepu"
+    direct = parts.get("string", {}) | parts.get("url", {})
+    for way in {"service", "pgservice"} & parts.keys():
+        lines = [f"{name}={value}" for name, value in parts[way].items()]
+        case.service = "\n".join(["# the database", "[other]", "host=nowhere", "", "[sepu]", *lines, ""])
+        if way == "service":
+            direct["service"] = "sepu"
+        else:
+            case.environment["PGSERVICE"] = "sepu"
     case.url = _string(direct) if "string" in parts and direct else _url(direct)
 
 
-def _fits(way: str, name: str, in_file: bool) -> bool:
+def _fits(way: str, name: str, value: str) -> bool:
     if way == "environment":
         return name in {"host", "port", "user", "dbname", "password"}
-    return in_file if way in {"service", "pgservice"} else True
+    in_file = "\n" not in value and value == value.strip() != "" and len(value) < 200
+    return in_file or way not in {"service", "pgservice"}
+
+
+# The file that is meant, its text, and what the error then has to name.
+_WRONG_SERVICES = [
+    ("/nowhere.conf", "", "nowhere.conf"),
+    ("pipe", "", "PGSERVICEFILE"),
+    ("/dev/zero", "", "PGSERVICEFILE"),
+    *((None, line, "service") for line in ("host", "hots=missing", "service=sepu", "host=" + "x" * 5000)),
+    (None, "[another]", '"sepu"'),
+]
 
 
 def _spoil_service(rng: Random, case: Case) -> None:
-    case.service = case.service or ""
     case.environment.pop("PGSERVICE", None)
-    missing = f"missing{rng.getrandbits(20)}"
-    kind = rng.choice(["missing", "no file", "pipe", "device", "syntax", "unknown", "nested", "long"])
-    case.url, case.names = f"postgresql:///?service={missing}", missing
-    if kind == "missing":
-        return
-    case.url = "postgresql:///?service=sepu"
-    case.names = {"no file": "nowhere.conf", "pipe": "PGSERVICEFILE", "device": "PGSERVICEFILE"}.get(kind, "service")
-    if kind in {"no file", "pipe", "device"}:
-        case.environment["PGSERVICEFILE"] = {"no file": "/nowhere.conf", "pipe": "pipe", "device": "/dev/zero"}[kind]
-    line = {"syntax": "host", "unknown": f"hots={missing}", "nested": "service=sepu", "long": "host=" + "x" * 5000}
-    case.service = f"[sepu]\n{line.get(kind, '')}\n"
-
-
-def _unquoted(rng: Random, case: Case, secret: str) -> None:
-    """A password as a person writes it who forgets what is special in a URL."""
-    other = f"{rng.getrandbits(40):010x}"
-    case.url = f"postgresql://sepu:{secret}{rng.choice('@/?#:')}{other}@127.0.0.1:1/postgres"
-    case.environment, case.names, case.secrets = {}, None, [secret, other]
+    file, line, case.names = rng.choice(_WRONG_SERVICES)
+    case.url, case.service = "postgresql:///?service=sepu", f"{'' if line == '[another]' else '[sepu]'}\n{line}\n"
+    if file:
+        case.environment["PGSERVICEFILE"] = file
 
 
 def _connect(case: Case, directory: Path) -> list[str]:
@@ -242,38 +222,30 @@ def _connect(case: Case, directory: Path) -> list[str]:
 
 
 def child(good: str) -> None:
-    """Reads seeds, and answers with what is wrong, and with what the case has to name."""
+    """Reads numbers of cases, and answers with what is wrong, and with what the case has to name."""
     with (
         tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
         socket.create_server(("127.0.0.1", 0)) as silent,
     ):
         os.mkfifo(f"{directory}/pipe")
 
-        def outcome(seed: str) -> str:
-            case = make(int(seed), good, silent.getsockname()[1])
+        def outcome(number: str) -> str:
+            case = make(int(number), good, silent.getsockname()[1])
             return json.dumps([_connect(case, Path(directory)), case.names])
 
         apart.answer(outcome)
 
 
-def run(database_url: str, cases: Iterable[int]) -> Outcome:
-    """Tries the cases of these seeds."""
-    outcome = Outcome()
+def play(database_url: str, numbers: Iterator[int]) -> Iterator[Played]:
     good = str(conninfo_to_dict(database_url)["host"])
-    for seed, found in apart.ask("tests.fuzz.database", good, map(str, cases)):
+    for number, found in apart.ask("tests.fuzz.database", good, numbers):
         wrong, names = ([found], None) if found.startswith("FAULT") else json.loads(found)
-        outcome.faults += [f"seed {seed}: {one}" for one in wrong]
-        outcome.tried["to connect" if names == "" else "to refuse" if names else "either"] += 1
-    return outcome
+        yield number, "to connect" if names == "" else "to refuse" if names else "either", "; ".join(wrong) or None
 
 
-def fuzz(seconds: float, seed: int) -> Outcome:
-    with (
-        tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
-        database(None, Path(directory), create=True) as url,
-    ):
-        end = time.monotonic() + seconds
-        return run(url, takewhile(lambda number: number == seed or time.monotonic() < end, count(seed)))
+def play_on_its_own(numbers: Iterator[int]) -> Iterator[Played]:
+    with own_database() as url:
+        yield from play(url, numbers)
 
 
 if __name__ == "__main__":

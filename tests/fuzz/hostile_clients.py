@@ -5,8 +5,7 @@ answered must be whole and in the contract's form. A cut request is never charge
 waiting, and in the end nothing is left of the connections.
 """
 
-import json
-import os
+import re
 import socket
 import struct
 import threading
@@ -14,14 +13,18 @@ import time
 import uuid
 from collections import Counter
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from http.client import HTTPException
-from pathlib import Path
+from itertools import takewhile
+from operator import eq
 from random import Random
 
+import psutil
 import psycopg
 from tests.fuzz.seeds import Seed, mutate, seed
-from tests.serving import Server
+from tests.processes import until
+from tests.serving import Response, Server
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
@@ -37,10 +40,6 @@ SHOWN = 20
 SHOWN_BYTES = 600
 
 
-class _BrokenError(Exception):
-    """An answer that is none."""
-
-
 @dataclass
 class Report:
     """What happened."""
@@ -48,51 +47,37 @@ class Report:
     connections: int = 0
     requests: int = 0
     answers: Counter[str] = field(default_factory=Counter)
-    resets: int = 0  # by the server, or by its death
     deaths: int = 0
     probes: int = 0
     hangs: int = 0
-    slowest: float = 0.0
-    descriptors: dict[int, tuple[int, int]] = field(default_factory=dict)
     violations: list[str] = field(default_factory=list)
 
     def __str__(self) -> str:
-        statuses = ", ".join(f"{status}: {count}" for status, count in sorted(self.answers.items()))
-        kinds = Counter(text.split(" b", 1)[0][:30] for text in self.violations)
         lines = [
-            f"{self.connections} connections, {self.requests} requests; answers {statuses}",
-            f"{self.deaths} deaths of workers, {self.resets} connections reset by the server",
-            f"{self.probes} probes, {self.hangs} hangs, the slowest {self.slowest:.2f} s",
-            f"descriptors of each worker before and after: {list(self.descriptors.values())}",
-            f"{len(self.violations)} violations {dict(kinds)}",
+            f"{self.connections} connections, {self.requests} requests; answers {dict(sorted(self.answers.items()))}",
+            f"{self.deaths} deaths of workers, {self.hangs} hangs in {self.probes} probes",
+            f"{len(self.violations)} violations",
             *self.violations[:SHOWN],
         ]
         return "\n".join(lines)
 
 
-@dataclass
-class _Answer:
-    status: int
-    headers: dict[str, str]
-    body: bytes
-
-
-def _answers(data: bytes) -> Iterator[_Answer]:
-    """The final answers in what came back; raises _BrokenError at one that is not whole."""
+def _answers(data: bytes) -> Iterator[Response]:
+    """The final answers in what came back; raises ValueError at one that is not whole."""
     while data:
         head, end, rest = data.partition(b"\r\n\r\n")
-        lines = head.decode("latin-1").split("\r\n")
-        version, _, status = lines[0].partition(" ")
-        if not end or version not in {"HTTP/1.1", "HTTP/1.0"} or not status[:3].isdigit():
-            raise _BrokenError
-        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines[1:])}
-        if status.startswith("1"):
+        first, *lines = head.decode("latin-1").split("\r\n")
+        status = re.match(r"HTTP/1\.[01] (\d{3}) ", first)
+        if not end or not status:
+            raise ValueError
+        if status[1].startswith("1"):
             data = rest
             continue
+        headers = {name.lower(): value for name, _, value in (line.partition(": ") for line in lines)}
         length = int(headers.get("content-length", "-1"))
         if not 0 <= length <= len(rest):
-            raise _BrokenError
-        yield _Answer(int(status[:3]), headers, rest[:length])
+            raise ValueError
+        yield Response(int(status[1]), headers, rest[:length])
         data = rest[length:]
 
 
@@ -119,12 +104,11 @@ class Campaign:
         time.sleep(1)  # the first worker makes the server ready; the others are about to be
         before = self._descriptors()
         end = time.monotonic() + seconds
-        clients = [threading.Thread(target=self._client, args=(number, end)) for number in range(CLIENTS)]
-        watch = threading.Thread(target=self._watch, args=(end,))
-        for thread in (*clients, watch):
-            thread.start()
-        for thread in (*clients, watch):
-            thread.join()
+        with ThreadPoolExecutor(CLIENTS + 1) as threads:
+            done = [threads.submit(self._client, number, end) for number in range(CLIENTS)]
+            done.append(threads.submit(self._watch, end))
+        for each in done:
+            each.result()
         self._settle(before)
         self._audit()
         log = self._server.log.read_text(errors="replace")
@@ -148,25 +132,25 @@ class Campaign:
         made = number << 20
         while time.monotonic() < end:
             count = rng.choice([1, 1, 1, 2, 3, 4])
-            seeds = []
-            for place in range(count):
-                made += 1
-                seeds.append(seed(rng, account.api_key, account.account_id, made, last=place == count - 1))
+            made += count
+            seeds = [
+                seed(rng, account.api_key, account.account_id, made - left, last=left == 0)
+                for left in reversed(range(count))
+            ]
             whole = b"".join(one.data for one in seeds)
             sent = mutate(rng, whole) if rng.random() < 0.8 else whole
             try:
-                self._converse(rng, account.account_id, seeds, whole, sent)
+                self._converse(rng, account.account_id, seeds, sent)
             except Exception as error:
                 self._violation(f"client {number}: {error!r} after {sent[:SHOWN_BYTES]!r}")
 
-    def _converse(self, rng: Random, account_id: str, seeds: list[Seed], whole: bytes, data: bytes) -> None:
+    def _converse(self, rng: Random, account_id: str, seeds: list[Seed], data: bytes) -> None:
+        whole = b"".join(one.data for one in seeds)
         manner = rng.choice(["whole", "whole", "pieces", "drip", "half-close", "half-close", "close", "reset", "deaf"])
-        if manner in {"close", "reset"} and rng.random() < 0.7:
+        watched = manner not in {"close", "reset"}
+        if not watched and rng.random() < 0.7:
             data = data[: rng.randrange(len(data) + 1)]
-        same = next(
-            (at for at, (a, b) in enumerate(zip(whole, data, strict=False)) if a != b), min(len(whole), len(data))
-        )
-        answer, torn = b"", False
+        answer = b""
         with self._lock:
             self.report.connections += 1
             self.report.requests += len(seeds)
@@ -188,40 +172,34 @@ class Campaign:
         except TimeoutError:
             if data == whole:
                 self._violation(f"no end of answers to {whole[:SHOWN_BYTES]!r}")
-        except OSError:
-            torn = True
-            with self._lock:
-                self.report.resets += 1
-        self._judge(account_id, seeds, whole, data, same, answer, watched=manner not in {"close", "reset"} and not torn)
+        except OSError:  # a reset by the server, or by its death
+            watched = False
+        self._judge(account_id, seeds, data, answer, watched=watched)
 
     def _send(self, rng: Random, raw: socket.socket, data: bytes, manner: str) -> None:
-        sizes = {"pieces": rng.randint(1, 200), "drip": 1}
-        size = sizes.get(manner, len(data))
-        at = 0
-        for _ in range(60):
+        size = {"pieces": rng.randint(1, 200), "drip": 1}.get(manner, len(data) + 1)
+        for at in range(0, min(len(data), 60 * size), size):
             raw.sendall(data[at : at + size])
-            at += size
-            if at >= len(data):
-                return
-            time.sleep(0.001)
-        raw.sendall(data[at:])
+            if size <= len(data):
+                time.sleep(0.001)
+        raw.sendall(data[60 * size :])
 
-    def _judge(
-        self, account_id: str, seeds: list[Seed], whole: bytes, data: bytes, same: int, came: bytes, *, watched: bool
-    ) -> None:
-        answers: list[_Answer] = []
+    def _judge(self, account_id: str, seeds: list[Seed], data: bytes, came: bytes, *, watched: bool) -> None:
+        answers: list[Response] = []
         try:
             for answer in _answers(came):
                 answers.append(answer)
                 self._check(answer)
-        except (_BrokenError, ValueError):
+        except ValueError:
             if watched:
                 self._violation(f"a broken answer {came[-600:]!r} to {data[:SHOWN_BYTES]!r}")
-        position = 0
+        whole = b"".join(one.data for one in seeds)
+        same = sum(1 for _ in takewhile(bool, map(eq, whole, data)))
+        end = 0
         for place, one in enumerate(seeds):
-            position += len(one.data)
-            if position > same:
-                if one.idempotency_key is not None and len(data) == same and position - len(one.data) <= same:
+            begin, end = end, end + len(one.data)
+            if end > same:
+                if one.idempotency_key is not None and len(data) == same >= begin:
                     self._cut.add((account_id, one.idempotency_key))
                 break
             if place < len(answers):
@@ -229,40 +207,25 @@ class Campaign:
                 if found.status >= 500:
                     continue  # the ledger was late; counted
                 if found.status != one.status or one.mark not in found.body:
-                    self._violation(
-                        f"answer {place} is {found.status} {found.body[:300]!r} to {one.data[:SHOWN_BYTES]!r}"
-                    )
+                    self._violation(f"answer {place} is {found} to {one.data[:SHOWN_BYTES]!r}")
                 elif found.status == 200 and one.idempotency_key is not None:
                     self._charged.add((account_id, one.idempotency_key))
             elif watched and data == whole:
                 self._violation(f"no answer {place} to {one.data[:SHOWN_BYTES]!r}")
 
-    def _check(self, answer: _Answer) -> None:
+    def _check(self, answer: Response) -> None:
+        request_id, error = answer.headers.get("x-request-id", ""), answer.error
+        named = (answer.headers.get("content-type"), answer.headers.get("cache-control"))
         with self._lock:
             self.report.answers[str(answer.status)] += 1
-        request_id = answer.headers.get("x-request-id", "")
-        problems = []
-        if (
-            answer.headers.get("content-type") != "application/json"
-            or answer.headers.get("cache-control") != "no-store"
-        ):
-            problems.append("headers")
-        if str(uuid.UUID(request_id)) != request_id:
-            problems.append("request id")
-        with self._lock:
-            if request_id in self._request_ids:
-                problems.append("an answer twice")
+            is_new = request_id not in self._request_ids
             self._request_ids.add(request_id)
-        if answer.status >= 400:
-            body = json.loads(answer.body)
-            if body != {"error": body["error"], "requestId": request_id}:
-                problems.append("error body")
-            if ERRORS[body["error"]].status != answer.status:
-                problems.append("code")
-            if body["error"] == "internal_error" and "ledger unavailable" not in self._server.log.read_text():
-                problems.append("a 500")
-        if problems:
-            self._violation(f"{problems} in {answer}")
+        sound = is_new and str(uuid.UUID(request_id)) == request_id and named == ("application/json", "no-store")
+        if error:
+            form = {"error": error, "requestId": request_id}
+            sound = sound and answer.json == form and ERRORS[error].status == answer.status
+        if not sound or (error == "internal_error" and "ledger unavailable" not in self._server.log.read_text()):
+            self._violation(f"an answer that cannot be: {answer}")
 
     # --- the watch
 
@@ -273,10 +236,8 @@ class Campaign:
             answered = self._server.request("GET", "/v1/library", headers).status in {200, 500}
         except (OSError, HTTPException):
             answered = False
-        took = time.monotonic() - start
         self.report.probes += 1
-        self.report.hangs += not answered or took > self._hang
-        self.report.slowest = max(self.report.slowest, took)
+        self.report.hangs += not answered or time.monotonic() - start > self._hang
 
     def _watch(self, end: float) -> None:
         alive = set(self._server.workers())
@@ -289,21 +250,17 @@ class Campaign:
         self._probe()
 
     def _descriptors(self) -> dict[int, int]:
-        if not Path("/proc/self/fd").exists():
-            return {}
-        return {pid: len(os.listdir(f"/proc/{pid}/fd")) for pid in self._server.workers()}  # noqa: PTH208
+        return {pid: psutil.Process(pid).num_fds() for pid in self._server.workers()}
 
     def _settle(self, before: dict[int, int]) -> None:
-        deadline = time.monotonic() + SETTLE_SECONDS
-        while True:
-            after = self._descriptors()
-            left = [pid for pid in before if pid in after and after[pid] > before[pid] + SPARE_DESCRIPTORS]
-            if not left or time.monotonic() > deadline:
-                break
-            time.sleep(0.5)
-        self.report.descriptors = {pid: (before[pid], after[pid]) for pid in before if pid in after}
-        if left:
-            self._violation(f"descriptors stay open: {self.report.descriptors}")
+        def all_are_closed() -> bool:
+            now = self._descriptors()
+            return all(count <= before.get(pid, count) + SPARE_DESCRIPTORS for pid, count in now.items())
+
+        try:
+            until(all_are_closed, seconds=SETTLE_SECONDS)
+        except AssertionError:
+            self._violation(f"descriptors stay open: {before}, now {self._descriptors()}")
 
     def _audit(self) -> None:
         stored: set[tuple[str, str]] = set()

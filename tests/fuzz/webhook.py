@@ -1,25 +1,26 @@
-"""Hostile answers of an endpoint to the real deliverer of events: `make fuzz WHAT=webhook`.
-
-A fault names its case as `SEED:NUMBER`, and `Hostile.of(SEED, NUMBER)` is what the endpoint did then.
-"""
+"""Hostile answers of an endpoint to the real deliverer of events: `make fuzz WHAT=webhook`."""
 
 import re
 import sys
 import tempfile
-import time
 from base64 import b64encode
 from collections import Counter
+from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
+from random import Random
 
 import psycopg
-from tests.fuzz.hostile_endpoint import Hostile, hostile_endpoint
-from tests.fuzz.outcome import Outcome
+from tests.client.hostile import Peer, listening, pausing
+from tests.fuzz.grammar import TAKEN, made
+from tests.fuzz.outcome import Played, own_database
+from tests.fuzz.seeds import mutate
 from tests.processes import completed
 
 from sepu.admin.events import list_events
-from sepu.cli.database import connect, database
+from sepu.cli.database import connect
 
-ROUND = 1000
+AT_ONCE = 1000
 SECRET = b64encode(b"a secret for the fuzz of webhooks").decode()
 # The command itself, with less patience; what failed is not due again while it runs.
 _DELIVER = """
@@ -35,71 +36,105 @@ main()
 _ERRORS = "HTTP [0-9]{3}|no answer in time|not reached: [A-Za-z]+"
 _MOST_KIB = 200 << 10
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
+_LUMPS = {"flood": bytes(1 << 16), "interim": b"HTTP/1.1 100 \r\n\r\n" * 4000}
 
 
-def round_(connection: psycopg.Connection, url: str, seed: int, cases: range) -> Outcome:
+def _be_hostile(number: int, peer: Peer) -> None:
+    rng = Random(number)
+    answer = made(rng, "answer")
+    if rng.random() < 0.2:
+        answer = mutate(rng, answer)
+    if rng.random() < 0.05:
+        answer = answer[: rng.randrange(len(answer) + 1)]
+    if rng.random() < 0.05:
+        for byte in answer[:40]:
+            peer.send(bytes([byte]))
+            pausing(0.01)(peer)
+    else:
+        piece = rng.choice([1 << 20, 1 << 20, 1000, len(answer) // 2 + 1])
+        for start in range(0, len(answer), piece):
+            peer.send(answer[start : start + piece])
+    how = rng.choices(["close", "reset", "hang", "flood", "interim"], [170, 30, 0.5, 0.5, 0.5])[0]
+    match how:
+        case "reset":
+            peer.reset()
+        case "hang":
+            peer.silence()
+        case "flood" | "interim":
+            peer.flood(_LUMPS[how])
+
+
+class _Endpoint:
+    """What came: how often each event, and requests that are no webhook, where a redirect led."""
+
+    def __init__(self, numbers: dict[str, int]) -> None:
+        self._numbers = numbers
+        self.received: Counter[str] = Counter()
+        self.strange: list[bytes] = []
+
+    def answer(self, peer: Peer) -> None:
+        head = peer.head()
+        event_id = re.search(rb"\r\nwebhook-id: (([^:]+):\S+)\r\n", head, re.IGNORECASE)
+        if event_id is None or not head.startswith(b"POST /hooks "):
+            self.strange.append(head[:200])
+            return
+        self.received[event_id[1].decode()] += 1
+        number = self._numbers[event_id[2].decode()]
+        if _is_good(number) or number % 10:
+            peer.body(head)
+        if _is_good(number):
+            peer.send(TAKEN.encode())
+        else:
+            _be_hostile(number, peer)
+
+
+def _is_good(number: int) -> bool:
+    return number % 4 == 0
+
+
+def play(connection: psycopg.Connection, url: str, numbers: Iterator[int]) -> Iterator[Played]:
     """Lets the command deliver an event for each of these cases, every fourth of which is taken."""
-    outcome = Outcome()
-    by_account = {_account_id(case): case for case in cases}
-    with hostile_endpoint(lambda event_id: _hostile(seed, by_account[event_id.partition(":")[0]])) as endpoint:
-        _make_events(connection, list(by_account))
-        with tempfile.NamedTemporaryFile(prefix="sepu-fuzz-") as secret_file:
-            Path(secret_file.name).write_text(f"whsec_{SECRET}")
-            done = completed(
-                [
-                    *(sys.executable, "-c", _DELIVER, "events", "deliver", "--once", "--url", endpoint.url),
-                    *("--secret-file", secret_file.name, "--database-url", url),
-                ],
-                timeout=300,
-            )
-    if done.returncode != 0:
-        outcome.faults.append(f"it ended with {done.returncode}: {done.stderr[-600:]}")
-    line = re.compile(rf"sepu: ([a-z2-7]{{16}}):\S+: attempt 1: ({_ERRORS}); (again in \d+ s|it is dead; .*)")
-    outcome.faults += [f"it says {said!r}" for said in done.stderr.splitlines() if not line.fullmatch(said)][:5]
-    outcome.faults += [f"a secret in {done.stderr!r}"] * (SECRET in done.stderr)
-    outcome.faults += [f"a redirect was followed: {request}" for request in endpoint.strange]
-    for event in list_events(connection):
-        case = by_account[event.account_id]
-        times = endpoint.received[event.event_id]
-        told = f"case {seed}:{case}: sent {times} times, {event.attempts} attempts, {event.state}: {event.last_error}"
-        if _hostile(seed, case) is None:
-            outcome.tried["good"] += 1
-            if (times, event.attempts, event.state) != (1, 1, "delivered"):
-                outcome.faults.append(f"a neighbour, {told}")
-            continue
-        outcome.tried["hostile"] += 1
-        outcome.tried[f"hostile, {re.sub(' [0-9]+$|: .*', '', event.last_error or 'taken')}"] += 1
-        recorded = event.state == "delivered" or re.fullmatch(_ERRORS, event.last_error or "")
-        if (times, event.attempts) != (1, 1) or not recorded:
-            outcome.faults.append(told)
-    if not 0 < int(done.stdout) <= _MOST_KIB:
-        outcome.faults.append(f"it took {done.stdout.strip()} KiB")
-    return outcome
+    while some := {_account_id(number): number for number in islice(numbers, AT_ONCE)}:
+        yield from _deliver(connection, url, some)
 
 
-def fuzz(seconds: float, seed: int) -> Outcome:
-    tried: Counter[str] = Counter()
+def _deliver(connection: psycopg.Connection, url: str, numbers: dict[str, int]) -> Iterator[Played]:
+    endpoint = _Endpoint(numbers)
+    _make_events(connection, list(numbers))
     with (
-        tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
-        database(None, Path(directory), create=True) as url,
-        connect(url) as connection,
+        listening("plain", "sync", [endpoint.answer]) as peer,
+        tempfile.NamedTemporaryFile(prefix="sepu-fuzz-") as secret_file,
     ):
-        end, first = time.monotonic() + seconds, 0
-        while time.monotonic() < end:
-            outcome = round_(connection, url, seed, range(first, first + ROUND))
-            tried += outcome.tried
-            if outcome.faults:
-                return Outcome(tried, outcome.faults)
-            first += ROUND
-    return Outcome(tried)
+        Path(secret_file.name).write_text(f"whsec_{SECRET}")
+        done = completed(
+            [
+                *(sys.executable, "-c", _DELIVER, "events", "deliver", "--once", "--url", f"{peer.url}/hooks"),
+                *("--secret-file", secret_file.name, "--database-url", url),
+            ],
+            timeout=300,
+        )
+    assert done.returncode == 0, done.stderr[-600:]
+    line = re.compile(rf"sepu: ([a-z2-7]{{16}}):\S+: attempt 1: ({_ERRORS}); (again in \d+ s|it is dead; .*)")
+    assert [said for said in done.stderr.splitlines() if not line.fullmatch(said)] == []
+    assert SECRET not in done.stderr
+    assert endpoint.strange == [], "a redirect was followed"
+    assert 0 < int(done.stdout) <= _MOST_KIB
+    for event in list_events(connection):
+        number = numbers[event.account_id]
+        state = "delivered" if _is_good(number) else event.state
+        recorded = state == "delivered" or re.fullmatch(_ERRORS, event.last_error or "")
+        sound = recorded and (endpoint.received[event.event_id], event.attempts, event.state) == (1, 1, state)
+        outcome = re.sub(" [0-9]+$|: .*", "", event.last_error or "taken")
+        yield number, "good" if _is_good(number) else f"hostile, {outcome}", None if sound else f"{event}"
 
 
-def _hostile(seed: int, case: int) -> Hostile | None:
-    return None if case % 4 == 0 else Hostile.of(seed, case)
+def play_on_its_own(numbers: Iterator[int]) -> Iterator[Played]:
+    with own_database() as url, connect(url) as connection:
+        yield from play(connection, url, numbers)
 
 
-def _account_id(case: int) -> str:
-    return "".join(_LETTERS[case >> 5 * digit & 31] for digit in reversed(range(16)))
+def _account_id(number: int) -> str:
+    return "".join(_LETTERS[number >> 5 * digit & 31] for digit in reversed(range(16)))
 
 
 def _make_events(connection: psycopg.Connection, account_ids: list[str]) -> None:

@@ -43,61 +43,47 @@ def check(answer: Answer, status: int, kind: str, code: str = "") -> None:
     assert code == answer.body.get("error", "")
 
 
-def in_plain_http(uvloop: Server, issued: IssuedKey, colors: list[dict[str, float]]) -> object:
-    headers = {
-        "Authorization": f"Bearer {issued.api_key}",
-        "Content-Type": "application/json",
-        "Idempotency-Key": str(uuid4()),
-    }
-    return uvloop.request("POST", "/v1/match", headers, json.dumps({"colors": colors, "top": 3}).encode()).json
+REQUESTS: dict[str, tuple[str, dict[str, object]]] = {
+    "matchColors": ("MatchResponse", {"colors": [SCARLET], "top": 2}),
+    "searchColors": ("SearchResponse", {"q": "桃红", "limit": 2}),
+    "getLibrary": ("Library", {}),
+    "getUsage": ("UsageResponse", {}),
+}
 
 
-def test_a_match_and_its_replay(call: Call) -> None:
+@pytest.mark.parametrize("operation", REQUESTS)
+def test_an_answer_today_and_what_is_added_later(call: Call, later: str, operation: str) -> None:
+    kind, given = REQUESTS[operation]
     key = str(uuid4())
-    first = call("matchColors", key, colors=[SCARLET, {"r": 0, "g": 0, "b": 0}], top=2)
-    check(first, 200, "MatchResponse")
-    assert [len(result["matches"]) for result in first.body["results"]] == [2, 2]
-    assert first.body["results"][0]["input"] == SCARLET
-    nearest, second = first.body["results"][0]["matches"]
-    assert (nearest["slug"], nearest["name"]["zh"], nearest["hex"]) == ("fei-hong", "绯红", "#C83C23")
-    assert (nearest["deltaE"], second["similarity"], second["reliability"]) == (0.352, 0.963, "attributed")
-    assert "idempotency-replayed" not in first.headers
-    again = call("matchColors", key, colors=[SCARLET, {"r": 0, "g": 0, "b": 0}], top=2)
-    assert again.headers["idempotency-replayed"] == "true"
-    assert again.body == first.body
-    assert [answer.headers["x-usage-committed"] for answer in (first, again)] == ["2", "2"]
-    (result,) = call("matchColors", str(uuid4()), colors=[SCARLET]).body["results"]
-    assert len(result["matches"]) == 1  # `top` is optional
+    today = call(operation, key, **given)
+    check(today, 200, kind)
+    answer = call(operation, key, url=later, **given)
+    assert (answer.status, answer.type) == (200, today.type)
+    assert answer.body == grown(today.body)
+    refused = call(operation, key, url=later, key="unknown", **given)
+    assert (refused.status, refused.code, refused.body["someday"]) == (401, "unauthorized", {"any": [1]})
 
 
-def test_numbers_are_the_services_own(call: Call, uvloop: Server, issued: IssuedKey) -> None:
+def test_answers_are_the_services_own(call: Call, uvloop: Server, issued: IssuedKey) -> None:
+    """With all numbers, and the headers of a charge and of a replay."""
     chance = random.Random(20)
-    for _ in range(20):
+    for number in range(20):
         colors = [{name: chance.uniform(0, 255) for name in "rgb"} for _ in range(5)]
-        answer = call("matchColors", str(uuid4()), colors=colors, top=3)
-        assert answer.body == in_plain_http(uvloop, issued, colors)
-        assert [result["input"] for result in answer.body["results"]] == colors
+        headers = {"Authorization": f"Bearer {issued.api_key}", "Idempotency-Key": f"order-{number:05}"}
+        body = json.dumps({"colors": colors, "top": 3}).encode()
+        plain = uvloop.request("POST", "/v1/match", {**headers, "Content-Type": "application/json"}, body)
+        again = call("matchColors", f"order-{number:05}", colors=colors, top=3)
+        assert again.body == plain.json
+        assert again.headers["idempotency-replayed"] == "true"
+        assert again.headers["x-usage-committed"] == plain.headers["x-usage-committed"]
+        assert [result["input"] for result in again.body["results"]] == colors
 
 
-def test_a_search(call: Call) -> None:
-    found = call("searchColors", str(uuid4()), q="桃红", limit=3)
-    check(found, 200, "SearchResponse")
-    assert (found.body["count"], [color["name"]["pinyin"] for color in found.body["results"]]) == (1, ["táo hóng"])
-    assert found.headers["x-usage-meter"] == "color_search"
+def test_what_is_optional(call: Call) -> None:
+    first = call("matchColors", str(uuid4()), colors=[SCARLET])
+    assert [len(result["matches"]) for result in first.body["results"]] == [1]
+    assert "idempotency-replayed" not in first.headers
     assert call("searchColors", str(uuid4()), q="hong").body["count"] == 10
-
-
-def test_library_and_usage(call: Call, issued: IssuedKey) -> None:
-    library = call("getLibrary")
-    check(library, 200, "Library")
-    assert (library.body["recordCount"], library.body["mode"]) == (161, "commercial")
-    usage = call("getUsage")
-    check(usage, 200, "UsageResponse")
-    assert (usage.body["outcome"], usage.body["accountId"], usage.body["status"]) == ("ok", issued.account_id, "active")
-    assert [(one["meter"], one["limit"], one["remaining"]) for one in usage.body["usage"]] == [
-        ("color_match", 2000, 2000),
-        ("color_search", 1000, 1000),
-    ]
 
 
 def test_errors(call: Call, issued: IssuedKey) -> None:
@@ -134,22 +120,3 @@ def test_errors_of_a_limit(call: Call, connection: psycopg.Connection) -> None:
     assert limited.headers["retry-after"] == "60"
     limited = call("searchColors", str(uuid4()), q="hong", key=key)
     check(limited, 429, "RateLimitedOrQuotaExceededError", "rate_limited")
-
-
-REQUESTS: dict[str, dict[str, object]] = {
-    "matchColors": {"colors": [SCARLET], "top": 2},
-    "searchColors": {"q": "hong", "limit": 2},
-    "getLibrary": {},
-    "getUsage": {},
-}
-
-
-@pytest.mark.parametrize(("operation", "given"), REQUESTS.items())
-def test_what_is_added_later_does_no_harm(call: Call, later: str, operation: str, given: dict[str, object]) -> None:
-    name = str(uuid4())
-    today = call(operation, name, **given)
-    answer = call(operation, name, url=later, **given)
-    assert (answer.status, answer.type) == (200, today.type)
-    assert answer.body == grown(today.body)
-    refused = call(operation, name, url=later, key="unknown", **given)
-    assert (refused.status, refused.code, refused.body["someday"]) == (401, "unauthorized", {"any": [1]})

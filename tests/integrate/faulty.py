@@ -3,15 +3,16 @@
 import http.client
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 
+from tests.endpoint import Threads, answering
 from tests.serving import Response
 
 SECONDS = 30
-_HOP = {"connection", "keep-alive", "transfer-encoding", "host"}
+_HOP = {"connection", "keep-alive", "transfer-encoding", "host", "content-length"}
 
 
 @dataclass
@@ -33,7 +34,7 @@ class Between:
     """What stands between a client and the server at `HOST:PORT`."""
 
     upstream: str
-    faults: list[Fault]
+    faults: Iterator[Fault]
     keeps: bool
     changed: Callable[[Response], Response]
     url: str = ""
@@ -41,6 +42,7 @@ class Between:
     statuses: list[int] = field(default_factory=list)  # of the service, for metered requests
     unmetered_ports: set[int] = field(default_factory=set)
     given_up: int = 0
+    lock: threading.Lock = field(default_factory=threading.Lock)
 
 
 class Exchange(BaseHTTPRequestHandler):
@@ -54,14 +56,18 @@ class Exchange(BaseHTTPRequestHandler):
         self.body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
         key = self.headers.get("Idempotency-Key")
         port: int = self.client_address[1]
+        fault: Fault = passing
         if key is None:
             self.between.unmetered_ports.add(port)
             self.close_connection = not self.between.keeps
-            self.answer(self.ask())
-            return
-        self.between.attempts.append(Attempt(key, self.requestline, self.body, port, time.monotonic()))
-        fault = self.between.faults.pop(0) if self.between.faults else passing
-        fault(self)
+        else:
+            self.between.attempts.append(Attempt(key, self.requestline, self.body, port, time.monotonic()))
+            with self.between.lock:
+                fault = next(self.between.faults, passing)
+        try:
+            fault(self)
+        except (OSError, http.client.HTTPException):
+            self.close_connection = True
 
     do_GET = do_POST = handle_any  # noqa: N815
 
@@ -82,15 +88,12 @@ class Exchange(BaseHTTPRequestHandler):
     def answer(self, response: Response, *, most: int | None = None) -> None:
         """Sends it, or so many bytes of its body."""
         self.send_response_only(response.status)
-        for name, value in response.headers.items():
+        for name, value in {"Content-Length": str(len(response.body)), **response.headers}.items():
             self.send_header(name, value)
         if self.close_connection:
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(response.body[:most])
-
-    def cut(self) -> None:
-        self.close_connection = True
 
     def until_given_up(self) -> None:
         """Says nothing until the client closes."""
@@ -107,29 +110,52 @@ def passing(exchange: Exchange) -> None:
     exchange.answer(exchange.ask())
 
 
-def as_it_is(response: Response) -> Response:
-    """Changes nothing."""
-    return response
+def cut_before(exchange: Exchange) -> None:
+    """The service never hears of the request."""
+    exchange.close_connection = True
+
+
+def cut_after(exchange: Exchange) -> None:
+    """The request was charged, and its answer is lost."""
+    exchange.ask()
+    exchange.close_connection = True
+
+
+def cut_within(exchange: Exchange) -> None:
+    """The answer ends early."""
+    exchange.close_connection = True
+    exchange.answer(exchange.ask(), most=50)
+
+
+def too_slow(exchange: Exchange) -> None:
+    """The request was charged, and its answer comes too late."""
+    exchange.ask()
+    exchange.until_given_up()
+
+
+def slow_body(exchange: Exchange) -> None:
+    """The head of the answer comes in time, its body too late."""
+    exchange.answer(exchange.ask(), most=50)
+    exchange.until_given_up()
+
+
+def saying(status: int, body: bytes, **headers: str) -> Fault:
+    """An answer that is not the service's, such as that of a proxy that knows nothing of the interface."""
+    named = {name.replace("_", "-"): value for name, value in headers.items()}
+    return lambda exchange: exchange.answer(Response(status, named, body))
 
 
 @contextmanager
 def between(
     upstream: str,
-    faults: Sequence[Fault] = (),
+    faults: Iterable[Fault] = (),
     *,
     keeps: bool = False,
-    changed: Callable[[Response], Response] = as_it_is,
+    changed: Callable[[Response], Response] = lambda response: response,
 ) -> Iterator[Between]:
     """Listens until the block ends. Without `keeps` each unmetered answer closes its connection."""
-    found = Between(upstream, list(faults), keeps, changed)
-    handler = type("Handler", (Exchange,), {"between": found})
-    with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        server.daemon_threads = True
-        found.url = "http://{}:{}".format(*server.server_address)
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05})
-        thread.start()
-        try:
-            yield found
-        finally:
-            server.shutdown()
-            thread.join()
+    found = Between(upstream, iter(faults), keeps, changed)
+    server = Threads(("127.0.0.1", 0), type("Handler", (Exchange,), {"between": found}))
+    found.url = "http://{}:{}".format(*server.server_address)
+    with answering(server):
+        yield found

@@ -6,8 +6,8 @@ import os
 import re
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, suppress
-from dataclasses import dataclass
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
@@ -15,10 +15,21 @@ import pytest
 from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
 from tests.http.contract import IDEMPOTENCY_KEY, World, running_match
 from tests.integrate.clients import CLIENTS, CODE, DEADLINE, TIMEOUT, Said, run
-from tests.integrate.faulty import Between, Exchange, Fault, between
+from tests.integrate.faulty import (
+    Between,
+    Exchange,
+    Fault,
+    between,
+    cut_after,
+    cut_before,
+    cut_within,
+    saying,
+    slow_body,
+    too_slow,
+)
 from tests.processes import completed, until
 from tests.programs import program
-from tests.serving import Response, Server, serving
+from tests.serving import Server, serving
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
@@ -28,7 +39,14 @@ from sepu.http.replies import error
 
 pytestmark = pytest.mark.slow
 
-BOMB = gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1)
+# An answer that expands to 16 MiB, though nobody accepted that.
+BOMB = saying(200, gzip.compress(b'{"a":"' + b" " * 2**24 + b'"}', 1), Content_Encoding="gzip")
+# The service's own answer to too many requests, with a shorter time to wait.
+LIMITED = saying(429, error("rate_limited").render("6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"), Retry_After="1")
+# A gateway has a form of errors and of `Retry-After` of its own.
+GATEWAY = saying(503, b'{"error":{"message":"upstream"}}', Retry_After="Wed, 21 Oct 2026 07:28:00 GMT")
+# A page, such as one to log in.
+PAGE = saying(200, b"<html>login</html>\n")
 MATCH = ("match", "200", "60", "35")
 
 
@@ -67,50 +85,31 @@ def command(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     return CLIENTS[request.param](directory)
 
 
-def cut_before(exchange: Exchange) -> None:
-    """The service never hears of the request."""
-    exchange.cut()
+@dataclass
+class Client:
+    """A client of an account, between which and the service there may be faults. It never prints its API key."""
+
+    command: list[str]
+    place: Place
+    world: World
+
+    def between(self, *faults: Fault, keeps: bool = False) -> AbstractContextManager[Between]:
+        return between(self.place.server.address, faults, keeps=keeps)
+
+    def run(self, url: str, *given: str, api_key: str | None = None, key: str = "", deadline: int = DEADLINE) -> Said:
+        own = self.world.issued.api_key
+        said = run(self.command, url, own if api_key is None else api_key, *given, key=key, deadline=deadline)
+        assert own not in said.out + said.err
+        return said
+
+    @property
+    def url(self) -> str:
+        return f"http://{self.place.server.address}"
 
 
-def cut_after(exchange: Exchange) -> None:
-    """The request was charged, and its answer is lost."""
-    exchange.ask()
-    exchange.cut()
-
-
-def cut_within(exchange: Exchange) -> None:
-    """The answer ends early."""
-    exchange.cut()
-    exchange.answer(exchange.ask(), most=50)
-
-
-def too_slow(exchange: Exchange) -> None:
-    """The request was charged, and its answer comes too late."""
-    exchange.ask()
-    exchange.until_given_up()
-
-
-def slow_body(exchange: Exchange) -> None:
-    """The head of the answer comes in time, its body too late."""
-    exchange.answer(exchange.ask(), most=50)
-    exchange.until_given_up()
-
-
-def proxy_refuses(exchange: Exchange) -> None:
-    """A proxy that knows nothing of the interface is between."""
-    exchange.answer(Response(502, {"Content-Length": "19"}, b"<html>sorry</html>\n"))
-
-
-def gateway_refuses(exchange: Exchange) -> None:
-    """A gateway between has a form of errors and of `Retry-After` of its own."""
-    body = b'{"error":{"message":"upstream"}}'
-    date = "Wed, 21 Oct 2026 07:28:00 GMT"
-    exchange.answer(Response(503, {"Content-Length": str(len(body)), "Retry-After": date}, body))
-
-
-def portal_answers(exchange: Exchange) -> None:
-    """A page with 200, such as one to log in."""
-    exchange.answer(Response(200, {"Content-Length": "19"}, b"<html>login</html>\n"))
+@pytest.fixture
+def client(command: list[str], place: Place, world: World) -> Client:
+    return Client(command, place, world)
 
 
 def too_long(exchange: Exchange) -> None:
@@ -120,36 +119,13 @@ def too_long(exchange: Exchange) -> None:
         while exchange.between.given_up < 64:
             exchange.wfile.write(b" " * 2**20)
             exchange.between.given_up += 1
-    exchange.cut()
+    exchange.close_connection = True
 
 
-def compressed(exchange: Exchange) -> None:
-    """An answer that expands to 16 MiB, though nobody accepted that."""
-    exchange.answer(Response(200, {"Content-Length": str(len(BOMB)), "Content-Encoding": "gzip"}, BOMB))
-
-
-def hostile_wait(value: str, exchange: Exchange) -> None:
-    """An error of a gateway that would have the client wait for a time that is none."""
-    body = b'{"error":"\\u001b[2J"}'
-    named = {
-        "Content-Length": str(len(body)),
-        "Retry-After": value,
-        "X-Request-Id": "\x9b2J",
-        "X-Error-Pointer": "/\x9b2J",
-    }
-    exchange.answer(Response(503, named, body))
-
-
-def limited(exchange: Exchange) -> None:
-    """The service's own answer to too many requests, with a shorter time to wait."""
-    body = error("rate_limited").render("6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35")
-    exchange.answer(Response(429, {"Content-Length": str(len(body)), "Retry-After": "1"}, body))
-
-
-def hints_at_a_second(exchange: Exchange) -> None:
+def hinting_at_a_second(exchange: Exchange) -> None:
     """A `Retry-After` that the deadline allows."""
     answer = exchange.ask()
-    exchange.answer(Response(answer.status, {**answer.headers, "Retry-After": "1"}, answer.body))
+    exchange.answer(replace(answer, headers={**answer.headers, "Retry-After": "1"}))
 
 
 def postgres_cut(odds: Odds, proxy: Proxy, exchange: Exchange) -> None:
@@ -160,114 +136,94 @@ def postgres_cut(odds: Odds, proxy: Proxy, exchange: Exchange) -> None:
     exchange.answer(answer)
 
 
-@dataclass(frozen=True)
-class Trouble:
-    """What happens to the first attempt, and what the service answers to attempts, until the one that passes."""
-
-    fault: Fault | Odds
-    statuses: tuple[int, ...]
-    replayed: bool
-    waits: float = 0  # seconds before the second attempt, at least
-
-
-TROUBLES = {
-    "cut before the commit": Trouble(cut_before, (200,), False),
-    "cut after the commit": Trouble(cut_after, (200, 200), True),
-    "cut in the answer": Trouble(cut_within, (200, 200), True),
-    "answer too slow": Trouble(too_slow, (200, 200), True),
-    "body too slow": Trouble(slow_body, (200, 200), True),
-    "502 of a proxy": Trouble(proxy_refuses, (200,), False),
-    "503 of a gateway": Trouble(gateway_refuses, (200,), False),
-    "429": Trouble(limited, (200,), False, 1),
-    "503, not committed": Trouble(Odds(before=1), (503, 200), False, 1),
-    "503, committed": Trouble(Odds(after=1), (503, 200), True, 1),
+# What happens to the first attempt, what the service answers to attempts until the one that passes, whether that is a
+# replay, and after how many seconds the second one begins at least.
+TROUBLES: dict[str, tuple[Fault | Odds, list[int], bool, float]] = {
+    "cut before the commit": (cut_before, [200], False, 0),
+    "cut after the commit": (cut_after, [200, 200], True, 0),
+    "cut in the answer": (cut_within, [200, 200], True, 0),
+    "answer too slow": (too_slow, [200, 200], True, 0),
+    "body too slow": (slow_body, [200, 200], True, 0),
+    "502 of a proxy": (saying(502, b"<html>sorry</html>\n"), [200], False, 0),
+    "503 of a gateway": (GATEWAY, [200], False, 0),
+    "429": (LIMITED, [200], False, 1),
+    "503, not committed": (Odds(before=1), [503, 200], False, 1),
+    "503, committed": (Odds(after=1), [503, 200], True, 1),
 }
 
 
-def asked_directly(place: Place, world: World, key: str) -> Response:
-    """What the service stored for a key. It is free."""
-    answer = place.server.match(world.issued, key)
-    assert answer.headers.get("idempotency-replayed") == "true"
-    return answer
-
-
-def check_one_charge(place: Place, world: World, said: Said, found: Between, *, replayed: bool = False) -> None:
+def check_one_charge(client: Client, said: Said, found: Between, *, replayed: bool = False) -> None:
     assert said.code == 0, said.err
     assert {attempt.key for attempt in found.attempts} == {said.key}
     assert len({(attempt.line, attempt.body) for attempt in found.attempts}) == 1
-    assert said.body == asked_directly(place, world, said.key).json
-    done = "replayed" if replayed else "charged"
-    assert said.told == f"{done} {said.key}: 1999 of 2000 color_match remain"
-    [(committed, keys)] = world.connection.execute(
+    stored = client.place.server.match(client.world.issued, said.key)
+    assert (stored.headers["idempotency-replayed"], stored.json) == ("true", said.body)
+    assert said.told == f"{'replayed' if replayed else 'charged'} {said.key}: 1999 of 2000 color_match remain"
+    [charged] = client.world.connection.execute(
         "select (select sum(committed) from sepu.usage where account_id = %(account)s),"
         " (select count(*) from sepu.stored_result where account_id = %(account)s)",
-        {"account": world.account_id},
+        {"account": client.world.account_id},
     ).fetchall()
-    assert (committed, keys) == (1, 1)
+    assert charged == (1, 1)
 
 
 @pytest.mark.parametrize("name", TROUBLES)
-def test_a_spoiled_attempt_is_repeated_and_charged_once(
-    command: list[str], name: str, place: Place, world: World
-) -> None:
-    trouble = TROUBLES[name]
-    is_odds = isinstance(trouble.fault, Odds)
-    fault: Fault = partial(postgres_cut, trouble.fault, place.proxy) if is_odds else trouble.fault  # type: ignore[arg-type,assignment]
-    with between(place.server.address, [fault]) as found:
-        said = run(command, found.url, world.issued.api_key, *MATCH)
-        if trouble.fault in (too_slow, slow_body):
+def test_a_spoiled_attempt_is_repeated_and_charged_once(client: Client, name: str) -> None:
+    trouble, statuses, replayed, waits = TROUBLES[name]
+    fault = partial(postgres_cut, trouble, client.place.proxy) if isinstance(trouble, Odds) else trouble
+    with client.between(fault) as found:
+        said = client.run(found.url, *MATCH)
+        if trouble in (too_slow, slow_body):
             until(lambda: found.given_up == 1)
-    check_one_charge(place, world, said, found, replayed=trouble.replayed)
-    assert tuple(found.statuses) == trouble.statuses
+    check_one_charge(client, said, found, replayed=replayed)
+    assert found.statuses == statuses
     first, second = found.attempts
-    assert second.begun - first.begun >= trouble.waits
+    assert second.begun - first.begun >= waits
 
 
-def test_a_connection_that_the_service_has_just_closed(command: list[str], place: Place, world: World) -> None:
+def test_a_connection_that_the_service_has_just_closed(client: Client) -> None:
     # Twice: Node's first attempt may come before it takes back the connection of the request for usage.
-    with between(place.server.address, [cut_before] * 2, keeps=True) as found:
-        said = run(command, found.url, world.issued.api_key, *MATCH)
-    check_one_charge(place, world, said, found)
+    with client.between(cut_before, cut_before, keeps=True) as found:
+        said = client.run(found.url, *MATCH)
+    check_one_charge(client, said, found)
     *spoiled, last = [attempt.port in found.unmetered_ports for attempt in found.attempts]
-    assert any(spoiled) is ("sepu.sh" not in command[-1])  # a curl for each request keeps no connection
+    assert any(spoiled) is ("sepu.sh" not in client.command[-1])  # a curl for each request keeps no connection
     assert not last
 
 
-def test_the_original_request_is_still_running(command: list[str], place: Place, world: World) -> None:
+def test_the_original_request_is_still_running(client: Client) -> None:
     def the_original_fails(exchange: Exchange) -> None:
-        running_match(world)
+        running_match(client.world)
         exchange.answer(exchange.ask())
-        world.held[0].close()
+        client.world.held[0].close()
 
-    with between(place.server.address, [the_original_fails]) as found:
-        said = run(command, found.url, world.issued.api_key, *MATCH, key=IDEMPOTENCY_KEY)
-    check_one_charge(place, world, said, found)
+    with client.between(the_original_fails) as found:
+        said = client.run(found.url, *MATCH, key=IDEMPOTENCY_KEY)
+    check_one_charge(client, said, found)
     assert found.statuses == [409, 200]
     assert found.attempts[1].begun - found.attempts[0].begun >= 1
 
 
-def test_each_intent_has_a_key_of_its_own(command: list[str], place: Place, world: World) -> None:
-    url = f"http://{place.server.address}"
-    first, other = (run(command, url, world.issued.api_key, *MATCH) for _ in range(2))
-    again = run(command, f"{url}/", world.issued.api_key, *MATCH, key=first.key)
+def test_each_intent_has_a_key_of_its_own(client: Client) -> None:
+    first, other = (client.run(client.url, *MATCH) for _ in range(2))
+    again = client.run(f"{client.url}/", *MATCH, key=first.key)
     assert first.key != other.key
     assert [said.told.partition(" ")[0] for said in (first, other, again)] == ["charged", "charged", "replayed"]
     assert again.out == first.out
     usage = json.loads(again.err.splitlines()[0])
-    match, search = usage["usage"] if isinstance(usage, dict) else usage
-    assert (match["meter"], match["committed"], match["remaining"]) == ("color_match", 2, 1998)
-    assert (search["meter"], search["committed"], search["remaining"]) == ("color_search", 0, 1000)
+    meters = usage["usage"] if isinstance(usage, dict) else usage
+    assert [(meter["meter"], meter["committed"], meter["remaining"]) for meter in meters] == [
+        ("color_match", 2, 1998),
+        ("color_search", 0, 1000),
+    ]
 
 
-def test_a_search_and_fractions(command: list[str], place: Place, world: World) -> None:
-    url = f"http://{place.server.address}"
-    found = run(command, url, world.issued.api_key, "search", "桃红 t&h=1")
-    assert (found.code, found.body["count"]) == (0, 0)
-    found = run(command, url, world.issued.api_key, "search", "桃红")
+def test_a_search_and_fractions(client: Client) -> None:
+    assert client.run(client.url, "search", "桃红 t&h=1").body["count"] == 0
+    found = client.run(client.url, "search", "桃红")
     assert [color["name"]["zh"] for color in found.body["results"]] == ["桃红"]
     assert found.told == f"charged {found.key}: 998 of 1000 color_search remain"
-    matched = run(command, url, world.issued.api_key, "match", "200", "60.25", "36.5")
-    [result] = matched.body["results"]
+    [result] = client.run(client.url, "match", "200", "60.25", "36.5").body["results"]
     assert result["input"] == {"r": 200, "g": 60.25, "b": 36.5}
 
 
@@ -282,119 +238,102 @@ def test_a_search_and_fractions(command: list[str], place: Place, world: World) 
         ("rate_limited", 429, MATCH, ""),
     ],
 )
-def test_a_refusal_is_not_repeated(
-    command: list[str], code: str, status: int, given: tuple[str, ...], at: str, place: Place, world: World
-) -> None:
+def test_a_refusal_is_not_repeated(client: Client, code: str, status: int, given: tuple[str, ...], at: str) -> None:
     if code == "quota_exceeded":
-        world.plan(match=0)
+        client.world.plan(match=0)
     if code == "rate_limited":  # after a minute, and the deadline is sooner; the first request asks for usage
-        world.plan(minute=1)
+        client.world.plan(minute=1)
     if code == "idempotency_conflict":
-        world.charge("color_match", b"-" * 32)
-    hinted = [] if code != "quota_exceeded" else [hints_at_a_second]
-    with between(place.server.address, hinted) as found:
-        key = {"idempotency_key_invalid": "short", "idempotency_conflict": IDEMPOTENCY_KEY}.get(code)
-        said = run(command, found.url, world.issued.api_key, *given, key=key)
+        client.world.charge("color_match", b"-" * 32)
+    with client.between(*([hinting_at_a_second] if code == "quota_exceeded" else [])) as found:
+        key = {"idempotency_key_invalid": "short", "idempotency_conflict": IDEMPOTENCY_KEY}.get(code, "")
+        said = client.run(found.url, *given, key=key)
     assert said.code == 1
-    told = re.search(rf"^{status} {code}{at} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE)
-    assert told, said.err
+    assert re.search(rf"^{status} {code}{at} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE), said.err
     assert said.key == found.attempts[0].key
     assert found.statuses == [status]
 
 
 @pytest.mark.parametrize(("code", "status"), [("unauthorized", 401), ("account_unavailable", 403)])
-def test_a_key_that_is_of_no_use(command: list[str], code: str, status: int, place: Place, world: World) -> None:
+def test_a_key_that_is_of_no_use(client: Client, code: str, status: int) -> None:
+    world = client.world
     revoke_key(world.connection, world.issued.key_id)
     if status == 403:
         world.issued = issue_key(world.connection, world.account_id)
         accounts.set_status(world.connection, world.account_id, "suspended")
-    began = time.monotonic()
-    said = run(command, f"http://{place.server.address}", world.issued.api_key, *MATCH)
+    with at_once():
+        said = client.run(client.url, *MATCH, deadline=60)
     assert said.code == 1
     assert f"{status} {code} (request id " in said.err
-    assert time.monotonic() - began < DEADLINE
 
 
-def test_at_the_deadline_the_key_is_told_and_goes_on(command: list[str], place: Place, world: World) -> None:
-    with between(place.server.address, [cut_after] * 100) as found:
+@contextmanager
+def at_once() -> Iterator[None]:
+    """What would be tried again would end at its deadline, after a minute."""
+    began = time.monotonic()
+    yield
+    assert time.monotonic() - began < 50
+
+
+def test_at_the_deadline_the_key_is_told_and_goes_on(client: Client) -> None:
+    with client.between(*[cut_after] * 100) as found:
         began = time.monotonic()
-        said = run(command, found.url, world.issued.api_key, *MATCH, deadline=3)
+        said = client.run(found.url, *MATCH, deadline=3)
         assert time.monotonic() - began < 3 + TIMEOUT + 5
     assert said.code == 1
     assert "no answer (" in said.err
     assert len(found.attempts) > 2
-    with between(place.server.address, []) as found:
-        again = run(command, found.url, world.issued.api_key, *MATCH, key=said.key)
-    check_one_charge(place, world, again, found, replayed=True)
+    with client.between() as found:
+        again = client.run(found.url, *MATCH, key=said.key)
+    check_one_charge(client, again, found, replayed=True)
 
 
-@pytest.mark.parametrize("given", [(), ("match", "200", "60"), ("search",), ("search", "tao", "hong"), ("-",)])
-def test_it_says_how_it_is_called(command: list[str], given: tuple[str, ...], place: Place) -> None:
-    said = run(command, f"http://{place.server.address}", "key", *given)
+@pytest.mark.parametrize("given", [(), ("match", "200", "60"), ("search",), ("search", "tao", "hong"), ("-",), MATCH])
+def test_it_says_how_it_is_called(client: Client, given: tuple[str, ...]) -> None:
+    said = client.run(client.url, *given, api_key="" if given == MATCH else None)
     assert (said.code, said.out) == (2, "")
     assert said.err.startswith("SEPU_URL=")
     assert said.err.count("\n") == 1
 
 
-def test_an_address_that_is_none_is_said_at_once(command: list[str], place: Place, world: World) -> None:
-    began = time.monotonic()
-    swapped = world.issued.api_key  # `run` sees that it is not printed
-    for url in (f"file://{place.server.address}", swapped):
-        said = run(command, url, world.issued.api_key, *MATCH, deadline=60)
-        assert said.code != 0
-    assert time.monotonic() - began < 30
+def test_an_address_that_is_none_is_said_at_once(client: Client) -> None:
+    for url in (f"file://{client.place.server.address}", client.world.issued.api_key):
+        with at_once():
+            assert client.run(url, *MATCH, deadline=60).code != 0
 
 
 @pytest.mark.parametrize("key", ["order-8812\r\nX-Evil: 1", "order-8812\n"])
-def test_an_idempotency_key_adds_no_header(command: list[str], key: str, place: Place, world: World) -> None:
-    with between(place.server.address, []) as found:
-        began = time.monotonic()
-        said = run(command, found.url, world.issued.api_key, *MATCH, key=key, deadline=60)
-        assert time.monotonic() - began < 30
-    assert said.code != 0
+def test_an_idempotency_key_adds_no_header(client: Client, key: str) -> None:
+    with client.between() as found, at_once():
+        assert client.run(found.url, *MATCH, key=key, deadline=60).code != 0
     assert found.attempts == []
 
 
-def test_an_api_key_with_a_line_break(command: list[str], place: Place, world: World) -> None:
+def test_an_api_key_with_a_line_break(client: Client) -> None:
     """A file's last line break is no part of the key. Another one is refused, and the key not printed."""
-    url, key = f"http://{place.server.address}", world.issued.api_key
-    settings = {"PATH": os.environ["PATH"], "SEPU_URL": url, "SEPU_DEADLINE": "60"}
-    began = time.monotonic()
+    key = client.world.issued.api_key
     for given, allowed in ((f"{key}\n", True), (f"{key}\nX-Evil: 1", False)):
-        done = completed([*command, *MATCH], env={**settings, "SEPU_API_KEY": given})
-        assert (done.returncode == 0) is allowed, done.stderr
-        assert key not in done.stdout + done.stderr
-    assert time.monotonic() - began < 30
+        with at_once():
+            said = client.run(client.url, *MATCH, api_key=given, deadline=60)
+        assert (said.code == 0) is allowed, said.err
 
 
-def test_a_page_is_no_answer(command: list[str], place: Place, world: World) -> None:
-    with between(place.server.address, [portal_answers]) as found:
-        said = run(command, found.url, world.issued.api_key, *MATCH)
-    assert (said.code, said.out) == (1, "")
-    assert said.key == found.attempts[0].key
-
-
-def test_without_an_api_key_it_says_how_it_is_called(command: list[str]) -> None:
-    done = completed([*command, *MATCH], env={"PATH": os.environ["PATH"], "SEPU_URL": "http://127.0.0.1:9"})
-    assert done.returncode == 2
-    assert done.stderr.startswith("SEPU_URL=")
-
-
-@pytest.mark.parametrize("fault", [too_long, compressed])
-def test_an_answer_that_is_not_the_services_is_not_taken(
-    command: list[str], fault: Fault, place: Place, world: World
-) -> None:
-    with between(place.server.address, [fault]) as found:
-        said = run(command, found.url, world.issued.api_key, *MATCH)
+@pytest.mark.parametrize("fault", [too_long, BOMB, PAGE])
+def test_an_answer_that_is_not_the_services_is_not_taken(client: Client, fault: Fault) -> None:
+    with client.between(fault) as found:
+        said = client.run(found.url, *MATCH)
     assert (said.code, said.out, said.key) == (1, "", found.attempts[0].key)
     assert len(found.attempts) == 1
     assert found.given_up < 32  # what the system's buffers take, too
 
 
-def test_a_wait_that_is_none_is_a_pause(command: list[str], place: Place, world: World) -> None:
-    values = ["-5", "9223372036854775807", "Fri, 31 Dec 99999999999 23:59:59 GMT"] * 100
-    with between(place.server.address, [partial(hostile_wait, value) for value in values]) as found:
-        said = run(command, found.url, world.issued.api_key, *MATCH, deadline=6)
+def test_a_wait_that_is_none_is_a_pause(client: Client) -> None:
+    faults = [
+        saying(503, b'{"error":"\\u001b[2J"}', Retry_After=value, X_Request_Id="\x9b2J", X_Error_Pointer="/\x9b2J")
+        for value in ("-5", "9223372036854775807", "Fri, 31 Dec 99999999999 23:59:59 GMT")
+    ]
+    with client.between(*faults * 100) as found:
+        said = client.run(found.url, *MATCH, deadline=6)
     assert said.code == 1
     assert said.key == found.attempts[0].key
     assert all(char.isprintable() for line in said.err.splitlines() for char in line)
