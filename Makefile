@@ -134,8 +134,8 @@ test-citus: build  ## the ledger on a Citus cluster [SEPU_CITUS_PG_CONFIG=the pg
 
 SCHEDULES ?= 1000000
 
-prove-batcher: build  ## the batcher in a million simulated schedules with faults [SCHEDULES=1000000; SEED=one, with its trace]
-	@$(BIN)/python -m tests.schedules.prove $(if $(filter file,$(origin SEED)),--schedules $(SCHEDULES),--seed $(SEED))
+prove-batcher: build  ## the batcher in a million simulated schedules with faults [SCHEDULES=1000000]
+	SEPU_SCHEDULES=$(SCHEDULES) $(BIN)/pytest -n 0 -m slow tests/schedules
 
 prove-ledger: build  ## faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names"]
 	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
@@ -237,7 +237,7 @@ screenshots: build build/npm/ready  ## take the pictures of docs/console.md agai
 	$(BIN)/python -m tests.console.screenshots
 
 dashboard: build  ## draw the dashboard's picture again, of a real service and a real Prometheus
-	$(BIN)/python -m tests.deploy.dashboard_picture
+	$(BIN)/python -m tests.deploy.dashboard
 
 build/wheel/ready: requirements/wheel.txt
 	rm -rf build/wheel

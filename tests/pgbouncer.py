@@ -3,16 +3,14 @@
 import os
 import shutil
 import subprocess
-import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
+from contextlib import contextmanager, suppress
 from urllib.parse import quote
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict
 from tests.faults.proxy import socket_directory
-from tests.processes import running
+from tests.processes import running, until
 from tests.programs import installed
 
 from sepu.server.embedded.system_user import SYSTEM_USER
@@ -60,18 +58,13 @@ def pgbouncer(database_url: str) -> Iterator[str]:
             ) as process,
         ):
             url = f"postgresql://sepu@/postgres?host={quote(str(directory), safe='')}"
-            _await_ready(process, url, directory / "log")
+
+            def answers() -> bool:
+                assert process.poll() is None, (directory / "log").read_text()
+                with suppress(psycopg.OperationalError):
+                    psycopg.connect(url).close()
+                    return True
+                return False
+
+            until(answers, seconds=20, why=(directory / "log").read_text)
             yield url
-
-
-def _await_ready(process: subprocess.Popen[bytes], url: str, log: Path) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            psycopg.connect(url).close()
-        except psycopg.OperationalError:
-            assert process.poll() is None, log.read_text()
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.05)
-        else:
-            return

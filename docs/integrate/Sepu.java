@@ -36,15 +36,19 @@ public final class Sepu {
     public static final class Failure extends Exception {
         public final int status;
         public final String code; // null if a proxy answered
+        public final String pointer; // to the fault in an input, or null: /colors/2/g
         public final String requestId;
         public final String key;
         public final Usage usage; // with quota_exceeded
         final Duration retryAfter;
 
-        Failure(String message, int status, String code, String requestId, String key, Duration retryAfter, Usage usage) {
+        Failure(
+                String message, int status, String code, String pointer, String requestId, String key,
+                Duration retryAfter, Usage usage) {
             super(message);
             this.status = status;
             this.code = code;
+            this.pointer = pointer;
             this.requestId = requestId;
             this.key = key;
             this.retryAfter = retryAfter;
@@ -138,13 +142,13 @@ public final class Sepu {
             response = sent.get(nanoseconds, TimeUnit.NANOSECONDS); // HttpRequest.timeout would not cover the body
         } catch (ExecutionException | TimeoutException error) {
             Throwable reason = error.getCause() == null ? error : error.getCause();
-            throw new Failure("no answer (" + reason + ")", 0, null, null, key, Duration.ZERO, null);
+            throw new Failure("no answer (" + reason + ")", 0, null, null, null, key, Duration.ZERO, null);
         } finally {
             sent.cancel(true); // the next attempt must be the only one
         }
         HttpHeaders headers = response.headers();
         if (response.body() == null || headers.firstValue("Content-Encoding").isPresent()) {
-            throw new Failure("the answer is compressed or too long", -1, null, null, key, Duration.ZERO, null);
+            throw new Failure("the answer is compressed or too long", -1, null, null, null, key, Duration.ZERO, null);
         }
         int status = response.statusCode();
         if (status == 200 && response.body().startsWith("{")) {
@@ -153,10 +157,12 @@ public final class Sepu {
         }
         Matcher found = CODE.matcher(response.body());
         String code = found.find() ? found.group(1) : null;
+        String pointer = headers.firstValue("X-Error-Pointer").filter(at -> at.matches("/[a-z0-9/]+")).orElse(null);
         String requestId = headers.firstValue("X-Request-Id").filter(id -> id.matches("[0-9a-f-]+")).orElse(null);
         Duration retryAfter = Duration.ofSeconds(number(headers, "Retry-After"));
-        String message = status + " " + code + " (request id " + requestId + ")";
-        throw new Failure(message, status, code, requestId, key, retryAfter, usage(headers));
+        String place = pointer == null ? "" : " at " + pointer;
+        String message = status + " " + code + place + " (request id " + requestId + ")";
+        throw new Failure(message, status, code, pointer, requestId, key, retryAfter, usage(headers));
     }
 
     /** Reads a body, or null in place of one that is too long. */

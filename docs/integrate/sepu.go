@@ -66,6 +66,7 @@ var errUnusable = errors.New("the answer is compressed or too long")
 type Error struct {
 	Status               int
 	Code, RequestID, Key string
+	Pointer              string // to the fault in an input: /colors/2/g
 	RetryAfter           time.Duration
 	Usage                *Usage // with quota_exceeded
 	Cause                error
@@ -75,7 +76,11 @@ func (e *Error) Error() string {
 	if e.Cause != nil {
 		return fmt.Sprintf("no answer (%v)", e.Cause)
 	}
-	return fmt.Sprintf("%d %s (request id %s)", e.Status, e.Code, e.RequestID)
+	place := ""
+	if e.Pointer != "" {
+		place = " at " + e.Pointer
+	}
+	return fmt.Sprintf("%d %s%s (request id %s)", e.Status, e.Code, place, e.RequestID)
 }
 
 func (e *Error) Unwrap() error { return e.Cause }
@@ -179,7 +184,7 @@ func (c *Client) attempt(request *http.Request, key string) (*Answer, *Error) {
 		seconds = 0
 	}
 	return nil, &Error{
-		Status: response.StatusCode, Code: only("a-z_", told.Error),
+		Status: response.StatusCode, Code: only("a-z_", told.Error), Pointer: only("a-z0-9/", header.Get("X-Error-Pointer")),
 		RequestID: only("0-9a-f-", header.Get("X-Request-Id")), Key: key,
 		RetryAfter: time.Duration(seconds) * time.Second, Usage: usage(header),
 	}

@@ -6,7 +6,8 @@ import { setTimeout as sleep } from "node:timers/promises";
 const LONGEST = 2 ** 20; // bytes of an answer
 
 export class SepuError extends Error {
-  // status, code and requestId are undefined without an answer; usage comes with quota_exceeded.
+  // status, code and requestId are undefined without an answer; usage comes with quota_exceeded. pointer leads to the
+  // fault in an input: /colors/2/g
   constructor(message, details) {
     super(message);
     Object.assign(this, { name: "SepuError" }, details);
@@ -77,8 +78,9 @@ export class Sepu {
     }
     const code = /^[a-z_]+$/.exec(json?.error)?.[0]; // undefined if a proxy answered
     const requestId = /^[0-9a-f-]+$/.exec(headers.get("x-request-id"))?.[0];
-    throw new SepuError(`${status} ${code} (request id ${requestId})`, {
-      status, code, requestId, usage, key,
+    const pointer = /^\/[a-z0-9/]+$/.exec(headers.get("x-error-pointer"))?.[0];
+    throw new SepuError(`${status} ${code}${pointer ? ` at ${pointer}` : ""} (request id ${requestId})`, {
+      status, code, pointer, requestId, usage, key,
       retryAfter: Number(/^\d{1,9}$/.exec(headers.get("retry-after"))?.[0] ?? 0),
       retryable: status === 408 || status >= 500 || code === "request_in_progress"
         || (status === 429 && code !== "quota_exceeded"),

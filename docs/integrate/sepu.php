@@ -5,7 +5,10 @@ declare(strict_types=1);
 
 final class SepuError extends RuntimeException
 {
-    /** status is 0 without any response, and -1 with one of no use; error is null if a proxy answered; usage comes with quota_exceeded. */
+    /**
+     * status is 0 without any response, and -1 with one of no use; error is null if a proxy answered; usage comes with
+     * quota_exceeded. pointer leads to the fault in an input: /colors/2/g
+     */
     public function __construct(
         string $message,
         public readonly ?string $key,
@@ -14,6 +17,7 @@ final class SepuError extends RuntimeException
         public readonly ?string $requestId = null,
         public readonly int $retryAfter = 0,
         public readonly ?array $usage = null,
+        public readonly ?string $pointer = null,
     ) {
         parent::__construct($message);
     }
@@ -149,8 +153,10 @@ final class Sepu
         $requestId = preg_match('/^[0-9a-f-]+$/D', $headers['x-request-id'] ?? '') ? $headers['x-request-id'] : null;
         $after = $headers['retry-after'] ?? '';
         $after = preg_match('/^\d{1,9}$/D', $after) ? (int) $after : 0;
-        $message = "$status $error (request id $requestId)";
-        throw new SepuError($message, $key, $status, $error, $requestId, $after, $usage);
+        $pointer = $headers['x-error-pointer'] ?? '';
+        $pointer = preg_match('#^/[a-z0-9/]+$#D', $pointer) ? $pointer : null;
+        $message = "$status $error" . ($pointer === null ? '' : " at $pointer") . " (request id $requestId)";
+        throw new SepuError($message, $key, $status, $error, $requestId, $after, $usage, $pointer);
     }
 
     private static function usageOf(array $headers): array

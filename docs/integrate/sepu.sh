@@ -29,7 +29,8 @@ sepu_call() (
             [ "$status" != 200 ] || ! grep -q '^{' "$files/body" || break
             code=$(sed -n 's/.*"error":"\([a-z_]*\)".*/\1/p' "$files/body")
             after=$(sepu_header Retry-After | sed -n 's/^0*\([0-9]\{1,6\}\)$/\1/p') # a date is none
-            failure="$status $code (request id $(sepu_header X-Request-Id | tr -cd '0-9a-f-'))"
+            pointer=$(sepu_header X-Error-Pointer | tr -cd 'a-z0-9/') # to the fault in an input: /colors/0/g
+            failure="$status $code${pointer:+ at $pointer} (request id $(sepu_header X-Request-Id | tr -cd '0-9a-f-'))"
         else
             failure="no answer (curl $failed)" status=0
         fi

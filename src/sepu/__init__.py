@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ColorError",
+    "ColorLike",
     "ImageError",
     "Match",
     "NameIndex",
@@ -93,6 +94,7 @@ def _load() -> "Release":
 # PERF: importing any part of sepu runs this file, so what brings numpy with it waits until it is asked for.
 _HOMES = {
     "ColorError": "sepu.library.parsing",
+    "ColorLike": "sepu.library.parsing",
     "ImageError": "sepu.library.images",
     "Match": "sepu.library.records",
     "NameIndex": "sepu._names",

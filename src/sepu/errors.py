@@ -6,8 +6,13 @@ class SepuError(Exception):
 
 
 class InputError(Exception):
-    """The input breaks the contract; `code` is the contract's error code. Never holds the input."""
+    """The input breaks the contract; `code` is the contract's error code. Never holds the input.
 
-    def __init__(self, code: str) -> None:
+    `pointer` (RFC 6901) leads to the place at fault, by names of the contract and indices only. It is empty if the
+    body or the query as a whole is at fault.
+    """
+
+    def __init__(self, code: str, pointer: str = "") -> None:
         super().__init__(code)
         self.code = code
+        self.pointer = pointer

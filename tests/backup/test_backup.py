@@ -4,12 +4,13 @@ import os
 import re
 import subprocess
 from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
-import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from psycopg import Connection
 from tests.faults.proxy import socket_directory
 from tests.faults.verdict import until_stored
 from tests.nodes.traffic import crowded, on_plan
@@ -50,7 +51,7 @@ def archive() -> Iterator[Path]:
         yield directory
 
 
-def usage_of(connection: psycopg.Connection, issued: IssuedKey) -> int:
+def usage_of(connection: Connection, issued: IssuedKey) -> int:
     return show_usage(connection, issued.account_id).usage[0].committed
 
 
@@ -60,6 +61,23 @@ def is_replay_of(answer: Response, told: Response) -> bool:
 
 def base_backup(source: Cluster, target: Cluster, *arguments: str) -> None:
     run(source.programs / "pg_basebackup", "-d", source.url, "-D", target.data, "-c", "fast", *arguments)
+
+
+def archived(cluster: Cluster, archive: Path) -> None:
+    """Makes a cluster that archives. Moved into place whole: whoever restores must not find half a segment."""
+    command = f"test ! -f {archive}/%f && cp --sparse=always %p {archive}/%f.part && mv {archive}/%f.part {archive}/%f"
+    cluster.initialise(archive_mode="on", archive_command=command)
+
+
+@contextmanager
+def recovered(backup: Cluster, archive: Path, **target: str) -> Iterator[str]:
+    """Runs a copied data directory with the WAL of the archive, as a server that accepts writes."""
+    restore = {"restore_command": f"cp {archive}/%f %p", "recovery_target_action": "promote"}
+    backup.configure(archive_mode="off", **restore, **target)
+    (backup.data / "recovery.signal").touch()
+    with backup.running() as url, connect(url) as connection:
+        until(lambda: connection.execute("select pg_is_in_recovery()").fetchone() == (False,), why=backup.log)
+        yield url
 
 
 def creating(database: str, page: str) -> list[str]:
@@ -111,11 +129,7 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
 
 
 def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) -> None:
-    # Moved into place whole: whoever restores must not find half a segment.
-    first.initialise(
-        archive_mode="on",
-        archive_command=f"test ! -f {archive}/%f && cp %p {archive}/%f.part && mv {archive}/%f.part {archive}/%f",
-    )
+    archived(first, archive)
     told: dict[str, Response] = {}
     moment = ""
     with first.running() as url, connect(url) as connection, connect(url) as beside:
@@ -138,15 +152,7 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
         ((segment,),) = beside.execute("select pg_walfile_name(pg_switch_wal())").fetchall()
         until(lambda: (archive / segment).exists())
 
-    second.configure(
-        archive_mode="off",
-        restore_command=f"cp {archive}/%f %p",
-        recovery_target_time=moment,
-        recovery_target_action="promote",
-    )
-    (second.data / "recovery.signal").touch()
-    with second.running() as url, connect(url) as connection:
-        until(lambda: connection.execute("select pg_is_in_recovery()").fetchone() == (False,), why=second.log)
+    with recovered(second, archive, recovery_target_time=moment) as url, connect(url) as connection:
         found = audit(connection)
         assert found.differences == ()
         assert 2 <= found.results < results
@@ -211,8 +217,7 @@ def test_without_its_synchronous_standby_nothing_is_charged(first: Cluster) -> N
 def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recovered(
     first: Cluster, second: Cluster, archive: Path, tmp_path: Path
 ) -> None:
-    command = f"test ! -f {archive}/%f && cp --sparse=always %p {archive}/%f.part && mv {archive}/%f.part {archive}/%f"
-    first.initialise(archive_mode="on", archive_command=command)
+    archived(first, archive)
     by_hand = tmp_path / "2026-11-21"
     by_hand.mkdir()
     (tmp_path / "2026-11-20T021000.part").mkdir()
@@ -263,8 +268,5 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     assert completed(["/bin/sh", "-c", f"tar -xzf {first_kept}/base.tar.gz -C {second.data}"]).returncode == 0
     for path in (second.data, *second.data.rglob("*")):
         let_in(path)
-    second.configure(archive_mode="off", restore_command=f"cp {archive}/%f %p", recovery_target_action="promote")
-    (second.data / "recovery.signal").touch()
-    with second.running() as url, connect(url) as connection:
-        until(lambda: connection.execute("select pg_is_in_recovery()").fetchone() == (False,), why=second.log)
+    with recovered(second, archive) as url, connect(url) as connection:
         assert connection.execute("select count(*) from written").fetchone() == (4,)

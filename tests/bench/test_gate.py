@@ -1,28 +1,23 @@
-"""The gate's judgement. That it sees a slowdown of any path is shown by `make bench-gate-proof`."""
+"""The judgement of the gate and of the timed comparison. `make bench-gate-proof` shows that the gate sees each path."""
 
-import json
 import os
-import platform
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from unittest.mock import AsyncMock
 
-import psutil
 import pytest
+from bench.compare import compare
 from bench.gate import __main__ as gate
 from bench.gate import callgrind, sides
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.sides import Comparison, Counts
 from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED
-from tests.processes import until
-from tests.programs import missing, program
+from tests.processes import completed
 from tools.dist.contents import ROOT
-from tools.workflows.steps import jobs
 
 from bench import commits
 from sepu.cli.database import connect
@@ -68,25 +63,11 @@ def test_a_figure_may_grow_by_half_a_percent_and_by_what_was_accepted(
     assert not any(row.alarms for row in rows.values() if row.name != name)
 
 
-def test_a_path_that_is_gone_has_to_be_accepted() -> None:
+def test_a_path_that_is_gone_or_cannot_be_counted_is_an_alarm_until_it_is_accepted() -> None:
+    assert judged({}, failures={"new": "TypeError: no"})["new"].alarms
     assert judged({}, gone={"old"})["old"].alarms
     assert not judged({}, Accepted("abc", "old", None, "renamed"), gone={"old"})["old"].alarms
     assert judged({}, Accepted("abc", "old", 99.0, "renamed"), gone={"old"})["old"].alarms
-
-
-def test_a_path_that_cannot_be_counted_is_an_alarm() -> None:
-    row = judged({}, failures={"new": "TypeError: no"})["new"]
-    assert (row.alarms, row.verdict) == (True, "**cannot be counted**: TypeError: no")
-
-
-def test_a_figure_is_the_least_of_the_processes_that_counted_it() -> None:
-    counts = Counts()
-    for told in ('{"core": 502.0, "import": 7}', '{"core": 500.0, "import": 8}', '{"core": 501.0}'):
-        counts.take("count", told, "")
-    assert (counts.figures, counts.failures) == ({"core": 500.0, "import": 7}, {})
-    counts.take("count", '{"core": "TypeError: no"}', "")
-    counts.take("database", "", "it has ended\n")
-    assert counts.failures == {"core": "TypeError: no", "database": "it has ended"}
 
 
 @pytest.fixture
@@ -121,12 +102,6 @@ def test_costs_are_read_from_the_messages_of_the_commits(repository: Path) -> No
         assert next(accepted("HEAD^"))[1:] == (name, percent, "<the reason>")
 
 
-def test_a_cost_that_cannot_be_read_is_told(repository: Path) -> None:
-    commit(repository, "third", "Cost: core 3")
-    with pytest.raises(SystemExit, match=r"write `Cost: path \+1.5 %: <the reason>`, not `Cost: core 3`"):
-        list(accepted("HEAD^"))
-
-
 def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
     def changed() -> list[str]:
         return sides.changed("HEAD", commits.working_tree())
@@ -148,50 +123,8 @@ def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monk
 
 
 @pytest.mark.parametrize(
-    ("machine", "version", "counts"),
-    [("aarch64", "3.19.0", False), ("aarch64", "3.22.0", True), ("x86_64", "3.19.0", True)],
-)
-def test_a_valgrind_that_aborts_at_numpy_counts_nothing(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, machine: str, version: str, counts: bool
-) -> None:
-    found = tmp_path / "valgrind"
-    found.write_text(f"#!/bin/sh\necho valgrind-{version}\n")
-    found.chmod(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.setattr(platform, "machine", lambda: machine)
-    assert callgrind.valgrind() == (str(found) if counts else None)
-
-
-def test_an_ordinary_user_counts_statements(tmp_path: Path) -> None:
-    program("valgrind", "valgrind")
-    ordinary: list[str] = []
-    if os.geteuid() == 0:
-        ordinary = [program("unshare", "util-linux"), "--user", "--map-user=1000", "--map-group=1000"]
-    if ordinary and subprocess.run([*ordinary, "true"], check=False, timeout=60).returncode:
-        missing("no user namespace can be made here")
-    (tmp_path / "disturbance").write_text("[0, 0, {}]")
-    counts = (sys.executable, "-P", "-m", "bench.gate.database", tmp_path / "state", "counts", tmp_path / "disturbance")
-    done = subprocess.run(
-        [*ordinary, *counts],
-        env={**os.environ, "PYTHONPATH": str(ROOT), "LAYOUT": ""},
-        input="\n",
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=600,
-    )
-    assert done.returncode == 0, done.stderr
-    assert json.loads(done.stdout.splitlines()[-1])["SQL: charge"] > 1000
-
-
-@pytest.mark.parametrize(
     ("history", "valgrind", "told"),
-    [
-        (0, True, "NO GATE: this checkout has no commit to compare with"),
-        (1, True, "NO GATE: this checkout has no commit to compare with"),
-        (2, False, "NO GATE: there is no valgrind (apt install valgrind)"),
-        (2, True, None),
-    ],
+    [(1, True, "NO GATE: this checkout has no commit"), (2, False, "NO GATE: there is no valgrind"), (2, True, None)],
 )
 def test_a_change_lands_without_the_gate_only_where_nothing_can_be_compared(
     tmp_path: Path, history: int, valgrind: bool, told: str | None
@@ -205,51 +138,13 @@ def test_a_change_lands_without_the_gate_only_where_nothing_can_be_compared(
         (programs / name).symlink_to(str(shutil.which(name)))
     if valgrind:
         (programs / "valgrind").symlink_to(str(shutil.which("true")))
-    author = ("-c", "user.name=a", "-c", "user.email=a@example.org")
-    for number in range(history):
-        for command in (("init", "--quiet"), (*author, "commit", "--quiet", "--allow-empty", f"--message={number}")):
-            subprocess.run(["git", *command], cwd=tmp_path, check=True)
+    commit = ["-c", "user.name=a", "-c", "user.email=a@example.org", "commit", "--quiet", "--allow-empty", "-m", "a"]
+    for command in (["init", "--quiet"], *[commit] * history):
+        subprocess.run(["git", *command], cwd=tmp_path, check=True)
     environment = {**os.environ, "PATH": str(programs), "GIT_CEILING_DIRECTORIES": str(tmp_path.parent)}
-    done = subprocess.run(
-        [tmp_path / ".ci" / "run"], env=environment, capture_output=True, text=True, check=False, timeout=60
-    )
+    done = completed([tmp_path / ".ci" / "run"], env=environment)
     assert (done.returncode == 0, "NO GATE" in done.stderr) == (told is not None, told is not None)
     assert told is None or done.stderr.startswith(told)
-
-
-def test_the_workflow_has_the_history_and_fails_where_it_cannot_count() -> None:
-    job = jobs()["tests/gate"]
-    assert job["steps"][0]["with"]["fetch-depth"] == 0
-    assert job["steps"][-1]["run"] == "make bench-gate"
-    assert "continue-on-error" not in str(job)
-
-
-# A gate that counts what never ends, with a child of its own.
-ENDLESS = """
-import signal
-from bench.gate import __main__ as gate, callgrind, proof, sides
-
-async def prove(tolerance):
-    await sides._run(["sh", "-c", "sleep 600 & sleep 600"], {})
-
-signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it for what it runs in the background
-callgrind.valgrind = lambda: "valgrind"
-proof.prove = prove
-gate.main("prove")
-"""
-
-
-@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_what_the_gate_has_started_ends_with_it(how: signal.Signals) -> None:
-    gate = subprocess.Popen([sys.executable, "-c", ENDLESS], cwd=ROOT, env={**os.environ, "PYTHONPATH": "."})
-    try:
-        until(lambda: len(psutil.Process(gate.pid).children(recursive=True)) == 3)
-        started = psutil.Process(gate.pid).children(recursive=True)
-        gate.send_signal(how)
-        assert gate.wait(30) != 0
-        assert not [process for process in started if process.is_running() and process.status() != "zombie"]
-    finally:
-        gate.kill()
 
 
 @pytest.mark.usefixtures("repository")
@@ -283,3 +178,38 @@ r.round(); r.round()"""
         subprocess.run([sys.executable, "-c", program], cwd=ROOT, env={**os.environ, "PYTHONPATH": "."}, check=True)
     with connect(own_url) as owner:
         assert owner.execute("select count(*) from sepu.stored_result").fetchall() == [(sides.LAYOUTS * 3 * MOST,)]
+
+
+def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(repository: Path) -> None:
+    first, second = commits.git("rev-parse", "HEAD^"), commits.git("rev-parse", "HEAD")
+    commits.git("switch", "--quiet", "--create", "branch")
+    commit(repository, "third")
+    assert commits.base(commit(repository, "fourth")) == second
+    assert commits.base(second) == first
+    with pytest.raises(SystemExit, match="git fetch --unshallow"):
+        commits.base(first)
+
+
+# --- two commits, timed in turns
+
+
+SLOWER = '''
+_plain = parse_match
+
+
+def parse_match(body: bytes) -> MatchInput:
+    """Burns as long as some requests take."""
+    for _ in range(10_000):
+        pass
+    return _plain(body)
+'''
+
+
+@pytest.mark.timeout(300)  # six processes time all hot paths
+def test_a_slower_path_is_named_with_its_interval() -> None:
+    with commits.built("HEAD", "HEAD") as (first, second):
+        source = second / "src/sepu/operations/match.py"
+        source.write_text(source.read_text("utf-8") + SLOWER, "utf-8")
+        found = compare(first, second, pairs=3)
+    assert found["operation: match"].word == found["judgement: match"].word == "slower"
+    assert found["operation: match"].low > 1.2

@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-import psycopg
 import pytest
+from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus, citus, why_not
 from tests.serving import Server, serving
@@ -54,7 +54,7 @@ def other() -> Iterator[Citus]:
 
 
 @pytest.fixture
-def spoilt(other: Citus) -> Iterator[psycopg.Connection]:
+def spoilt(other: Citus) -> Iterator[Connection]:
     """To the coordinator of that one, with a new schema that is not distributed yet."""
     with connect(other.url) as opened:
         opened.execute("drop schema if exists sepu cascade")

@@ -4,8 +4,8 @@ import json
 import os
 from typing import Any
 
-import psycopg
 import pytest
+from psycopg import Connection
 from tests.citus.cluster import Citus
 from tests.processes import completed
 from tests.serving import SEPU
@@ -32,7 +32,7 @@ METADATA = (
 
 
 @pytest.fixture
-def connection(spoilt: psycopg.Connection) -> psycopg.Connection:
+def connection(spoilt: Connection) -> Connection:
     return spoilt
 
 
@@ -42,7 +42,7 @@ def sepu(url: str, *arguments: str) -> Any:
     return json.loads(done.stdout)
 
 
-def metadata(connection: psycopg.Connection) -> list[Any]:
+def metadata(connection: Connection) -> list[Any]:
     return [connection.execute(query).fetchall() for query in METADATA]
 
 
@@ -57,7 +57,7 @@ def outcomes(url: str, issued: list[IssuedKey]) -> list[str]:
         ledger.close()
 
 
-def test_a_ledger_that_has_grown_goes_on(other: Citus, connection: psycopg.Connection) -> None:
+def test_a_ledger_that_has_grown_goes_on(other: Citus, connection: Connection) -> None:
     issued = [accounts.create_account(connection, "standard") for _ in range(12)]
     assert set(outcomes(other.url, issued)) == {"charged"}
 
@@ -76,7 +76,7 @@ def test_a_ledger_that_has_grown_goes_on(other: Citus, connection: psycopg.Conne
     assert outcomes(other.url, issued)[-1] == "charged"
 
 
-def test_what_a_later_migration_brings_is_distributed(other: Citus, connection: psycopg.Connection) -> None:
+def test_what_a_later_migration_brings_is_distributed(other: Citus, connection: Connection) -> None:
     distribute(connection)
     connection.execute("delete from sepu.migration where name = 'functions.sql'")  # they are pending again
     with connection.transaction():
@@ -90,7 +90,7 @@ def test_what_a_later_migration_brings_is_distributed(other: Citus, connection: 
     assert outcomes(other.url, issued) == ["charged"]
 
 
-def test_a_table_of_which_nothing_says_where_it_belongs_is_refused(connection: psycopg.Connection) -> None:
+def test_a_table_of_which_nothing_says_where_it_belongs_is_refused(connection: Connection) -> None:
     connection.execute("create table sepu.stray (name text primary key)")
     with pytest.raises(SepuError, match="stray"):
         distribute(connection)
@@ -98,7 +98,7 @@ def test_a_table_of_which_nothing_says_where_it_belongs_is_refused(connection: p
 
 
 @pytest.mark.parametrize("spoil", ["a volatile argument", "metadata that is not synchronised"])
-def test_a_call_that_is_not_delegated_is_told(connection: psycopg.Connection, spoil: str) -> None:
+def test_a_call_that_is_not_delegated_is_told(connection: Connection, spoil: str) -> None:
     distribute(connection)
     if spoil == "a volatile argument":
         text = statements.functions().text.replace(
@@ -116,7 +116,7 @@ def test_a_call_that_is_not_delegated_is_told(connection: psycopg.Connection, sp
         connection.execute("select start_metadata_sync_to_all_nodes()")
 
 
-def test_a_function_that_lost_its_account_is_distributed_again(connection: psycopg.Connection) -> None:
+def test_a_function_that_lost_its_account_is_distributed_again(connection: Connection) -> None:
     distribute(connection)
     connection.execute(
         "update pg_dist_object set distribution_argument_index = null where objid = 'sepu.meter_request'::regproc"
@@ -124,7 +124,7 @@ def test_a_function_that_lost_its_account_is_distributed_again(connection: psyco
     assert distribute(connection).distributed == ("meter_request",)
 
 
-def test_no_workers(connection: psycopg.Connection) -> None:
+def test_no_workers(connection: Connection) -> None:
     connection.execute("drop schema sepu cascade")
     connection.execute(
         "select citus_set_node_property('127.0.0.1', nodeport, 'shouldhaveshards', false) "
@@ -141,7 +141,7 @@ def test_no_workers(connection: psycopg.Connection) -> None:
         )
 
 
-def test_all_of_it_or_nothing(connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_of_it_or_nothing(connection: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(statements, "distribution", lambda: "create table sepu.half (account_id text primary key)")
     with pytest.raises(SepuError, match="did not distribute account"):
         distribute(connection)

@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import psycopg
 import pytest
+from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 
@@ -11,7 +12,7 @@ from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
-from sepu.admin.keys import issue_key, list_keys, name_key, revoke_key
+from sepu.admin.keys import change_key, issue_key, list_keys, revoke_key
 from sepu.admin.naming import find_account
 from sepu.admin.plans import set_plan, show_plan
 from sepu.admin.prune import prune
@@ -30,14 +31,14 @@ NOW = datetime.now(UTC)
 OLD = NOW - timedelta(days=100)
 
 
-def test_an_operators_day(connection: psycopg.Connection) -> None:
+def test_an_operators_day(connection: Connection) -> None:
     plan_id = key_format.new_account_id()
     set_plan(connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=600)
     set_plan(connection, plan_id, {"color_match": 11})
     issued = accounts.create_account(connection, "standard", "Silk", f"cus-{plan_id}")
     account_id = find_account(connection, f"cus-{plan_id}")
     accounts.name_account(connection, account_id, f"Silk {plan_id}")
-    name_key(connection, issued.key_id, "shop", "k-1")
+    change_key(connection, issued.key_id, "shop", "k-1")
     accounts.move_account(connection, account_id, plan_id)
     holder = key_format.credential(issued.api_key)
     assert holder is not None
@@ -94,7 +95,7 @@ def test_an_operators_day(connection: psycopg.Connection) -> None:
     assert account_id not in {difference.account_id for difference in audit(connection).differences}
 
 
-def test_the_console_reads(connection: psycopg.Connection, cluster: Citus) -> None:
+def test_the_console_reads(connection: Connection, cluster: Citus) -> None:
     make_role(connection, "sepu_console", "console")
     with connect(make_conninfo(cluster.url, user="sepu_console")) as console:
         with snapshot(console, 4):

@@ -4,13 +4,14 @@ import time
 from collections import Counter
 from functools import partial
 
-import psycopg
 import pytest
+from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 from tests.citus.conftest import NO_JOIN
 from tests.faults.history import History
 from tests.faults.verdict import contradictory
+from tests.http.contract import Case, World, check_case, every_case
 from tests.nodes.promises import TestAcrossNodes
 from tests.nodes.traffic import crowded, on_plan
 from tests.processes import until
@@ -18,6 +19,7 @@ from tests.serving import Server, serving
 
 from sepu import limits
 from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
 from sepu.cli.database import connect
 from sepu.database.distribute import distribute
@@ -37,7 +39,7 @@ def nodes(server: Server) -> tuple[Server, Server]:
 
 
 @pytest.fixture
-def url(spoilt: psycopg.Connection, other: Citus) -> str:
+def url(spoilt: Connection, other: Citus) -> str:
     """Of the other cluster, distributed, as the service's role."""
     make_role(spoilt, "sepu_service")
     distribute(spoilt)
@@ -51,7 +53,7 @@ def calls(url: str) -> int:
     return int(count)
 
 
-def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: psycopg.Connection, other: Citus) -> None:
+def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: Connection, other: Citus) -> None:
     for cluster in (other.coordinator, *other.workers):
         with connect(cluster.url) as connection:
             connection.execute("select pg_stat_reset()")
@@ -66,7 +68,7 @@ def test_nothing_of_a_request_runs_on_the_coordinator(url: str, spoilt: psycopg.
 
 
 @pytest.mark.parametrize("mode", ["block_writes", "force_logical"])
-def test_shards_move_beneath_traffic(url: str, spoilt: psycopg.Connection, other: Citus, mode: str) -> None:
+def test_shards_move_beneath_traffic(url: str, spoilt: Connection, other: Citus, mode: str) -> None:
     """Those of all tables together, to the other worker. An unlogged table cannot be replicated."""
     source, target = other.workers
 
@@ -88,14 +90,14 @@ def test_shards_move_beneath_traffic(url: str, spoilt: psycopg.Connection, other
     assert len(distribute(spoilt).workers) == 2
 
 
-def test_joined_calls_are_right_too(url: str, spoilt: psycopg.Connection, other: Citus) -> None:
+def test_joined_calls_are_right_too(url: str, spoilt: Connection, other: Citus) -> None:
     """They run on the coordinator, so they scale to nothing; but whoever forgets --no-join loses no charge."""
     with serving("uvloop", url) as server:
         verdict, _ = crowded(spoilt, [server.address], 600, operated=other.url)
     assert verdict.explain() == ""
 
 
-def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.Connection, other: Citus) -> None:
+def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: Connection, other: Citus) -> None:
     issued = [on_plan(spoilt) for _ in range(12)]
     lost = other.workers[0]
     its = [each for each in issued if other.worker_of(each.account_id) == lost]
@@ -121,3 +123,9 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: psycopg.C
     found = audit(spoilt)
     assert (found.results, found.differences) == (24, ())
     assert show_usage(spoilt, its[0].account_id).usage[0].committed == 2
+
+
+@every_case
+def test_contract(case: Case, server: Server, cluster: Citus, connection: Connection, issued: IssuedKey) -> None:
+    """What a case has running runs where requests do; a transaction block on the coordinator is not delegated."""
+    check_case(case, server, World(cluster.worker_of(issued.account_id).url, connection, issued))

@@ -1,4 +1,4 @@
-"""Runs commands in this process, on the database of the test run."""
+"""Runs commands in this process, on a database of the test's own: commands look at all accounts."""
 
 from functools import partial
 
@@ -7,6 +7,11 @@ from tests.cli.running import Run, invoke
 
 
 @pytest.fixture
-def run(database_url: str) -> Run:
-    """Runs `sepu` against the run's database."""
-    return partial(invoke, SEPU_DATABASE_URL=database_url)
+def ledger_url(own_url: str) -> str:
+    return own_url
+
+
+@pytest.fixture
+def run(ledger_url: str) -> Run:
+    """Runs `sepu` against the test's database."""
+    return partial(invoke, SEPU_DATABASE_URL=ledger_url)

@@ -1,18 +1,22 @@
 """How commands are run, and what they answer."""
 
+import csv
+import io
 import json
 import os
 import signal
 import subprocess
+import sys
 from collections.abc import Callable
 from typing import Any
+from unittest.mock import patch
 
+import pytest
 from click.testing import CliRunner
 from tests.processes import completed
 from tests.serving import SEPU
 
-from sepu.cli.main import commands
-from sepu.errors import SepuError
+from sepu.cli.main import main
 
 Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
@@ -22,15 +26,18 @@ def invoke(*arguments: str, given: str = "", **environment: str | None) -> Done:
     """Runs `sepu` in this process."""
     before = signal.getsignal(signal.SIGTERM)
     try:
-        done = CliRunner().invoke(commands, arguments, given, {"COLUMNS": "200", **environment}, prog_name="sepu")
+        with (
+            patch.object(sys, "argv", ["sepu", *arguments]),
+            CliRunner().isolation(given, {"COLUMNS": "200", **environment}) as (out, err, _),
+        ):
+            with pytest.raises(SystemExit) as ended:
+                main()
+            sys.stdout.flush()
     finally:
         signal.signal(signal.SIGTERM, before)
-    said = ""
-    if isinstance(done.exception, SepuError):  # as `sepu.cli.main.main` does
-        said = f"sepu: {done.exception}\n"
-    elif done.exception is not None and not isinstance(done.exception, SystemExit):
-        raise done.exception
-    return subprocess.CompletedProcess(arguments, done.exit_code, done.stdout, done.stderr + said)
+    status = ended.value.code or 0
+    assert isinstance(status, int)
+    return subprocess.CompletedProcess(arguments, status, out.getvalue().decode(), err.getvalue().decode())
 
 
 def process(*arguments: str | bytes, given: str = "", **environment: str) -> Done:
@@ -38,19 +45,26 @@ def process(*arguments: str | bytes, given: str = "", **environment: str) -> Don
     return completed([SEPU, *arguments], env={**os.environ, "COLUMNS": "200", **environment}, input=given)
 
 
-def printed(done: Done) -> Any:
+def text(done: Done) -> str:
     assert (done.returncode, done.stderr) == (0, "")
-    return json.loads(done.stdout)
+    return done.stdout
+
+
+def printed(done: Done) -> Any:
+    return json.loads(text(done))
 
 
 def lines(done: Done) -> list[Any]:
-    assert (done.returncode, done.stderr) == (0, "")
-    return [json.loads(line) for line in done.stdout.splitlines()]
+    return [json.loads(line) for line in text(done).splitlines()]
+
+
+def rows(done: Done) -> list[dict[str, str]]:
+    """Of CSV."""
+    return list(csv.DictReader(io.StringIO(text(done))))
 
 
 def fields(done: Done) -> dict[str, str]:
-    assert (done.returncode, done.stderr) == (0, "")
-    return dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    return dict(line.split(maxsplit=1) for line in text(done).splitlines())
 
 
 def failed(done: Done, *reasons: str, status: int = 1) -> None:

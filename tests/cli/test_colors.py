@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from PIL import GimpPaletteFile, Image
 from rich.cells import cell_len
-from tests.cli.running import Done, Run, failed, invoke, printed, process
+from tests.cli.running import Done, failed, invoke, printed, process, text
 from tests.serving import SEPU
 
 import sepu
@@ -33,7 +33,7 @@ def inputs(done: Done) -> list[str]:
     return [result["input"] for result in printed(done)["results"]]
 
 
-def on_a_terminal(*arguments: str, **environment: str) -> str:
+def on_a_terminal(*arguments: str, status: int = 0, **environment: str) -> str:
     """What the command prints on a terminal with colours."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "80", **environment}
@@ -41,7 +41,7 @@ def on_a_terminal(*arguments: str, **environment: str) -> str:
         os.close(theirs)
         shown = b"".join(iter(lambda: read(ours), b""))
     os.close(ours)
-    assert process.returncode == 0
+    assert process.returncode == status
     return shown.decode()
 
 
@@ -52,27 +52,14 @@ def read(terminal: int) -> bytes:
         return b""
 
 
-def test_what_match_reads(run: Run) -> None:
-    colors = (
-        "#C83C23",
-        "c83c23",
-        "#fff",
-        "200",
-        "60",
-        "35",
-        "rgb(1, 2, 3)",
-        "1,2,3",
-        "1,",
-        "2,",
-        "3",
-        "tomato",
-        "绯红",
-    )
+def test_what_match_reads() -> None:
+    colors = ("#C83C23", "c83c23", "#fff", *("200", "60", "35"), "rgb(1, 2, 3)", "1,2,3", *("1,", "2,", "3"))
     white, dark, tomato, red = "#FFFFFF", "#010203", "#FF6347", "#C83C23"
-    assert inputs(run("match", *colors, "--json")) == [red, red, white, red, dark, dark, dark, tomato, red]
-    assert inputs(run("match", "12.5 0 255", "--json")) == ["rgb(12.5, 0, 255)"]
+    found = inputs(invoke("match", *colors, "tomato", "绯红", "--json"))
+    assert found == [red, red, white, red, dark, dark, dark, tomato, red]
+    assert inputs(invoke("match", "12.5 0 255", "--json")) == ["rgb(12.5, 0, 255)"]
     given = "#C83C23\n\n  tomato \n1 2 3\n"
-    assert inputs(run("match", "fff", "-", "--json", given=given)) == [white, red, tomato, dark]
+    assert inputs(invoke("match", "fff", "-", "--json", given=given)) == [white, red, tomato, dark]
 
 
 @pytest.mark.parametrize(
@@ -85,26 +72,18 @@ def test_what_match_reads(run: Run) -> None:
         (("-",), "line 3: 'nonsense' is no colour"),
     ],
 )
-def test_what_match_refuses(run: Run, colors: tuple[str, ...], reason: str) -> None:
-    done = run("match", *colors, given="fff\n\nnonsense\n")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert reason in done.stderr
-
-
-def test_a_file_given_to_match_gets_a_hint(run: Run, photo: str) -> None:
-    assert f"sepu image {photo}" in run("match", photo).stderr
+def test_what_match_refuses(colors: tuple[str, ...], reason: str) -> None:
+    failed(invoke("match", *colors, given="fff\n\nnonsense\n"), reason, status=2)
 
 
 @pytest.mark.parametrize("columns", [60, 80])
-def test_every_colour_fits(run: Run, columns: int) -> None:
-    shown = run("match", *(record.hex for record in sepu.load()), COLUMNS=str(columns))
-    assert (shown.returncode, shown.stderr) == (0, "")
-    lines = shown.stdout.splitlines()
-    assert max(map(cell_len, lines)) <= columns
+def test_every_colour_fits(columns: int) -> None:
+    shown = text(invoke("match", *(record.hex for record in sepu.load()), COLUMNS=str(columns)))
+    assert max(map(cell_len, shown.splitlines())) <= columns
     for record in sepu.load():
-        assert re.search(rf"^ {record.hex} +ΔE 0\.0000 ", shown.stdout, re.MULTILINE)
-    assert "…" not in shown.stdout
-    assert len(re.findall(r" (?:verified|attributed|disputed) ", shown.stdout)) == 3 * 161
+        assert re.search(rf"^ {record.hex} +ΔE 0\.0000 ", shown, re.MULTILINE)
+    assert "…" not in shown
+    assert len(re.findall(r" (?:verified|attributed|disputed) ", shown)) == 3 * 161
 
 
 @pytest.mark.parametrize("columns", ["60", pytest.param("80", marks=pytest.mark.slow)])
@@ -117,29 +96,22 @@ def test_a_terminal_has_swatches_and_still_fits(columns: str) -> None:
     assert re.search(r"^ \S*hex ", on_a_terminal("match", "#D9B611", NO_COLOR="1"), re.MULTILINE)
 
 
-def test_without_colour_there_is_no_column_for_it(run: Run) -> None:
-    assert "\n hex " in run("list").stdout
-    assert "\n hex " in run("search", "hong").stdout
-
-
-def test_a_search_that_finds_nothing_gives_a_hint(run: Run) -> None:
-    done = run("search", "qqqqqq")
+def test_a_search_that_finds_nothing_gives_a_hint() -> None:
+    done = invoke("search", "qqqqqq")
     assert (done.returncode, done.stdout) == (0, "")
     assert "Nothing found by 'qqqqqq'" in done.stderr
     assert "sepu list" in done.stderr
 
 
-def test_a_list_of_all_colours(run: Run) -> None:
-    shown = run("list")
-    assert (shown.returncode, shown.stderr) == (0, "")
-    assert all(f"{record.hex}  {record.name.zh}" in shown.stdout for record in sepu.load())
-    listed = printed(run("list", "fei-hong", "桃红", "--json"))
+def test_a_list_of_all_colours() -> None:
+    shown = text(invoke("list"))
+    assert "\n hex " in shown, "without colour there is no column for it"
+    assert all(f"{record.hex}  {record.name.zh}" in shown for record in sepu.load())
+    listed = printed(invoke("list", "fei-hong", "桃红", "--json"))
     assert [each["slug"] for each in listed["colors"]] == ["fei-hong", "tao-hong"]
     assert listed["attribution"] == list(ATTRIBUTION)
-    assert len(printed(run("list", "--format", "json"))["colors"]) == 161
-    done = run("list", "feihong")
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "perhaps one of fei-hong (绯红); sepu list shows all" in done.stderr
+    assert len(printed(invoke("list", "--format", "json"))["colors"]) == 161
+    failed(invoke("list", "feihong"), "perhaps one of fei-hong (绯红); sepu list shows all", status=2)
 
 
 def exported(file_format: str, *arguments: str) -> bytes:
@@ -147,13 +119,11 @@ def exported(file_format: str, *arguments: str) -> bytes:
     return subprocess.run([SEPU, *arguments], capture_output=True, check=True).stdout
 
 
-SHEETS = [("css", ":root", "--"), ("tailwind", "@theme", "--color-")]
-
-
-@pytest.mark.parametrize(("file_format", "selector", "prefix"), SHEETS)
+@pytest.mark.parametrize(
+    ("file_format", "selector", "prefix"), [("css", ":root", "--"), ("tailwind", "@theme", "--color-")]
+)
 def test_style_sheets(file_format: str, selector: str, prefix: str) -> None:
-    text = invoke("list", "--format", file_format).stdout
-    comment, sheet = text.split("*/\n", 1)
+    comment, sheet = text(invoke("list", "--format", file_format)).split("*/\n", 1)
     assert all(line in comment for line in ATTRIBUTION)
     assert sheet.startswith(f"{selector} {{\n")
     assert re.findall(rf"^  {prefix}([a-z-]+): (#[0-9A-F]{{6}}); /\* (\S+) .* \*/$", sheet, re.MULTILINE) == [
@@ -198,45 +168,37 @@ def test_swatches_that_adobes_programs_read() -> None:
 
 
 def test_swatches_are_not_written_on_a_terminal() -> None:
-    ours, theirs = pty.openpty()
-    done = subprocess.run(
-        [SEPU, "list", "--format", "ase"], stdout=theirs, stderr=subprocess.PIPE, check=False, text=True
-    )
-    os.close(theirs)
-    os.close(ours)
-    assert done.returncode == 2
-    assert "> colours.ase" in done.stderr
+    assert "> colours.ase" in on_a_terminal("list", "--format", "ase", status=2)
 
 
-def test_the_colours_of_an_image(run: Run, photo: str, tmp_path: Path) -> None:
+def test_the_colours_of_an_image(photo: str, tmp_path: Path) -> None:
     picture = str(tmp_path / "named.png")
-    found = printed(run("image", photo, "--json", "--picture", picture))["colors"]
+    found = printed(invoke("image", photo, "--json", "--picture", picture))["colors"]
     assert [(each["slug"], each["share"]) for each in found] == [("fei-hong", 0.75), ("tao-hong", 0.25)]
     with Image.open(picture) as named:
         assert sorted(named.getcolors() or []) == [(300, PINK), (900, RED)]
-    shown = run("image", photo, "--top", "1")
+    shown = invoke("image", photo, "--top", "1")
     assert "#C83C23  75.0%  绯红" in shown.stdout
     assert "桃红" not in shown.stdout
     assert "▀" not in shown.stdout
-    assert run("image", photo, "--format", "css").stdout.count(": #") == 2
+    assert invoke("image", photo, "--format", "css").stdout.count(": #") == 2
     half = "\x1b[38;2;200;60;35;48;2;200;60;35m▀"
     assert half in on_a_terminal("image", photo)
 
 
-def test_files_that_are_no_image(run: Run, photo: str, tmp_path: Path) -> None:
+def test_files_that_are_no_image(photo: str, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("text")
-    failed(run("image", str(tmp_path / "text.png")), "is not an image that can be read")
+    failed(invoke("image", str(tmp_path / "text.png")), "is not an image that can be read")
     Image.new("RGB", (8, 8)).save(tmp_path / "postscript.jpg", "EPS")
-    failed(run("image", str(tmp_path / "postscript.jpg")), "not one of PNG, JPEG")
+    failed(invoke("image", str(tmp_path / "postscript.jpg")), "not one of PNG, JPEG")
     os.mkfifo(tmp_path / "pipe.png")
-    failed(run("image", str(tmp_path / "pipe.png")), "is not a file")
-    for arguments, reason in (
-        ((str(tmp_path / "nothing.png"),), "does not exist"),
-        ((photo, "--picture", str(tmp_path / "named.nothing")), "use an ending such as .png"),
-    ):
-        done = run("image", *arguments)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert reason in done.stderr
+    failed(invoke("image", str(tmp_path / "pipe.png")), "is not a file")
+    failed(invoke("image", str(tmp_path / "nothing.png")), "does not exist", status=2)
+    named = str(tmp_path / "named.nothing")
+    failed(invoke("image", photo, "--picture", named), "use an ending such as .png", status=2)
+    nowhere = str(tmp_path / "nowhere" / "named.png")
+    failed(process("image", photo, "--picture", nowhere), "No such file or directory")
+    assert f"sepu image {photo}" in invoke("match", photo).stderr, "a hint"
 
 
 def test_libtiff_prints_nothing(tmp_path: Path) -> None:
@@ -247,18 +209,14 @@ def test_libtiff_prints_nothing(tmp_path: Path) -> None:
     failed(process("image", str(file)), "cannot be decoded")  # it would print past Python
 
 
-def test_pictures_of_any_shape(run: Run, tmp_path: Path) -> None:
+def test_pictures_of_any_shape(tmp_path: Path) -> None:
     high, wide = tmp_path / "high.png", tmp_path / "wide.png"
     Image.new("RGB", (1, 70_000), RED).save(high)
     Image.new("RGB", (70_000, 1), RED).save(wide)
     assert on_a_terminal("image", str(high)).count("▀") == 100
     assert on_a_terminal("image", str(wide)).count("▀") == 60
-    done = run("image", str(wide), "--picture", str(tmp_path / "named.gif"))
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "use an ending such as .png" in done.stderr
-    failed(
-        process("image", str(wide), "--picture", str(tmp_path / "nowhere" / "named.png")), "No such file or directory"
-    )
+    named = str(tmp_path / "named.gif")
+    failed(invoke("image", str(wide), "--picture", named), "use an ending such as .png", status=2)
 
 
 def test_an_encoding_without_chinese_is_named() -> None:

@@ -2,20 +2,21 @@
 
 import hashlib
 import hmac
-import json
 import signal
 import threading
 import time
 from base64 import b64decode, b64encode
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.cli.running import Run, failed, printed
-from tests.endpoint import Endpoint, Received, endpoint
+from tests.cli.running import Run, failed, fields, lines, printed, text
+from tests.endpoint import Endpoint, Received, Reply, endpoint
 from tests.faults.proxy import socket_directory
 from tests.metering.conftest import Customer
 from tests.postgres import Cluster
@@ -34,79 +35,91 @@ SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1,
 NOW = datetime.now(UTC)
 
 
-@pytest.fixture
-def connection(own_url: str) -> Iterator[psycopg.Connection]:
-    """To a database of the test's own: who delivers takes all events."""
-    with connect(own_url) as opened:
-        yield opened
+@dataclass(frozen=True)
+class Events:
+    """A database, an endpoint, and what delivers from the one to the other."""
 
+    connection: psycopg.Connection
+    run: Run
+    hooks: Endpoint
+    delivering: tuple[str, ...]
+    """The command that delivers, until it is told to stop."""
 
-@pytest.fixture
-def hooks() -> Iterator[Endpoint]:
-    with endpoint() as running_endpoint:
-        yield running_endpoint
+    def customer(self, units: int = 10, external_id: str | None = None) -> Customer:
+        """A customer who has used so many of 10 units."""
+        plan_id = "test-" + new_key_id("plan")
+        set_plan(self.connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=1000)
+        issued = accounts.create_account(self.connection, plan_id, "Silk & Co.", external_id)
+        found = credential(issued.api_key)
+        assert found is not None
+        customer = Customer(issued.account_id, plan_id, issued.key_id, found)
+        assert customer.meter(self.connection, units=units, at=datetime.now(UTC)).outcome == "charged"
+        return customer
 
-
-@pytest.fixture
-def secret_file(tmp_path: Path) -> Path:
-    file = tmp_path / "hooks.secret"
-    file.write_text("\n".join(SECRETS) + "\n")
-    return file
-
-
-@pytest.fixture
-def sepu(run: Run, own_url: str) -> Run:
-    return lambda *arguments, **environment: run(*arguments, SEPU_DATABASE_URL=own_url, **environment)
-
-
-@pytest.fixture
-def deliver(sepu: Run, hooks: Endpoint, secret_file: Path) -> Callable[[], str]:
-    """Delivers what is due to the endpoint, and gives what was said."""
-
-    def once() -> str:
-        done = sepu("events", "deliver", "--once", "--url", hooks.url, "--secret-file", str(secret_file))
+    def deliver(self) -> str:
+        """Delivers what is due, and returns what was said."""
+        done = self.run(*self.delivering, "--once")
         assert (done.returncode, done.stdout) == (0, "")
         return str(done.stderr)
 
-    return once
+    def status(self) -> Any:
+        return printed(self.run("events", "status", "--json"))
+
+    def all_delivered(self) -> bool:
+        return {event.state for event in list_events(self.connection)} == {"delivered"}
+
+    def sent(self, customer: Customer) -> list[int]:
+        """The thresholds of which the endpoint was told."""
+        received = (one.json["data"] for one in self.hooks.received)
+        return [told["threshold"] for told in received if told["accountId"] == customer.account_id]
+
+    def make_due(self) -> None:
+        """As if so much time had passed."""
+        self.connection.execute("update sepu.event_delivery set due_at = now() where due_at is not null")
+
+    def hang(self, *customers: Customer) -> threading.Event:
+        """The endpoint does not answer these, or anybody, until what is returned is set."""
+        let_go = threading.Event()
+
+        def reply(got: Received) -> Reply:
+            if not customers or got.json["data"]["accountId"] in {customer.account_id for customer in customers}:
+                let_go.wait(60)
+            return 204, {}
+
+        self.hooks.reply = reply
+        return let_go
 
 
-def near_limit(connection: psycopg.Connection, units: int = 10, external_id: str | None = None) -> Customer:
-    """A customer who has used so many of 10 units."""
-    plan_id = "test-" + new_key_id("plan")
-    set_plan(connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=1000)
-    issued = accounts.create_account(connection, plan_id, "Silk & Co.", external_id)
-    found = credential(issued.api_key)
-    assert found is not None
-    customer = Customer(issued.account_id, plan_id, issued.key_id, found)
-    assert customer.meter(connection, units=units, at=datetime.now(UTC)).outcome == "charged"
-    return customer
+@pytest.fixture
+def secret_file(tmp_path: Path) -> str:
+    file = tmp_path / "hooks.secret"
+    file.write_text("\n".join(SECRETS) + "\n")
+    return str(file)
 
 
-def delivering(url: str, hooks: Endpoint, secret_file: Path) -> list[str | Path]:
-    """What delivers until it is told to stop."""
-    where = ("--url", hooks.url, "--secret-file", secret_file, "--database-url", url)
-    return [SEPU, "events", "deliver", *where]
+@pytest.fixture
+def events(connection: psycopg.Connection, run: Run, secret_file: str) -> Iterator[Events]:
+    with endpoint() as hooks:
+        yield Events(connection, run, hooks, ("events", "deliver", "--url", hooks.url, "--secret-file", secret_file))
 
 
-def due_now(connection: psycopg.Connection) -> None:
-    """As if so much time had passed."""
-    connection.execute("update sepu.event_delivery set due_at = now() where due_at is not null")
+@pytest.fixture
+def program(ledger_url: str, events: Events) -> list[str | Path]:
+    """What delivers, as a process."""
+    return [SEPU, *events.delivering, "--database-url", ledger_url]
 
 
-def test_each_is_sent_once_in_order_and_signed(
-    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
-) -> None:
-    customer = near_limit(connection, external_id="cus_8812")
-    assert printed(sepu("events", "status", "--json"))["due"] == 3
-    assert deliver() == ""
+def test_each_is_sent_once_in_order_and_signed(events: Events) -> None:
+    customer = events.customer(external_id="cus_8812")
+    assert events.status()["due"] == 3
+    assert events.deliver() == ""
     month = f"{NOW:%Y-%m}"
     ids = [f"{customer.account_id}:{month}:color_match:{threshold}:10" for threshold in (80, 95, 100)]
-    assert hooks.ids == ids
-    assert deliver() == ""
-    assert hooks.ids == ids
+    assert events.hooks.ids == ids
+    assert events.deliver() == ""
+    assert events.hooks.ids == ids
 
-    first = hooks.received[0]
+    first = events.hooks.received[0]
     for secret in SECRETS:
         first.verify(secret)
     signed = ".".join((first.event_id, first.headers["webhook-timestamp"], first.body.decode()))
@@ -115,7 +128,7 @@ def test_each_is_sent_once_in_order_and_signed(
     assert first.headers["content-type"] == "application/json"
     told = first.json
     assert told["type"] == "quota.threshold_crossed"
-    assert told["timestamp"] == next(iter(list_events(connection))).crossed_at.strftime("%Y-%m-%dT%H:%M:%SZ")
+    assert told["timestamp"] == next(iter(list_events(events.connection))).crossed_at.strftime("%Y-%m-%dT%H:%M:%SZ")
     assert told["data"] == {
         "eventId": ids[0],
         "accountId": customer.account_id,
@@ -126,75 +139,63 @@ def test_each_is_sent_once_in_order_and_signed(
         "limit": 10,
         "committed": 10,
     }
-    assert {event.state for event in list_events(connection)} == {"delivered"}
-    assert printed(sepu("events", "status", "--json")) == {"due": 0, "dead": 0, "oldestDueSeconds": 0}
+    assert events.all_delivered()
+    assert events.status() == {"due": 0, "dead": 0, "oldestDueSeconds": 0}
 
 
-def test_what_fails_is_tried_again_and_those_behind_it_wait(
-    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
-) -> None:
-    customer, other = near_limit(connection), near_limit(connection, 8)
-    hooks.reply = lambda got: (204, {}) if other.account_id in got.event_id else (503, {"retry-after": "120"})
-    said = deliver()
+def test_what_fails_is_tried_again_and_those_behind_it_wait(events: Events) -> None:
+    customer, other = events.customer(), events.customer(8)
+    events.hooks.reply = lambda got: (204, {}) if other.account_id in got.event_id else (503, {"retry-after": "120"})
+    said = events.deliver()
     assert said.startswith(f"sepu: {customer.account_id}:")
     assert "attempt 1: HTTP 503; again in 120 s" in said
-    assert len(hooks.received) == 2, "the other account's event does not wait"
-    first, second, *_ = list_events(connection, account_id=customer.account_id)
+    assert len(events.hooks.received) == 2, "the other account's event does not wait"
+    first, second, *_ = list_events(events.connection, account_id=customer.account_id)
     assert (first.state, first.attempts, first.last_error) == ("due", 1, "HTTP 503")
     assert first.due_at is not None
     assert 110 < (first.due_at - datetime.now(UTC)).total_seconds() < 121
     assert (second.attempts, second.last_error) == (0, None)
-    assert deliver() == "", "nothing is due"
-    status = printed(sepu("events", "status", "--json"))
-    assert (status["due"], status["dead"]) == (3, 0)
+    assert events.deliver() == "", "nothing is due"
+    assert (events.status()["due"], events.status()["dead"]) == (3, 0)
 
-    hooks.reply = lambda _: (200, {})
-    due_now(connection)
-    assert deliver() == ""
-    sent = [one.json["data"]["threshold"] for one in hooks.received if customer.account_id in one.event_id]
-    assert sent == [80, 80, 95, 100]
+    events.hooks.reply = lambda _: (200, {})
+    events.make_due()
+    assert events.deliver() == ""
+    assert events.sent(customer) == [80, 80, 95, 100]
 
 
-def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(
-    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint, sepu: Run
-) -> None:
-    near_limit(connection, 8)
-    hooks.reply = lambda _: (500, {})
-    connection.execute("update sepu.event_delivery set attempts = %s", (limits.DELIVERY_ATTEMPTS - 1,))
-    assert f"attempt {limits.DELIVERY_ATTEMPTS}: HTTP 500; it is dead" in deliver()
-    (dead,) = (json.loads(line) for line in sepu("events", "dead", "--json").stdout.splitlines())
+def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(events: Events) -> None:
+    events.customer(8)
+    events.hooks.reply = lambda _: (410, {})
+    assert "HTTP 410; it is dead" in events.deliver()
+    events.run("events", "retry", "--all-dead")
+    events.hooks.reply = lambda _: (500, {})
+    events.connection.execute("update sepu.event_delivery set attempts = %s", (limits.DELIVERY_ATTEMPTS - 1,))
+    assert f"attempt {limits.DELIVERY_ATTEMPTS}: HTTP 500; it is dead" in events.deliver()
+    (dead,) = lines(events.run("events", "dead", "--json"))
     assert (dead["state"], dead["lastError"], dead["dueAt"]) == ("dead", "HTTP 500", None)
-    assert "HTTP 500" in sepu("events", "dead").stdout
-    assert printed(sepu("events", "status", "--json"))["dead"] == 1
-    assert deliver() == ""
+    assert "HTTP 500" in events.run("events", "dead").stdout
+    assert events.status()["dead"] == 1
+    assert events.deliver() == ""
 
-    hooks.reply = lambda _: (204, {})
-    assert printed(sepu("events", "retry", "--all-dead", "--json")) == {"due": 1}
-    assert deliver() == ""
-    assert printed(sepu("events", "retry", dead["eventId"], "--json")) == {"due": 1}
-    assert deliver() == ""
-    assert hooks.ids == [dead["eventId"]] * 3
-    failed(sepu("events", "retry", "nobody"), "is not the id of an event")
-    failed(sepu("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
-    assert sepu("events", "retry").returncode == 2
-
-
-def test_an_endpoint_that_is_gone_gets_nothing_more(
-    connection: psycopg.Connection, deliver: Callable[[], str], hooks: Endpoint
-) -> None:
-    near_limit(connection, 8)
-    hooks.reply = lambda _: (410, {})
-    assert "HTTP 410; it is dead" in deliver()
+    events.hooks.reply = lambda _: (204, {})
+    assert printed(events.run("events", "retry", "--all-dead", "--json")) == {"due": 1}
+    assert events.deliver() == ""
+    assert printed(events.run("events", "retry", dead["eventId"], "--json")) == {"due": 1}
+    assert events.deliver() == ""
+    assert events.hooks.ids == [dead["eventId"]] * 4
+    failed(events.run("events", "retry", "nobody"), "is not the id of an event")
+    failed(events.run("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
 
 
-def test_the_times_between_attempts_grow(connection: psycopg.Connection) -> None:
-    near_limit(connection, 8)
+def test_the_times_between_attempts_grow(events: Events) -> None:
+    events.customer(8)
     waits = []
     for _ in range(limits.DELIVERY_ATTEMPTS):
-        due_now(connection)
-        (event,) = claim_events(connection)
-        assert claim_events(connection) == []
-        waits.append(postpone_delivery(connection, event, "HTTP 500"))
+        events.make_due()
+        (event,) = claim_events(events.connection)
+        assert claim_events(events.connection) == []
+        waits.append(postpone_delivery(events.connection, event, "HTTP 500"))
     assert waits[-1] is None
     expected = [5, 20, 80, 320, 1280, 5120, 20480, *[43200] * 4]
     assert len(waits) == len(expected) + 1
@@ -202,189 +203,145 @@ def test_the_times_between_attempts_grow(connection: psycopg.Connection) -> None
         assert wait is not None
         assert 0.79 * backoff <= wait <= 1.21 * backoff
     assert len({wait and wait / backoff for wait, backoff in zip(waits[-5:-1], expected[-4:], strict=True)}) > 1
-    (dead,) = list_events(connection, state="dead")
+    (dead,) = list_events(events.connection, state="dead")
     assert dead.attempts == limits.DELIVERY_ATTEMPTS
 
 
-def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(connection: psycopg.Connection) -> None:
-    near_limit(connection, 8)
-    (slow,) = claim_events(connection)
-    due_now(connection)
-    (quick,) = claim_events(connection)
-    postpone_delivery(connection, slow, "HTTP 500", final=True)
-    (event,) = list_events(connection)
+def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(events: Events) -> None:
+    events.customer(8)
+    (slow,) = claim_events(events.connection)
+    events.make_due()
+    (quick,) = claim_events(events.connection)
+    postpone_delivery(events.connection, slow, "HTTP 500", final=True)
+    (event,) = list_events(events.connection)
     assert (event.state, event.due_at, event.attempts) == ("due", quick.due_at, 2)
 
 
 @pytest.mark.slow
-def test_several_deliver_and_none_sends_what_another_does(
-    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
-) -> None:
-    customers = [near_limit(connection) for _ in range(20)]
+def test_several_deliver_and_none_sends_what_another_does(events: Events, program: list[str | Path]) -> None:
+    customers = [events.customer() for _ in range(20)]
 
-    def slowly(_: Received) -> tuple[int, dict[str, str]]:
+    def slowly(_: Received) -> Reply:
         time.sleep(0.02)
         return 204, {}
 
-    hooks.reply = slowly
-    command = delivering(own_url, hooks, secret_file)
-    with running(command) as one, running(command) as other:
-        deadline = time.monotonic() + 60
-        while len(hooks.received) < 60 and time.monotonic() < deadline:
-            time.sleep(0.05)
+    events.hooks.reply = slowly
+    with running(program) as one, running(program) as other:
+        until(lambda: len(events.hooks.received) >= 60, seconds=60)
         time.sleep(0.5)
         for process in (one, other):
             process.send_signal(signal.SIGTERM)
             assert process.wait(30) == 0
-    assert len(hooks.ids) == len(set(hooks.ids)) == 60
-    for customer in customers:
-        told = [one.json["data"]["threshold"] for one in hooks.received if customer.account_id in one.event_id]
-        assert told == [80, 95, 100]
-    assert {event.state for event in list_events(connection)} == {"delivered"}
+    assert len(events.hooks.ids) == len(set(events.hooks.ids)) == 60
+    assert [events.sent(customer) for customer in customers] == [[80, 95, 100]] * len(customers)
+    assert events.all_delivered()
 
 
-def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(
-    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path, deliver: Callable[[], str]
-) -> None:
-    near_limit(connection, 8)
-    let_go = threading.Event()
-
-    def hang(_: Received) -> tuple[int, dict[str, str]]:
-        let_go.wait(30)
-        return 204, {}
-
-    hooks.reply = hang
-    with running(delivering(own_url, hooks, secret_file)) as process:
-        while not hooks.received:
-            time.sleep(0.02)
+def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(events: Events, program: list[str | Path]) -> None:
+    events.customer(8)
+    let_go = events.hang()
+    with running(program) as process:
+        until(lambda: events.hooks.received)
         process.kill()
         process.wait(30)
     let_go.set()
-    assert deliver() == "", "it is claimed for a while"
-    (event,) = list_events(connection)
+    assert events.deliver() == "", "it is claimed for a while"
+    (event,) = list_events(events.connection)
     assert event.due_at is not None
     assert 0 < (event.due_at - datetime.now(UTC)).total_seconds() <= limits.CLAIM_SECONDS
-    due_now(connection)
-    assert deliver() == ""
-    assert len(hooks.ids) == 2
-    assert len(set(hooks.ids)) == 1
+    events.make_due()
+    assert events.deliver() == ""
+    assert len(events.hooks.ids) == 2
+    assert len(set(events.hooks.ids)) == 1
 
 
 @pytest.mark.slow
-def test_an_answer_is_recorded_while_others_hang(
-    connection: psycopg.Connection, own_url: str, hooks: Endpoint, secret_file: Path
-) -> None:
-    hanging = [near_limit(connection, 8) for _ in range(limits.WEBHOOKS // 2)]
-    others = [near_limit(connection) for _ in range(limits.WEBHOOKS)]
-    let_go = threading.Event()
-
-    def reply(got: Received) -> tuple[int, dict[str, str]]:
-        if any(customer.account_id in got.event_id for customer in hanging):
-            let_go.wait(60)
-        return 204, {}
-
-    hooks.reply = reply
+def test_an_answer_is_recorded_while_others_hang(events: Events, program: list[str | Path]) -> None:
+    hanging = [events.customer(8) for _ in range(limits.WEBHOOKS // 2)]
+    others = [events.customer() for _ in range(limits.WEBHOOKS)]
+    let_go = events.hang(*hanging)
     metrics = ("--metrics-file", "/dev/null/nowhere")  # which cannot be written
-    with running([*delivering(own_url, hooks, secret_file), *metrics]):
-        until(lambda: len(list(list_events(connection, state="delivered"))) == 3 * len(others), seconds=10)
+    with running([*program, *metrics]):
+        until(lambda: len(list(list_events(events.connection, state="delivered"))) == 3 * len(others), seconds=10)
         let_go.set()
-    assert {event.state for event in list_events(connection)} == {"delivered"}, "what is being sent at a stop is sent"
-    assert len(hooks.ids) == len(set(hooks.ids))
+    assert events.all_delivered(), "what is being sent at a stop is sent"
+    assert len(events.hooks.ids) == len(set(events.hooks.ids))
 
 
 @pytest.mark.slow
-def test_it_waits_for_a_database_that_is_away(hooks: Endpoint, secret_file: Path, tmp_path: Path) -> None:
+def test_it_waits_for_a_database_that_is_away(events: Events, tmp_path: Path) -> None:
     log = tmp_path / "log"
-    answered = threading.Event()
-
-    def reply(_: Received) -> tuple[int, dict[str, str]]:
-        answered.wait(60)
-        return 204, {}
-
-    hooks.reply = reply
+    answered = events.hang()
     with socket_directory() as directory:
         cluster = Cluster(directory)
         cluster.initialise()
         with cluster.running() as url, connect(url) as connection:
             migrate(connection)
-        command = delivering(cluster.url, hooks, secret_file)
+        command = [str(SEPU), *events.delivering, "--database-url", cluster.url]
         failed(completed([*command, "--once"]), "the database cannot be reached")
         with log.open("a") as stderr, running(command, stderr=stderr) as process:
             until(lambda: f"again in {limits.EVENTS_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
-                near_limit(connection, 8)
-                until(lambda: hooks.received)
+                replace(events, connection=connection).customer(8)
+                until(lambda: events.hooks.received)
                 stderr.truncate(0)
             answered.set()  # and the database is away
             until(lambda: f"again in {limits.EVENTS_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
-                until(lambda: {event.state for event in list_events(connection)} == {"delivered"})
+                until(replace(events, connection=connection).all_delivered)
                 process.send_signal(signal.SIGTERM)
                 assert process.wait(30) == 0
-    assert len(hooks.ids) == 1, "what is known is recorded later, and not sent again"
+    assert len(events.hooks.ids) == 1, "what is known is recorded later, and not sent again"
     assert "Traceback" not in log.read_text()
 
 
-def test_events_are_printed_instead(connection: psycopg.Connection, sepu: Run) -> None:
-    near_limit(connection)
-    done = sepu("events", "deliver", "--print", "--once")
-    assert (done.returncode, done.stderr) == (0, "")
-    assert [json.loads(line)["data"]["threshold"] for line in done.stdout.splitlines()] == [80, 95, 100]
-    assert sepu("events", "deliver", "--print", "--once").stdout == ""
+def test_events_are_printed_instead(events: Events) -> None:
+    events.customer()
+    told = lines(events.run("events", "deliver", "--print", "--once"))
+    assert [each["data"]["threshold"] for each in told] == [80, 95, 100]
+    assert text(events.run("events", "deliver", "--print", "--once")) == ""
 
 
-def test_secrets_are_in_no_message(connection: psycopg.Connection, sepu: Run, tmp_path: Path) -> None:
-    near_limit(connection, 8)
+def test_secrets_are_in_no_message(events: Events, tmp_path: Path) -> None:
+    events.customer(8)
     bad, good = tmp_path / "bad.secret", tmp_path / "good.secret"
     bad.write_text("whsec_c2VjcmV0")
     good.write_text(SECRETS[0])
     url = "http://user:c2VjcmV0@127.0.0.1:9/c2VjcmV0"
-    said = sepu("events", "deliver", "--once", "--url", url, "--secret-file", str(good))
+    deliver = ("events", "deliver", "--once", "--url")
+    said = events.run(*deliver, url, "--secret-file", str(good))
     assert said.returncode == 0
     assert "attempt 1: not reached: ConnectError; again in " in said.stderr
-    wrong_secret = sepu("events", "deliver", "--once", "--url", url, "--secret-file", str(bad))
+    wrong_secret = events.run(*deliver, url, "--secret-file", str(bad))
     failed(wrong_secret, "secret 1 is not whsec_ and 24 to 64 bytes in base64")
-    wrong_url = sepu("events", "deliver", "--once", "--url", "c2VjcmV0", "--secret-file", str(good))
+    wrong_url = events.run(*deliver, "c2VjcmV0", "--secret-file", str(good))
     failed(wrong_url, "the address of the endpoint is not like https://")
-    (event,) = list_events(connection)
-    for text in (said.stderr, wrong_secret.stderr, wrong_url.stderr, str(event)):
-        assert "c2VjcmV0" not in text
-        assert SECRETS[0].removeprefix("whsec_") not in text
-    assert sepu("events", "deliver").returncode == 2
+    (event,) = list_events(events.connection)
+    for told in (said.stderr, wrong_secret.stderr, wrong_url.stderr, str(event)):
+        assert "c2VjcmV0" not in told
+        assert SECRETS[0].removeprefix("whsec_") not in told
 
 
-def test_figures_for_prometheus(connection: psycopg.Connection, sepu: Run, secret_file: Path, tmp_path: Path) -> None:
-    near_limit(connection, 8)
-    connection.execute("update sepu.quota_event set crossed_at = now() - interval '1 hour'")
-    assert printed(sepu("events", "status", "--json"))["oldestDueSeconds"] >= 3600
+def test_figures_for_prometheus(events: Events, tmp_path: Path) -> None:
+    events.customer(8)
+    events.connection.execute("update sepu.quota_event set crossed_at = now() - interval '1 hour'")
+    assert events.status()["oldestDueSeconds"] >= 3600
     file = tmp_path / "sepu_events.prom"
-    nowhere = ("--url", "http://127.0.0.1:9/", "--secret-file", str(secret_file))
-    sepu("events", "deliver", "--once", *nowhere, "--metrics-file", str(file))
-    written = file.read_text()
-    assert "sepu_events_due 1.0" in written
-    assert "sepu_events_dead 0.0" in written
-    assert "sepu_events_oldest_due_seconds 36" in written
-    assert "sepu_events_timestamp_seconds 1" in written
+    events.run(*events.delivering, "--url", "http://127.0.0.1:9/", "--once", "--metrics-file", str(file))
+    for figure in ("due 1.0", "dead 0.0", "oldest_due_seconds 36", "timestamp_seconds 1"):
+        assert f"sepu_events_{figure}" in file.read_text()
 
 
-def test_a_role_that_can_deliver_and_nothing_else(
-    connection: psycopg.Connection, own_url: str, run: Run, hooks: Endpoint, secret_file: Path
-) -> None:
+def test_a_role_that_can_deliver_and_nothing_else(events: Events, ledger_url: str) -> None:
     role = "deliverer_" + new_key_id("role").replace("-", "_")
-    connection.execute(f"create role {role} login".encode())
+    events.connection.execute(f"create role {role} login".encode())
     try:
-        granted = run("db", "grant", role, "--events", "--json", SEPU_DATABASE_URL=own_url)
-        assert printed(granted) == {"role": role}
-        near_limit(connection)
-        url = make_conninfo(own_url, user=role)
-        sent = run(
-            *("events", "deliver", "--once", "--url", hooks.url, "--secret-file", str(secret_file)),
-            SEPU_DATABASE_URL=url,
-        )
-        assert (sent.returncode, sent.stderr) == (0, "")
-        assert len(hooks.ids) == 3
-        assert len(run("events", "list", "--json", SEPU_DATABASE_URL=url).stdout.splitlines()) == 3
-        assert printed(run("events", "retry", hooks.ids[0], "--json", SEPU_DATABASE_URL=url)) == {"due": 1}
+        assert printed(events.run("db", "grant", role, "--events", "--json")) == {"role": role}
+        events.customer()
+        url = make_conninfo(ledger_url, user=role)
+        assert text(events.run(*events.delivering, "--once", SEPU_DATABASE_URL=url)) == ""
+        assert len(events.hooks.ids) == len(lines(events.run("events", "list", "--json", SEPU_DATABASE_URL=url))) == 3
+        assert fields(events.run("events", "retry", events.hooks.ids[0], SEPU_DATABASE_URL=url)) == {"due": "1"}
         with connect(url) as session:
             for forbidden in (
                 "select from sepu.api_key",
@@ -396,15 +353,16 @@ def test_a_role_that_can_deliver_and_nothing_else(
                 with pytest.raises(psycopg.errors.InsufficientPrivilege):
                     session.execute(forbidden.encode())
     finally:
-        connection.execute(f"drop owned by {role}".encode())
-        connection.execute(f"drop role {role}".encode())
+        events.connection.execute(f"drop owned by {role}".encode())
+        events.connection.execute(f"drop role {role}".encode())
 
 
-def test_a_prune_forgets_old_deliveries_and_keeps_the_events(connection: psycopg.Connection, sepu: Run) -> None:
-    near_limit(connection)
-    connection.execute("update sepu.quota_event set crossed_at = now() - interval '91 days' where threshold < 100")
-    assert printed(sepu("prune", "--json"))["deliveries"] == 2
-    assert [event.state for event in list_events(connection)] == [None, None, "due"]
-    listed = sepu("events", "list").stdout.splitlines()
-    assert listed[0].split() == ["crossedAt", "name", "meter", "threshold", "limit", "state"]
-    assert [line.split()[-1] for line in listed[1:]] == ["-", "-", "due"]
+def test_a_prune_forgets_old_deliveries_and_keeps_the_events(events: Events) -> None:
+    events.customer()
+    long_ago = "update sepu.quota_event set crossed_at = now() - interval '91 days' where threshold < 100"
+    events.connection.execute(long_ago)
+    assert printed(events.run("prune", "--json"))["deliveries"] == 2
+    assert [event.state for event in list_events(events.connection)] == [None, None, "due"]
+    head, *listed = text(events.run("events", "list")).splitlines()
+    assert head.split() == ["crossedAt", "name", "meter", "threshold", "limit", "state"]
+    assert [line.split()[-1] for line in listed] == ["-", "-", "due"]

@@ -5,7 +5,6 @@ import os
 import pty
 import pwd
 import re
-import shlex
 import shutil
 import signal
 import socket
@@ -19,12 +18,14 @@ from typing import IO, Any
 
 import psutil
 import pytest
+from tests.cli.running import failed, lines, process
+from tests.cli.running import printed as json_of
 from tests.curl import by_curl, by_python, needs_curl
-from tests.processes import STOP_SECONDS, completed, running, until
+from tests.processes import STOP_SECONDS, running, until
 from tests.serving import SEPU, START_SECONDS, free_port, serving
 
 from sepu.admin.keys import IssuedKey
-from sepu.cli.database import connect
+from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
 from sepu.http import examples
 from sepu.server.embedded import embedded_postgres
@@ -65,11 +66,8 @@ def started(
 
 def await_listening(log: Path, process: subprocess.Popen[bytes]) -> str:
     """What it printed until it listens."""
-    deadline = time.monotonic() + START_SECONDS
-    while "Listening at" not in log.read_text():
-        assert time.monotonic() < deadline, log.read_text()
-        assert process.poll() is None, log.read_text()
-        time.sleep(0.05)
+    until(lambda: "Listening at" in log.read_text() or process.poll() is not None, why=log.read_text)
+    assert process.poll() is None, log.read_text()
     return log.read_text()
 
 
@@ -95,9 +93,8 @@ def curls(printed: str) -> list[str]:
 
 def answer(curl: str) -> tuple[int, dict[str, object]]:
     key, line = curl.split("; ")
-    body, status = by_python(line + r" -s -w '\n%{http_code}'", SEPU_API_KEY=key.removeprefix("SEPU_API_KEY=")).rsplit(
-        "\n", 1
-    )
+    told = by_python(line + r" -s -w '\n%{http_code}'", SEPU_API_KEY=key.removeprefix("SEPU_API_KEY="))
+    body, status = told.rsplit("\n", 1)
     return int(status), json.loads(body)
 
 
@@ -106,7 +103,17 @@ def pasted(line: str) -> str:
 
 
 def account_count(state_dir: Path) -> int:
-    return len(pasted(f"{SEPU} account list --json --state-dir {shlex.quote(str(state_dir))}").splitlines())
+    return len(lines(process("account", "list", "--json", "--state-dir", str(state_dir))))
+
+
+def assert_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> None:
+    with embedded_postgres(state_dir) as url, connect(url) as connection:
+        found = connection.execute(
+            "select a.usename, r.rolsuper, has_table_privilege(r.oid, 'sepu.api_key', 'select') "
+            "from pg_stat_activity a join pg_roles r on r.rolname = a.usename "
+            "where a.application_name = 'sepu' and a.pid <> pg_backend_pid()"
+        ).fetchall()
+    assert set(found) == {("sepu_service", False, False)}
 
 
 @pytest.mark.parametrize("where", ["tcp", pytest.param("unix", marks=pytest.mark.slow)])
@@ -124,18 +131,13 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
         assert usage[1]["outcome"] == "ok"
         assert match[1]["results"][0]["matches"][0]["slug"] == "fei-hong"  # type: ignore[index]
         assert search[1]["results"][0]["slug"] == "tao-hong"  # type: ignore[index]
+        assert_it_serves_with_a_role_that_can_do_nothing_else(state_dir)
         (api_key,) = set(re.findall(r"sepu_[a-z2-7_]+", printed))
 
         # The operator's commands work beside it.
         account_id = str(usage[1]["accountId"])
-        beside = subprocess.run(
-            [SEPU, "usage", account_id, "--json", "--state-dir", str(state_dir)],
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=60,
-        )
-        assert [meter["committed"] for meter in json.loads(beside.stdout)["usage"]] == [1, 1]
+        beside = json_of(process("usage", account_id, "--json", "--state-dir", str(state_dir)))
+        assert [meter["committed"] for meter in beside["usage"]] == [1, 1]
 
     with serve(state_dir, *arguments, stop=signal.SIGTERM) as printed_again:
         assert api_key not in printed_again
@@ -144,13 +146,14 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
         (another,) = re.findall(r"sepu_[a-z2-7_]+", pasted(line))
         assert answer(curls(printed)[1].replace(api_key, another))[1]["accountId"] == account_id
         assert answer(curls(printed)[1])[1]["usage"][0]["committed"] == 1  # type: ignore[index]
+        assert_it_serves_with_a_role_that_can_do_nothing_else(state_dir)
 
 
 @needs_curl
 @pytest.mark.parametrize("unix", [False, True])
 @pytest.mark.slow
-def test_the_curls_work_as_pasted(service_url: str, issued: IssuedKey, unix: bool) -> None:
-    with serving("uvloop", service_url, workers=1, unix=unix) as server:
+def test_the_curls_work_as_pasted(ledger_url: str, issued: IssuedKey, unix: bool) -> None:
+    with serving("uvloop", service_url(ledger_url), workers=1, unix=unix) as server:
         for line in examples.curls(server.address):
             told = [json.loads(ask(line, SEPU_API_KEY=issued.api_key)) for ask in (by_curl, by_python)]
             assert told[0] == told[1]
@@ -191,11 +194,12 @@ def test_any_user_may_run_it_in_any_directory_without_a_locale(user: str) -> Non
 
 def booted(log: Path, count: int) -> list[int]:
     """The process ids of the first `count` workers, once there have been so many."""
-    deadline = time.monotonic() + START_SECONDS
-    while len(found := re.findall(r"Booting worker with pid: (\d+)", log.read_text())) < count:
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-    return [int(pid) for pid in found]
+
+    def found() -> list[int]:
+        return [int(pid) for pid in re.findall(r"Booting worker with pid: (\d+)", log.read_text())]
+
+    until(lambda: len(found()) >= count, why=log.read_text)
+    return found()
 
 
 @pytest.mark.parametrize("worker", ["uvloop", "gthread"])
@@ -210,23 +214,6 @@ def test_a_worker_that_ends_leaves_the_database_running(state_dir: Path, worker:
         booted(log, 2)
         assert answer(curls(printed)[2])[0] == 200
         assert pid_file.read_text() == postgres
-
-
-@pytest.mark.slow
-def test_it_serves_with_a_role_that_can_do_nothing_else(state_dir: Path) -> None:
-    port = str(free_port())
-    shown: list[str] = []
-    for _ in range(2):  # the role is made once
-        with serve(state_dir, "--port", port, "--workers", "1") as printed:
-            shown = shown or curls(printed)
-            assert [answer(curl)[0] for curl in shown] == [200] * 4
-            with embedded_postgres(state_dir) as url, connect(url) as connection:
-                found = connection.execute(
-                    "select a.usename, r.rolsuper, has_table_privilege(r.oid, 'sepu.api_key', 'select') "
-                    "from pg_stat_activity a join pg_roles r on r.rolname = a.usename "
-                    "where a.application_name = 'sepu' and a.pid <> pg_backend_pid()"
-                ).fetchall()
-            assert set(found) == {("sepu_service", False, False)}
 
 
 def postgres(state_dir: Path, killed: int = 0) -> int:
@@ -270,9 +257,8 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        done = completed([SEPU, "serve", "--port", str(taken.getsockname()[1]), "--state-dir", str(state_dir)])
-    assert done.returncode == 1
-    assert "is taken" in done.stderr
+        done = process("serve", "--port", str(taken.getsockname()[1]), "--state-dir", str(state_dir))
+    failed(done, "is taken")
     assert not state_dir.exists()
 
 
@@ -291,11 +277,7 @@ def test_killed_hard_it_starts_again_with_everything_charged(state_dir: Path) ->
         assert answer(usage)[1]["usage"][0]["committed"] == 1  # type: ignore[index]
 
 
-@pytest.mark.parametrize(
-    "environment",
-    [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}],
-    ids=lambda environment: "-".join(environment.values()),
-)
+@pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}], ids=["C", "latin-1"])
 @pytest.mark.slow
 def test_a_terminal_of_few_characters_is_greeted_as_any_other(environment: dict[str, str]) -> None:
     with tempfile.TemporaryDirectory(prefix="sepu-桃 ") as directory:
@@ -307,46 +289,30 @@ def test_a_terminal_of_few_characters_is_greeted_as_any_other(environment: dict[
         assert account_count(state_dir) == 1
 
 
-UNSHOWN = {
-    "closed": ('"$@" >&-', "Bad file descriptor"),
-    "full": ('"$@" >/dev/full', "No space left on device"),
-}
-
-
-@pytest.mark.parametrize("output", [*UNSHOWN, "pipe"])
+@pytest.mark.parametrize("output", ["closed", "full", "pipe"])
 @pytest.mark.slow
 def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path, output: str) -> None:
     port = str(free_port())
-    with ExitStack() as stack:
-        if output == "pipe":
-            read, write = os.pipe()
-            os.close(read)
-            stack.callback(os.close, write)
-            how: dict[str, Any] = {"stdout": write}
-            reason = "Broken pipe"
-        else:
-            program, reason = UNSHOWN[output]
-            how = {"program": program}
-        with serve(state_dir, "--port", port, "--workers", "1", "--log-format", "text", **how) as printed:
-            assert f"the key of the demo account could not be shown ({reason})" in printed
-            assert "sepu_" not in printed
-            assert account_count(state_dir) == 0
-            with socket.create_connection(("127.0.0.1", int(port))):
-                pass
+    read, write = os.pipe()
+    os.close(read)
+    outputs: dict[str, tuple[dict[str, Any], str]] = {
+        "closed": ({"program": '"$@" >&-'}, "Bad file descriptor"),
+        "full": ({"program": '"$@" >/dev/full'}, "No space left on device"),
+        "pipe": ({"stdout": write}, "Broken pipe"),
+    }
+    how, reason = outputs[output]
+    with os.fdopen(write, "wb"), serve(state_dir, "--port", port, "--log-format", "text", **how) as printed:
+        assert f"the key of the demo account could not be shown ({reason})" in printed
+        assert "sepu_" not in printed
+        assert account_count(state_dir) == 0
+        with socket.create_connection(("127.0.0.1", int(port))):
+            pass
+        if output == "closed":
+            (line,) = re.findall(r"or create one: (.*)$", printed, re.MULTILINE)
+            assert "apiKey" in pasted(line)
 
     with serve(state_dir, "--port", port, "--workers", "1") as printed:
-        assert [answer(curl)[0] for curl in curls(printed)] == [200] * 4
-        assert account_count(state_dir) == 1
-
-
-@pytest.mark.slow
-def test_the_command_of_the_warning_makes_an_account(state_dir: Path) -> None:
-    arguments = ("--port", str(free_port()), "--workers", "1", "--log-format", "text")
-    with serve(state_dir, *arguments, program='"$@" >&-') as printed:
-        (line,) = re.findall(r"or create one: (.*)$", printed, re.MULTILINE)
-        assert "apiKey" in pasted(line)
-    with serve(state_dir, *arguments, program='"$@" >&-') as printed:
-        assert "demo account" not in printed
+        assert [answer(curl)[0] for curl in curls(printed)] == [200] * (0 if output == "closed" else 4)
         assert account_count(state_dir) == 1
 
 
@@ -359,7 +325,7 @@ def test_a_key_that_was_shown_in_vain_is_told_to_be_so(state_dir: Path) -> None:
             "create constraint trigger refuse after insert on sepu.account deferrable initially deferred "
             "for each row execute function public.refuse()"
         )
-    done = completed([SEPU, "serve", "--port", str(free_port()), "--state-dir", str(state_dir)])
+    done = process("serve", "--port", str(free_port()), "--state-dir", str(state_dir))
     assert done.returncode == 1
     assert "SEPU_API_KEY=sepu_" in done.stdout
     assert done.stderr == "sepu: the database refused: refused; the key above may be invalid, so start again\n"
@@ -372,21 +338,18 @@ def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
         logs = [state_dir.with_name(f"log{number}") for number in range(3)]
         processes = []
         for log in logs:
-            output = stack.enter_context(log.open("wb"))
+            how = {"stdout": stack.enter_context(log.open("wb")), "stderr": subprocess.STDOUT}
             command = [str(SEPU), "serve", "--port", str(free_port()), "--workers", "1", "--state-dir", str(state_dir)]
-            processes.append(
-                stack.enter_context(running(command, stdout=output, stderr=output, start_new_session=True))
-            )
-        for log, process in zip(logs, processes, strict=True):
-            await_listening(log, process)
+            processes.append(stack.enter_context(running(command, start_new_session=True, **how)))
+        for log, each in zip(logs, processes, strict=True):
+            await_listening(log, each)
         assert account_count(state_dir) == 1
         printed = [log.read_text() for log in logs]
         assert sum("SEPU_API_KEY=" in each for each in printed) == 1
-        told = [each for each in printed if "is creating the demo account" in each or " key issue " in each]
-        assert len(told) == len(logs) - 1
-        for process in processes:
-            os.killpg(process.pid, signal.SIGTERM)
-        assert [process.wait(STOP_SECONDS) for process in processes] == [0] * len(processes)
+        assert sum("is creating the demo account" in each or " key issue " in each for each in printed) == 2
+        for each in processes:
+            os.killpg(each.pid, signal.SIGTERM)
+        assert [each.wait(STOP_SECONDS) for each in processes] == [0] * len(processes)
 
 
 @pytest.mark.parametrize(("environment", "colour"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["colour", "none"])

@@ -1,56 +1,54 @@
-"""`sepu usage` and `sepu top` for persons and programs."""
+"""`sepu usage`, `sepu top` and `sepu export-usage` for persons and programs."""
 
-import csv
-import io
-import json
+import os
+import pty
+import subprocess
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from pathlib import Path
 
+import psycopg
 import pytest
-from tests.cli.running import Run, failed, printed, process
+from tests.cli.running import Run, failed, lines, printed, process, rows, text
+from tests.serving import SEPU
 
 from sepu.admin import accounts
-from sepu.admin.keys import name_key
-from sepu.cli.database import connect
-from sepu.metering import key_format
+from sepu.admin.keys import IssuedKey, change_key
+from sepu.admin.plans import set_plan
+from sepu.metering.key_format import credential
+from sepu.metering.meters import METERS
 
 NOW = datetime.now(UTC)
 THIS = f"{NOW:%Y-%m}"
-LAST = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"
-
-
-def lines(text: str) -> list[Any]:
-    return [json.loads(line) for line in text.splitlines()]
+A_MONTH_AGO = NOW.replace(day=1) - timedelta(days=1)
+LAST = f"{A_MONTH_AGO:%Y-%m}"
 
 
 @pytest.fixture
-def run(run: Run, own_url: str) -> Run:
-    """On a database of the test's own, where cus_1 used 1900 of 2000 colours today, and 30 a month ago."""
-    with connect(own_url) as connection:
-        issued = accounts.create_account(connection, "standard", "Silk", "cus_1")
-        connection.execute("update sepu.account set created_at = '2020-01-01Z'")
-        name_key(connection, issued.key_id, "shop")
-        accounts.create_account(connection, "standard")
-        holder = key_format.credential(issued.api_key)
-        assert holder is not None
-        for key, units, at in (("key-0001", 1900, NOW), ("key-0002", 30, NOW.replace(day=1) - timedelta(days=1))):
-            connection.execute(
-                "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', %s)",
-                (holder.account_id, holder.key_hash, key, bytes(32), units, at),
-            )
-    return lambda *arguments, **environment: run(*arguments, SEPU_DATABASE_URL=own_url, **environment)
+def customer(connection: psycopg.Connection) -> IssuedKey:
+    """Who used 1900 of 2000 colours today, and 30 a month ago. There is another who used nothing."""
+    issued = accounts.create_account(connection, "standard", "Silk", "cus_1")
+    connection.execute("update sepu.account set created_at = '2020-01-01Z'")
+    change_key(connection, issued.key_id, "shop")
+    accounts.create_account(connection, "standard")
+    holder = credential(issued.api_key)
+    assert holder is not None
+    for key, units, at in (("key-0001", 1900, NOW), ("key-0002", 30, A_MONTH_AGO)):
+        connection.execute(
+            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', %s)",
+            (holder.account_id, holder.key_hash, key, bytes(32), units, at),
+        )
+    return issued
 
 
+@pytest.mark.usefixtures("customer")
 def test_a_month(run: Run) -> None:
-    months: list[tuple[list[str], int]] = [([], 1900), (["--month", THIS], 1900), (["--month", LAST], 30)]
-    for month, committed in [*months, (["--month", "2020-01"], 0)]:
-        shown = printed(run("usage", "cus_1", *month, "--json"))
+    for month, committed in {None: 1900, THIS: 1900, LAST: 30, "2020-01": 0}.items():
+        options = ("--month", month) if month else ()
+        shown = printed(run("usage", "cus_1", *options, "--json"))
         assert (shown["name"], shown["planId"]) == ("Silk", "standard")
         assert [used["committed"] for used in shown["usage"]] == [committed, 0]
-    table = run("usage", "cus_1").stdout
-    assert "95 % ███████████████████" in table
-    rows = list(csv.DictReader(io.StringIO(run("usage", "cus_1", "--csv").stdout)))
-    assert [(row["name"], row["meter"], row["committed"]) for row in rows] == [
+    assert "95 % ███████████████████" in text(run("usage", "cus_1"))
+    assert [(row["name"], row["meter"], row["committed"]) for row in rows(run("usage", "cus_1", "--csv"))] == [
         ("Silk", "color_match", "1900"),
         ("Silk", "color_search", "0"),
     ]
@@ -58,38 +56,119 @@ def test_a_month(run: Run) -> None:
     failed(run("usage", "cus_1", "--month", "2019-12"), "was made after 2019-12")
 
 
-def test_over_time(run: Run, own_url: str) -> None:
+@pytest.mark.usefixtures("customer")
+def test_over_time(run: Run, ledger_url: str) -> None:
     months = [
         {"period": LAST, "matchUnits": 30, "searchUnits": 0},
         {"period": THIS, "matchUnits": 1900, "searchUnits": 0},
     ]
     for command in (["usage"], ["usage", "cus_1", "--by", "month"]):
-        assert lines(run(*command, "--json").stdout) == months
-    days = lines(run("usage", "--by", "day", "--json").stdout)
+        assert lines(run(*command, "--json")) == months
+    days = lines(run("usage", "--by", "day", "--json"))
     assert len(days) in {NOW.day, datetime.now(UTC).day}  # midnight may pass
     assert [day["day"] for day in days] == [f"{THIS}-{day:02}" for day in range(1, len(days) + 1)]
     assert days[NOW.day - 1] == {"day": f"{NOW:%Y-%m-%d}", "matchUnits": 1900, "searchUnits": 0}
-    (key,) = lines(run("usage", "cus_1", "--by", "key", "--month", LAST, "--json").stdout)
+    (key,) = lines(run("usage", "cus_1", "--by", "key", "--month", LAST, "--json"))
     assert (key["name"], key["matchUnits"]) == ("shop", 30)
-    head, _last, this = run("usage").stdout.splitlines()
+    head, _last, this = text(run("usage")).splitlines()
     assert head.split() == ["period", "matchUnits", "searchUnits"]
     assert this.endswith("█" * 20)
-    assert (
-        process("usage", "--database-url", own_url, PYTHONIOENCODING="ascii").stdout.splitlines()[2].endswith("#" * 20)
-    )
+    plain = text(process("usage", "--database-url", ledger_url, PYTHONIOENCODING="ascii"))
+    assert plain.splitlines()[2].endswith("#" * 20)
 
 
-@pytest.mark.parametrize("arguments", [("--by", "key"), ("--by", "month", "--month", THIS), ("cus_1", "--by", "hour")])
-def test_what_makes_no_sense(run: Run, arguments: tuple[str, ...]) -> None:
-    done = run("usage", *arguments)
-    assert (done.returncode, done.stdout) == (2, "")
-
-
+@pytest.mark.usefixtures("customer")
 def test_who_is_near_a_limit(run: Run) -> None:
-    (near,) = lines(run("top", "--json").stdout)
+    (near,) = lines(run("top", "--json"))
     assert (near["externalId"], near["meter"], near["committed"], near["percent"]) == ("cus_1", "color_match", 1900, 95)
-    head, row = run("top", COLUMNS="80").stdout.splitlines()
+    head, row = text(run("top", COLUMNS="80")).splitlines()
     assert head.split() == ["accountId", "name", "planId", "meter", "committed", "limit", "used"]
     assert row.endswith(" 95 %")
     assert len(row) <= 80
-    assert run("top", "--at-least", "96").stdout == ""
+    assert text(run("top", "--at-least", "96")) == ""
+
+
+def test_an_export_of_a_month(run: Run, connection: psycopg.Connection, customer: IssuedKey) -> None:
+    accounts.set_status(connection, customer.account_id, "suspended")
+    set_plan(connection, "standard", {"color_match": 2100})
+    set_plan(connection, "standard", requests_per_minute=150)
+    exported = lines(run("export-usage", THIS, "--json"))
+    found = {line["meter"]: [(each["what"], each["from"], each["to"]) for each in line["changes"]] for line in exported}
+    assert found == {
+        "color_match": [("limit", 2000, 2100), ("requestsPerMinute", 120, 150)],
+        "color_search": [("requestsPerMinute", 120, 150)],
+    }
+    told = text(run("export-usage", THIS))
+    assert told.count("Z requestsPerMinute 120 to 150\n") == 4
+    assert "\r" not in told
+    ours = {"accountId": customer.account_id, "planId": "standard", "status": "suspended", "period": THIS}
+    names = {"externalId": "cus_1", "name": "Silk"}
+    assert [line["accountId"] for line in exported] == sorted(line["accountId"] for line in exported)
+    meters = [line for line in exported if line["accountId"] == customer.account_id]
+    assert [{name: value for name, value in line.items() if name != "changes"} for line in meters] == [
+        {**ours, "meter": meter, "limit": limit, "committed": committed, "reserved": 0, **names}
+        for meter, limit, committed in (("color_match", 2100, 1900), ("color_search", 1000, 0))
+    ]
+    for row, line in zip(rows(run("export-usage", THIS)), exported, strict=True):
+        assert list(row) == list(line)
+        row.pop("changes")
+        assert row == {name: "" if line[name] is None else str(line[name]) for name in row}
+
+
+def test_a_plan_is_left_out_of_a_month(run: Run, connection: psycopg.Connection) -> None:
+    for plan_id in ("test", "trial", "gold"):
+        set_plan(connection, plan_id, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
+        accounts.create_account(connection, plan_id, "a,test,b")
+    command = ("export-usage", THIS, "--exclude-plan", "test", "--exclude-plan", "trial")
+    for told in (rows(run(*command)), lines(run(*command, "--json"))):
+        assert [line["planId"] for line in told] == ["gold"] * len(METERS)
+    failed(run("export-usage", THIS, "--exclude-plan", "tset"), "there is no plan 'tset'")
+
+
+def test_no_text_is_a_formula_in_a_csv(run: Run, connection: psycopg.Connection) -> None:
+    formulas = ["=1+1", "+1", "-1", "@SUM(A1)", "＝1", "= ,\"'"]
+    for name in (*formulas, "Silk = Co."):
+        accounts.create_account(connection, "standard", name)
+    for command in (("account", "list", "--csv"), ("export-usage", THIS)):
+        found = {line["name"] for line in rows(run(*command))}
+        assert found == {"Silk = Co.", *(f"'{name}" for name in formulas)}, command
+    assert {line["name"] for line in lines(run("account", "list", "--json"))} == {"Silk = Co.", *formulas}
+
+
+@pytest.mark.usefixtures("customer")
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_a_bar_on_the_terminal_takes_nothing_from_the_file(run: Run, ledger_url: str, form: list[str]) -> None:
+    command = ("export-usage", THIS, *form)
+    environment = {**os.environ, "SEPU_DATABASE_URL": ledger_url, "TERM": "xterm"}
+    ours, theirs = pty.openpty()
+    with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb"):
+        told = subprocess.check_output([SEPU, *command], env=environment, stderr=theirs, text=True, timeout=60)
+        shown = os.read(ours, 65536).decode()
+    assert told == text(run(*command))
+    assert len(told.splitlines()) >= 2
+    assert "accounts" in shown
+    assert "standard" not in shown
+
+
+@pytest.mark.slow
+def test_a_reader_that_goes_away(ledger_url: str, connection: psycopg.Connection) -> None:
+    connection.execute(
+        "insert into sepu.account (account_id, plan_id) "
+        "select translate(lpad(to_hex(n), 16, '0'), '0189', 'wxyz'), 'standard' from generate_series(1, 9000) n"
+    )
+    for command in (("account", "list"), ("export-usage", THIS)):
+        reading = [str(SEPU), *command, "--database-url", ledger_url]
+        with subprocess.Popen(reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
+            assert writing.stdout is not None
+            assert writing.stderr is not None
+            assert writing.stdout.readline()
+            writing.stdout.close()
+            assert writing.stderr.read() == b""
+
+
+@pytest.mark.usefixtures("customer")
+def test_what_cannot_be_written_is_told_in_a_line(ledger_url: str) -> None:
+    command = [str(SEPU), "account", "list", "--database-url", ledger_url]
+    with Path("/dev/full").open("w") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, check=False, timeout=60)
+    assert (done.returncode, done.stderr) == (1, "sepu: No space left on device\n")

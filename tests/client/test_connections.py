@@ -392,7 +392,8 @@ def test_a_cancellation_stays_known_to_who_made_it() -> None:
 
 def echo(request: httpx.Request, status: int) -> httpx.Response:
     secret = request.headers["Authorization"]
-    return httpx.Response(status, headers={"X-Echo": secret, "X-Request-Id": secret}, content=f'{{"error":"{secret}"}}')
+    headers = {"X-Echo": secret, "X-Request-Id": secret, "X-Error-Pointer": f"/{secret}"}
+    return httpx.Response(status, headers=headers, content=f'{{"error":"{secret}"}}')
 
 
 @pytest.mark.parametrize("status", [200, 302, 400, 500])

@@ -223,6 +223,19 @@ def test_a_retry_after_that_is_no_number_of_seconds_is_none(after: str) -> None:
     assert fake.waits == [0, 0.25]
 
 
+@pytest.mark.parametrize(
+    ("sent", "read"),
+    [
+        ("/colors/2/g", "/colors/2/g"),
+        ("/q", "/q"),
+        *((text, None) for text in ("", "/", "q", "/q\x1b[2J", "/Bearer sepu_key", "/q\n", f"/{'q' * 33}", "/0" * 9)),
+    ],
+)
+def test_a_pointer_has_names_and_indices_or_is_none(sent: str, read: str | None) -> None:
+    error, _, _ = run([refusal(422, "invalid_rgb", X_Error_Pointer=sent)], 60, 1)
+    assert error.pointer == read
+
+
 # What the service does, and what a client makes of it: the class of an error or None, and the least and the most that
 # it waits before each attempt but the first.
 Step = core.Answer | type[httpx.RequestError]

@@ -33,6 +33,7 @@ from sepu_client import (
     QuotaExceededError,
     RateLimitedError,
     UnauthorizedError,
+    core,
     new_idempotency_key,
 )
 from sepu_client.async_client import CONNECTIONS
@@ -104,17 +105,23 @@ def test_a_key_of_the_callers_own_is_one_intent(
 
 
 def test_errors_have_status_code_and_request_id(
-    at_server: Opened, server: Server, kind: str, issued: IssuedKey
+    at_server: Opened, server: Server, kind: str, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     elsewhere = where(server, kind)["base_url"] + "/elsewhere"
     with pytest.raises(InvalidRequestError, match=r"^404 not_found \(request id [0-9a-f-]{36}\)$") as raised:
         at_server(issued.api_key, base_url=elsewhere).match([SCARLET])
     assert (raised.value.status, raised.value.code, raised.value.usage) == (404, "not_found", None)
+    assert raised.value.pointer is None
     assert len(raised.value.idempotency_key or "") == 36
     with pytest.raises(UnauthorizedError) as refused:
         at_server(key_format.new_key(issued.account_id)).library()
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
     assert len(refused.value.request_id or "") == 36
+    monkeypatch.setattr(core, "MOST_TOP", 4)  # which the service does not take
+    with pytest.raises(InvalidRequestError, match=r"^422 invalid_top at /top \(request id [0-9a-f-]{36}\)$") as invalid:
+        at_server(issued.api_key).match([SCARLET], top=4)
+    assert invalid.value.pointer == "/top"
+    assert vars(pickle.loads(pickle.dumps(invalid.value))) == vars(invalid.value)
 
 
 def test_an_exhausted_quota_stops(at_server: Opened, connection: psycopg.Connection) -> None:

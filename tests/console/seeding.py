@@ -7,7 +7,7 @@ import psycopg
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
-from sepu.admin.keys import IssuedKey, issue_key, name_key, revoke_key
+from sepu.admin.keys import IssuedKey, change_key, issue_key, revoke_key
 from sepu.admin.naming import find_account
 from sepu.admin.plans import list_plans, set_plan
 from sepu.metering import key_format
@@ -36,7 +36,7 @@ def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
         months.insert(0, (months[0] - timedelta(days=1)).replace(day=1))
     for name, external_id, plan_id, share in CUSTOMERS:
         issued = accounts.create_account(connection, plan_id, name, external_id)
-        name_key(connection, issued.key_id, "web shop")
+        change_key(connection, issued.key_id, "web shop")
         backend = issue_key(connection, issued.account_id, now + timedelta(days=90), "back end")
         for growth, month in zip((0.6, 0.8, 1), months, strict=True):
             days = [month + timedelta(days=number) for number in range(31)]

@@ -4,23 +4,16 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.deploy import proxy
 from tests.deploy.proxy import Proxied, proxied
-from tests.serving import WORKERS, serving
-from tests.serving import why_not as why_no_worker
-
-
-@pytest.fixture(scope="session")
-def nginx() -> None:
-    """Skips where there is none."""
-    if reason := proxy.why_not():
-        pytest.skip(reason)
+from tests.programs import program
+from tests.serving import WORKERS, serving, why_not
 
 
 @pytest.fixture(scope="session", params=WORKERS)
-def server(request: pytest.FixtureRequest, nginx: None, service_url: str) -> Iterator[Proxied]:  # noqa: ARG001
+def server(request: pytest.FixtureRequest, service_url: str) -> Iterator[Proxied]:
     """nginx before a running server of each kind in turn."""
-    if reason := why_no_worker(request.param):
+    program("nginx", "nginx")
+    if reason := why_not(request.param):
         pytest.skip(reason)
     with (
         serving(request.param, service_url, unix=True) as service,

@@ -8,30 +8,20 @@ import os
 import re
 import socket
 import ssl
-import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address
 from pathlib import Path
 
-from tests.processes import running
-from tests.programs import installed
+from tests.processes import completed, running, until
+from tests.programs import program
 from tests.serving import Server, free_port
 
-PROGRAM = installed("nginx")
-OPENSSL = installed("openssl")
 CONFIGURATION = Path(__file__).parents[2] / "deploy" / "nginx" / "nginx.conf"
 
 _TEMPORARY = ("client_body", "proxy", "fastcgi", "uwsgi", "scgi")
-
-
-def why_not() -> str | None:
-    """Why nginx cannot run here, or None."""
-    if PROGRAM is None:
-        return "nginx is not installed (Debian: apt install nginx)"
-    return None if OPENSSL else "openssl is not installed (Debian: apt install openssl)"
 
 
 class _Socket(ssl.SSLSocket):
@@ -41,27 +31,22 @@ class _Socket(ssl.SSLSocket):
         socket.socket.shutdown(self, how)
 
 
-class _Tls(http.client.HTTPSConnection):
-    """From an address of its own, so that the limits for one do not hold up the tests."""
-
-    def __init__(self, address: str, source: str, context: ssl.SSLContext, timeout: float) -> None:
-        super().__init__(address, context=context, timeout=timeout, source_address=(source, 0))
-
-
 @dataclass
 class Proxied(Server):
-    """The service behind nginx; `address` is nginx's. Each connection comes from an address of its own."""
+    """The service behind nginx; `address` is nginx's.
+
+    Each connection comes from an address of its own, so that the limits for one do not hold up the tests.
+    """
 
     directory: Path = field(kw_only=True)
     context: ssl.SSLContext = field(kw_only=True)
     _sources: Iterator[int] = field(default_factory=lambda: itertools.count(2), repr=False)
 
-    def next_source(self) -> str:
-        number = next(self._sources)
-        return f"127.{number >> 16 & 255}.{number >> 8 & 255}.{number & 255}"
-
     def connect(self, timeout: float = 30, source: str | None = None) -> http.client.HTTPConnection:
-        return _Tls(self.address, source or self.next_source(), self.context, timeout)
+        source = source or str(IPv4Address("127.0.0.0") + next(self._sources))
+        return http.client.HTTPSConnection(
+            self.address, context=self.context, timeout=timeout, source_address=(source, 0)
+        )
 
     def access_log(self) -> str:
         return (self.directory / "access.log").read_text()
@@ -73,27 +58,25 @@ class Proxied(Server):
 @contextmanager
 def proxied(*sockets: Path, service: Server | None = None) -> Iterator[Proxied]:
     """Runs nginx before what listens on these sockets; workers and log are those of the service."""
-    assert PROGRAM is not None
+    nginx = program("nginx", "nginx")
     with tempfile.TemporaryDirectory(prefix="sepu-nginx-") as name:
         directory = Path(name)
-        context = _certificate(directory)
+        chain = directory / "fullchain.pem"
+        certificate(chain, directory / "privkey.pem")
+        context = ssl.create_default_context(cafile=chain)
+        context.sslsocket_class = _Socket
         port = free_port()
         (directory / "nginx.conf").write_text(rendered(directory, port, sockets))
-        with (
-            (directory / "output").open("w") as output,
-            running(
-                [PROGRAM, "-p", str(directory), "-c", str(directory / "nginx.conf"), "-g", "daemon off;"],
-                stdout=output,
-                stderr=subprocess.STDOUT,
-                text=True,
-            ) as process,
-        ):
-            _await_listening(process, port, directory / "output")
+        log = directory / "output"
+        command: list[str | Path] = [nginx, "-p", directory, "-c", directory / "nginx.conf", "-g", "daemon off;"]
+        with log.open("w") as output, running(command, stdout=output, stderr=output, text=True) as process:
+            until(lambda: listens(port) or process.poll() is not None, why=log.read_text)
+            assert process.poll() is None, log.read_text()
             yield Proxied(
                 service.worker if service else "none",
                 f"127.0.0.1:{port}",
                 service.process if service else process,
-                service.log if service else directory / "output",
+                service.log if service else log,
                 directory=directory,
                 context=context,
             )
@@ -119,32 +102,16 @@ def rendered(directory: Path, port: int, sockets: Sequence[Path]) -> str:
     return text
 
 
-def _certificate(directory: Path) -> ssl.SSLContext:
-    """Makes a certificate, and what believes in it."""
-    assert OPENSSL is not None
-    chain = directory / "fullchain.pem"
-    subprocess.run(
-        [
-            *(OPENSSL, "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "2"),
-            *("-subj", "/CN=sepu", "-addext", "subjectAltName=IP:127.0.0.1"),
-            *("-keyout", str(directory / "privkey.pem"), "-out", str(chain)),
-        ],
-        check=True,
-        capture_output=True,
-    )
-    context = ssl.create_default_context(cafile=chain)
-    context.sslsocket_class = _Socket
-    return context
+def certificate(chain: Path, key: Path, days: int = 2) -> None:
+    """Makes one that is signed by itself."""
+    request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", f"{days}"]
+    name = ["-subj", "/CN=sepu", "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", str(key), "-out", str(chain)]
+    done = completed([program("openssl", "openssl"), *request, *name])
+    assert done.returncode == 0, done.stderr
 
 
-def _await_listening(process: subprocess.Popen[str], port: int, output: Path) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            socket.create_connection(("127.0.0.1", port), 1).close()
-        except OSError:
-            assert process.poll() is None, output.read_text()
-            assert time.monotonic() < deadline, output.read_text()
-            time.sleep(0.05)
-        else:
-            return
+def listens(port: int) -> bool:
+    with suppress(OSError):
+        socket.create_connection(("127.0.0.1", port), 1).close()
+        return True
+    return False

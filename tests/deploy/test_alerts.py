@@ -13,6 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.deploy.proxy import certificate
 from tests.faults.proxy import socket_directory
 from tests.metrics import scrape
 from tests.postgres import Cluster, let_in
@@ -72,25 +73,17 @@ def test_the_node_exporter_tells_what_the_alerts_ask(tmp_path: Path) -> None:
     exported(name, ours, asked("node") | {"sepu_audit_differences"})  # in the container
 
 
-@pytest.fixture
-def certificate(tmp_path: Path) -> Path:
-    """One that ends in five days, with its key in the same file."""
+def test_the_ends_of_certificates_are_told(tmp_path: Path) -> None:
     pem = tmp_path / "certificate.pem"
-    request = ["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-days", "5"]
-    done = completed([program("openssl", "openssl"), *request, "-subj", "/CN=one", "-keyout", pem, "-out", pem])
-    assert done.returncode == 0, done.stderr
-    return pem
-
-
-def test_the_ends_of_certificates_are_told(certificate: Path, tmp_path: Path) -> None:
+    certificate(pem, pem, days=5)
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.load_cert_chain(certificate)
+    context.load_cert_chain(pem)
     with socket.create_server(("127.0.0.1", 0)) as listening, ThreadPoolExecutor() as threads:
         threads.submit(serve_once, context, listening)
         served = f"127.0.0.1:{listening.getsockname()[1]}"
         broken = tmp_path / "broken.pem"
         broken.write_text("none")
-        places = [str(certificate), served, str(broken), str(tmp_path / "absent"), "127.0.0.1:1"]
+        places = [str(pem), served, str(broken), str(tmp_path / "absent"), "127.0.0.1:1"]
         told = completed([DEPLOY / "certificates", *places])
     assert told.returncode == 0
     found = [sample for family in text_string_to_metric_families(told.stdout) for sample in family.samples]

@@ -4,8 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
-from tests.deploy.dashboard import dashboard
-from tests.deploy.dashboard_picture import PICTURE
+from tests.deploy.dashboard import PICTURE, dashboard
 from tests.processes import completed
 from tests.programs import program
 
@@ -13,8 +12,8 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_the_first_row_is_rate_time_and_errors() -> None:
-    row = sorted((panel for panel in dashboard().panels if panel.grid_pos.y == 0), key=lambda panel: panel.grid_pos.x)
-    rate, time, errors = ([target.expr for target in panel.targets] for panel in row)
+    row = {panel.grid_pos["x"]: panel for panel in dashboard().panels if panel.grid_pos["y"] == 0}
+    rate, time, errors = ([target.expr for target in row[x].targets] for x in sorted(row))
     assert "rate(sepu_http_requests_total{" in rate[0]
     assert any(query.startswith("histogram_quantile(0.99, ") for query in time)
     assert "rate(sepu_http_refusals_total{" in errors[0]

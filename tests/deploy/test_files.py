@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import click
 import msgspec
 import pytest
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
@@ -20,13 +21,14 @@ from standardwebhooks.webhooks import Webhook
 from tests.endpoint import endpoint
 from tests.faults.proxy import socket_directory
 from tests.metrics import samples
-from tests.processes import completed, running, until
+from tests.processes import completed, running
 from tests.programs import program
 from tests.serving import SEPU, free_port, serving
 
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
+from sepu.cli.console import console
 from sepu.cli.database import connect
 from sepu.cli.serve import serve
 from sepu.database.roles import left_open
@@ -35,18 +37,15 @@ from sepu.server.embedded.programs import programs
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
-
-
-def service_headers() -> set[str]:
-    """The request headers that the code reads."""
-    sources = (ROOT / "src" / "sepu" / "http").glob("*.py")
-    return {name for source in sources for name in re.findall(r'\.header\("([^"]+)"\)', source.read_text())}
+ROLES = ("owner", "service", "console", "events")
 
 
 def test_nginx_passes_every_header_that_the_service_reads() -> None:
+    sources = (ROOT / "src" / "sepu" / "http").glob("*.py")
+    read = {name for source in sources for name in re.findall(r'\.header\("([^"]+)"\)', source.read_text())}
     passed = set(re.findall(r"proxy_set_header (\S+) ", (DEPLOY / "nginx" / "nginx.conf").read_text()))
-    assert "Idempotency-Key" in service_headers()
-    assert service_headers() - {"Content-Length"} <= passed  # which nginx makes
+    assert "Idempotency-Key" in read
+    assert read - {"Content-Length"} <= passed  # which nginx makes
 
 
 def test_nginx_knows_every_route() -> None:
@@ -90,8 +89,7 @@ def test_containers_can_do_little() -> None:
     ports = {name: service["ports"] for name, service in services.items() if "ports" in service}
     assert ports == {
         "nginx": ["443:443"],
-        "grafana": ["127.0.0.1:3000:3000"],
-        "console": ["127.0.0.1:8010:8010"],
+        **{name: [f"127.0.0.1:{port}:{port}"] for name, port in (("grafana", 3000), ("console", 8010))},
     }
     assert compose()["networks"][services["postgres"]["networks"][0]] == {"internal": True}
     # Only in a container does Postgres listen on all addresses; on a machine it would for everybody.
@@ -190,15 +188,9 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
     """What compose.yaml does, on an empty cluster: roles, schema, grant, service, console and events."""
     with socket_directory() as state_dir, embedded_postgres(state_dir) as url, connect(url) as root:
         host = str(conninfo_to_dict(url)["host"])
-        targets = compose()["services"]["postgres"]["secrets"]
-        assert [one if isinstance(one, str) else one["target"] for one in targets] == [
-            "superuser",
-            "owner.conf",
-            "service.conf",
-            "console.conf",
-            "events.conf",
-            "monitor",
-        ]
+        files = compose()["services"]["postgres"]["secrets"]
+        targets = {one if isinstance(one, str) else one["target"] for one in files}
+        assert targets == {"superuser", "monitor", *(f"{role}.conf" for role in ROLES)}
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
         subprocess.run(
             ["/bin/sh", "-c", script],
@@ -206,9 +198,7 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
             check=True,
         )
         query = "select rolname, rolpassword like 'SCRAM-SHA-256$%' from pg_authid where rolname ~ '^sepu_' order by 1"
-        assert root.execute(query).fetchall() == [
-            (f"sepu_{role}", True) for role in ("console", "events", "monitor", "owner", "service")
-        ]
+        assert root.execute(query).fetchall() == [(f"sepu_{role}", True) for role in sorted(("monitor", *ROLES))]
         with connect(make_conninfo(url, dbname="sepu")) as there:
             assert left_open(there) == []
         for line in (DEPLOY / "postgres" / "sepu.conf").read_text().splitlines():
@@ -273,40 +263,39 @@ def test_the_unit_leaves_time_to_finish() -> None:
 
 
 @pytest.mark.slow
-def test_the_unit_has_started_when_it_listens(service_url: str, tmp_path: Path) -> None:
-    assert "\nType=notify\n" in (DEPLOY / "systemd" / "sepu@.service").read_text()
-    with socket_directory() as directory, socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd:
+def test_two_instances_of_the_unit_run_beside_each_other_and_have_started_when_they_listen(
+    service_url: str, tmp_path: Path
+) -> None:
+    text = (DEPLOY / "systemd" / "sepu@.service").read_text()
+    assert "\nType=notify\n" in text
+    (bind,) = re.findall(r"SEPU_METRICS_BIND=(\S+)", text)
+    ours: dict[str, str] = {}  # others may use the unit's ports here
+    with (
+        socket_directory() as directory,
+        socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as systemd,
+        (tmp_path / "log").open("w") as log,
+        ExitStack() as stack,
+    ):
         systemd.bind(str(directory / "notify"))
         systemd.settimeout(30)
         environment = {**os.environ, "SEPU_DATABASE_URL": service_url, "NOTIFY_SOCKET": str(directory / "notify")}
-        command = [str(SEPU), "serve", "--bind", f"unix:{directory}/1.sock", "--workers", "1"]
-        with (tmp_path / "log").open("w") as log, running(command, env=environment, stderr=log):
-            assert systemd.recv(1000).startswith(b"READY=1\n")
-            with socket.socket(socket.AF_UNIX) as client:
-                client.connect(str(directory / "1.sock"))
-
-
-@pytest.mark.slow
-def test_two_instances_of_the_unit_run_beside_each_other(service_url: str, tmp_path: Path) -> None:
-    text = (DEPLOY / "systemd" / "sepu@.service").read_text()
-    (bind,) = re.findall(r"SEPU_METRICS_BIND=(\S+)", text)
-    ours: dict[str, str] = {}  # others may use the unit's ports here
-    with socket_directory() as directory, ExitStack() as stack:
         for instance in ("1", "2"):
             metrics = ours.setdefault(bind.replace("%i", instance), f"127.0.0.1:{free_port()}")
-            server = ["--bind", f"unix:{directory}/{instance}.sock", "--metrics-bind", metrics, "--workers", "1"]
-            log = stack.enter_context((tmp_path / instance).open("w"))
-            environment = {**os.environ, "SEPU_DATABASE_URL": service_url}
-            stack.enter_context(running([SEPU, "serve", *server], env=environment, stderr=log))
-        for instance, metrics in zip(("1", "2"), ours.values(), strict=True):
-            until((directory / f"{instance}.sock").exists, why=(tmp_path / instance).read_text)
+            where = ["--bind", f"unix:{directory}/{instance}.sock", "--metrics-bind", metrics, "--workers", "1"]
+            stack.enter_context(running([SEPU, "serve", *where], env=environment, stderr=log))
+            assert systemd.recv(1000).startswith(b"READY=1\n")
+            with socket.socket(socket.AF_UNIX) as client:
+                client.connect(f"{directory}/{instance}.sock")
+        assert len(ours) == 2
+        for metrics in ours.values():
             assert samples(metrics)["sepu_workers_started_total", ()] == 1
 
 
 # --- the chapter
 
 
-def test_every_setting_is_told() -> None:
-    settings = {parameter.envvar for parameter in serve.params} - {None}
-    assert "SEPU_BIND" in settings
-    assert settings <= set(re.findall(r"SEPU_\w+", (ROOT / "docs" / "deploy.md").read_text()))
+@pytest.mark.parametrize(("command", "page"), [(serve, "deploy.md"), (console, "console.md")])
+def test_every_setting_is_told(command: click.Command, page: str) -> None:
+    settings = {parameter.envvar for parameter in command.params} - {None}
+    assert "SEPU_STATE_DIR" in settings
+    assert settings <= set(re.findall(r"SEPU_\w+", (ROOT / "docs" / page).read_text()))

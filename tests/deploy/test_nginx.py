@@ -1,4 +1,4 @@
-"""What nginx refuses, bounds and keeps to itself, in front of the real service and of upstreams that do not answer."""
+"""nginx in front of the real service: the contract, what it refuses and keeps to itself, upstreams without answer."""
 
 import json
 import re
@@ -7,13 +7,15 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import replace
 from pathlib import Path
 
 import psycopg
 import pytest
 from tests.deploy.proxy import Proxied, proxied
 from tests.fuzz.hostile_clients import Campaign
+from tests.http.contract import Case, World, check_case, every_case
 from tests.http.raw import (
     BAD,
     CHUNKED,
@@ -25,6 +27,7 @@ from tests.http.raw import (
     TOO_LARGE,
     check_error,
     check_refusal,
+    check_requests_in_a_row,
     chunked,
     everything,
     exchange,
@@ -60,6 +63,22 @@ def reached_the_service(server: Proxied, request_id: str) -> bool:
     return bool(logged[0]["upstream_status"])
 
 
+# --- the contract: what a customer sees
+
+
+@every_case
+def test_contract(
+    case: Case, server: Proxied, database_url: str, connection: psycopg.Connection, issued: IssuedKey
+) -> None:
+    if case.error == "idempotency_key_invalid" and case.idempotency_key == "":
+        case = replace(case, error="idempotency_key_required")  # nginx passes no empty header on
+    check_case(case, server, World(database_url, connection, issued))
+
+
+def test_requests_in_a_row_are_answered_in_order(server: Proxied, issued: IssuedKey) -> None:
+    check_requests_in_a_row(server, issued)
+
+
 # --- what is no request
 
 
@@ -69,7 +88,6 @@ REFUSED = (
     | {
         "above-the-root": (b"GET /../.. HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
         "broken-escape": (b"GET /v1/%zz HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
-        "broken-host": (b"GET /v1/library HTTP/1.1\r\nHost: a b\r\n\r\n", BAD),
         "connect": (b"CONNECT sepu:443 HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
         "two-authorizations": (GET + b"Authorization: a\r\nAuthorization: b\r\n\r\n", BAD),
         "chunked-and-length": (POST + b"Transfer-Encoding: chunked\r\nContent-Length: 1\r\n\r\n", BAD),
@@ -151,36 +169,26 @@ def test_hostile_clients(server: Proxied, connection: psycopg.Connection) -> Non
 
 @whoever_serves
 def test_an_address_that_asks_too_much(server: Proxied, issued: IssuedKey) -> None:
-    connection = server.connect()
-    found: dict[int, int] = {}
-    for _ in range(300):
-        connection.request("GET", "/nowhere", headers={"Authorization": f"Bearer {issued.api_key}"})
-        answer = connection.getresponse()
-        headers = {name.lower(): value for name, value in answer.getheaders()}
-        body = answer.read()
-        found[answer.status] = found.get(answer.status, 0) + 1
-        if answer.status == 429:
-            assert not reached_the_service(server, check_error(429, headers, body, "rate_limited"))
-            break
-    connection.close()
-    assert found[404] > 100
-    assert found[429] == 1, "the limit did not come"
+    bearer = {"Authorization": f"Bearer {issued.api_key}"}
+    statuses: list[int] = []
+    while len(statuses) < 300 and 429 not in statuses:
+        answer = server.request("GET", "/nowhere", bearer, keep=True)
+        statuses.append(answer.status)
+    server.hang_up()
+    assert len(statuses) > 100
+    assert not reached_the_service(server, check(answer, "rate_limited"))
     assert server.request("GET", "/healthz").status == 200  # from another address
 
 
-@pytest.mark.usefixtures("nginx")
 def test_what_the_service_is_told_of_a_client(tmp_path: Path) -> None:
     """Its address is nginx's word, not its own."""
-    with ExitStack() as stack:
-        taken = stack.enter_context(silent(tmp_path / "socket"))
-        server = stack.enter_context(proxied(tmp_path / "socket"))
-        raw = stack.enter_context(server.socket())
+    with silent(tmp_path / "socket") as upstream, proxied(tmp_path / "socket") as server, server.socket() as raw:
         claims = b"X-Forwarded-For: 203.0.113.7\r\nx-forwarded-for: 203.0.113.8\r\nX_Forwarded_For: 203.0.113.9\r\n"
         raw.sendall(GET + claims + b"Connection: keep-alive, Upgrade\r\nUpgrade: h2c\r\nTE: trailers\r\nX: y\r\n\r\n")
         address = raw.getsockname()[0]
-        until(lambda: bool(taken))
-        taken[0].settimeout(10)
-        told = taken[0].recv(65536)
+        taken, _ = upstream.accept()
+        with taken:
+            told = taken.recv(65536)
     assert told == b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\nX-Forwarded-For: %b\r\n\r\n" % address.encode()
 
 
@@ -190,12 +198,15 @@ def test_what_the_service_is_told_of_a_client(tmp_path: Path) -> None:
 def test_no_log_has_a_key_or_a_question(server: Proxied, issued: IssuedKey) -> None:
     key = issued.api_key
     bearer = {"Authorization": f"Bearer {key}", "Idempotency-Key": "log-secret-1"}
-    server.request("GET", "/v1/search?q=taohong", bearer)
-    server.request("GET", f"/v1/search?q={key}", bearer)
-    server.request("GET", f"/{key}", bearer)
-    server.request(key, "/v1/library", bearer)
-    everything(server, GET + f"Authorization : Bearer {key}\r\n\r\n".encode())
-    everything(server, GET + f"X: {key}\0\r\n\r\n".encode())
+    for method, target in (
+        ("GET", "/v1/search?q=taohong"),
+        ("GET", f"/v1/search?q={key}"),
+        ("GET", f"/{key}"),
+        (key, "/"),
+    ):
+        server.request(method, target, bearer)
+    for head in (f"Authorization : Bearer {key}", f"X: {key}\0"):
+        everything(server, GET + head.encode() + b"\r\n\r\n")
     everything(server, f"GET {key} HTTP/1.1\r\n\r\n".encode())
     everything(server, GET.replace(b"sepu", key.encode() + b" x") + b"\r\n")
     last = server.request("GET", "/v1/usage", bearer)
@@ -244,32 +255,32 @@ def test_a_request_in_clear_is_refused(server: Proxied) -> None:
 
 
 @contextmanager
-def silent(path: Path) -> Iterator[list[socket.socket]]:
-    """Listens, and collects connections without a word."""
-    taken: list[socket.socket] = []
+def silent(path: Path) -> Iterator[socket.socket]:
+    """Listens without a word; who connects is in its queue."""
     with socket.socket(socket.AF_UNIX) as listener:
         listener.bind(str(path))
         listener.listen(512)
-
-        def accept() -> None:
-            try:
-                while True:
-                    taken.append(listener.accept()[0])
-            except OSError:
-                return
-
-        thread = threading.Thread(target=accept)
-        thread.start()
-        try:
-            yield taken
-        finally:
-            listener.shutdown(socket.SHUT_RDWR)
-            thread.join()
-            for one in taken:
-                one.close()
+        listener.settimeout(10)
+        yield listener
 
 
-@pytest.mark.usefixtures("nginx")
+def nobody_waits(listener: socket.socket) -> bool:
+    listener.setblocking(False)
+    with suppress(BlockingIOError):
+        listener.accept()[0].close()
+        return False
+    return True
+
+
+AWAY = {
+    "/v1/search?q=tao": "usage_commit_failed",
+    "/v1/search": "usage_commit_failed",
+    "/v1/usage": "internal_error",
+    "/v1/library?x": "internal_error",
+    "/readyz": "not_ready",
+}
+
+
 @pytest.mark.parametrize("how", ["absent", "refusing", "hanging-up"])
 def test_without_a_service(tmp_path: Path, how: str) -> None:
     with ExitStack() as stack:
@@ -285,11 +296,8 @@ def test_without_a_service(tmp_path: Path, how: str) -> None:
             stack.callback(listener.shutdown, socket.SHUT_RDWR)
         server = stack.enter_context(proxied(path))
         check(server.request("POST", "/v1/match", {"Content-Type": "application/json"}, ONE), "usage_commit_failed")
-        check(server.request("GET", "/v1/search?q=tao"), "usage_commit_failed")
-        check(server.request("GET", "/v1/search"), "usage_commit_failed")
-        check(server.request("GET", "/v1/usage"), "internal_error")
-        check(server.request("GET", "/v1/library?x"), "internal_error")
-        check(server.request("GET", "/readyz"), "not_ready")
+        for target, code in AWAY.items():
+            check(server.request("GET", target), code)
         check(server.request("BREW", "/v1/match"), "method_not_allowed")
 
 
@@ -303,45 +311,38 @@ def _hang_up(listener: socket.socket) -> None:
         return
 
 
-@pytest.mark.usefixtures("nginx")
 def test_slow_clients_do_not_reach_the_service(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        taken = stack.enter_context(silent(tmp_path / "socket"))
+        upstream = stack.enter_context(silent(tmp_path / "socket"))
         server = stack.enter_context(proxied(tmp_path / "socket"))
-        slow = []
-        for started in (b"", b"GET /v1/lib", GET, POST + b"Content-Length: 36\r\n\r\n" + ONE[:9], CHUNKED + b"24\r\n{"):
-            raw = stack.enter_context(server.socket())
-            raw.sendall(started)
-            slow.append(raw)
+        begun = (b"", b"GET /v1/lib", GET, POST + b"Content-Length: 36\r\n\r\n" + ONE[:9], CHUNKED + b"24\r\n{")
+        slow = [stack.enter_context(server.socket()) for _ in begun]
+        for raw, sent in zip(slow, begun, strict=True):
+            raw.sendall(sent)
         start = time.monotonic()
         assert [until_closed(raw, 30) for raw in slow] == [b""] * len(slow)  # nginx hangs up without a word
         assert 5 < time.monotonic() - start < 25
-        assert not taken
+        assert nobody_waits(upstream)
 
 
-@pytest.mark.usefixtures("nginx")
 def test_an_address_with_too_many_requests_at_once(tmp_path: Path) -> None:
     with ExitStack() as stack:
-        taken = stack.enter_context(silent(tmp_path / "socket"))
+        upstream = stack.enter_context(silent(tmp_path / "socket"))
         server = stack.enter_context(proxied(tmp_path / "socket"))
-        for _ in range(100):
-            connection = server.connect(source="127.9.9.9")
-            stack.callback(connection.close)
-            connection.request("GET", "/v1/library")
-        until(lambda: len(taken) == 100)
-        refused = server.connect(source="127.9.9.9")
-        stack.callback(refused.close)
-        refused.request("GET", "/v1/library")
+        for number in range(101):
+            refused = stack.enter_context(closing(server.connect(source="127.9.9.9")))
+            refused.request("GET", "/v1/library")
+            if number < 100:
+                stack.enter_context(upstream.accept()[0])
         answer = refused.getresponse()
         headers = {name.lower(): value for name, value in answer.getheaders()}
         check_error(answer.status, headers, answer.read(), "rate_limited")
-        assert len(taken) == 100
+        assert nobody_waits(upstream)
 
 
 # --- two instances
 
 
-@pytest.mark.usefixtures("nginx")
 def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
     tmp_path: Path, service_url: str, connection: psycopg.Connection
 ) -> None:

@@ -7,9 +7,14 @@ import re
 import shlex
 import subprocess
 from pathlib import Path
+from urllib.parse import quote
 
 import psycopg
 import pytest
+from docs.site.errors import MISTAKES
+from docs.site.errors import PAGE as ERRORS_PAGE
+from docs.site.errors import page as page_of_errors
+from docs.site.lists import fault
 from docs.site.notebook import NOTEBOOK, notebook
 from docs.site.pictures import IMAGES, PICTURES
 from PIL import Image
@@ -18,6 +23,9 @@ from tests.docs.examples import PAGES, reader, with_answers
 from tests.serving import SEPU, Server
 
 from sepu.admin import accounts
+from sepu.admin.usage import show_usage
+from sepu.http.errors import ERRORS, Again
+from sepu_client.errors import error_class
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "docs" / "package.md"
@@ -82,3 +90,75 @@ def test_the_page_of_the_photograph_prints_what_it_shows(monkeypatch: pytest.Mon
     named: Image.Image = page.globs["named"]
     with Image.open(IMAGES / "coffee-named.png") as shown:
         assert shown.convert("RGB").tobytes() == named.tobytes()
+
+
+# --- the page of errors
+
+
+def test_the_page_of_errors_is_written_from_the_table() -> None:
+    assert ERRORS_PAGE.read_text("utf-8") == page_of_errors()
+
+
+def test_each_mistake_leads_to_its_line(connection: psycopg.Connection, uvloop: Server) -> None:
+    issued = accounts.create_account(connection, "standard")
+    answers = {}
+    for mistake in MISTAKES:
+        sent: dict[str, str | None] = {
+            "Authorization": f"Bearer {issued.api_key}",
+            "Idempotency-Key": f"mistake-{mistake.anchor}",
+            "Content-Type": "application/json",
+            **mistake.headers,
+        }
+        method, target = mistake.line.split(" ")
+        headers = {name: value.replace("KEY", issued.api_key) for name, value in sent.items() if value is not None}
+        body = None if mistake.body is None else mistake.body.encode()
+        answers[mistake.anchor] = uvloop.request(method, quote(target, safe="/?&=+"), headers, body).error
+    assert answers == {mistake.anchor: mistake.code for mistake in MISTAKES}
+    assert [meter.committed for meter in show_usage(connection, issued.account_id).usage] == [0, 0]
+
+
+def test_each_code_and_each_mistake_has_an_anchor_of_its_own() -> None:
+    text = ERRORS_PAGE.read_text("utf-8")
+    anchors = [*re.findall(r"^## (\w+)$", text, re.MULTILINE), *re.findall(r'<a id="([\w-]+)">', text)]
+    assert len(anchors) == len(set(anchors))
+    assert set(anchors) == ERRORS.keys() | {mistake.anchor for mistake in MISTAKES}
+
+
+def test_the_client_sends_again_what_the_page_says() -> None:
+    assert {code for code, error in ERRORS.items() if error_class(error.status, code).retried} == {
+        code for code, error in ERRORS.items() if error.again is Again.SAME
+    }
+
+
+# --- the check of lists, which `make docs` makes of each page, sees what Python-Markdown breaks
+
+
+WRITTEN = """\
+1. First, 2 - 1 of them
+
+    - nested
+    * also
+
+    ```console
+    - no item
+    3. no item
+    ```
+
+2. Second
+"""
+SHOWN = (
+    """<ol><li><p>First</p><ul><li>nested</li><li>also</li></ul><pre>- no item</pre></li><li><p>Second</p></li></ol>"""
+)
+
+
+@pytest.mark.parametrize(
+    "shown",
+    [
+        SHOWN.replace("</pre></li>", "</li></ol><pre></pre><ol>"),  # a new list after the block that was not nested
+        SHOWN.replace("</li><li><p>Second", "\n2. Second"),  # a marker as text
+        f"{SHOWN}<ul><li>more</li></ul>",  # a list that was not written
+    ],
+)
+def test_broken_lists_are_told(shown: str) -> None:
+    assert fault(WRITTEN, SHOWN) is None
+    assert fault(WRITTEN, shown) is not None

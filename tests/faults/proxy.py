@@ -14,7 +14,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import AsyncIterator, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, get_args
@@ -25,6 +25,7 @@ import uvloop
 SOCKET = ".s.PGSQL.5432"
 READY_FOR_QUERY = ord("Z")
 DATA_ROW = ord("D")
+NO_TLS = b"N"  # what the server says to the question for TLS, which clients ask over TCP
 
 Cut = Literal["before", "during", "after", "anywhere"]
 
@@ -56,13 +57,20 @@ class Proxy:
     @asynccontextmanager
     async def listening(self) -> AsyncIterator[None]:
         self._loop = asyncio.get_running_loop()
-        server = await asyncio.start_unix_server(self._accept, self._socket, backlog=512)
-        Path(self._socket).chmod(0o777)  # PgBouncer connects as another user
+        self._server = await self._listen()
         try:
             yield
         finally:
-            server.close()
-            self._abort_all()
+            self._close()
+
+    async def _listen(self) -> asyncio.Server:
+        server = await asyncio.start_unix_server(self._accept, self._socket, backlog=512)
+        Path(self._socket).chmod(0o777)  # PgBouncer connects as another user
+        return server
+
+    def _close(self) -> None:
+        self._server.close()
+        self._abort_all()
 
     def cut_one(self) -> None:
         """Cuts any connection, wherever it is; from any thread."""
@@ -175,6 +183,8 @@ class Answer:
             self._parsed += 1 + length
 
     def is_whole(self) -> bool:
+        if self.data == NO_TLS:
+            return True
         return self._last == READY_FOR_QUERY and self._parsed == len(self.data)
 
 
@@ -192,25 +202,32 @@ def socket_directory() -> Iterator[Path]:
 @contextmanager
 def proxied(upstream: Path, seed: int = 0) -> Iterator[Proxy]:
     """A proxy in a thread of its own."""
-    with socket_directory() as directory:
-        proxy = Proxy(directory, upstream, seed)
-        listening, ended = threading.Event(), asyncio.Event()
-        loop = uvloop.new_event_loop()
+    with socket_directory() as directory, in_a_thread(proxy := Proxy(directory, upstream, seed)):
+        yield proxy
 
-        async def listen() -> None:
-            async with proxy.listening():
-                listening.set()
-                await ended.wait()
 
-        def run() -> None:
-            with asyncio.Runner(loop_factory=lambda: loop) as runner:
-                runner.run(listen())
+@contextmanager
+def in_a_thread(*proxies: Proxy) -> Iterator[None]:
+    """Has proxies listen until the block ends."""
+    listening, ended = threading.Event(), asyncio.Event()
+    loop = uvloop.new_event_loop()
 
-        thread = threading.Thread(target=run)
-        thread.start()
-        listening.wait()
-        try:
-            yield proxy
-        finally:
-            loop.call_soon_threadsafe(ended.set)
-            thread.join()
+    async def listen() -> None:
+        async with AsyncExitStack() as stack:
+            for proxy in proxies:
+                await stack.enter_async_context(proxy.listening())
+            listening.set()
+            await ended.wait()
+
+    def run() -> None:
+        with asyncio.Runner(loop_factory=lambda: loop) as runner:
+            runner.run(listen())
+
+    thread = threading.Thread(target=run)
+    thread.start()
+    listening.wait()
+    try:
+        yield
+    finally:
+        loop.call_soon_threadsafe(ended.set)
+        thread.join()

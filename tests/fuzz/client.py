@@ -103,6 +103,7 @@ class Grammar:
             "X-Request-Id": "00000000-0000-0000-0000-000000000000",
             **{f"X-Usage-{name.title()}": str(value) for name, value in _METER.items()},
             "Idempotency-Replayed": "true",
+            "X-Error-Pointer": "/colors/2/g",
         }
         found = [
             f"{name}: {rng.choice(hostile) if rng.random() < 0.02 else value}\r\n".encode("latin-1")

@@ -112,6 +112,7 @@ def test_errors(call: Call, issued: IssuedKey) -> None:
         check(refused, 409, "IdempotencyConflictError", "idempotency_conflict")
     refused = call("matchColors", str(uuid4()), colors=[{**SCARLET, "r": 256}])
     check(refused, 422, "MatchInputError", "invalid_rgb")
+    assert refused.headers["x-error-pointer"] == "/colors/0/r"
     check(call("searchColors", str(uuid4()), q="hong", limit=11), 422, "SearchInputError", "invalid_limit")
     # One that the operation does not list.
     check(call("searchColors", str(uuid4()), q="a" * 9000), 414, "OtherError", "uri_too_long")

@@ -247,9 +247,12 @@ JUST_FITS = b'{"colors":[{"r":200,"g":60,"b":35}]}'.ljust(16 * 1024)
 ENDPOINTS = ("/v1/library", "/v1/usage", "/v1/match", "/v1/search?q=taohong")
 
 
-def bodies(error: str, *examples: str | bytes) -> list[Case]:
+def bodies(error: str, *examples: str | bytes, pointer: str | None = None) -> list[Case]:
     status = 400 if error in {"invalid_json", "body_required"} else 422
-    return [match(f"{error}-{number}", status, error, body) for number, body in enumerate(examples)]
+    return [
+        match(f"{error}{pointer or ''}-{number}", status, error, body, expect=has(x_error_pointer=pointer))
+        for number, body in enumerate(examples)
+    ]
 
 
 CASES = [
@@ -391,12 +394,14 @@ CASES = [
         "[" * 10_000,
     ),
     # --- 7: the input
-    *bodies("invalid_body", "[]", "null", "1", '"colors"', "{}", '{"top":1}', '{"colors":{}}', '{"colors":null}'),
+    *bodies("invalid_body", "[]", "null", "1", '"colors"', "{}", '{"top":1}'),
+    *bodies("invalid_body", '{"colors":{}}', '{"colors":null}', pointer="/colors"),
     *bodies(
         "invalid_colors",
         '{"colors":[]}',
         json.dumps({"colors": [{"r": 1, "g": 2, "b": 3}] * 6}),
         '{"colors":[],"top":9}',
+        pointer="/colors",
     ),
     *bodies(
         "invalid_rgb",
@@ -408,6 +413,11 @@ CASES = [
         '{"colors":[{"r":1,"g":2}]}',
         '{"colors":[{"r":1,"g":2,"b":3,"a":1}]}',
         '{"colors":[{"R":1,"G":2,"B":3}]}',
+        '{"colors":[{"r":-1,"g":2,"b":3,"/top":1}]}',
+        pointer="/colors/0",
+    ),
+    *bodies(
+        "invalid_rgb",
         ONE.replace("200", "-1"),
         ONE.replace("200", "-0.001"),
         ONE.replace("200", "256"),
@@ -417,37 +427,44 @@ CASES = [
         ONE.replace("200", '"200"'),
         ONE.replace("200", "true"),
         ONE.replace("200", "null"),
-        '{"colors":[{"r":1,"g":2,"b":3},{"r":1,"g":2,"b":-3}]}',
+        pointer="/colors/0/r",
     ),
+    *bodies("invalid_rgb", FIVE.replace('"g": 3', '"g": 3e2').replace('"b": 4', '"b": -4'), pointer="/colors/3/g"),
     *bodies(
         "invalid_top",
         *(ONE[:-1] + f',"top":{top}}}' for top in ("0", "4", "-1", "1.5", "null", "true", '"1"', "[1]", "1e400")),
+        pointer="/top",
     ),
     *bodies("unknown_parameter", ONE[:-1] + ',"limit":1}', ONE[:-1] + ',"Top":1}', ONE[:-1] + ',"":1}'),
     match("query", 422, "unknown_parameter", target="/v1/match?top=3"),
     *(
-        search(f"invalid-q-{number}", query, 422, "invalid_q")
-        for number, query in enumerate(
+        search(f"invalid-q{pointer or ''}-{number}", query, 422, "invalid_q", expect=has(x_error_pointer=pointer))
+        for pointer, queries in (
+            (None, ("", "?", "?limit=3", "?q=%ff%fe", "?q=hong%zz", "?q=%", "?q=hong%2")),
             (
-                "",
-                "?",
-                "?q",
-                "?q=",
-                "?q=a",
-                "?q=%20%20a%20",
-                f"?q={'a' * 65}",
-                f"?q={'a' * 7000}",
-                "?q=ab&q=cd",
-                "?q=%ff%fe",
-                "?q=hong%zz",
-                "?q=%",
-                "?q=hong%2",
-                f"?q={quote('红' * 65)}",
-            )
+                "/q",
+                (
+                    "?q",
+                    "?q=",
+                    "?q=a",
+                    "?q=%20%20a%20",
+                    f"?q={'a' * 65}",
+                    f"?q={'a' * 7000}",
+                    "?q=ab&q=cd",
+                    f"?q={quote('红' * 65)}",
+                ),
+            ),
         )
+        for number, query in enumerate(queries)
     ),
     *(
-        search(f"invalid-limit-{number}", f"?q=hong&limit={limit}", 422, "invalid_limit")
+        search(
+            f"invalid-limit-{number}",
+            f"?q=hong&limit={limit}",
+            422,
+            "invalid_limit",
+            expect=has(x_error_pointer="/limit"),
+        )
         for number, limit in enumerate(
             ("", "0", "11", "-1", "1.0", "ten", "%2B5", "%205", "1e1", "010", "3&limit=3", "9" * 400, quote("３"))
         )
@@ -574,6 +591,7 @@ def _check_case(case: Case, server: Server, world: World) -> None:
     assert (response.status, None if head else response.error) == (case.status, None if head else case.error)
     for name, value in case.expect.items():
         assert response.headers.get(name) == value
+    assert response.headers.get("x-error-pointer") == case.expect.get("x-error-pointer")
     hinted = case.error in {"request_in_progress", "rate_limited", "quota_exceeded"}
     assert ("retry-after" in response.headers) == hinted
     assert committed(world.connection, world.account_id) == case.charged

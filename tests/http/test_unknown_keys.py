@@ -4,12 +4,15 @@ from multiprocessing import get_context
 
 import psycopg
 import pytest
+from falcon.testing import create_environ
 from tests.serving import Response, Server
 
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, revoke_key
 from sepu.admin.plans import set_plan
+from sepu.http.app import TimedRequest
+from sepu.http.endpoints import Callers, LibraryEndpoint, Pending
 from sepu.http.known_keys import KnownKeys
 from sepu.metering import key_format
 from sepu.metering.key_format import Credential
@@ -35,6 +38,19 @@ def test_a_key_has_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
     assert (used in known, next_to_it in known, instead in known) == (False, True, True)
     known.discard(instead)
     assert instead not in known
+
+
+def test_a_key_is_known_while_it_is_accepted() -> None:
+    endpoint = LibraryEndpoint(Callers(KnownKeys(), ()), b"{}")
+    api_key = key_format.new_key(key_format.new_account_id())
+    request = TimedRequest(create_environ(headers={"Authorization": f"Bearer {api_key}"}))
+    known = []
+    for outcome in ("unauthorized", "rate_limited", "unauthorized", "ok"):
+        pending = endpoint.judge(request)
+        assert isinstance(pending, Pending)
+        pending.conclude(outcome)
+        known.append(pending.command.sender is None)
+    assert known == [False, False, True, False]
 
 
 def test_workers_share_what_they_know() -> None:

@@ -131,7 +131,12 @@ def compressed(exchange: Exchange) -> None:
 def hostile_wait(value: str, exchange: Exchange) -> None:
     """An error of a gateway that would have the client wait for a time that is none."""
     body = b'{"error":"\\u001b[2J"}'
-    named = {"Content-Length": str(len(body)), "Retry-After": value, "X-Request-Id": "\x9b2J"}
+    named = {
+        "Content-Length": str(len(body)),
+        "Retry-After": value,
+        "X-Request-Id": "\x9b2J",
+        "X-Error-Pointer": "/\x9b2J",
+    }
     exchange.answer(Response(503, named, body))
 
 
@@ -267,18 +272,18 @@ def test_a_search_and_fractions(command: list[str], place: Place, world: World) 
 
 
 @pytest.mark.parametrize(
-    ("code", "status", "given"),
+    ("code", "status", "given", "at"),
     [
-        ("invalid_rgb", 422, ("match", "256", "60", "35")),
-        ("invalid_q", 422, ("search", "a")),
-        ("idempotency_key_invalid", 400, MATCH),
-        ("idempotency_conflict", 409, MATCH),
-        ("quota_exceeded", 429, MATCH),
-        ("rate_limited", 429, MATCH),
+        ("invalid_rgb", 422, ("match", "200", "256", "35"), " at /colors/0/g"),
+        ("invalid_q", 422, ("search", "a"), " at /q"),
+        ("idempotency_key_invalid", 400, MATCH, ""),
+        ("idempotency_conflict", 409, MATCH, ""),
+        ("quota_exceeded", 429, MATCH, ""),
+        ("rate_limited", 429, MATCH, ""),
     ],
 )
 def test_a_refusal_is_not_repeated(
-    command: list[str], code: str, status: int, given: tuple[str, ...], place: Place, world: World
+    command: list[str], code: str, status: int, given: tuple[str, ...], at: str, place: Place, world: World
 ) -> None:
     if code == "quota_exceeded":
         world.plan(match=0)
@@ -291,7 +296,7 @@ def test_a_refusal_is_not_repeated(
         key = {"idempotency_key_invalid": "short", "idempotency_conflict": IDEMPOTENCY_KEY}.get(code)
         said = run(command, found.url, world.issued.api_key, *given, key=key)
     assert said.code == 1
-    told = re.search(rf"^{status} {code} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE)
+    told = re.search(rf"^{status} {code}{at} \(request id [0-9a-f-]{{36}}\)", said.err, re.MULTILINE)
     assert told, said.err
     assert said.key == found.attempts[0].key
     assert found.statuses == [status]

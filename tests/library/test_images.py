@@ -240,7 +240,24 @@ def test_pillow_warns_nobody(tmp_path: Path) -> None:
     assert len(shown) == before > 0
 
 
-def test_a_colour_profile_counts(tmp_path: Path) -> None:
+def grey_profile() -> bytes:
+    """An ICC profile of grey in linear light: 188 of sRGB is 128 here (ICC.1:2001-04, 6.1 and 6.3.1.2)."""
+    tags = {
+        b"wtpt": b"XYZ " + struct.pack(">4x3I", 0xF6D6, 0x10000, 0xD32D),
+        b"kTRC": b"curv" + struct.pack(">4xIH2x", 1, 0x100),
+    }
+    table, data = struct.pack(">I", len(tags)), b""
+    for name, tag in tags.items():
+        table += name + struct.pack(">II", 128 + 4 + 12 * len(tags) + len(data), len(tag))
+        data += tag
+    head = struct.pack(
+        ">4xI4s4s4s12x4s28x3I48x", 0x02400000, b"mntr", b"GRAY", b"XYZ ", b"acsp", 0xF6D6, 0x10000, 0xD32D
+    )
+    return struct.pack(">I", 4 + len(head + table + data)) + head + table + data
+
+
+@pytest.mark.parametrize("mode", ["RGB", "RGBA", "P"])
+def test_a_colour_profile_counts(mode: str, tmp_path: Path) -> None:
     """In a profile whose red and blue primaries are exchanged, red is what is blue on the screen."""
     pillow = pytest.importorskip("PIL.Image")
     from PIL import ImageCms
@@ -249,6 +266,30 @@ def test_a_colour_profile_counts(tmp_path: Path) -> None:
     exchanged = profile.replace(b"rXYZ", b"?XYZ").replace(b"bXYZ", b"rXYZ").replace(b"?XYZ", b"bXYZ")
     assert exchanged != profile
     file = tmp_path / "image.png"
-    pillow.new("RGB", (5, 5), (250, 20, 10)).save(file, icc_profile=exchanged)
+    image = pillow.new("RGB", (5, 5), (250, 20, 10))
+    image = image.quantize(2) if mode == "P" else image.convert(mode)
+    if mode == "RGBA":
+        image.putpixel((0, 0), (0, 255, 0, 0))
+    image.save(file, icc_profile=exchanged)
     plain = pillow.new("RGB", (5, 5), (10, 20, 250))
     assert shares(file) == shares(plain) != shares(pillow.new("RGB", (5, 5), (250, 20, 10)))
+
+
+@pytest.mark.parametrize("mode", ["L", "LA"])
+def test_a_grey_profile_counts(mode: str, tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    file = tmp_path / "image.png"
+    image = pillow.new("L", (5, 5), 128).convert(mode)
+    image.save(file, icc_profile=grey_profile())
+    assert shares(file) == shares(pillow.new("L", (5, 5), 188)) != shares(image)
+    image.convert("RGB").save(file, icc_profile=grey_profile())
+    with pytest.raises(sepu.ImageError, match="a colour profile that cannot be used"):
+        sepu.name_image(file)
+
+
+def test_ink_without_a_profile_has_no_colour(tmp_path: Path) -> None:
+    pillow = pytest.importorskip("PIL.Image")
+    file = tmp_path / "image.jpg"
+    pillow.new("CMYK", (5, 5), (0, 200, 200, 20)).save(file)
+    with pytest.raises(sepu.ImageError, match="is CMYK without a colour profile"):
+        sepu.name_image(file)

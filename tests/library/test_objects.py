@@ -1,6 +1,7 @@
 """The library as a collection, and what people write for a colour."""
 
 import inspect
+from collections.abc import Callable
 from io import StringIO
 from typing import Any
 
@@ -154,6 +155,35 @@ def test_an_unknown_name_gets_a_hint(name: str, reason: str) -> None:
         sepu.load()[name]
     assert isinstance(raised.value, sepu.UnknownNameError)
     assert str(raised.value).startswith(reason)
+
+
+@pytest.mark.parametrize(
+    ("ask", "name"),
+    [
+        (lambda number: sepu.match("#fff", top=number), "top"),
+        (lambda number: sepu.name_image(np.zeros((1, 1, 3), np.uint8), top=number), "top"),
+        (lambda number: sepu.search("hong", limit=number), "limit"),
+        (lambda number: sepu.load()[number], "a place"),
+    ],
+)
+@pytest.mark.parametrize("number", [True, 1.0, b"3"])
+def test_a_number_that_is_not_whole_is_named(ask: Callable[[Any], object], name: str, number: object) -> None:
+    with pytest.raises(TypeError, match=f"^{name} is a whole number such as 3, not {number!r}"):
+        ask(number)
+
+
+def test_a_place_without_a_colour_is_named() -> None:
+    for place in (161, -162):
+        with pytest.raises(IndexError, match=f"no colour has the place {place}; the places are 0 to 160"):
+            sepu.load()[place]
+
+
+def test_a_slice_is_shown_as_the_whole_is() -> None:
+    colours = sepu.load()
+    assert colours[2:5] == colours.records[2:5]
+    for part in (colours[2:5], sepu.search("hong")[:3]):
+        assert len(part) == 3
+        assert all(record.hex in part._repr_html_() for record in part)
 
 
 def test_records_have_their_values() -> None:

@@ -9,8 +9,8 @@ from hashlib import sha256
 from time import monotonic, sleep
 from typing import NamedTuple, Protocol, TypeVar
 
-import psycopg
 import pytest
+from psycopg import Connection
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
@@ -45,7 +45,7 @@ class Customer:
 
     def meter(
         self,
-        session: psycopg.Connection,
+        session: Connection,
         key: str = "key-0001",
         *,
         what: str = "red",
@@ -65,7 +65,7 @@ class Customer:
         assert row is not None
         return Answer(*row)
 
-    def admit(self, session: psycopg.Connection, *, at: datetime = NOON, holder: Credential | None = None) -> str:
+    def admit(self, session: Connection, *, at: datetime = NOON, holder: Credential | None = None) -> str:
         asking = holder or self.credential
         row = session.execute(
             "select outcome from sepu.admit(%s, %s, %s)", (asking.account_id, asking.key_hash, at)
@@ -80,14 +80,14 @@ class Customer:
         charge = Charge(meter, units, sha256(what.encode()).digest(), f'{{"for":"{what}"}}'.encode())
         return meter_request(self.credential, key, charge)
 
-    def committed(self, session: psycopg.Connection) -> dict[tuple[str, str], int]:
+    def committed(self, session: Connection) -> dict[tuple[str, str], int]:
         """What was charged, by period and meter."""
         rows = session.execute(
             "select period, meter, committed from sepu.usage where account_id = %s", (self.account_id,)
         ).fetchall()
         return {(period, meter): units for period, meter, units in rows}
 
-    def stored(self, session: psycopg.Connection) -> dict[tuple[str, str], int]:
+    def stored(self, session: Connection) -> dict[tuple[str, str], int]:
         """What the stored results say was charged, by period and meter."""
         rows = session.execute(
             "select period, meter, sum(units) from sepu.stored_result where account_id = %s group by period, meter",
@@ -97,6 +97,7 @@ class Customer:
 
 
 MakeCustomer = Callable[..., Customer]
+OpenSession = Callable[[], Connection]
 
 
 @pytest.fixture
@@ -112,7 +113,7 @@ def ledger_url(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def make_customer(connection: psycopg.Connection) -> MakeCustomer:
+def make_customer(connection: Connection) -> MakeCustomer:
     """Makes customers, by default on a plan that is in nobody's way."""
 
     def make(match_limit: int = 2000, search_limit: int = 1000, requests_per_minute: int = 100_000) -> Customer:
@@ -134,11 +135,11 @@ def customer(make_customer: MakeCustomer) -> Customer:
 
 
 @pytest.fixture
-def session(ledger_url: str) -> Iterator[Callable[[], psycopg.Connection]]:
+def session(ledger_url: str) -> Iterator[OpenSession]:
     """Opens sessions: each statement its own transaction, unless the test says `begin`."""
     with ExitStack() as opened:
 
-        def open_one() -> psycopg.Connection:
+        def open_one() -> Connection:
             one = connect(ledger_url)
             opened.callback(one.close)
             return one
@@ -153,7 +154,7 @@ class HeldUp(Protocol):
 
 
 @pytest.fixture
-def held_up(connection: psycopg.Connection) -> HeldUp:
+def held_up(connection: Connection) -> HeldUp:
     """For a call that waits."""
 
     def run(call: Callable[[], T], end: Callable[[], object]) -> T:

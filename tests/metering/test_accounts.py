@@ -1,24 +1,22 @@
 from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from psycopg import Connection
+from tests.metering.conftest import Customer, MakeCustomer
 
 from sepu.admin import accounts
-from sepu.admin.keys import IssuedKey, issue_key, list_keys, revoke_key
-from sepu.admin.naming import AccountError
-from sepu.admin.plans import set_plan
+from sepu.admin.keys import IssuedKey, change_key, issue_key, list_keys, revoke_key
+from sepu.admin.naming import AccountError, find_account
+from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.usage import show_usage
 from sepu.metering import key_format
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
 
 NOBODY = "aaaaaaaaaaaaaaaa"
 
 
-def limits(connection: psycopg.Connection, plan_id: str) -> list[tuple[int, ...]]:
+def limits(connection: Connection, plan_id: str) -> list[tuple[int, ...]]:
     return connection.execute(
         "select m.units, s.units, requests_per_minute from sepu.plan "
         "join sepu.plan_limit m using (plan_id) join sepu.plan_limit s using (plan_id) "
@@ -27,7 +25,7 @@ def limits(connection: psycopg.Connection, plan_id: str) -> list[tuple[int, ...]
     ).fetchall()
 
 
-def test_set_plan_makes_and_changes(connection: psycopg.Connection) -> None:
+def test_set_plan_makes_and_changes(connection: Connection) -> None:
     plan_id = key_format.new_account_id()
     set_plan(connection, plan_id, {"color_match": 10, "color_search": 0}, requests_per_minute=1)
     assert limits(connection, plan_id) == [(10, 0, 1)]
@@ -36,22 +34,20 @@ def test_set_plan_makes_and_changes(connection: psycopg.Connection) -> None:
 
 
 @pytest.mark.parametrize("plan_id", ["", "Big", "-a", "a b", "a\n", "é", "a" * 65])
-def test_set_plan_refuses_a_name(connection: psycopg.Connection, plan_id: str) -> None:
+def test_set_plan_refuses_a_name(connection: Connection, plan_id: str) -> None:
     with pytest.raises(AccountError, match="plan"):
         set_plan(connection, plan_id, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
     assert limits(connection, plan_id) == []
 
 
-def test_a_plan_has_no_limit_for_what_is_not_a_meter(connection: psycopg.Connection) -> None:
+def test_a_plan_has_no_limit_for_what_is_not_a_meter(connection: Connection) -> None:
     with pytest.raises(TypeError, match="not for color_mtach"):
         set_plan(connection, "standard", {"color_mtach": 5})
     assert "color_mtach" not in dict(connection.execute("select meter, units from sepu.plan_limit").fetchall())
 
 
 @pytest.mark.parametrize("refused", [(-1, 1, 1), (1, -1, 1), (1, 1, 0), (2**31, 1, 1), (1, 2**63, 1), (1, 1, 10**30)])
-def test_a_plan_is_changed_as_a_whole_or_not_at_all(
-    connection: psycopg.Connection, refused: tuple[int, int, int]
-) -> None:
+def test_a_plan_is_changed_as_a_whole_or_not_at_all(connection: Connection, refused: tuple[int, int, int]) -> None:
     plan_id = key_format.new_account_id()
     for before in ([], [(7, 8, 9)]):
         match, search, minute = refused
@@ -61,7 +57,7 @@ def test_a_plan_is_changed_as_a_whole_or_not_at_all(
         set_plan(connection, plan_id, {"color_match": 7, "color_search": 8}, requests_per_minute=9)
 
 
-def test_a_plan_without_a_limit_is_named(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_a_plan_without_a_limit_is_named(connection: Connection, customer: Customer) -> None:
     connection.execute("delete from sepu.plan_limit where plan_id = %s and meter = 'color_search'", (customer.plan_id,))
     for shows in (accounts.show_account, show_usage):
         with pytest.raises(AccountError, match=f"{customer.plan_id}.*'color_search'.*sepu plan set"):
@@ -70,7 +66,7 @@ def test_a_plan_without_a_limit_is_named(connection: psycopg.Connection, custome
     assert accounts.show_account(connection, customer.account_id).limits["color_search"] == 1
 
 
-def test_create_account(connection: psycopg.Connection) -> None:
+def test_create_account(connection: Connection) -> None:
     issued = accounts.create_account(connection, "standard")
     found = key_format.credential(issued.api_key)
     assert found is not None
@@ -80,22 +76,16 @@ def test_create_account(connection: psycopg.Connection) -> None:
     assert (shown.account_id, shown.status, shown.plan_id) == (issued.account_id, "active", "standard")
 
 
-def test_oldest_account(connection: psycopg.Connection) -> None:
-    with connection.transaction(force_rollback=True):
-        connection.execute(
-            "truncate sepu.receipt, sepu.api_key, sepu.usage, sepu.usage_day, sepu.account_move, sepu.quota_event, "
-            "sepu.event_delivery, sepu.account"
-        )
-        assert accounts.oldest_account(connection) is None
-        first, second = (accounts.create_account(connection, "standard").account_id for _ in range(2))
-        for account_id, created_at in ((first, "2026-02-01Z"), (second, "2026-01-01Z")):
-            connection.execute(
-                "update sepu.account set created_at = %s where account_id = %s", (created_at, account_id)
-            )
-        assert accounts.oldest_account(connection) == second
+@pytest.mark.usefixtures("own_ledger")
+def test_oldest_account(connection: Connection) -> None:
+    assert accounts.oldest_account(connection) is None
+    first, second = (accounts.create_account(connection, "standard").account_id for _ in range(2))
+    for account_id, created_at in ((first, "2026-02-01Z"), (second, "2026-01-01Z")):
+        connection.execute("update sepu.account set created_at = %s where account_id = %s", (created_at, account_id))
+    assert accounts.oldest_account(connection) == second
 
 
-def test_what_there_is_not_is_refused(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_what_there_is_not_is_refused(connection: Connection, customer: Customer) -> None:
     def state() -> list[tuple[object, ...]]:
         counts = "select (select count(*) from sepu.account), (select count(*) from sepu.api_key), plan_id, status"
         return connection.execute(f"{counts} from sepu.account where account_id = %s", [customer.account_id]).fetchall()
@@ -124,7 +114,7 @@ def test_what_there_is_not_is_refused(connection: psycopg.Connection, customer: 
     assert state() == before
 
 
-def test_issue_key_leaves_the_others(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_issue_key_leaves_the_others(connection: Connection, customer: Customer) -> None:
     expires_at = datetime(2031, 3, 10, 12, 0, 0, 123456, UTC)
     issued = issue_key(connection, customer.account_id, expires_at)
     second = key_format.credential(issued.api_key)
@@ -137,7 +127,7 @@ def test_issue_key_leaves_the_others(connection: psycopg.Connection, customer: "
     assert customer.admit(connection, at=expires_at, holder=second) == "unauthorized"
 
 
-def test_revoke_key(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_revoke_key(connection: Connection, customer: Customer) -> None:
     other = key_format.credential(issue_key(connection, customer.account_id).api_key)
     revoked_at = "select revoked_at from sepu.api_key where account_id = %s and key_id = %s"
     revoke_key(connection, customer.key_id)
@@ -148,7 +138,7 @@ def test_revoke_key(connection: psycopg.Connection, customer: "Customer") -> Non
     assert connection.execute(revoked_at, (customer.account_id, customer.key_id)).fetchone() == first
 
 
-def test_show_usage(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_show_usage(connection: Connection, make_customer: MakeCustomer) -> None:
     customer = make_customer(match_limit=10, search_limit=4)
     now = datetime.now(UTC)
     customer.meter(connection, "key-0001", units=5, at=now)
@@ -168,7 +158,7 @@ def test_an_issued_key_shows_no_secret(issued: IssuedKey) -> None:
     assert issued.account_id in repr(issued)
 
 
-def test_a_keys_last_use_is_written_once_a_day(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_a_keys_last_use_is_written_once_a_day(connection: Connection, customer: Customer) -> None:
     """By whatever asks with it; a day is one of UTC, and a clock that is set back does not take it back."""
 
     def row() -> tuple[date | None, str]:
@@ -193,3 +183,42 @@ def test_a_keys_last_use_is_written_once_a_day(connection: psycopg.Connection, c
         assert row() == first, "not a write more"
     assert customer.admit(connection, at=noon + timedelta(hours=12)) == "ok"
     assert row()[0] == date(2031, 3, 11)
+
+
+def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> None:
+    issued = accounts.create_account(connection, "standard")
+    assert find_account(connection, issued.key_id) == issued.account_id
+    [found] = accounts.list_accounts(connection, search=issued.key_id)
+    assert found.account_id == issued.account_id
+    with pytest.raises(AccountError, match="there is no account"):  # it has no such key
+        find_account(connection, key_format.new_key_id(issued.account_id))
+    other = accounts.create_account(connection, "standard", external_id=issued.key_id)  # which has the same form
+    assert find_account(connection, issued.key_id) == other.account_id
+
+
+def test_the_end_of_a_key_is_moved_and_taken_away(connection: psycopg.Connection) -> None:
+    issued = accounts.create_account(connection, "standard")
+    end = datetime.now(UTC) + timedelta(days=7)
+    assert change_key(connection, issued.key_id, expires_at=end).expires_at == end
+    assert change_key(connection, issued.key_id, name="shop").expires_at == end
+    assert change_key(connection, issued.key_id, expires_at="").expires_at is None
+    revoke_key(connection, issued.key_id)
+    assert change_key(connection, issued.key_id, expires_at=end).state == "revoked"
+
+
+def test_a_plan_is_deleted_when_no_account_has_or_had_it(connection: psycopg.Connection) -> None:
+    plan_id = key_format.new_account_id()
+    for minute in (1, 2):  # which is history
+        set_plan(connection, plan_id, {"color_match": minute, "color_search": 1}, requests_per_minute=minute)
+    used = key_format.new_account_id()
+    set_plan(connection, used, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
+    issued = accounts.create_account(connection, used)
+    with pytest.raises(AccountError, match="has accounts; put them on another one first"):
+        delete_plan(connection, used)
+    accounts.move_account(connection, issued.account_id, "standard")
+    with pytest.raises(AccountError, match="stays, because accounts had it"):
+        delete_plan(connection, used)
+    delete_plan(connection, plan_id)
+    assert limits(connection, plan_id) == []
+    with pytest.raises(AccountError, match="there is no plan"):
+        delete_plan(connection, plan_id)

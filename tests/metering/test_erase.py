@@ -3,24 +3,21 @@
 import json
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
+from psycopg import Connection
+from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, erase
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
-from sepu.admin.keys import issue_key, name_key
+from sepu.admin.keys import change_key, issue_key
 from sepu.admin.naming import AccountError
 from sepu.admin.prune import prune
 from sepu.admin.receipts import new_private_key, public_key
 from sepu.admin.rotation import rotate_key
 from sepu.admin.usage import Part, usage_by_day, usage_by_key, usage_by_month
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
 
@@ -34,7 +31,7 @@ def no_call_under_way(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
 
 
-def rows_of(connection: psycopg.Connection, account_id: str) -> dict[str, str]:
+def rows_of(connection: Connection, account_id: str) -> dict[str, str]:
     """All that the ledger has of an account, as text, by table."""
     tables = connection.execute(
         "select c.relname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attname = 'account_id' "
@@ -48,12 +45,12 @@ def rows_of(connection: psycopg.Connection, account_id: str) -> dict[str, str]:
 
 
 def test_nothing_of_the_customer_is_left(
-    connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+    connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(erase, "_RESULTS", 2)
     customer, other = (make_customer(match_limit=10) for _ in range(2))
     accounts.name_account(connection, customer.account_id, "Silk", "cus_silk")
-    name_key(connection, customer.key_id, "Silk shop", "k-silk")
+    change_key(connection, customer.key_id, "Silk shop", "k-silk")
     public = public_key(json.dumps(new_private_key().as_dict(private=False)).encode())
     rotate_key(connection, customer.account_id, public, "silk-ticket", timedelta(days=7))
     accounts.move_account(connection, customer.account_id, other.plan_id)
@@ -87,7 +84,7 @@ def test_nothing_of_the_customer_is_left(
     assert (again.keys, again.receipts, again.results) == (0, 0, 0)
 
 
-def test_nothing_new_is_known_of_an_erased_account(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_nothing_new_is_known_of_an_erased_account(connection: Connection, customer: Customer) -> None:
     erase_account(connection, customer.account_id)
     left = rows_of(connection, customer.account_id)
     changes: list[Callable[[], object]] = [
@@ -104,10 +101,7 @@ def test_nothing_new_is_known_of_an_erased_account(connection: psycopg.Connectio
 
 
 def test_a_key_that_is_being_issued_is_erased_too(
-    session: Callable[[], psycopg.Connection],
-    connection: psycopg.Connection,
-    customer: "Customer",
-    held_up: "HeldUp",
+    session: OpenSession, connection: Connection, customer: Customer, held_up: HeldUp
 ) -> None:
     issuing, erasing = session(), session()
     issuing.execute("begin")
@@ -118,10 +112,7 @@ def test_a_key_that_is_being_issued_is_erased_too(
 
 
 def test_a_charge_under_way_is_erased_too(
-    session: Callable[[], psycopg.Connection],
-    connection: psycopg.Connection,
-    customer: "Customer",
-    held_up: "HeldUp",
+    session: OpenSession, connection: Connection, customer: Customer, held_up: HeldUp
 ) -> None:
     customer.meter(connection, "old-0001", at=NOW)
     charging, erasing = session(), session()

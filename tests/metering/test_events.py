@@ -1,21 +1,16 @@
 """Quota events: what a charge crosses is recorded with it, once."""
 
-from typing import TYPE_CHECKING
-
-import psycopg
 import pytest
-from tests.metering.conftest import NOON
+from psycopg import Connection
+from tests.metering.conftest import NOON, Customer, MakeCustomer
 
 from sepu.admin.events import list_events
 from sepu.admin.naming import AccountError
 from sepu.admin.plans import set_plan, set_thresholds, show_plan
 from sepu.cli.database import connect
 
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
 
-
-def crossed(connection: psycopg.Connection, customer: "Customer") -> list[tuple[str, int, int, int]]:
+def crossed(connection: Connection, customer: Customer) -> list[tuple[str, int, int, int]]:
     """Meter, threshold, limit and committed of each event."""
     return [
         (event.meter, event.threshold, event.limit, event.committed)
@@ -23,7 +18,7 @@ def crossed(connection: psycopg.Connection, customer: "Customer") -> list[tuple[
     ]
 
 
-def test_each_threshold_is_told_once(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_each_threshold_is_told_once(connection: Connection, make_customer: MakeCustomer) -> None:
     customer = make_customer(match_limit=20)
     told = []
     for number in range(20):
@@ -53,8 +48,8 @@ def test_each_threshold_is_told_once(connection: psycopg.Connection, make_custom
     ],
 )
 def test_where_a_threshold_is(
-    connection: psycopg.Connection,
-    make_customer: "MakeCustomer",
+    connection: Connection,
+    make_customer: MakeCustomer,
     limit: int,
     thresholds: list[int],
     charges: list[int],
@@ -68,7 +63,7 @@ def test_where_a_threshold_is(
     assert found == expected
 
 
-def test_only_a_charge_crosses(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_only_a_charge_crosses(connection: Connection, make_customer: MakeCustomer) -> None:
     """A limit that is lowered below what is used crosses nothing; one that is raised has thresholds of its own."""
     customer = make_customer(match_limit=10)
     customer.meter(connection, "key-0001", units=8)
@@ -85,7 +80,7 @@ def test_only_a_charge_crosses(connection: psycopg.Connection, make_customer: "M
     assert told == [(80, 10, 8), (100, 9, 9), (100, 20, 20)]
 
 
-def test_each_meter_and_month_has_its_own(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_each_meter_and_month_has_its_own(connection: Connection, make_customer: MakeCustomer) -> None:
     customer = make_customer(match_limit=10, search_limit=1)
     set_thresholds(connection, customer.plan_id, [100])
     customer.meter(connection, "key-0001", units=10)
@@ -102,7 +97,7 @@ def test_each_meter_and_month_has_its_own(connection: psycopg.Connection, make_c
 
 
 def test_charges_that_share_a_call_cross_too(
-    connection: psycopg.Connection, make_customer: "MakeCustomer", service_url: str
+    connection: Connection, make_customer: MakeCustomer, service_url: str
 ) -> None:
     customer = make_customer(match_limit=10)
     commands = [customer.request(f"key-{number:04}", units=3) for number in range(4)]
@@ -112,9 +107,7 @@ def test_charges_that_share_a_call_cross_too(
     assert [event[1:] for event in crossed(connection, customer)] == [(80, 10, 9)]
 
 
-def test_a_charge_does_not_fail_for_an_event_that_is_there(
-    connection: psycopg.Connection, make_customer: "MakeCustomer"
-) -> None:
+def test_a_charge_does_not_fail_for_an_event_that_is_there(connection: Connection, make_customer: MakeCustomer) -> None:
     customer = make_customer(match_limit=1)
     customer.meter(connection)
     connection.execute("update sepu.usage set committed = 0 where account_id = %s", (customer.account_id,))
@@ -123,9 +116,7 @@ def test_a_charge_does_not_fail_for_an_event_that_is_there(
 
 
 @pytest.mark.parametrize("thresholds", [[0], [101], [80, -1], [2**63]])
-def test_a_threshold_is_a_percentage(
-    connection: psycopg.Connection, customer: "Customer", thresholds: list[int]
-) -> None:
+def test_a_threshold_is_a_percentage(connection: Connection, customer: Customer, thresholds: list[int]) -> None:
     with pytest.raises(AccountError, match="from 1 to 100"):
         set_thresholds(connection, customer.plan_id, thresholds)
     assert show_plan(connection, customer.plan_id).thresholds == [80, 95, 100]

@@ -1,17 +1,22 @@
-"""How the hosts of a database and the settings of its connections are found, in whatever way they are given."""
+"""How the hosts of a database are found, and what the log says of one that does not answer: why, without a secret."""
 
+import asyncio
 import os
 import re
 from pathlib import Path
 
 import psycopg
 import pytest
+from psycopg import Connection
 from psycopg.conninfo import conninfo_to_dict
 from tests.serving import free_port
 
 from sepu import limits
 from sepu.cli.database import DatabaseError, connect
 from sepu.database.hosts import Hosts, SettingsError
+from sepu.metering.failure import report_failure
+from sepu.metering.observer import LedgerObserver
+from sepu.metering.session import SessionLost
 
 
 @pytest.fixture(autouse=True)
@@ -75,7 +80,7 @@ def test_a_service_goes_before_the_environment(service: Path, monkeypatch: pytes
 def test_the_host_that_answered_last_is_tried_first(database_url: str) -> None:
     good = str(conninfo_to_dict(database_url)["host"])
     hosts = Hosts(f"postgresql://sepu@/postgres?host=127.0.0.1,{good}&port={free_port()},5432")
-    hosts.connect(psycopg.Connection).close()
+    hosts.connect(Connection).close()
     found = conninfo_to_dict(hosts.conninfo())
     assert str(found["host"]).split(",") == [good, "127.0.0.1"]
     assert str(found["port"]).split(",")[0] == "5432"
@@ -121,3 +126,59 @@ def test_a_service_file_that_is_a_pipe_is_refused(service: Path) -> None:
     os.mkfifo(service)
     with pytest.raises(SettingsError, match="PGSERVICEFILE"):
         Hosts("postgresql:///?service=sepu").conninfo()
+
+
+ESCAPE = "a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F"
+
+
+def logged(caplog: pytest.LogCaptureFixture, error: Exception) -> str:
+    report_failure(error, LedgerObserver())
+    (record,) = caplog.records
+    return record.getMessage()
+
+
+@pytest.mark.parametrize(
+    ("url", "cause"),
+    [
+        (
+            "postgresql://sepu:s3cret@127.0.0.1:1/sepu",
+            ': connection to server at "127.0.0.1", port 1 failed: Connection refused',
+        ),
+        (
+            "postgresql://sepu:s3cret@127.0.0.1:1,127.0.0.1:2/sepu",
+            ': connection to server at "127.0.0.1", port 2 failed: Connection refused'
+            '; connection to server at "127.0.0.1", port 1 failed: Connection refused',
+        ),
+        (
+            "postgresql://sepu:s3cret@/sepu?host=/nowhere",
+            ': connection to server on socket "/nowhere/.s.PGSQL.5432" failed: No such file or directory',
+        ),
+        ("postgresql:///?service=nowhere&password=s3cret", ': definition of service "nowhere" not found'),
+        # What was meant as a password's end is taken for the host, or for the port.
+        ("postgresql://sepu:p@s3cret@nowhere.invalid/sepu", f": {ESCAPE}"),
+        ("postgresql://127.0.0.1:s3cret/sepu", ": a port is not a number from 1 to 65535"),
+    ],
+)
+def test_a_database_that_is_not_reached(caplog: pytest.LogCaptureFixture, service: Path, url: str, cause: str) -> None:
+    service.touch()
+    with pytest.raises(psycopg.OperationalError) as raised:
+        asyncio.run(Hosts(url).connect_async())
+    told = logged(caplog, raised.value)
+    assert told == f"ledger unavailable: {type(raised.value).__name__}{cause}"
+    assert "s3cret" not in told
+
+
+def test_a_server_may_quote_a_row(caplog: pytest.LogCaptureFixture, database_url: str) -> None:
+    with psycopg.connect(database_url) as connection, pytest.raises(psycopg.DataError) as raised:
+        connection.execute("select 's3cret'::text::int")
+    assert "s3cret" in str(raised.value)
+    assert logged(caplog, raised.value) == "ledger unavailable: InvalidTextRepresentation 22P02"
+
+
+@pytest.mark.parametrize("error", [SessionLost(), TimeoutError()])
+def test_what_says_nothing_itself(caplog: pytest.LogCaptureFixture, error: Exception) -> None:
+    assert " in time" in logged(caplog, error)
+
+
+def test_an_unknown_text_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    assert logged(caplog, psycopg.OperationalError("s3cret")) == "ledger unavailable: OperationalError"

@@ -1,11 +1,12 @@
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
 import psycopg
 import pytest
-from psycopg import sql
+from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
+from tests.metering.conftest import OpenSession
 
 from sepu import limits
 from sepu.admin import accounts
@@ -17,7 +18,7 @@ from sepu.metering.key_format import new_account_id
 
 NAMES = [*(script.name for script in statements.migrations()), "functions.sql"]
 
-Session = Callable[[], psycopg.Connection]
+Session = OpenSession
 
 
 @pytest.fixture
@@ -28,11 +29,11 @@ def session(empty_url: str) -> Iterator[Session]:
 
 
 @pytest.fixture
-def empty(session: Session) -> psycopg.Connection:
+def empty(session: Session) -> Connection:
     return session()
 
 
-def applied(connection: psycopg.Connection) -> list[tuple[str, str]]:
+def applied(connection: Connection) -> list[tuple[str, str]]:
     return connection.execute(statements.statement("read_migrations")).fetchall()
 
 
@@ -44,28 +45,19 @@ def the_migrations(monkeypatch: pytest.MonkeyPatch, *found: statements.Script) -
     monkeypatch.setattr(statements, "migrations", lambda: found)
 
 
-def test_everything_is_pending_on_an_empty_database(empty: psycopg.Connection) -> None:
-    assert [script.name for script in pending(empty)] == NAMES
-    row = empty.execute("select to_regnamespace('sepu')").fetchone()
-    assert row == (None,), "looking changes nothing"
-
-
-def test_everything_is_pending_on_somebody_elses_database(empty: psycopg.Connection) -> None:
+def test_all_is_applied_once_beside_somebody_elses_tables(empty: Connection) -> None:
     empty.execute("create table public.migration (id integer)")
     assert [script.name for script in pending(empty)] == NAMES
-    assert migrate(empty) == NAMES
-    assert empty.execute("select * from public.migration").fetchall() == []
-
-
-def test_applies_once(empty: psycopg.Connection) -> None:
+    assert empty.execute("select to_regnamespace('sepu')").fetchone() == (None,), "looking changes nothing"
     assert migrate(empty) == NAMES
     before = applied(empty)
     assert pending(empty) == []
     assert migrate(empty) == []
     assert applied(empty) == before
+    assert empty.execute("select * from public.migration").fetchall() == []
 
 
-def test_the_standard_plan_is_there(empty: psycopg.Connection) -> None:
+def test_the_standard_plan_is_there(empty: Connection) -> None:
     migrate(empty)
     issued = accounts.create_account(empty, "standard")
     usage = show_usage(empty, issued.account_id)
@@ -128,13 +120,7 @@ def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:
         assert waiting.result() == []
 
 
-def test_migrators_at_the_same_time(session: Session) -> None:
-    with ThreadPoolExecutor(6) as threads:
-        results = list(threads.map(migrate, [session() for _ in range(6)]))
-    assert sorted(results) == [*[[]] * 5, NAMES]
-
-
-def test_all_or_nothing(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_or_nothing(empty: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     the_functions(monkeypatch, "create table sepu.half (id integer); select 1 / 0")
     with pytest.raises(psycopg.errors.DivisionByZero):
         migrate(empty)
@@ -152,7 +138,7 @@ def test_all_or_nothing(empty: psycopg.Connection, monkeypatch: pytest.MonkeyPat
     ],
 )
 def test_a_database_of_other_migrations_is_refused(
-    empty: psycopg.Connection, altered: str, monkeypatch: pytest.MonkeyPatch
+    empty: Connection, altered: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """As one is that a version before the first release made."""
     the_migrations(monkeypatch, *statements.migrations(), statements.Script("0002_new.sql", "select"))
@@ -165,9 +151,7 @@ def test_a_database_of_other_migrations_is_refused(
     assert applied(empty) == before
 
 
-def test_a_new_migration_is_applied_before_the_functions(
-    empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_new_migration_is_applied_before_the_functions(empty: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     migrate(empty)
     new = statements.Script("9999_new.sql", "create table sepu.new (id integer)")
     the_migrations(monkeypatch, *statements.migrations(), new)
@@ -180,7 +164,7 @@ def test_a_new_migration_is_applied_before_the_functions(
 
 
 def test_functions_are_applied_again_when_their_text_changes(
-    empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
+    empty: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     migrate(empty)
     changed = statements.functions().text + "-- changed\n"
@@ -192,7 +176,7 @@ def test_functions_are_applied_again_when_their_text_changes(
     assert migrate(empty) == ["functions.sql"], "back to the packaged text"
 
 
-def test_holds_migrations(empty: psycopg.Connection) -> None:
+def test_holds_migrations(empty: Connection) -> None:
     migrate(empty)
     rows = applied(empty)
 
@@ -209,9 +193,7 @@ def test_holds_migrations(empty: psycopg.Connection) -> None:
     assert not holds([(name, "0" * 64) for name, _digest in rows])
 
 
-def test_an_older_server_leaves_a_newer_database_alone(
-    empty: psycopg.Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_older_server_leaves_a_newer_database_alone(empty: Connection, monkeypatch: pytest.MonkeyPatch) -> None:
     new = statements.Script("9999_new.sql", "create table sepu.new (id integer)")
     the_migrations(monkeypatch, *statements.migrations(), new)
     the_functions(monkeypatch, statements.functions().text + "-- of a later release\n")

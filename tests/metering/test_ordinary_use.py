@@ -2,11 +2,12 @@
 
 import asyncio
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import psycopg
 import pytest
+from psycopg import Connection
 from tests.awaited_batcher import AwaitedBatcher
+from tests.metering.conftest import Customer
 
 from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
@@ -18,13 +19,10 @@ from sepu.admin.usage import show_usage
 from sepu.metering.commands import Command, admit, find_key, read_usage
 from sepu.metering.ledger import Ledger
 
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer
-
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit and a prune look at everybody's accounts
 
 
-def questions(customer: "Customer", first: str) -> tuple[Command[Any], ...]:
+def questions(customer: Customer, first: str) -> tuple[Command[Any], ...]:
     match = customer.request(f"{first}-match")
     search = customer.request(f"{first}-search", meter="color_search")
     other = customer.request(f"{first}-match", what="blue")
@@ -35,7 +33,7 @@ def questions(customer: "Customer", first: str) -> tuple[Command[Any], ...]:
 ANSWERS = ["charged", "replayed", "charged", "idempotency_conflict", "ok", "ok", True]
 
 
-def test_a_request_is_answered(own_url: str, customer: "Customer") -> None:
+def test_a_request_is_answered(own_url: str, customer: Customer) -> None:
     def outcome(answer: Any) -> Any:
         return getattr(answer, "outcome", answer)
 
@@ -55,7 +53,7 @@ def test_a_request_is_answered(own_url: str, customer: "Customer") -> None:
     assert asyncio.run(batched()) == ANSWERS
 
 
-def test_an_operator_is_answered(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_an_operator_is_answered(connection: Connection, customer: Customer) -> None:
     customer.meter(connection)
     list(prune(connection, 90))
     list(export_usage(connection, "2031-03"))

@@ -1,22 +1,19 @@
 """Pruning: what is past retention goes, what was charged stays, and traffic does not notice."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from threading import Event
-from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
+from psycopg import Connection
+from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.admin import prune as pruning
 from sepu.admin.audit import Audit, audit
 from sepu.admin.prune import PrunedBatch, count_prunable, prune
 from sepu.cli.database import connect
 from sepu.errors import SepuError
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # a prune takes everybody's results
 
@@ -31,14 +28,14 @@ def total(batches: Iterable[PrunedBatch]) -> tuple[int, int]:
     return sum(batch.results for batch in found), sum(batch.units for batch in found)
 
 
-def keys(connection: psycopg.Connection, customer: "Customer") -> list[str]:
+def keys(connection: Connection, customer: Customer) -> list[str]:
     rows = connection.execute(
         "select idempotency_key from sepu.stored_result where account_id = %s order by 1", (customer.account_id,)
     ).fetchall()
     return [key for (key,) in rows]
 
 
-def test_only_what_is_past_retention_goes(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_only_what_is_past_retention_goes(connection: Connection, customer: Customer) -> None:
     for name, age, units in (
         ("ancient", 400 * DAY, 1),
         ("old", 90 * DAY + HOUR, 2),
@@ -61,9 +58,7 @@ def test_only_what_is_past_retention_goes(connection: psycopg.Connection, custom
     assert audit(connection).differences == ()
 
 
-def test_a_day_has_24_hours_wherever_the_session_is(
-    connection: psycopg.Connection, make_customer: "MakeCustomer"
-) -> None:
+def test_a_day_has_24_hours_wherever_the_session_is(connection: Connection, make_customer: MakeCustomer) -> None:
     """On the way from March to June a clock of Berlin or New York is put forward."""
     june = datetime(2031, 6, 1, 12, tzinfo=UTC)
     for zone in ("UTC", "Europe/Berlin", "America/New_York"):
@@ -77,7 +72,7 @@ def test_a_day_has_24_hours_wherever_the_session_is(
 
 
 def test_large_accounts_take_several_batches(
-    connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+    connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pruning, "_RESULTS", 4)
     monkeypatch.setattr(pruning, "_COUNTERS", 3)
@@ -101,9 +96,7 @@ def test_large_accounts_take_several_batches(
     assert audit(connection).differences == ()
 
 
-def test_a_batch_happens_as_a_whole_or_not_at_all(
-    connection: psycopg.Connection, make_customer: "MakeCustomer"
-) -> None:
+def test_a_batch_happens_as_a_whole_or_not_at_all(connection: Connection, make_customer: MakeCustomer) -> None:
     customers = sorted((make_customer() for _ in range(3)), key=lambda customer: customer.account_id)
     for customer in customers:
         customer.meter(connection, units=5, at=NOW - 100 * DAY)
@@ -114,7 +107,7 @@ def test_a_batch_happens_as_a_whole_or_not_at_all(
     assert [found.account_id for found in audit(connection).differences] == [customers[1].account_id]
 
 
-def test_what_no_counter_has_charged_is_not_deleted(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_what_no_counter_has_charged_is_not_deleted(connection: Connection, customer: Customer) -> None:
     customer.meter(connection, at=NOW - 100 * DAY)
     connection.execute("delete from sepu.usage")
     assert total(prune(connection, 90)) == (0, 0)
@@ -122,14 +115,14 @@ def test_what_no_counter_has_charged_is_not_deleted(connection: psycopg.Connecti
 
 
 def test_prunes_beside_traffic_and_each_other(
-    own_url: str, connection: psycopg.Connection, make_customer: "MakeCustomer", monkeypatch: pytest.MonkeyPatch
+    own_url: str, connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Old and new keys of the same accounts, charged and replayed while several prunes run over them."""
     monkeypatch.setattr(pruning, "_RESULTS", 7)
     customers = [make_customer(match_limit=10**9, requests_per_minute=10**9) for _ in range(3)]
     enough, pruned = Event(), Event()
 
-    def traffic(customer: "Customer") -> set[str]:
+    def traffic(customer: Customer) -> set[str]:
         outcomes = set()
         number = 0
         with connect(own_url) as session:
@@ -168,10 +161,7 @@ def test_prunes_beside_traffic_and_each_other(
 
 
 def test_two_prunes_share_a_counter(
-    session: Callable[[], psycopg.Connection],
-    connection: psycopg.Connection,
-    customer: "Customer",
-    held_up: "HeldUp",
+    session: OpenSession, connection: Connection, customer: Customer, held_up: HeldUp
 ) -> None:
     for number in range(5):
         customer.meter(connection, f"key-{number:04}", at=NOW - 91 * DAY)
@@ -185,9 +175,7 @@ def test_two_prunes_share_a_counter(
     assert audit(connection) == Audit(1, 1, ())
 
 
-def test_a_charge_waits_for_no_prune(
-    session: Callable[[], psycopg.Connection], connection: psycopg.Connection, customer: "Customer"
-) -> None:
+def test_a_charge_waits_for_no_prune(session: OpenSession, connection: Connection, customer: Customer) -> None:
     customer.meter(connection, "old-match", at=NOW - 91 * DAY)
     customer.meter(connection, "new-match", at=NOW)
     pruner = session()
@@ -205,7 +193,7 @@ def test_a_charge_waits_for_no_prune(
 
 
 def test_it_reads_no_table_whole_whatever_the_statistics_say(
-    connection: psycopg.Connection, make_customer: "MakeCustomer"
+    connection: Connection, make_customer: MakeCustomer
 ) -> None:
     """A plan made while they were old would read all results for each counter."""
 

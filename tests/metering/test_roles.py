@@ -3,12 +3,13 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, LiteralString, get_args
+from typing import LiteralString, get_args
 
 import psycopg
 import pytest
-from psycopg import sql
+from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
+from tests.metering.conftest import Customer
 from tests.processes import completed
 from tests.serving import SEPU
 
@@ -18,9 +19,6 @@ from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open, make_role
 from sepu.errors import SepuError
 from sepu.metering.key_format import new_key_id
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer
 
 PURPOSES = get_args(Purpose)
 TABLES = (
@@ -41,14 +39,14 @@ SERVES = {
 
 
 @pytest.fixture
-def service(service_url: str) -> Iterator[psycopg.Connection]:
+def service(service_url: str) -> Iterator[Connection]:
     """A session of the service's role."""
     with connect(service_url) as opened:
         yield opened
 
 
 @pytest.fixture
-def role(connection: psycopg.Connection) -> Iterator[str]:
+def role(connection: Connection) -> Iterator[str]:
     """A role that was granted nothing yet; its name needs quotes."""
     name = "Test-" + new_key_id("role")
     connection.execute(sql.SQL("create role {} login").format(sql.Identifier(name)))
@@ -57,11 +55,11 @@ def role(connection: psycopg.Connection) -> Iterator[str]:
     connection.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
 
 
-def names(connection: psycopg.Connection, query: LiteralString, *parameters: str) -> set[str]:
+def names(connection: Connection, query: LiteralString, *parameters: str) -> set[str]:
     return {name for (name,) in connection.execute(query, parameters).fetchall()}
 
 
-def callable_by(connection: psycopg.Connection, role: str) -> set[str]:
+def callable_by(connection: Connection, role: str) -> set[str]:
     return names(
         connection,
         "select proname from pg_proc where pronamespace = 'sepu'::regnamespace "
@@ -70,14 +68,14 @@ def callable_by(connection: psycopg.Connection, role: str) -> set[str]:
     )
 
 
-def test_the_tables_are_all(connection: psycopg.Connection) -> None:
+def test_the_tables_are_all(connection: Connection) -> None:
     assert names(
         connection,
         "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind not in ('i', 'c')",
     ) == set(TABLES)
 
 
-def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: psycopg.Connection) -> None:
+def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: Connection) -> None:
     """A search path of the caller's could put the caller's functions and operators under the owner's rights.
 
     What operators call has a path of its own, too; what only functions call has its caller's path.
@@ -90,9 +88,7 @@ def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: p
     assert {name for name, _, has_path in found if has_path} == SERVES | {"prune_results"}
 
 
-def test_a_trap_in_the_callers_path_stays_shut(
-    connection: psycopg.Connection, service: psycopg.Connection, customer: "Customer"
-) -> None:
+def test_a_trap_in_the_callers_path_stays_shut(connection: Connection, service: Connection, customer: Customer) -> None:
     """The caller's own `=` for text, in a schema that it puts first, is not called with the owner's rights."""
     connection.execute("create schema trap")
     try:
@@ -110,7 +106,7 @@ def test_a_trap_in_the_callers_path_stays_shut(
         connection.execute("drop schema trap cascade")
 
 
-def test_granting(connection: psycopg.Connection, database_url: str, role: str, customer: "Customer") -> None:
+def test_granting(connection: Connection, database_url: str, role: str, customer: Customer) -> None:
     with connect(make_conninfo(database_url, user=role)) as session:
         with pytest.raises(psycopg.errors.InsufficientPrivilege):
             customer.meter(session)
@@ -120,17 +116,11 @@ def test_granting(connection: psycopg.Connection, database_url: str, role: str, 
         assert customer.meter(session).outcome == "charged"
         with pytest.raises(SepuError, match="only sepu, who owns the schema"):
             grant(session, role)
-
-
-def test_granting_to_no_role(connection: psycopg.Connection) -> None:
-    for name in ("nobody-has-this", "public", "none", 'a"b'):
+    make_role(connection, role)  # nor does this
+    assert callable_by(connection, role) == SERVES
+    for nobody in ("nobody-has-this", "public", "none", 'a"b'):
         with pytest.raises(SepuError, match="there is no database role"):
-            grant(connection, name)
-
-
-def test_making_the_role_again_changes_nothing(connection: psycopg.Connection, service: psycopg.Connection) -> None:
-    make_role(connection, service.info.user)
-    assert callable_by(connection, service.info.user) == SERVES
+            grant(connection, nobody)
 
 
 # What the console may not read of the tables that it reads; it reads none of the others.
@@ -139,7 +129,7 @@ UNREAD = {"receipt", "request_rate", "probe"}
 
 
 @pytest.fixture
-def console(connection: psycopg.Connection, database_url: str, role: str) -> Iterator[psycopg.Connection]:
+def console(connection: Connection, database_url: str, role: str) -> Iterator[Connection]:
     """A session of a role of the console."""
     for _ in range(2):  # again changes nothing
         grant(connection, role, "console")
@@ -147,7 +137,7 @@ def console(connection: psycopg.Connection, database_url: str, role: str) -> Ite
         yield opened
 
 
-def test_the_console_reads_what_is_no_secret(console: psycopg.Connection) -> None:
+def test_the_console_reads_what_is_no_secret(console: Connection) -> None:
     columns = console.execute(
         "select c.relname, a.attname, has_column_privilege(c.oid, a.attname, 'select') from pg_class c "
         "join pg_attribute a on a.attrelid = c.oid and a.attnum > 0 and not a.attisdropped "
@@ -244,26 +234,15 @@ HARMLESS = re.compile(
     | pg_(tablespace|total|wal|xact)_\w+""",
     re.VERBOSE,
 )
+# Shows that those queries ask for what Postgres grants.
 REFUSED = (
     "create temp table own (id integer)",
-    "create temp sequence own",
-    "create temp view own as select 1 as id",
-    "select 1 as id into temp own",
     "create table public.own (id integer)",
     "select lo_create(0)",
-    "select lo_creat(-1)",
-    "select lo_from_bytea(0, 'own')",
-    "select lo_import('/etc/passwd')",
     "select pg_logical_emit_message(false, 'own', 'message')",
-    "create publication own",
-    "alter database {} set work_mem = '1MB'",
     "comment on database {} is 'own'",
-    "checkpoint",
     "select * from pg_authid",
-    "select pg_read_file('postgresql.conf')",
-    "copy (select 1) to program 'true'",
     "set role sepu",
-    "set session authorization sepu",
 )
 
 

@@ -1,24 +1,20 @@
 """Rotating keys: one new key a rotation, and none of it readable to anybody but its owner."""
 
 import base64
-from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, LiteralString
+from typing import LiteralString
 
-import psycopg
 import pytest
 from joserfc.jwk import RSAKey
-from psycopg import sql
+from psycopg import Connection, sql
+from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, receipts
 from sepu.admin.keys import IssuedKey, issue_key, list_keys, revoke_key
 from sepu.admin.naming import AccountError
 from sepu.admin.rotation import Rotation, rotate_key
 from sepu.metering.key_format import Credential, credential
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, HeldUp, MakeCustomer
 
 DAY = timedelta(days=1)
 LATER = datetime.now(UTC) + timedelta(hours=12)  # of this run of all tests
@@ -43,11 +39,11 @@ def opened(made: Rotation, private: RSAKey) -> Credential:
     return found
 
 
-def expiries(connection: psycopg.Connection, customer: "Customer") -> dict[str, datetime | None]:
+def expiries(connection: Connection, customer: Customer) -> dict[str, datetime | None]:
     return {key.key_id: key.expires_at for key in list_keys(connection, customer.account_id)}
 
 
-def state(connection: psycopg.Connection, customer: "Customer") -> tuple[list[tuple[object, ...]], ...]:
+def state(connection: Connection, customer: Customer) -> tuple[list[tuple[object, ...]], ...]:
     """All that a rotation could change."""
     where = (customer.account_id,)
     return (
@@ -56,7 +52,7 @@ def state(connection: psycopg.Connection, customer: "Customer") -> tuple[list[tu
     )
 
 
-def test_a_rotation(connection: psycopg.Connection, customer: "Customer", private: RSAKey) -> None:
+def test_a_rotation(connection: Connection, customer: Customer, private: RSAKey) -> None:
     made = rotate_key(connection, customer.account_id, private, "first", DAY)
     new = opened(made, private)
     assert not made.repeated
@@ -79,7 +75,7 @@ def test_a_rotation(connection: psycopg.Connection, customer: "Customer", privat
     assert customer.admit(connection, at=leaked.issued_at, holder=opened(leaked, private)) == "ok"
 
 
-def test_no_expiry_is_ever_lengthened(connection: psycopg.Connection, customer: "Customer", private: RSAKey) -> None:
+def test_no_expiry_is_ever_lengthened(connection: Connection, customer: Customer, private: RSAKey) -> None:
     sooner = issue_key(connection, customer.account_id, datetime.now(UTC) + DAY / 2)
     past = issue_key(connection, customer.account_id, datetime(2020, 1, 1, tzinfo=UTC))
     later = issue_key(connection, customer.account_id, datetime.now(UTC) + 9 * DAY)
@@ -104,7 +100,7 @@ def test_no_expiry_is_ever_lengthened(connection: psycopg.Connection, customer: 
 
 
 def test_the_same_rotation_again_changes_nothing(
-    connection: psycopg.Connection, customer: "Customer", private: RSAKey, stranger: RSAKey
+    connection: Connection, customer: Customer, private: RSAKey, stranger: RSAKey
 ) -> None:
     first = rotate_key(connection, customer.account_id, private, "2031-03", DAY)
     before = state(connection, customer)
@@ -117,7 +113,7 @@ def test_the_same_rotation_again_changes_nothing(
 
 
 def test_rotations_are_the_accounts_own(
-    connection: psycopg.Connection, make_customer: "MakeCustomer", private: RSAKey, stranger: RSAKey
+    connection: Connection, make_customer: MakeCustomer, private: RSAKey, stranger: RSAKey
 ) -> None:
     one, other = make_customer(), make_customer()
     rotate_key(connection, one.account_id, private, "2031-03", DAY)
@@ -127,7 +123,7 @@ def test_rotations_are_the_accounts_own(
 
 
 def test_what_is_refused_leaves_nothing_behind(
-    connection: psycopg.Connection, customer: "Customer", private: RSAKey, monkeypatch: pytest.MonkeyPatch
+    connection: Connection, customer: Customer, private: RSAKey, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     before = state(connection, customer)
     for rotation_id in ("", "a b", "a\n", "é", "a" * 129):
@@ -149,11 +145,7 @@ def test_what_is_refused_leaves_nothing_behind(
 
 
 def test_two_operators_at_once_make_one_key(
-    session: Callable[[], psycopg.Connection],
-    connection: psycopg.Connection,
-    customer: "Customer",
-    private: RSAKey,
-    held_up: "HeldUp",
+    session: OpenSession, connection: Connection, customer: Customer, private: RSAKey, held_up: HeldUp
 ) -> None:
     first, second = session(), session()
     first.execute("begin")
@@ -170,9 +162,7 @@ def test_two_operators_at_once_make_one_key(
     assert len(expiries(connection, customer)) == 2
 
 
-def test_a_key_is_in_no_table_no_log_and_no_repr(
-    connection: psycopg.Connection, issued: IssuedKey, private: RSAKey
-) -> None:
+def test_a_key_is_in_no_table_no_log_and_no_repr(connection: Connection, issued: IssuedKey, private: RSAKey) -> None:
     made = rotate_key(connection, issued.account_id, private, "2031-03", DAY)
     api_key = receipts.unseal(made.receipt.encode(), private).api_key
     tables = connection.execute("select tablename from pg_tables where schemaname = 'sepu'").fetchall()
@@ -190,7 +180,7 @@ def test_a_key_is_in_no_table_no_log_and_no_repr(
 
 @pytest.mark.parametrize("end", ["revoked_at", "expires_at"])
 def test_a_rotation_whose_key_is_dead_is_not_repeated(
-    connection: psycopg.Connection, customer: "Customer", private: RSAKey, end: LiteralString
+    connection: Connection, customer: Customer, private: RSAKey, end: LiteralString
 ) -> None:
     """Who rotates after a leak must not be told that all is well while the leaked key works on."""
     made = rotate_key(connection, customer.account_id, private, "2031-05", DAY)

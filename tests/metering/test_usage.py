@@ -1,22 +1,21 @@
-"""Usage over time, near limits, and what changed of plans: also after results were pruned."""
+"""Usage over time, near limits, what changed of plans, and a month's export: also after results were pruned."""
 
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING
 
-import psycopg
 import pytest
+from psycopg import Connection
+from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
-from sepu.admin import accounts
+from sepu.admin import accounts, export
 from sepu.admin.audit import audit
-from sepu.admin.export import export_usage
+from sepu.admin.export import count_exported, export_usage
 from sepu.admin.keys import issue_key
 from sepu.admin.plans import REQUESTS_PER_MINUTE, PlanChange, set_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import AccountUsage, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.errors import SepuError
 from sepu.metering.key_format import credential
-
-if TYPE_CHECKING:
-    from tests.metering.conftest import Customer, MakeCustomer
+from sepu.metering.meters import METERS
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # usage of all accounts takes everybody's
 
@@ -33,7 +32,7 @@ def used(parts: list[Part]) -> dict[str | None, tuple[int, int]]:
 
 
 def test_usage_by_month_day_and_key_stays_right_after_a_prune(
-    connection: psycopg.Connection, make_customer: "MakeCustomer"
+    connection: Connection, make_customer: MakeCustomer
 ) -> None:
     connection.execute("select set_config('timezone', 'Pacific/Auckland', false)")  # days are of UTC
     customer, other = make_customer(), make_customer()
@@ -74,7 +73,7 @@ def test_usage_by_month_day_and_key_stays_right_after_a_prune(
     assert audit(connection).differences == ()
 
 
-def test_a_lost_day_is_a_difference(connection: psycopg.Connection, customer: "Customer") -> None:
+def test_a_lost_day_is_a_difference(connection: Connection, customer: Customer) -> None:
     customer.meter(connection, units=3, at=MARCH)
     list(prune(connection, 31))
     for tampered, days in (("update sepu.usage_day set units = units + 1", 4), ("delete from sepu.usage_day", None)):
@@ -84,7 +83,7 @@ def test_a_lost_day_is_a_difference(connection: psycopg.Connection, customer: "C
         assert (found.committed, found.pruned, found.dated, found.days) == (3, 3, 3, days)
 
 
-def test_who_is_near_a_limit(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_who_is_near_a_limit(connection: Connection, make_customer: MakeCustomer) -> None:
     near, over, at, none, _idle = (make_customer(match_limit=10, search_limit=0) for _ in range(5))
     for customer, units in ((near, 8), (at, 10), (over, 9), (none, 7)):
         customer.meter(connection, units=units, at=NOW)
@@ -103,7 +102,7 @@ def limits(found: AccountUsage) -> tuple[int, ...]:
     return tuple(used.limit for used in found.usage)
 
 
-def test_changes_of_a_plan_are_kept_and_told(connection: psycopg.Connection, make_customer: "MakeCustomer") -> None:
+def test_changes_of_a_plan_are_kept_and_told(connection: Connection, make_customer: MakeCustomer) -> None:
     customer, gold, other = make_customer(10, 20), make_customer(100, 200), make_customer(10, 20)
     connection.execute("update sepu.account set created_at = '2026-01-01Z'")
     old = customer.plan_id
@@ -150,3 +149,99 @@ def test_changes_of_a_plan_are_kept_and_told(connection: psycopg.Connection, mak
     whole = {found.account_id: found for found in export_usage(connection, "2026-03")}
     assert whole[customer.account_id] == told[1]
     assert (whole[other.account_id].changes, limits(whole[other.account_id])) == ((), (10, 20))
+
+
+LAST = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"
+
+
+def created(connection: Connection, customer: Customer, at: str) -> None:
+    connection.execute("update sepu.account set created_at = %s where account_id = %s", (at, customer.account_id))
+
+
+def exported(connection: Connection, period: str) -> list[tuple[str, int, int, int, int]]:
+    """Account, and limit and committed of both meters."""
+    found = []
+    for account in export_usage(connection, period):
+        match, search = account.usage
+        assert [(used.period, used.meter) for used in account.usage] == [(period, meter) for meter in METERS]
+        assert (match.reserved, search.reserved) == (0, 0)
+        found.append((account.account_id, match.limit, match.committed, search.limit, search.committed))
+    assert count_exported(connection, period) == len(found)
+    return found
+
+
+def test_every_account_is_there_once_with_its_month(
+    connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "_PAGE", 2)
+    busy, idle, searching, suspended, fresh = (make_customer(100 + number, 50) for number in range(5))
+    for customer in (busy, idle, searching, suspended):
+        created(connection, customer, "2020-01-01T00:00:00Z")
+    for key, units in (("key-0001", 5), ("key-0002", 2)):
+        busy.meter(connection, key, units=units, at=NOW)
+    busy.meter(connection, "key-0003", units=5, at=NOW - timedelta(days=NOW.day))  # of last month
+    searching.meter(connection, meter="color_search", at=NOW)
+    suspended.meter(connection, units=3, at=NOW)
+    accounts.set_status(connection, suspended.account_id, "suspended")
+
+    assert exported(connection, THIS) == sorted(
+        [
+            (busy.account_id, 100, 7, 50, 0),
+            (idle.account_id, 101, 0, 50, 0),
+            (searching.account_id, 102, 0, 50, 1),
+            (suspended.account_id, 103, 3, 50, 0),
+            (fresh.account_id, 104, 0, 50, 0),
+        ]
+    )
+    last = {account_id: committed for account_id, _, committed, _, _ in exported(connection, LAST)}
+    assert last == {busy.account_id: 5, idle.account_id: 0, searching.account_id: 0, suspended.account_id: 0}
+    found = {account.account_id: account for account in export_usage(connection, THIS)}
+    assert found[suspended.account_id].status == "suspended"
+    assert found[busy.account_id].plan_id == busy.plan_id
+
+
+def test_a_month_is_one_of_utc_wherever_the_session_is(connection: Connection, make_customer: MakeCustomer) -> None:
+    inside, outside = make_customer(), make_customer()
+    created(connection, inside, "2026-02-28T23:59:59.999999Z")
+    created(connection, outside, "2026-03-01T00:00:00Z")
+    for zone in ("UTC", "Asia/Shanghai", "America/Los_Angeles"):
+        connection.execute("select set_config('timezone', %s, false)", (zone,))
+        assert [row[0] for row in exported(connection, "2026-02")] == [inside.account_id]
+        assert exported(connection, "2026-01") == []
+        assert len(exported(connection, "2026-03")) == 2
+
+
+def test_a_month_that_has_not_begun(connection: Connection) -> None:
+    for period in (f"{NOW + timedelta(days=32):%Y-%m}", "9999-12"):
+        with pytest.raises(SepuError, match=f"the month {period} has not begun"):
+            count_exported(connection, period)
+
+
+def test_it_is_of_one_moment(
+    connection: Connection, session: OpenSession, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(export, "_PAGE", 1)
+    customers = [make_customer() for _ in range(5)]
+    lines = export_usage(connection, THIS)
+    found = [next(lines)]
+    charging = session()
+    for customer in customers:
+        assert customer.meter(charging, at=NOW).outcome == "charged"
+    found += lines
+    assert [sum(meter.committed for meter in account.usage) for account in found] == [0] * 5
+    assert [row[2] for row in exported(connection, THIS)] == [1] * 5
+
+
+def test_it_fetches_page_by_page(
+    connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A million accounts must not need memory: what is not asked for stays in the server."""
+    monkeypatch.setattr(export, "_PAGE", 2)
+    for _ in range(5):
+        make_customer()
+    lines = export_usage(connection, THIS)
+    next(lines)
+    assert connection.execute("select name from pg_cursors").fetchall() == [("export_usage",)]
+    assert connection.execute("fetch all from export_usage").fetchall() != [], "the rest has not been sent"
+    lines.close()  # as the end of whoever reads the output does
+    assert connection.execute("select name from pg_cursors").fetchall() == []

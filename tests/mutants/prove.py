@@ -4,16 +4,15 @@ A mutant is a patch beside this file. Its head says which promise it breaks, and
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
-from xml.etree import ElementTree
 
 import click
 from tests.package import Package, StalePatchError, copied, patched
@@ -22,13 +21,8 @@ PATCHES = Path(__file__).parent
 ROOT = PATCHES.parents[1]
 # What a mutant does not break, or it would be no more than a release that fails at once.
 ORDINARY_USE = "tests/metering/test_ordinary_use.py"
-MOST_SECONDS = 1800
 # For one test: what is not over by then says nothing, so a busy machine makes no mutant noticed.
 TEST_SECONDS = 300
-
-
-class BadMutantError(Exception):
-    """A mutant that shows nothing; the message says why."""
 
 
 class Mutant(NamedTuple):
@@ -44,67 +38,31 @@ class Mutant(NamedTuple):
 
 
 def mutant(patch: Path) -> Mutant:
-    """Reads the head of a patch.
-
-    Raises:
-        BadMutantError: it has another form.
-    """
-    head = patch.read_text("utf-8").splitlines()[:2]
-    values = [line.removeprefix(name) for name, line in zip(("Promise: ", "Noticed by: "), head, strict=False)]
-    if len(values) != 2 or any(value == line or not value for value, line in zip(values, head, strict=True)):
-        raise BadMutantError(f"{patch.name} has to begin with two lines: Promise: ..., and Noticed by: tests/...")
-    return Mutant(patch, *values)
+    """Reads the head of a patch."""
+    head = re.match(r"Promise: (.+)\nNoticed by: (tests/.+)\n", patch.read_text("utf-8"))
+    if not head:
+        raise click.ClickException(f"{patch.name} has to begin with two lines: Promise: ..., and Noticed by: tests/...")
+    return Mutant(patch, *head.groups())
 
 
 def mutants(names: Sequence[str] = ()) -> list[Mutant]:
-    """Reads all mutants, or those of these names.
-
-    Raises:
-        BadMutantError: there is no such mutant.
-    """
+    """Reads all mutants, or those of these names."""
     patches = [PATCHES / f"{name}.patch" for name in names] or sorted(PATCHES.glob("*.patch"))
-    if missing := [patch.stem for patch in patches if not patch.exists()]:
-        raise BadMutantError(f"there is no mutant {', '.join(missing)}; they are the patches in {PATCHES}")
     return [mutant(patch) for patch in patches]
 
 
-@dataclass(frozen=True)
-class Report:
-    """What came of some tests, by their names: what pytest says of each that did not pass."""
+def failures(package: Package, *checks: str) -> tuple[list[str], str]:
+    """Runs tests with a copy of the package: which fail, and what pytest says if some say nothing.
 
-    failed: dict[str, str]
-    unusable: dict[str, str]
-    """Skipped, not even begun, or not over in time: tests that say nothing."""
-
-
-def run(package: Package, *checks: str) -> Report:
-    """Runs tests of this directory with a copy of the package."""
-    with tempfile.TemporaryDirectory() as directory:
-        report = Path(directory) / "report.xml"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}"]
-        try:
-            done = subprocess.run(
-                [*command, f"--junitxml={report}", *checks],
-                cwd=ROOT,
-                env=package.environment,
-                capture_output=True,
-                text=True,
-                check=False,
-                timeout=MOST_SECONDS,
-            )
-        except subprocess.TimeoutExpired:
-            return Report({}, {" ".join(checks): f"not over after {MOST_SECONDS} s"})
-        cases = list(ElementTree.parse(report).iter("testcase")) if report.exists() else []
-        found = Report({}, {} if cases else {" ".join(checks): (done.stdout + done.stderr)[-2000:]})
-        for case in cases:
-            name = f"{(case.get('classname') or '').replace('.', '/')}.py::{case.get('name')}"
-            bad = [part for part in case if part.tag in ("failure", "error", "skipped")]
-            said = {part.tag: (part.get("message") or "").partition("\n")[0] for part in bad}
-            if "failure" in said and "from pytest-timeout" not in said["failure"]:
-                found.failed[name] = said["failure"]
-            elif said:
-                found.unusable[name] = str(said)
-        return found
+    Such are skipped, not even begun, or not over in time.
+    """
+    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}"]
+    done = subprocess.run(
+        [*command, *checks], cwd=ROOT, env=package.environment, capture_output=True, text=True, check=False
+    )
+    says_nothing = re.search(r"^(ERROR tests|SKIPPED \[)|from pytest-timeout", done.stdout, re.MULTILINE)
+    unusable = done.returncode > 1 or says_nothing
+    return re.findall(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE), done.stdout[-2000:] if unusable else ""
 
 
 class Trial(NamedTuple):
@@ -112,8 +70,8 @@ class Trial(NamedTuple):
 
     mutant: Mutant
     seconds: float
-    noticed_by: str = ""
-    why: str = ""
+    noticed_by: str
+    why: str
     """What is wrong with the mutant or its test."""
 
     def __str__(self) -> str:
@@ -128,30 +86,26 @@ def try_out(one: Mutant, ordinary_use: str = ORDINARY_USE) -> Trial:
     noticed_by = why = ""
     with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
         try:
-            report = run(patched(Path(directory), one.patch), ordinary_use, one.check)
+            failed, unusable = failures(patched(Path(directory), one.patch), ordinary_use, one.check)
         except StalePatchError as error:
             why = str(error)
         else:
-            broken = {name: said for name, said in report.failed.items() if name.startswith(ordinary_use)}
-            if broken | report.unusable:
-                why = f"it breaks more than its promise: {broken | report.unusable}"
-            elif report.failed:
-                noticed_by = next(iter(report.failed))
+            broken = [name for name in failed if name.startswith(ordinary_use)]
+            if broken or unusable:
+                why = f"it breaks more than its promise: {broken} {unusable}"
+            elif failed:
+                noticed_by = failed[0]
             else:
                 why = f"it lives: {one.check} passes. Write a test that does not, or name another in the patch"
     return Trial(one, time.monotonic() - began, noticed_by, why)
 
 
 def try_all(those: Sequence[Mutant], jobs: int) -> Iterator[Trial]:
-    """Tries mutants, so many at a time.
-
-    Raises:
-        BadMutantError: a test that has to notice a mutant does not pass without one.
-    """
+    """Tries mutants, so many at a time; first, that their tests pass without one."""
     with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
-        report = run(copied(Path(directory)), ORDINARY_USE, *sorted({one.check for one in those}))
-    if report.failed or report.unusable:
-        raise BadMutantError(f"without a mutant, these tests have to pass: {report.failed | report.unusable}")
+        failed, unusable = failures(copied(Path(directory)), ORDINARY_USE, *sorted({one.check for one in those}))
+    if failed or unusable:
+        raise click.ClickException(f"without a mutant, these tests have to pass: {failed} {unusable}")
     with ThreadPoolExecutor(jobs) as threads:
         yield from threads.map(try_out, those)
 
@@ -161,16 +115,12 @@ def try_all(those: Sequence[Mutant], jobs: int) -> Iterator[Trial]:
 @click.argument("names", nargs=-1)
 def main(jobs: int, names: tuple[str, ...]) -> None:
     """Tries all mutants, or those of these names; fails if one is not noticed by the test that it names."""
-    began = time.monotonic()
+    those = mutants(names)
     noticed = 0
-    try:
-        those = mutants(names)
-        for trial in try_all(those, jobs):
-            click.echo(str(trial))
-            noticed += bool(trial.noticed_by)
-    except BadMutantError as error:
-        raise click.ClickException(str(error)) from error
-    click.echo(f"{noticed} of {len(those)} mutants noticed, {time.monotonic() - began:.0f} s")
+    for trial in try_all(those, jobs):
+        click.echo(str(trial))
+        noticed += bool(trial.noticed_by)
+    click.echo(f"{noticed} of {len(those)} mutants noticed")
     sys.exit(noticed < len(those))
 
 

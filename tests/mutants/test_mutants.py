@@ -6,11 +6,10 @@ from difflib import unified_diff
 from pathlib import Path
 
 import pytest
-from tests.mutants.prove import ROOT, BadMutantError, Mutant, mutant, mutants, try_all, try_out
+from tests.mutants.prove import ROOT, Mutant, mutant, mutants, try_out
 from tests.package import Package, apply, copied
 
 KEYS = "sepu/metering/key_format.py"
-FORM = "tests/metering/test_keys.py::test_form"
 ORDINARY_USE = "tests/metering/test_keys.py::test_a_credential_shows_no_secret"
 MALFORMED = "tests/metering/test_keys.py::test_malformed"
 DETAILS = ROOT / "docs/reliability-details.md"
@@ -19,16 +18,6 @@ DETAILS = ROOT / "docs/reliability-details.md"
 @pytest.fixture(scope="module")
 def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
     return copied(tmp_path_factory.mktemp("package"))
-
-
-def planted(directory: Path, old: str, new: str, check: str) -> Mutant:
-    """A mutant of the keys."""
-    before = (ROOT / "src" / KEYS).read_text("utf-8")
-    a, b = (text.splitlines(keepends=True) for text in (before, before.replace(old, new)))
-    diff = "".join(unified_diff(a, b, f"a/{KEYS}", f"b/{KEYS}", n=2))
-    patch = directory / "planted.patch"
-    patch.write_text(f"Promise: A key has its form.\nNoticed by: {check}\n\n{diff}", "utf-8")
-    return mutant(patch)
 
 
 @pytest.mark.parametrize("one", mutants(), ids=lambda one: one.name)
@@ -55,34 +44,21 @@ def test_what_notices_a_mutant_is_run_by_make_test() -> None:
     assert [check for check in checks if check not in inner and not check.startswith(OUTER)] == []
 
 
-# old, new, test, what is told
-TRIALS = {
-    "noticed": (".fullmatch(key)\n", ".match(key)\n", MALFORMED, MALFORMED),
-    "alive": ("# of 35 bits", "# of thirty-five bits", FORM, "it lives: "),
-    "crude": ("if form is None", "if form", FORM, "it breaks more than its promise"),
-    "stale": ("of 35 bits", "of 35 bits", FORM, "make its change anew"),
-}
-
-
 @pytest.mark.slow
-@pytest.mark.parametrize("what", TRIALS)
-def test_what_becomes_of_a_mutant_is_told(tmp_path: Path, what: str) -> None:
-    *planting, told = TRIALS[what]
-    trial = try_out(planted(tmp_path, *planting), ORDINARY_USE)
-    assert bool(trial.noticed_by) == (what == "noticed")
+@pytest.mark.parametrize(
+    ("old", "new", "told"),
+    [
+        (".fullmatch(key)\n", ".match(key)\n", MALFORMED),
+        ("# of 35 bits", "# of thirty-five bits", "it lives: "),
+        ("if form is None", "if form", "it breaks more than its promise"),
+    ],
+)
+def test_what_becomes_of_a_mutant_is_told(tmp_path: Path, old: str, new: str, told: str) -> None:
+    before = (ROOT / "src" / KEYS).read_text("utf-8")
+    a, b = (text.splitlines(keepends=True) for text in (before, before.replace(old, new)))
+    diff = "".join(unified_diff(a, b, f"a/{KEYS}", f"b/{KEYS}", n=2))
+    patch = tmp_path / "planted.patch"
+    patch.write_text(f"Promise: A key has its form.\nNoticed by: {MALFORMED}\n\n{diff}", "utf-8")
+    trial = try_out(mutant(patch), ORDINARY_USE)
+    assert bool(trial.noticed_by) == (told == MALFORMED)
     assert told in str(trial)
-
-
-@pytest.mark.slow
-def test_a_test_that_does_not_pass_by_itself_notices_nothing(tmp_path: Path) -> None:
-    one = planted(tmp_path, "# of 35 bits", "# of thirty-five bits", f"{FORM}_that_there_is_not")
-    with pytest.raises(BadMutantError, match="without a mutant, these tests have to pass"):
-        list(try_all([one], jobs=1))
-
-
-def test_a_patch_without_a_promise_is_refused(tmp_path: Path) -> None:
-    patch = tmp_path / "nothing.patch"
-    for head in ("", "Promise: it holds\n", "Promise: \nNoticed by: tests\n", "Noticed by: tests\nPromise: it holds\n"):
-        patch.write_text(head, "utf-8")
-        with pytest.raises(BadMutantError, match="has to begin with two lines"):
-            mutant(patch)

@@ -46,6 +46,10 @@ HEADERS: dict[str, tuple[tuple[object, ...], tuple[object, ...]]] = {
     "www-authenticate": (("Bearer",), ("", "Basic")),
     "retry-after": ((1, 60, 86400), (-1, 0, 0.5, "soon")),
     "idempotency-replayed": (("true",), ("", "false", "True")),
+    "x-error-pointer": (
+        ("/colors", "/colors/0", "/colors/4/g", "/top", "/q", "/limit"),
+        ("", "/", "colors", "/colors/", "/colors/5", "/colors/00", "/colors/0/a", "/colors/0/r/0", "/top/0", "/Q"),
+    ),
     "x-usage-period": (("2026-07", "2026-11"), ("", "2026-7", "07/2026", "2026-011", "12026-11")),
     "x-usage-meter": (("color_match", "color_search"), ("", "color", "color_matches")),
     **dict.fromkeys((f"x-usage-{name}" for name in ("limit", "committed", "reserved", "remaining")), UNITS),

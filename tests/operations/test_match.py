@@ -59,6 +59,24 @@ def test_any_bytes_are_parsed_or_refused_by_the_contract(document: bytes) -> Non
         assert all(0 <= channel <= 255 for color in parsed.colors for channel in color)
 
 
+@given(colors, st.data())
+def test_a_refusal_points_at_the_only_fault(values: list[tuple[float, float, float]], data: st.DataObject) -> None:
+    index = data.draw(st.integers(0, len(values) - 1))
+    name = data.draw(st.sampled_from("rgb"))
+    unknown = data.draw(st.text().filter(lambda text: text not in {"r", "g", "b"}))
+    color = dict(zip("rgb", values[index], strict=True))
+    for fault, pointer in (
+        ({**color, name: data.draw(st.sampled_from([-1, 255.1, 1e300, "1", None, True, [1]]))}, f"/{name}"),
+        ({other: color[other] for other in color if other != name}, ""),
+        ({**color, unknown: 1}, ""),
+        ([*color.values()], ""),
+    ):
+        sent = [fault if at == index else dict(zip("rgb", value, strict=True)) for at, value in enumerate(values)]
+        with pytest.raises(InputError) as refusal:
+            parse_match(body(sent))
+        assert (refusal.value.code, refusal.value.pointer) == ("invalid_rgb", f"/colors/{index}{pointer}")
+
+
 @given(colors, st.integers(1, 3))
 def test_equal_input_has_equal_fingerprints(values: list[tuple[float, float, float]], top: int) -> None:
     floats = tuple((float(r), float(g), float(b)) for r, g, b in values)

@@ -32,6 +32,7 @@ def test_any_query_is_parsed_or_refused_by_the_contract(query: str) -> None:
         parsed = parse_search(query)
     except InputError as refusal:
         assert refusal.code in {"unknown_parameter", "invalid_q", "invalid_limit"}
+        assert refusal.pointer in {"", refusal.code.replace("invalid_", "/")}
     else:
         assert 2 <= len(parsed.q) <= 64
         assert 1 <= parsed.limit <= 10

@@ -1,7 +1,7 @@
 """The ledger's database and the network to it, simulated: it answers at the interface of `Session`, with every fault.
 
-A statement is a transaction. It reaches the server, takes its locks, commits and is answered at instants of its own,
-and any of these may fail. What has happened to each call is known here, whatever the batcher was told.
+A statement is a transaction. It reaches the server, waits for locks, commits and is answered at instants of its own,
+and any of these may fail. The answer to a call holds its number; what has happened to each call is known here.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from sepu.database import migrate
 from sepu.database.hosts import Hosts
 from sepu.metering import commands
 from sepu.metering.codec import Row, Rows
-from sepu.metering.commands import Charge, Command
+from sepu.metering.commands import Command
 from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
 from sepu.metering.session import Done, Session, SessionLost
@@ -77,16 +77,6 @@ class Call:
         return f"{self.mark}.{self.number}"
 
 
-@dataclass(slots=True)
-class Account:
-    """What the ledger holds of an account."""
-
-    limit: int
-    requests: int  # that the abuse limit still lets pass
-    committed: int = 0
-    stored: dict[str, tuple[bytes, bytes, int]] = field(default_factory=dict)  # fingerprint, body and units, by key
-
-
 class Fate(Enum):
     """What happens to a statement."""
 
@@ -125,8 +115,6 @@ class Transaction:
     joined: bool
     looks_up: bool
     rows: list[Rows] = field(default_factory=list)  # of each call
-    charges: list[tuple[str, str, bytes, bytes, int]] = field(default_factory=list)
-    keys: dict[tuple[str, str], bytes] = field(default_factory=dict)
     blamed: int = 0
     give_up: asyncio.TimerHandle | None = None
     committed: bool = False
@@ -142,11 +130,9 @@ class SimulatedSession(Session):
         self._database = database
         self._number = number
         self._seconds = seconds
-        self._loop = database.loop
         self._over = False
         self._done: Done | None = None
         self._outcome: Rows | Exception | None = None
-        self._deadline = 0.0
         self._timer: asyncio.TimerHandle | None = None
         self.hung_up = False  # by the server
         self.read_only = False  # its server is no longer the primary
@@ -166,9 +152,7 @@ class SimulatedSession(Session):
         assert self._done is None, f"{self} has two statements at a time"
         assert not self._over, f"{self} is over, and a statement is sent"
         self._done = done
-        self._deadline = self._loop.time() + self._seconds
-        if self._timer is None:
-            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+        self._timer = self._database.loop.call_later(self._seconds + _LOOK_SECONDS / 2, self.close)
         self._database.receive(self, statement, parameters)
 
     def poll(self) -> None:
@@ -180,8 +164,6 @@ class SimulatedSession(Session):
     def close(self) -> None:
         if not self._over:
             self._over = True
-            if self._timer is not None:
-                self._timer.cancel()
             self._database.left(self)
         self._conclude(SessionLost())
 
@@ -191,20 +173,11 @@ class SimulatedSession(Session):
             self._outcome = outcome
             self._database.soon(self.poll)
 
-    def _look(self) -> None:
-        self._timer = None
-        if self._done is None:
-            return
-        if self._loop.time() >= self._deadline:
-            self.close()
-        else:
-            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
-            self.poll()
-
     def _conclude(self, outcome: Rows | Exception) -> None:
         done, self._done, self._outcome = self._done, None, None
-        if done is None:
+        if done is None or self._timer is None:
             return
+        self._timer.cancel()
         calls, self.calls = self.calls, []
         lost = isinstance(outcome, SessionLost)
         for call in calls:
@@ -228,26 +201,24 @@ class Database:
         self,
         loop: asyncio.AbstractEventLoop,
         random: Random,
-        accounts: dict[str, Account],
+        requests: dict[str, int],
         latency: float,
         on_send: Callable[[SimulatedSession, list[Call]], None],
         on_outcome: Callable[[list[Call], Rows | Exception, bool], None],
         note: Callable[..., None],
     ) -> None:
-        self.loop, self.accounts, self.note, self.on_outcome = loop, accounts, note, on_outcome
+        self.loop, self.note, self.on_outcome = loop, note, on_outcome
+        self.requests = requests  # of each account, that the abuse limit still lets pass
         self.faults = 0.0
         self.fates = FAULTS  # of statements that meet one
         self.refuses = False  # connections
         self.silent = False  # to connections and statements
-        self.several_hosts = False
         self.locked: set[str] = set()  # accounts whose rows somebody else keeps
         self.names_blamed = True
         self.quiet_from = 0.0  # when the last timer is over that is not the batcher's
         self.sessions: set[SimulatedSession] = set()
         self.connecting = self.most_sessions = self._opened = 0
         self._on_send, self._random, self._latency = on_send, random.random, latency
-        self._keys: dict[tuple[str, str], bytes] = {}  # held, with their inputs
-        self._rows: dict[str, Transaction] = {}  # accounts whose rows are held
         self._blocked: list[Transaction] = []
 
     # --- The network
@@ -260,7 +231,7 @@ class Database:
             fault = self._random() < self.faults and self._random()
             self.note("connect")
             if self.silent or (fault and fault < 0.3):
-                async with asyncio.timeout(None if self.several_hosts else limits.QUEUE_SECONDS):
+                async with asyncio.timeout(limits.QUEUE_SECONDS):
                     await asyncio.sleep(limits.CONNECT_SECONDS)
                 raise errors.ConnectionTimeout
             await asyncio.sleep(self._random() * self._latency * (40 if fault and fault > 0.7 else 4))
@@ -366,8 +337,6 @@ class Database:
         if self._execute(transaction):
             if transaction.give_up is not None:
                 transaction.give_up.cancel()
-            self._keys |= transaction.keys
-            self._rows |= dict.fromkeys((charge[0] for charge in transaction.charges), transaction)
             self._later(self._commit, transaction)
             return
         self._blocked.append(transaction)
@@ -387,26 +356,16 @@ class Database:
             self._try(transaction)
 
     def _commit(self, transaction: Transaction) -> None:
-        for held in transaction.keys:
-            del self._keys[held]
-        for name, *_ in transaction.charges:
-            self._rows.pop(name, None)
         fate = transaction.fate
         # A back end whose client is gone mostly goes on to its commit all the same.
         transaction.committed = not transaction.session.hung_up or self._random() < 0.5
         if transaction.committed:
-            for name, key, fingerprint, body, units in transaction.charges:
-                account = self.accounts[name]
-                account.stored[key] = fingerprint, body, units
-                account.committed += units
             for call, rows in zip(transaction.calls, transaction.rows, strict=False):
                 if transaction.looks_up:
                     call.found = rows[0][0]
                 else:
                     call.rows = rows
-        self.note(transaction, "committed" if transaction.committed else "rolled back", transaction.charges)
-        if self._blocked:
-            self.unblock()
+        self.note(transaction, "committed" if transaction.committed else "rolled back")
         if fate is Fate.HANGS_UP_AFTER:
             self.hang_up(transaction.session)
         elif transaction.committed and fate is not Fate.NEVER_ANSWERS:
@@ -419,68 +378,23 @@ class Database:
             self.call_later(late + self._random() * self._latency, transaction.session.arrive, answer)
 
     def _execute(self, transaction: Transaction) -> bool:
-        """Decides every call; whether nobody else holds a row that it needs. Nothing changes before the commit."""
-        transaction.rows, transaction.charges, transaction.keys = [], [], {}
-        if not transaction.calls:
-            transaction.rows = [[_READY_ROW]]
-            return True
-        charged: dict[str, int] = {}
+        """Decides every call; whether nobody else holds a row that it needs."""
+        transaction.rows = [] if transaction.calls else [[_READY_ROW]]
         for position, call in enumerate(transaction.calls, 1):
-            rows = self._decide(transaction, call, charged)
-            if rows is None:
+            is_valid = not call.command.parameters[1].is_made_up
+            if is_valid and not transaction.looks_up and call.account in self.locked:
                 transaction.blamed = position
                 return False
-            transaction.rows.append(rows)
-        for call, rows in zip(transaction.calls, transaction.rows, strict=False):
-            if not transaction.looks_up and rows[0][0] != "unauthorized":
-                self.accounts[call.account].requests -= 1
+            transaction.rows.append([(is_valid,)] if transaction.looks_up else self._decide(call, is_valid))
         return True
 
-    def _decide(self, transaction: Transaction, call: Call, charged: dict[str, int]) -> Rows | None:
+    def _decide(self, call: Call, is_valid: bool) -> Rows:
         parameters = call.command.parameters
-        is_valid = not parameters[1].is_made_up
-        if transaction.looks_up:
-            return [(is_valid,)]
-        metered = len(parameters) > 2
-        reads_usage = call.command.statement == _READ_USAGE
-
-        def refused(outcome: str) -> Rows:
+        metered, reads_usage = len(parameters) > 2, call.command.statement == _READ_USAGE
+        self.requests[call.account] -= is_valid
+        if not is_valid or self.requests[call.account] < 0:
+            outcome = commands.RATE_LIMITED if is_valid else commands.UNAUTHORIZED
             return [(outcome, *[None] * (5 if metered else 6 if reads_usage else 0))]
-
-        if not is_valid:  # before any lock
-            return refused("unauthorized")
-        account = self.accounts[call.account]
-        if metered:
-            _, _, key, fingerprint, _, units, body = parameters
-            held = self._keys.get((call.account, key))
-            if held is not None:
-                return refused("request_in_progress" if held == fingerprint else "idempotency_conflict")
-        if call.account in self.locked or call.account in self._rows:
-            return None
-        if account.requests <= 0:
-            return refused("rate_limited")
         if reads_usage:
-            return [("ok", "standard", PERIOD, meter, account.limit, account.committed, 0) for meter in METERS]
-        if not metered:
-            return [("ok",)]
-        committed = account.committed + charged.get(call.account, 0)
-        stored: Sequence[Any] | None = account.stored.get(key)
-        for name, charged_key, *result in transaction.charges:  # earlier in this batch
-            if (name, charged_key) == (call.account, key):
-                stored = result
-        if stored is not None:
-            if stored[0] != fingerprint:
-                return refused("idempotency_conflict")
-            return [("replayed", PERIOD, account.limit, committed, 0, stored[1])]
-        if committed + units > account.limit:
-            return [("quota_exceeded", PERIOD, account.limit, committed, 0, None)]
-        charged[call.account] = charged.get(call.account, 0) + units
-        transaction.keys[call.account, key] = fingerprint
-        transaction.charges.append((call.account, key, fingerprint, body, units))
-        return [("charged", PERIOD, account.limit, committed + units, 0, body)]
-
-
-def charge(key: str, what: int, units: int, body: bytes) -> Callable[[Credential], Command[Any]]:
-    """A request that charges."""
-    charged = Charge("color_match", units, b"%032d" % what, body)
-    return lambda holder: commands.meter_request(holder, key, charged)
+            return [("ok", "standard", PERIOD, meter, 10**6, call.number, 0) for meter in METERS]
+        return [("charged", PERIOD, 10**6, call.number, 0, parameters[-1])] if metered else [("ok",)]

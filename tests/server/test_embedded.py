@@ -173,10 +173,10 @@ def test_a_path_that_postgres_or_libpq_cannot_take_is_refused(state_dir: Path, n
     assert not state_dir.exists()
 
 
-def test_a_cluster_of_another_user_is_refused(made: Path) -> None:
-    if os.geteuid() != 0:
-        pytest.skip("only root can make another user's cluster")
-    os.chown(made / "postgres", 12345, 12345)
+@as_root
+@pytest.mark.parametrize("name", ["postgres", "lock"])
+def test_what_belongs_to_another_user_is_refused(made: Path, name: str) -> None:
+    os.chown(made / name, 12345, 12345)
     with pytest.raises(StartError, match="belongs to user id 12345"), embedded_postgres(made):
         pass
 
@@ -202,14 +202,18 @@ def test_its_keeper_starts_it_again_after_a_crash(made: Path, caplog: pytest.Log
     assert not running(made)
 
 
+def crash(state_dir: Path) -> int:
+    os.kill(pid := postmaster(state_dir), signal.SIGKILL)
+    await_end(pid)
+    return pid
+
+
 def test_its_keeper_leaves_it_to_who_has_the_lock(made: Path) -> None:
     with embedded_postgres(made):
         keep = keeper(made)
-        pid = postmaster(made)
         with (made / "lock").open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
-            os.kill(pid, signal.SIGKILL)
-            await_end(pid)
+            pid = crash(made)
             keep()  # which does not wait
             assert postmaster(made) == pid
 
@@ -227,8 +231,7 @@ def test_its_keeper_does_not_make_a_removed_cluster_anew(made: Path) -> None:
 def test_a_keeper_that_cannot_start_it_says_so(made: Path, caplog: pytest.LogCaptureFixture) -> None:
     with embedded_postgres(made):
         keep = keeper(made)
-        psutil.Process(pid := postmaster(made)).kill()
-        await_end(pid)
+        crash(made)
         shutil.rmtree(made / "socket")
         (made / "socket").touch()
         keep()
@@ -287,15 +290,6 @@ def test_a_directory_in_which_everybody_may_write_is_refused(state_dir: Path) ->
     with pytest.raises(StartError, match="everybody can write to .*state/sepu"), embedded_postgres(state_dir):
         pass
     assert list(state_dir.iterdir()) == []
-
-
-@as_root
-def test_a_lock_of_another_user_is_refused(state_dir: Path) -> None:
-    state_dir.mkdir()
-    (state_dir / "lock").touch()
-    os.chown(state_dir / "lock", 12345, 12345)
-    with pytest.raises(StartError, match="lock belongs to user id 12345"), embedded_postgres(state_dir):
-        pass
 
 
 def test_a_wait_for_the_lock_is_told_and_ends(
@@ -477,3 +471,19 @@ def test_a_damaged_cluster_is_refused_with_the_end_of_the_log(made: Path) -> Non
     (made / "postgres" / "global" / "pg_control").unlink()
     with pytest.raises(StartError, match="did not start(.|\n)*pg_control"), embedded_postgres(made):
         pass
+
+
+def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
+    script = """
+import signal
+from sepu.server.embedded.signals import ended_by_exceptions
+
+with ended_by_exceptions():
+    try:
+        signal.raise_signal(signal.SIGTERM)
+    finally:
+        signal.raise_signal(signal.SIGTERM)
+        print("clean")
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.stdout, ended.returncode) == ("clean\n", 128 + signal.SIGTERM)

@@ -149,19 +149,6 @@ def test_the_first_request_of_a_key_is_one_call(server: Server, connection: psyc
     assert ledger_calls(server) - before < 2 * len(unseen)  # it may also be probed meanwhile
 
 
-def test_a_call_that_takes_long_keeps_no_other_account_waiting(
-    server: Server, database_url: str, connection: psycopg.Connection, rich: IssuedKey
-) -> None:
-    stuck = accounts.create_account(connection, "rich")
-    assert charge(server, stuck, 1).status == 200
-    with ExitStack() as stack, usage_locked(database_url, stuck):
-        waiting = Clients(server, [match(stuck, 2)], stack)
-        assert waiting.answers(0.05) == {}  # it is under way
-        assert charge(server, rich, 1).status == 200
-        assert waiting.answers(0) == {}  # and goes on waiting for its lock
-        assert waiting.answers(15) == {"usage_commit_failed": 1}
-
-
 @pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
 def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
     server: Server, database_url: str, connection: psycopg.Connection, rich: IssuedKey, is_known: bool

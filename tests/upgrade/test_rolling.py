@@ -4,8 +4,8 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import psycopg
 import pytest
+from psycopg import Connection
 from tests.nodes.traffic import crowded
 from tests.package import patched
 from tests.processes import until
@@ -22,9 +22,7 @@ PATCH = Path(__file__).with_name("changed_signature.patch")
 
 
 @pytest.mark.parametrize("worker", ["uvloop", "gthread"])
-def test_servers_of_both_releases_go_on(
-    tmp_path: Path, own_url: str, connection: psycopg.Connection, worker: str
-) -> None:
+def test_servers_of_both_releases_go_on(tmp_path: Path, own_url: str, connection: Connection, worker: str) -> None:
     newer = patched(tmp_path, PATCH)
     url = as_service(own_url)
 

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-import psycopg
 import pytest
+from psycopg import Connection
 from tests.metrics import samples
 from tests.package import Package, changed_files, patched
 from tests.serving import Server, free_port, serving
@@ -46,7 +46,7 @@ def test_it_is_few_files(package: Package) -> None:
 
 
 def test_it_is_charged_shown_and_counted(
-    server: tuple[Server, str], package: Package, own_url: str, connection: psycopg.Connection
+    server: tuple[Server, str], package: Package, own_url: str, connection: Connection
 ) -> None:
     served, metrics = server
     plan = package.json("plan", "set", "three", *LIMITS, url=own_url)
@@ -86,7 +86,7 @@ def test_it_is_charged_shown_and_counted(
     assert counted["sepu_replays_total", (("meter", "color_list"),)] == 1
 
 
-def test_plans_of_before_have_a_limit_for_it(package: Package, own_url: str, connection: psycopg.Connection) -> None:
+def test_plans_of_before_have_a_limit_for_it(package: Package, own_url: str, connection: Connection) -> None:
     package.run("db", "migrate", url=own_url)
     account = accounts.create_account(connection, "standard").account_id
     assert package.json("account", "show", account, url=own_url)["listLimit"] == 500

@@ -7,6 +7,7 @@ build/walk/output.txt has what each command printed.
 
 import re
 import sys
+from collections.abc import Iterator
 
 from tests.walk.machine import BUILD, lacking, machine, prepare, shell
 from tests.walk.pages import commands
@@ -107,29 +108,28 @@ def main() -> None:
     with machine() as init, (BUILD / "output.txt").open("w") as output:
         for page in PAGES:
             with shell(init, _FIRST if page == "deploy.md" else _OPERATOR) as reader:
-                for command in commands(page):
-                    head = command.partition("\n")[0]
-                    if reason := of(LEFT_OUT, command):
-                        _tell(f"-        {page}: {head}   ({reason})")
-                        continue
-                    if prepared := of(BEFORE, command):
-                        status, printed, _ = reader.run(prepared)
-                        if status:
-                            failures += 1
-                            _tell(f"FAILED before:\n{printed}")
-                    read = as_read(command)
-                    status, printed, seconds = reader.run(read)
+                for failure, command in steps(page):
+                    status, printed, seconds = reader.run(command)
                     walked += 1
                     failures += status != 0
-                    _tell(f"{'ok' if status == 0 else 'FAILED':6} {seconds:5.1f} s {page}: {head}")
-                    print(f"{page}: {read}\n{printed}\n(status {status})\n", file=output, flush=True)
-                for command in THEN.get(page, ()):
-                    status, printed, _ = reader.run(command)
-                    failures += status != 0
-                    _tell(f"{'so' if status == 0 else 'NOT SO':6}         {page}: {command}")
+                    head = command.partition("\n")[0]
+                    _tell(f"{failure if status else 'ok':13} {seconds:5.1f} s {page}: {head}")
                     print(f"{page}: {command}\n{printed}\n(status {status})\n", file=output, flush=True)
     _tell(f"{walked} commands, {failures} failed")
     sys.exit(failures > 0)
+
+
+def steps(page: str) -> Iterator[tuple[str, str]]:
+    """Yields what is done for a page, each after what is said if it fails."""
+    for command in commands(page):
+        if reason := of(LEFT_OUT, command):
+            _tell(f"{'':22} {page}: {command}   ({reason})")
+            continue
+        if prepared := of(BEFORE, command):
+            yield "FAILED before", prepared
+        yield "FAILED", as_read(command)
+    for command in THEN.get(page, ()):
+        yield "NOT SO", command
 
 
 def as_read(command: str) -> str:

@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from tests.walk.__main__ import BEFORE, LEFT_OUT, PAGES, READ_AS, as_read, of
+from tests.walk.__main__ import BEFORE, LEFT_OUT, PAGES, READ_AS, steps
 from tests.walk.pages import commands
 
 pytestmark = pytest.mark.slow
@@ -24,5 +24,5 @@ def test_every_exception_is_of_a_command() -> None:
 
 
 def test_no_name_of_the_pages_is_left_in_a_command() -> None:
-    walked = [as_read(command) for command in FOUND if not of(LEFT_OUT, command)]
+    walked = [command for page in PAGES for _, command in steps(page)]
     assert [command for command in walked if re.search(r"…|\$\$|(?<!\$)\b(ACCOUNT|PLAN|KEYID)\b", command)] == []

@@ -41,7 +41,7 @@ SERVER_TRIAL = {
     ),
     "test-sources": [
         "pyproject.toml",
-        *(f"tests/{name}.py" for name in ("curl", "processes", "programs", "serving", "cli/test_serve")),
+        *(f"tests/{name}.py" for name in ("curl", "processes", "programs", "serving", "cli/running", "cli/test_serve")),
     ],
     "test-command": ["python -m pytest -q tests/cli/test_serve.py -k first_start"],
 }

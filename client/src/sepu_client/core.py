@@ -48,6 +48,7 @@ _BEARER = re.compile(r"Bearer [!-~]+")
 _SECONDS = re.compile(r"[0-9]{1,9}")
 # Read only these forms from an error, because the other side might echo the request.
 _CODE = re.compile(r"[a-z_]{1,64}")
+_POINTER = re.compile(r"(/[a-z]{1,32}|/[0-9]{1,4}){1,8}")
 _REQUEST_ID = re.compile(r"[0-9a-fA-F]{8}(-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12}")
 
 
@@ -340,9 +341,11 @@ def _error(call: Call[T], outcome: Answer | Lost) -> Error:
     with suppress(Unreadable):
         snapshot = results.read_usage_headers(outcome.headers)
     after = outcome.headers.get("Retry-After", "")
-    return error_class(outcome.status, code)(
-        outcome.status, code, outcome.request_id, int(after) if _SECONDS.fullmatch(after) else None, snapshot, key
-    )
+    retry_after = int(after) if _SECONDS.fullmatch(after) else None
+    pointer = outcome.headers.get("X-Error-Pointer", "")
+    place = pointer if _POINTER.fullmatch(pointer) else None
+    kind = error_class(outcome.status, code)
+    return kind(outcome.status, code, outcome.request_id, retry_after, snapshot, key, place)
 
 
 def _checked(idempotency_key: str | None) -> str:

@@ -51,7 +51,11 @@ class InvalidAnswerError(Error):
 
 
 class ApiError(Error):
-    """Reports that the service refused. `code` is None if a proxy did, and `retry_after` is in seconds."""
+    """Reports that the service refused. `code` is None if a proxy did, and `retry_after` is in seconds.
+
+    `pointer` leads to the first fault of an invalid input, as a JSON pointer (RFC 6901): `/colors/2/g`, `/q`. It is
+    None if the input as a whole is at fault, or if the input is not the reason.
+    """
 
     def __init__(
         self,
@@ -61,18 +65,21 @@ class ApiError(Error):
         retry_after: int | None,
         usage: UsageSnapshot | None,
         idempotency_key: str | None,
+        pointer: str | None,
     ) -> None:
-        super().__init__(status, code, request_id, retry_after, usage, idempotency_key)  # pickle's arguments
+        super().__init__(status, code, request_id, retry_after, usage, idempotency_key, pointer)  # pickle's arguments
         self.status = status
         self.code = code
         self.request_id = request_id
         self.retry_after = retry_after
         self.usage = usage
         self.idempotency_key = idempotency_key
+        self.pointer = pointer
 
     def __str__(self) -> str:
         """Returns the message for people and logs."""
-        return f"{self.status} {self.code} (request id {self.request_id})"
+        place = f" at {self.pointer}" if self.pointer else ""
+        return f"{self.status} {self.code}{place} (request id {self.request_id})"
 
 
 class InvalidRequestError(ApiError):

@@ -11,7 +11,7 @@ from sepu.admin.keys import IssuedKey, issue_key
 from sepu.admin.naming import AccountError, claim_external_id, lock_account, naming
 from sepu.admin.plans import check_limits, no_plan
 from sepu.database.statements import run, value
-from sepu.metering.key_format import new_account_id
+from sepu.metering.key_format import account_of, new_account_id
 
 STATUSES = ("active", "suspended", "erased")
 _PAGE = 5000
@@ -100,9 +100,11 @@ def list_accounts(
 ) -> Iterator[Account]:
     """Gives the accounts that pass all filters in the order of their ids, those after a given one.
 
-    `search` is a part of the id, the external id or the name. Each page is a statement, so an account that is made
-    meanwhile may be among them.
+    `search` is a part of the id, the external id or the name, or the id of a key. Each page is a statement, so an
+    account that is made meanwhile may be among them.
     """
+    if search is not None:
+        search = account_of(search) or search
     filters = {"account_id": account_id, "plan_id": plan_id, "status": status, "search": search}
     while page := run(connection, "list_accounts", after=after, limit=page_size, **filters).fetchall():
         yield from map(_account, page)

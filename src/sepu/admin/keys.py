@@ -1,7 +1,8 @@
-"""The keys of accounts: issued, listed, named and revoked. `rotation.py` replaces them."""
+"""The keys of accounts: issued, listed, named, given an end and revoked. `rotation.py` replaces them."""
 
 from dataclasses import dataclass, field
 from datetime import date, datetime
+from typing import Literal
 
 import psycopg
 
@@ -79,16 +80,24 @@ def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey
     return [ListedKey(*row) for row in run(connection, "list_keys", account_id=account_id).fetchall()]
 
 
-def name_key(
-    connection: psycopg.Connection, key_id: str, name: str | None = None, external_id: str | None = None
+def change_key(
+    connection: psycopg.Connection,
+    key_id: str,
+    name: str | None = None,
+    external_id: str | None = None,
+    expires_at: datetime | Literal[""] | None = None,
 ) -> ListedKey:
-    """Changes what operators call a key, and gives it. None leaves a name as it is, and an empty one takes it away.
+    """Changes what operators call a key and when it expires; returns it. None leaves a value, "" takes it away.
+
+    A key that is revoked stays so.
 
     Raises:
         AccountError: no such key, or the name or the external id has another form or is another key's of the account.
     """
     with connection.transaction(), naming(name, external_id):
         account_id = _change(connection, "set_key_names", key_id, name=name, external_id=external_id)
+        if expires_at is not None:
+            _change(connection, "set_key_expiry", key_id, expires_at=expires_at or None)
         return next(key for key in list_keys(connection, account_id) if key.key_id == key_id)
 
 
@@ -101,7 +110,7 @@ def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
     _change(connection, "revoke_key", key_id)
 
 
-def _change(connection: psycopg.Connection, statement: str, key_id: str, **changes: str | None) -> str:
+def _change(connection: psycopg.Connection, statement: str, key_id: str, **changes: str | datetime | None) -> str:
     """Changes a key, and gives its account."""
     account_id = key_format.account_of(key_id)
     if account_id is None or not run(connection, statement, account_id=account_id, key_id=key_id, **changes).rowcount:

@@ -7,6 +7,7 @@ import psycopg
 
 from sepu.database.statements import run
 from sepu.errors import SepuError
+from sepu.metering.key_format import account_of
 
 _BAD_NAME = "a name has 1 to 200 characters that can be printed, and no space before or after them"
 _BAD_EXTERNAL_ID = (
@@ -20,12 +21,14 @@ class AccountError(SepuError):
 
 
 def find_account(connection: psycopg.Connection, given: str) -> str:
-    """Gives the id of the account that has this id or external id.
+    """Returns the id of the account that has this id or external id, or a key of this id.
 
     Raises:
         AccountError: no such account.
     """
     row = run(connection, "find_account", given=given).fetchone()
+    if row is None and (holder := account_of(given)) is not None:
+        row = run(connection, "find_holder", account_id=holder, key_id=given).fetchone()
     if row is None:
         raise AccountError(f"there is no account {given!r}")
     return str(row[0])

@@ -8,7 +8,7 @@ from typing import Any
 import psycopg
 
 from sepu.admin.naming import AccountError
-from sepu.database.statements import run
+from sepu.database.statements import run, value
 from sepu.metering.meters import METERS
 
 REQUESTS_PER_MINUTE = "requests_per_minute"
@@ -89,6 +89,27 @@ def set_thresholds(connection: psycopg.Connection, plan_id: str, thresholds: Ite
             raise no_plan(plan_id)
     except (psycopg.errors.CheckViolation, psycopg.errors.NumericValueOutOfRange) as error:
         raise AccountError("a threshold is a percentage of a limit, from 1 to 100") from error
+
+
+def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
+    """Deletes a plan that no account has or had: what an account was allowed in a past month stays known.
+
+    Raises:
+        AccountError: no such plan, or an account has or had it.
+    """
+    has_accounts = AccountError(f"plan {plan_id!r} has accounts; put them on another one first: sepu account move")
+    try:
+        with connection.transaction():
+            if run(connection, "lock_plan", plan_id=plan_id).fetchone() is None:
+                raise no_plan(plan_id)
+            if value(connection, "plan_is_used", plan_id=plan_id):
+                raise has_accounts
+            if value(connection, "plan_was_used", plan_id=plan_id):
+                raise AccountError(f"plan {plan_id!r} stays, because accounts had it: it has their past months' limits")
+            for statement in ("delete_plan_changes", "delete_plan_limits", "delete_plan"):
+                run(connection, statement, plan_id=plan_id)
+    except psycopg.errors.ForeignKeyViolation as error:  # an account was made meanwhile
+        raise has_accounts from error
 
 
 def list_plans(connection: psycopg.Connection) -> list[Plan]:

@@ -33,7 +33,7 @@ def _in_table(row: Fields) -> Fields:
 
 @click.group()
 def account() -> None:
-    """Accounts of customers. Wherever a command takes ACCOUNT, the external id will do."""
+    """Accounts of customers. Wherever a command takes ACCOUNT, the external id or the id of a key will do."""
 
 
 @account.command("create", epilog=example("account create --plan standard --name 'Silk & Co.' --external-id cus_8812"))
@@ -65,7 +65,7 @@ def show(connection: Connection, account_id: str) -> Fields:
 
 
 @account.command("list", epilog=example("account list --search silk --plan standard"))
-@click.option("--search", help="Only accounts with this in their id, external id or name.")
+@click.option("--search", help="Only accounts with this in their id, external id or name, or with the key of this id.")
 @click.option("--plan", "plan_id", help="Only accounts of this plan.")
 @click.option("--status", type=click.Choice(accounts.STATUSES), help="Only accounts in this state.")
 @prints_rows(columns(accounts.Account), _in_table)

@@ -47,7 +47,7 @@ def database_options(command: F) -> F:
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:
     """Adds those options, and passes a connection to that database as the first argument.
 
-    ACCOUNT may be an external id; the command gets the account's own id.
+    ACCOUNT may be an external id or the id of a key; the command gets the account's own id.
     """
 
     @database_options

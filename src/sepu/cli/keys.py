@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta
+from typing import Literal
 
 import click
 from psycopg import Connection
@@ -30,6 +31,10 @@ def rfc3339(value: str) -> datetime:
     if parsed <= datetime.now(UTC):
         raise click.BadParameter(f"{value!r} is in the past: the key would never work")
     return parsed
+
+
+def _instant_or_none(value: str) -> datetime | Literal[""]:
+    return rfc3339(value) if value else ""
 
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -67,13 +72,20 @@ def issue_key(
     }
 
 
-@key.command("set", epilog=example("key set gfhi7crqxq5fijj3-tyjxpcyh --name 'web shop'"))
+@key.command("set", epilog=example("key set gfhi7crqxq5fijj3-tyjxpcyh --expires-at 2099-01-31T12:00:00Z"))
 @click.argument("key_id", metavar="KEYID")
+@click.option("--expires-at", type=_instant_or_none, help="The key works before this instant only; '' is never.")
 @naming_options
 @prints_fields
-def name_key(connection: Connection, key_id: str, name: str | None, external_id: str | None) -> Fields:
-    """Change a key's name or external id. What is not given stays, and what is empty is taken away."""
-    return members(keys.name_key(connection, key_id, name, external_id))
+def change_key(
+    connection: Connection,
+    key_id: str,
+    expires_at: datetime | Literal[""] | None,
+    name: str | None,
+    external_id: str | None,
+) -> Fields:
+    """Change a key's name, external id or end. What is not given stays, and what is empty is taken away."""
+    return members(keys.change_key(connection, key_id, name, external_id, expires_at))
 
 
 @key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))

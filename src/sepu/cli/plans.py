@@ -76,3 +76,12 @@ def show_plan(connection: Connection, name: str) -> Fields:
 def list_plans(connection: Connection) -> Iterable[Fields]:
     """List all plans, in the order of their names."""
     return map(members, plans.list_plans(connection))
+
+
+@plan.command("delete", epilog=example("plan delete trial"))
+@click.argument("name")
+@prints_fields
+def delete_plan(connection: Connection, name: str) -> Fields:
+    """Delete a plan that no account has or had."""
+    plans.delete_plan(connection, name)
+    return {"planId": name, "status": "deleted"}

@@ -88,6 +88,12 @@ def _admitted(holder: Credential, reply: Reply) -> Question[str]:
     return admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome)
 
 
+def _refused(holder: Credential, refusal: InputError) -> Question[str]:
+    """Returns the question whether a request is admitted, which leads to the refusal of its input if it is."""
+    place = (("X-Error-Pointer", refusal.pointer),) if refusal.pointer else ()
+    return _admitted(holder, error(refusal.code, *place))
+
+
 def _metered(holder: Credential, key: str, charge: Charge) -> Question[Metered]:
     """Returns the question whether to charge, which leads to the body of this or an earlier charge."""
 
@@ -195,7 +201,7 @@ class MatchEndpoint(Endpoint):
             key = _idempotency_key(head)
             request = _match_input(head, body)
         except InputError as refusal:
-            return _admitted(holder, error(refusal.code))
+            return _refused(holder, refusal)
         charge = Charge(_MATCH.name, request.units, request.fingerprint(), self._matcher.answer(request))
         return _metered(holder, key, charge)
 
@@ -235,6 +241,6 @@ class SearchEndpoint(Endpoint):
             key = _idempotency_key(head)
             request = parse_search(head.query_string)
         except InputError as refusal:
-            return _admitted(holder, error(refusal.code))
+            return _refused(holder, refusal)
         charge = Charge(_SEARCH.name, 1, request.fingerprint(), self._searcher.answer(request))
         return _metered(holder, key, charge)

@@ -7,7 +7,7 @@ import stat
 import struct
 import warnings
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from io import BytesIO
 from typing import TYPE_CHECKING, Any
 
@@ -252,16 +252,38 @@ def _longest_tag(content: bytes) -> int:
     return longest
 
 
+# The modes of images that a profile of each colour space may describe, and the mode that its values have.
+_PROFILED = {
+    "RGB": ({"RGB", "RGBA", "P", "PA", "L", "LA", "1"}, "RGB"),  # grey too: made of RGB, it often keeps the profile
+    "GRAY": ({"L", "LA", "1"}, "L"),
+    "CMYK": ({"CMYK"}, "CMYK"),
+}
+
+
 def _to_srgb(image: "PIL.Image.Image", name: str) -> "PIL.Image.Image":
     """Returns the image in sRGB, by its colour profile if it has one; with alpha if it has any."""
-    from PIL import ImageCms
-
     mode = "RGBA" if image.has_transparency_data else "RGB"
     profile = image.info.get("icc_profile")
-    if profile and image.mode in {"RGB", "RGBA", "CMYK"}:
-        try:
-            source, target = ImageCms.ImageCmsProfile(BytesIO(profile)), ImageCms.createProfile("sRGB")
-            image = ImageCms.profileToProfile(image, source, target, outputMode=mode) or image
-        except (OSError, ImageCms.PyCMSError) as error:
-            raise ImageError(f"{name} has a colour profile that cannot be used; save it without one") from error
+    if profile:
+        opaque = _apply_profile(image, profile, name)
+        if mode == "RGBA":
+            opaque.putalpha(image.convert("RGBA").getchannel("A"))
+        return opaque
+    if image.mode == "CMYK":
+        raise ImageError(f"{name} is CMYK without a colour profile, so its colours are not known; save it as sRGB")
     return image if image.mode == mode else image.convert(mode)
+
+
+def _apply_profile(image: "PIL.Image.Image", profile: bytes, name: str) -> "PIL.Image.Image":
+    from PIL import ImageCms
+
+    converted = None
+    with suppress(OSError, ImageCms.PyCMSError):
+        source, target = ImageCms.ImageCmsProfile(BytesIO(profile)), ImageCms.createProfile("sRGB")
+        modes, mode = _PROFILED.get(source.profile.xcolor_space.strip(), ((), ""))
+        if image.mode in modes:
+            values = image if image.mode == mode else image.convert("RGBA").convert(mode)
+            converted = ImageCms.profileToProfile(values, source, target, outputMode="RGB")
+    if converted is None:
+        raise ImageError(f"{name} has a colour profile that cannot be used; save it as sRGB, or without it")
+    return converted

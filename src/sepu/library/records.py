@@ -1,6 +1,6 @@
 """The record of a colour, as the release has it, and the types of its values."""
 
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Literal, SupportsIndex, TypeVar, overload
 
 import msgspec
 from msgspec import Meta, Struct
@@ -94,6 +94,16 @@ class Records(tuple[R, ...]):
     """Colours in order: a tuple that notebooks and rich show with swatches."""
 
     __slots__ = ()
+
+    @overload
+    def __getitem__(self, key: SupportsIndex) -> R: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> "Records[R]": ...
+
+    def __getitem__(self, key: SupportsIndex | slice) -> "R | Records[R]":
+        """Returns the record at a place, or those of a slice, which are shown alike."""
+        return Records(super().__getitem__(key)) if isinstance(key, slice) else super().__getitem__(key)
 
     def _repr_html_(self) -> str:
         from sepu.library.display import html

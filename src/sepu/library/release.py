@@ -5,7 +5,8 @@ from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
-from typing import Annotated, TypeVar
+from operator import index
+from typing import Annotated, TypeVar, overload
 
 import msgspec
 from msgspec import Meta, Struct
@@ -90,13 +91,24 @@ class Release(Struct, frozen=True, dict=True):
         """Returns whether there is this record, or a colour with this slug or name."""
         return bool(self.named(item)) if isinstance(item, str) else item in self.records
 
-    def __getitem__(self, key: str | int) -> Record:
+    @overload
+    def __getitem__(self, key: str | int) -> Record: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Records[Record]: ...
+
+    def __getitem__(self, key: str | int | slice) -> Record | Records[Record]:
         """Returns the record of a slug, of a Chinese or English name, of a pinyin that is unique, or at a place.
 
-        Raises UnknownNameError for another name.
+        Raises UnknownNameError for another name, and IndexError for a place that has no record.
         """
+        if isinstance(key, slice):
+            return Records(self.records[key])
         if not isinstance(key, str):
-            return self.records[key]
+            place = _whole(key, "a place")
+            if not -len(self) <= place < len(self):
+                raise IndexError(f"no colour has the place {place}; the places are 0 to {len(self) - 1}")
+            return self.records[place]
         found = self.named(key)
         if len(found) == 1:
             return found[0]
@@ -125,7 +137,7 @@ class Release(Struct, frozen=True, dict=True):
 
     def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[Match]:
         """Returns what `match` returns, of any three real numbers from 0 to 255."""
-        if not 1 <= top <= len(self):
+        if not 1 <= _whole(top, "top") <= len(self):
             raise ValueError(f"top must be from 1 to {len(self)}, not {top}")
         nearest = self._palette.nearest(*rgb, top)
         return Records(with_measure(Match, self.records[place], delta_e) for place, delta_e in nearest)
@@ -134,7 +146,7 @@ class Release(Struct, frozen=True, dict=True):
         """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
         if not isinstance(q, str):
             raise TypeError(f"a search takes text, not {q!r}")
-        return Records(self.records[place] for place in self._names.search(q, limit))
+        return Records(self.records[place] for place in self._names.search(q, _whole(limit, "limit")))
 
     def name_image(self, image: Image, *, top: int | None = None, scale: int | None = None) -> Records[Share]:
         """Returns the colours of an image with their shares of its pixels, the largest share first.
@@ -146,7 +158,7 @@ class Release(Struct, frozen=True, dict=True):
 
         Raises ImageError for what cannot be read, and for an array that does not fit its scale.
         """
-        if top is not None and top < 1:
+        if top is not None and _whole(top, "top") < 1:
             raise ValueError(f"top must be at least 1, not {top}")
         return self.name_pixels(*read_image(image, scale), top=top)
 
@@ -194,6 +206,13 @@ class Release(Struct, frozen=True, dict=True):
     def names(self) -> NameIndex:
         """Makes the index of the records' names; a search returns the indices of records."""
         return build_name_index(self.records)
+
+
+def _whole(number: object, name: str) -> int:
+    """Returns a whole number; raises TypeError for anything else."""
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{name} is a whole number such as 3, not {number!r}")
+    return index(number)
 
 
 def load_release(directory: Traversable | None = None) -> Release:

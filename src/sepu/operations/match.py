@@ -4,7 +4,7 @@ import hashlib
 import re
 import struct
 from collections.abc import Iterable
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 
@@ -56,7 +56,8 @@ def parse_match(body: bytes) -> MatchInput:
 
     Raises:
         InputError: `body_required`, `invalid_json`, `invalid_body`, `unknown_parameter`, `invalid_colors`,
-            `invalid_rgb` or `invalid_top`.
+            `invalid_rgb` or `invalid_top`. Its pointer leads to a value of the body: the faulty one, or the object
+            that lacks a member or has an unknown one.
     """
     if not body.strip(b" \t\r\n"):
         raise InputError("body_required")
@@ -67,9 +68,9 @@ def parse_match(body: bytes) -> MatchInput:
         raise InputError("unknown_parameter")
     colors = document.get("colors")
     if not isinstance(colors, list):
-        raise InputError("invalid_body")
+        raise InputError("invalid_body", "/colors" if "colors" in document else "")
     if not 1 <= len(colors) <= MAX_COLORS:
-        raise InputError("invalid_colors")
+        raise InputError("invalid_colors", "/colors")
     return MatchInput(_rgb(colors), _top(document.get("top", 1)))
 
 
@@ -94,14 +95,31 @@ def _rgb(colors: list[object]) -> tuple[tuple[float, float, float], ...]:
     try:
         return tuple([(rgb.r, rgb.g, rgb.b) for rgb in msgspec.convert(colors, list[_Rgb])])
     except msgspec.ValidationError:
-        raise InputError("invalid_rgb") from None
+        raise InputError("invalid_rgb", _first_fault(colors)) from None
+
+
+def _first_fault(colors: list[object]) -> str:
+    """Returns the pointer to the first invalid colour, or to its first invalid channel if it has exactly r, g and b."""
+    index, color = next((index, color) for index, color in enumerate(colors) if not _is_valid(color, _Rgb))
+    pointer = f"/colors/{index}"
+    if isinstance(color, dict) and color.keys() == {"r", "g", "b"}:
+        pointer += "/" + next(name for name in "rgb" if not _is_valid(color[name], _Channel))
+    return pointer
+
+
+def _is_valid(value: object, form: Any) -> bool:  # noqa: ANN401
+    try:
+        msgspec.convert(value, form)
+    except msgspec.ValidationError:
+        return False
+    return True
 
 
 def _top(value: object) -> int:
     # JSON does not distinguish 2.0 from the integer 2.
     if (type(value) is int or (type(value) is float and value.is_integer())) and 1 <= value <= MAX_TOP:
         return int(value)
-    raise InputError("invalid_top")
+    raise InputError("invalid_top", "/top")
 
 
 class Matcher:

@@ -17,6 +17,9 @@ update sepu.api_key
    set name = nullif(coalesce(%(name)s, name), ''), external_id = nullif(coalesce(%(external_id)s, external_id), '')
  where account_id = %(account_id)s and key_id = %(key_id)s
 
+-- name: set_key_expiry
+update sepu.api_key set expires_at = %(expires_at)s where account_id = %(account_id)s and key_id = %(key_id)s
+
 -- name: revoke_key
 -- A second revocation keeps the time of the first. (Citus refuses now() within coalesce.)
 update sepu.api_key set revoked_at = least(revoked_at, now())

@@ -2,6 +2,9 @@
 -- No external id has the form of an account's id, so this is one account at most.
 select account_id from sepu.account where account_id = %(given)s or external_id = %(given)s
 
+-- name: find_holder
+select account_id from sepu.api_key where account_id = %(account_id)s and key_id = %(key_id)s
+
 -- name: lock_external_ids
 -- Held until the transaction ends, so that two commands do not give one external id to two accounts.
 select pg_advisory_xact_lock(hashtextextended('sepu.external_id', 0))

@@ -38,3 +38,18 @@ on conflict (plan_id, meter) do update set units = excluded.units
 
 -- name: set_plan_thresholds
 update sepu.plan_limit set thresholds = %(thresholds)s::bigint[] where plan_id = %(plan_id)s
+
+-- name: plan_is_used
+select exists (select from sepu.account where plan_id = %(plan_id)s)
+
+-- name: plan_was_used
+select exists (select from sepu.account_move where %(plan_id)s in (from_plan, to_plan))
+
+-- name: delete_plan_changes
+delete from sepu.plan_change where plan_id = %(plan_id)s
+
+-- name: delete_plan_limits
+delete from sepu.plan_limit where plan_id = %(plan_id)s
+
+-- name: delete_plan
+delete from sepu.plan where plan_id = %(plan_id)s

@@ -1,0 +1,228 @@
+"""Accounts, plans and keys: made, named, found, listed and erased; and names that no customer sees."""
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Any
+
+import psycopg
+import pytest
+from tests.cli.running import Run, failed, fields, lines, printed, rows, text
+from tests.processes import until
+from tests.serving import serving
+
+from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey, change_key, issue_key
+from sepu.metering.key_format import credential
+
+NAME = "Silk & Co. 丝绸"
+INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
+TINY = ("plan", "set", "tiny", "--match-limit", "7", "--search-limit", "5", "--requests-per-minute", "30")
+
+
+def created(run: Run, *options: str) -> Any:
+    return printed(run("account", "create", *options, "--json"))
+
+
+def admitted(connection: psycopg.Connection, api_key: str) -> str:
+    holder = credential(api_key)
+    assert holder is not None
+    admit = "select outcome from sepu.admit(%s, %s)"
+    ((outcome,),) = connection.execute(admit, (holder.account_id, holder.key_hash)).fetchall()
+    return str(outcome)
+
+
+def test_plans(run: Run) -> None:
+    failed(run(*TINY[:5]), "a new one needs --search-limit, --requests-per-minute too")
+    run(*TINY)
+    changed = printed(run("plan", "set", "tiny", "--match-limit", "0", "--json"))
+    limits = {"matchLimit": 0, "searchLimit": 5, "requestsPerMinute": 30}
+    assert changed == {"planId": "tiny", **limits, "thresholds": "80,95,100", "accounts": 0}
+    created(run, "--plan", "tiny")
+    shown = printed(run("plan", "show", "tiny", "--json"))
+    assert shown == {**changed, "accounts": 1}
+    assert lines(run("plan", "list", "--json"))[1] == shown
+    head, *listed = text(run("plan", "list")).splitlines()
+    assert head.split() == list(shown)
+    assert [line.split()[0] for line in listed] == ["standard", "tiny"]
+    failed(run("plan", "show", "nope"), "there is no plan 'nope'")
+
+
+def test_an_account_from_its_plan_to_its_suspension(run: Run, connection: psycopg.Connection) -> None:
+    run(*TINY)
+    account = created(run, "--plan", "tiny")
+    assert list(account) == ["accountId", "planId", "keyId", "apiKey"]
+    account_id = account["accountId"]
+    shown = printed(run("account", "show", account_id, "--json"))
+    assert INSTANT.fullmatch(shown.pop("createdAt"))
+    limits = {"matchLimit": 7, "searchLimit": 5, "requestsPerMinute": 30, "matchCommitted": 0, "searchCommitted": 0}
+    names = {"accountId": account_id, "externalId": None, "name": None}
+    assert shown == {**names, "status": "active", "planId": "tiny", **limits}
+
+    assert printed(run("account", "move", account_id, "--plan", "standard", "--json"))["planId"] == "standard"
+    for command, status, outcome in (
+        ("suspend", "suspended", "account_unavailable"),
+        ("reactivate", "active", "ok"),
+    ):
+        assert printed(run("account", command, account_id, "--json"))["status"] == status
+        assert fields(run("account", "show", account_id))["status"] == status
+        assert printed(run("usage", account_id, "--json"))["status"] == status
+        assert admitted(connection, account["apiKey"]) == outcome
+
+
+def test_an_account_is_found_by_its_external_id(run: Run) -> None:
+    account_id = created(run, "--name", NAME, "--external-id", "cus_8812")["accountId"]
+    for given in (account_id, "cus_8812"):
+        shown = printed(run("account", "show", given, "--json"))
+        assert (shown["accountId"], shown["externalId"], shown["name"]) == (account_id, "cus_8812", NAME)
+    assert printed(run("usage", "cus_8812", "--json"))["name"] == NAME
+    assert fields(run("account", "suspend", "cus_8812"))["accountId"] == account_id
+    assert printed(run("key", "issue", "cus_8812", "--json"))["accountId"] == account_id
+    assert len(lines(run("key", "list", "cus_8812", "--json"))) == 2
+
+
+def test_names_are_changed_and_an_external_id_is_one_accounts(run: Run) -> None:
+    first = created(run, "--name", "A", "--external-id", "a-1")["accountId"]
+    second = created(run)["accountId"]
+    for taking in (("create",), ("set", second)):
+        failed(run("account", *taking, "--external-id", "a-1"), f"'a-1' is that of account {first}")
+
+    def changed(*options: str) -> tuple[str | None, str | None]:
+        shown = printed(run("account", "set", first, *options, "--json"))
+        return shown["name"], shown["externalId"]
+
+    assert changed("--external-id", "a-1") == ("A", "a-1")
+    assert changed("--name", "B") == ("B", "a-1")
+    assert changed("--external-id", "b-1") == ("B", "b-1")
+    assert changed("--name", "", "--external-id", "") == (None, None)
+    failed(run("account", "show", "b-1"), "there is no account 'b-1'")
+
+
+def test_names_of_another_form_are_refused(run: Run) -> None:
+    for name in (" silk", "silk ", "a\nb", "a\x1b[2J", "a\u202eb", "n" * 201):
+        failed(run("account", "create", "--name", name), "a name has 1 to 200 characters")
+    for external_id in ("two words", "-x", "a" * 16, "x" * 129, "né"):
+        failed(run("account", "create", f"--external-id={external_id}"), "an external id has 1 to 128")
+    assert text(run("account", "list")) == ""
+
+
+def test_accounts_are_searched(run: Run) -> None:
+    run(*TINY)
+    silk = created(run, "--name", NAME, "--external-id", "cus_silk")["accountId"]
+    tea = created(run, "--name", "Tea 50%_", "--plan", "tiny")["accountId"]
+    run("account", "suspend", tea)
+
+    def found(*filters: str) -> set[str]:
+        return {each["accountId"] for each in lines(run("account", "list", *filters, "--json"))}
+
+    assert found() == {silk, tea}
+    assert found("--search", "SILK") == found("--search", "cus_") == found("--search", "丝") == {silk}
+    assert found("--search", tea[3:12]) == found("--search", "%_") == {tea}
+    assert found("--plan", "tiny") == found("--status", "suspended") == {tea}
+    assert found("--plan", "tiny", "--status", "active") == set()
+    listed = rows(run("account", "list", "--csv"))
+    assert {(row["accountId"], row["name"]) for row in listed} == {(silk, NAME), (tea, "Tea 50%_")}
+
+
+def test_all_accounts(run: Run, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert lines(run("account", "list", "--json")) == []
+    monkeypatch.setattr(accounts, "_PAGE", 3)
+    made = sorted(accounts.create_account(connection, "standard").account_id for _ in range(7))
+    accounts.set_status(connection, made[0], "suspended")
+    listed = lines(run("account", "list", "--json"))
+    assert [account["accountId"] for account in listed] == made
+    assert listed[0] == printed(run("account", "show", made[0], "--json"))
+    head, *shown = text(run("account", "list")).splitlines()
+    assert head.split() == ["accountId", "externalId", "name", "status", "planId", "match", "search"]
+    assert [line.split()[0] for line in shown] == made
+    assert shown[0].split()[1:] == ["-", "-", "suspended", "standard", "0", "%", "0", "%"]
+
+
+def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
+    account = created(run)
+    issue = ("key", "issue", account["accountId"], "--json")
+    issued = [printed(run(*issue)), printed(run(*issue, "--expires-at", "2999-01-31T12:00:00+08:00"))]
+    past = issue_key(connection, account["accountId"], datetime(2000, 1, 1, tzinfo=UTC))
+    for _ in range(2):  # revoking twice is revoking once
+        assert fields(run("key", "revoke", account["keyId"])) == {"keyId": account["keyId"], "status": "revoked"}
+
+    listed = lines(run("key", "list", account["accountId"], "--json"))
+    assert [each["keyId"] for each in listed] == [account["keyId"], *(each["keyId"] for each in issued), past.key_id]
+    columns = ["keyId", "externalId", "name", "state", "createdAt", "expiresAt", "revokedAt", "lastUsedOn"]
+    assert all(list(each) == columns for each in listed)
+    assert [each["state"] for each in listed] == ["revoked", "valid", "valid", "expired"]
+    assert [each["expiresAt"] for each in listed] == [None, None, "2999-01-31T04:00:00Z", "2000-01-01T00:00:00Z"]
+    assert [each["revokedAt"] is not None for each in listed] == [True, False, False, False]
+
+    shown = text(run("key", "list", account["accountId"], COLUMNS="40"))
+    head, *table = shown.splitlines()
+    assert head.split() == ["keyId", "name", "state", "ends", "lastUsedOn"]
+    for each, line in zip(listed, table, strict=True):
+        ends = each["revokedAt"] or each["expiresAt"] or "-"
+        assert line.split() == [each["keyId"], "-", each["state"], ends, "-"]
+    for made, outcome in zip((account, *issued), ("unauthorized", "ok", "ok"), strict=True):
+        assert admitted(connection, made["apiKey"]) == outcome
+        found = credential(made["apiKey"])
+        assert found is not None
+        for secret in (made["apiKey"], made["apiKey"].split("_")[2], found.key_hash.hex()):
+            assert secret not in shown + json.dumps(listed)
+    far = run(*issue, "--expires-at", "9999-12-31T23:59:59Z")
+    failed(far, "too far off", status=2)  # some time zones do not have it
+
+
+def test_a_keys_names_and_its_last_use(run: Run, connection: psycopg.Connection) -> None:
+    account = created(run, "--external-id", "cus_1")
+    used = printed(run("key", "issue", "cus_1", "--name", "web shop", "--external-id", "k-1", "--json"))
+    failed(run("key", "issue", "cus_1", "--external-id", "k-1"), "'k-1' is that of another key of this account")
+    renamed = printed(run("key", "set", used["keyId"], "--name", "shop", "--json"))
+    assert (renamed["name"], renamed["externalId"], renamed["lastUsedOn"]) == ("shop", "k-1", None)
+    failed(run("key", "set", account["keyId"], "--external-id", "k-1"), "'k-1' is that of another key")
+    assert admitted(connection, used["apiKey"]) == "ok"
+    first, second = lines(run("key", "list", "cus_1", "--json"))
+    assert (first["lastUsedOn"], second["lastUsedOn"]) == (None, f"{datetime.now(UTC):%Y-%m-%d}")
+    assert " shop " in text(run("key", "list", "cus_1"))
+
+
+def test_a_table_fits_and_says_what_it_cut(run: Run) -> None:
+    account_id = created(run, "--name", "绸" * 60, "--external-id", "c" * 100)["accountId"]
+    shown = run("account", "list", COLUMNS="80")
+    _head, row = shown.stdout.splitlines()
+    assert row.startswith(account_id)
+    assert "c…" in row
+    assert "绸…" in row
+    assert len(row) + row.count("绸") <= 80
+    assert shown.stderr == "sepu: cut to fit 80 columns: externalId, name; --json or --csv prints all\n"
+    whole = text(run("account", "list", COLUMNS="400"))
+    assert ("绸" * 60 in whole, "c" * 100 in whole) == (True, True)
+    assert "\x1b" not in shown.stdout
+
+
+@pytest.mark.slow
+def test_no_customer_sees_a_name(ledger_url: str, connection: psycopg.Connection, issued: IssuedKey) -> None:
+    """Neither in an answer nor in the request log, which customers' requests reach."""
+    accounts.name_account(connection, issued.account_id, "Hush Textiles", "cus_secret")
+    change_key(connection, issued.key_id, "secret shop", "k-secret")
+    bearer = {"Authorization": f"Bearer {issued.api_key}"}
+    with serving("uvloop", ledger_url, workers=1) as server:
+        answers = [
+            server.request("GET", f"/v1/{target}", {**bearer, "Idempotency-Key": f"key-{number:04}"})
+            for number, target in enumerate(("usage", "library", "search?q=hong", "search?q="))
+        ]
+        assert [answer.status for answer in answers] == [200, 200, 200, 422]
+        told = "".join(f"{answer.headers}{answer.body!r}" for answer in answers)
+        until(lambda: server.log.read_text().count(issued.account_id) == len(answers))
+        log = server.log.read_text()
+    for name in ("hush", "secret", "shop"):
+        assert name not in (told + log).lower()
+
+
+def test_an_account_is_erased_when_the_operator_says_so(run: Run) -> None:
+    account_id = created(run, "--name", NAME, "--external-id", "cus_1")["accountId"]
+    done = run("account", "erase", "cus_1", given="n\n")
+    assert (done.returncode, "cannot be undone" in done.stdout) == (1, True)
+    erased = printed(run("account", "erase", "cus_1", "--yes", "--json"))
+    assert erased == {"accountId": account_id, "status": "erased", "keys": 1, "receipts": 0, "results": 0}
+    failed(run("account", "show", "cus_1"), "there is no account 'cus_1'")
+    shown = printed(run("account", "show", account_id, "--json"))
+    assert (shown["status"], shown["name"]) == ("erased", None)
+    failed(run("account", "reactivate", account_id), "or it was erased")

@@ -1,0 +1,113 @@
+"""Every command: its help, and that it makes no database. Whoever adds one is held to what the others do."""
+
+import os
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import pytest
+from jwcrypto.jwk import JWK
+from tests.cli.running import invoke, text
+from tests.faults.proxy import socket_directory
+
+from sepu.cli.database import database
+from sepu.cli.main import commands
+
+IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # what they do is their answer
+NAMES = {"account_id": "ACCOUNT", "key_id": "KEYID"}
+
+
+def every(group: click.Group = commands, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
+    context = click.Context(group)
+    for name in group.list_commands(context):
+        command = group.get_command(context, name)
+        assert command is not None
+        yield (*path, name), command
+        if isinstance(command, click.Group):
+            yield from every(command, (*path, name))
+
+
+COMMANDS = dict(every())
+LEAVES = {path: command for path, command in COMMANDS.items() if not isinstance(command, click.Group)}
+ON_A_DATABASE = {
+    path for path, command in LEAVES.items() if "state_dir" in {option.name for option in command.params}
+} - {("serve",)}
+# What a command needs besides names.
+OPTIONS = {
+    "account erase": "--yes",
+    "account move": "--plan standard",
+    "console": "--bind unix:console.sock",
+    "events deliver": "--print --once",
+    "events retry": "--all-dead",
+    "key rotate": "--public-key -",
+    "plan set": "--match-limit 1 --search-limit 1 --requests-per-minute 1",
+}
+
+
+def shown(path: tuple[str, ...]) -> str:
+    return text(invoke(*path, "--help"))
+
+
+@pytest.mark.parametrize("path", COMMANDS, ids=" ".join)
+def test_every_help_reads_well(path: tuple[str, ...]) -> None:
+    help_text = shown(path)
+    assert help_text.startswith(f"Usage: sepu {' '.join(path)} ")
+    assert max(map(len, help_text.splitlines())) <= 100
+
+    command = COMMANDS[path]
+    first, *rest = (command.help or "").strip().split("\n\n")
+    assert first[:1].isupper()
+    assert all(paragraph.strip().endswith((".", ":")) for paragraph in (first, *rest))
+    assert "..." not in command.get_short_help_str(100), "the list of commands shows the first sentence whole"
+    for each in command.params:
+        name = each.make_metavar(click.Context(command))
+        if isinstance(each, click.Option):
+            assert each.help, f"{each.opts} says nothing"
+        else:
+            assert name.strip("[]") == NAMES.get(str(each.name), name.strip("[]").upper())
+
+
+@pytest.mark.parametrize("path", LEAVES, ids=" ".join)
+def test_every_command_speaks_json_and_has_an_example_of_what_it_takes(path: tuple[str, ...]) -> None:
+    options = [option for each in LEAVES[path].params for option in each.opts]
+    assert ("--json" in options) == (path not in IN_THE_FOREGROUND)
+    _, _, found = shown(path).partition("\n  Example:\n    sepu ")
+    words = shlex.split(found.partition(" > ")[0])
+    assert tuple(words[: len(path)]) == path
+    _, rest, _ = LEAVES[path].make_parser(click.Context(LEAVES[path])).parse_args(words[len(path) :])
+    assert rest == []
+
+
+def test_there_are_commands_on_a_database() -> None:
+    assert {"account list", "db migrate", "events retry", "key rotate", *OPTIONS} <= set(map(" ".join, ON_A_DATABASE))
+
+
+@pytest.mark.parametrize("path", sorted(ON_A_DATABASE), ids=" ".join)
+def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    for name in [name for name in os.environ if name.startswith("SEPU_")]:
+        monkeypatch.delenv(name)
+    options = OPTIONS.get(" ".join(path), "").split()
+    public_key = JWK.generate(kty="RSA", size=3072).export_public() if "--public-key" in options else ""
+    required = [each.name for each in LEAVES[path].params if isinstance(each, click.Argument) and each.required]
+    arguments = ["2027-01" if name == "period" else "a-b" for name in required]
+    done = invoke(*path, *arguments, *options, given=public_key)
+    assert (done.returncode, done.stdout) == (2 if path == ("audit",) else 1, "")  # audit's 1: it does not add up
+    assert done.stderr.startswith(f"sepu: there is no database in {tmp_path}/.sepu: ")
+    assert done.stderr.count("\n") == 1
+    for way_out in ("`sepu serve`", "--state-dir", "--database-url"):
+        assert way_out in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.slow
+def test_a_stopped_database_is_started_for_a_command() -> None:
+    with socket_directory() as state_dir:
+        with database(None, state_dir, create=True):
+            pass
+        assert not (state_dir / "postgres" / "postmaster.pid").exists()
+        assert text(invoke("account", "list", "--state-dir", str(state_dir))) == ""
+        assert not (state_dir / "postgres" / "postmaster.pid").exists()
