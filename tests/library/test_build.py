@@ -44,49 +44,32 @@ def change(path: Path, old: str, new: str) -> None:
 # The rule
 
 
-def test_verified_takes_an_agreeing_value_and_two_voices() -> None:
-    found = verdict(("guide", NEAR), ("big", None))
-    assert (found.reliability, found.reason) == ("verified", "name-and-colour-corroborated")
-    assert found.attested_by == ("dictionary", "guide")
+@pytest.mark.parametrize(
+    ("readings", "conflicts", "reliability", "reason", "voices"),
+    [
+        ([("guide", NEAR), ("big", None)], 0, "verified", "name-and-colour-corroborated", ("dictionary", "guide")),
+        ([("guide", FAR), ("book", NEAR)], 0, "verified", "name-and-colour-corroborated", ("author", "guide")),
+        ([("guide", NEAR), ("book", NEAR)], 1, "verified", "name-and-colour-corroborated", ("author", "guide")),
+        ([("guide", NEAR), ("book", NEAR)], 2, "disputed", "copies-disagree", ("author", "guide")),
+        ([("guide", FAR), ("big", None)], 0, "disputed", "all-independent-values-far", ("dictionary", "guide")),
+        ([("guide", FAR)], 0, "disputed", "all-independent-values-far", ("guide",)),
+        ([("guide", FURTHER), ("big", None)], 0, "attributed", "independent-values-differ", ("dictionary", "guide")),
+        ([("book", NEAR), ("cards", NEAR)], 0, "attributed", "single-attestation", ("author",)),
+        ([("big", None), ("small", None)], 0, "attributed", "name-attested-no-independent-value", ("dictionary",)),
+        ([], 0, "attributed", "classic-list-only", ()),
+    ],
+)
+def test_the_rule(
+    readings: list[tuple[str, str | None]], conflicts: int, reliability: str, reason: str, voices: tuple[str, ...]
+) -> None:
+    found = verdict(*readings, conflicts=conflicts)
+    assert (found.reliability, found.reason, found.attested_by) == (reliability, reason, voices)
 
 
-def test_one_voice_counts_once() -> None:
-    found = verdict(("book", NEAR), ("cards", NEAR))
-    assert (found.reliability, found.reason) == ("attributed", "single-attestation")
-    assert found.attested_by == ("author",)
-
-
-def test_two_dictionaries_are_one_voice() -> None:
-    found = verdict(("big", None), ("small", None))
-    assert (found.reliability, found.reason) == ("attributed", "name-attested-no-independent-value")
-    assert found.attested_by == ("dictionary",)
+def test_a_reading_without_a_value_is_neither_near_nor_a_mismatch() -> None:
+    found = verdict(("big", None))
     assert found.nearest is None
     assert not found.mismatches
-
-
-def test_values_between_the_thresholds() -> None:
-    found = verdict(("guide", FURTHER), ("big", None))
-    assert found.nearest is not None
-    assert 12 < found.nearest.delta_e < 20
-    assert (found.reliability, found.reason) == ("attributed", "independent-values-differ")
-
-
-def test_disputed_when_every_value_is_far() -> None:
-    assert verdict(("guide", FAR), ("big", None)).reason == "all-independent-values-far"
-    assert verdict(("guide", FAR)).reliability == "disputed"
-    assert verdict(("guide", FAR), ("book", NEAR)).reliability == "verified"
-
-
-def test_disputed_when_the_copies_disagree() -> None:
-    found = verdict(("guide", NEAR), ("book", NEAR), conflicts=2)
-    assert (found.reliability, found.reason) == ("disputed", "copies-disagree")
-    assert verdict(("guide", NEAR), ("book", NEAR), conflicts=1).reliability == "verified"
-
-
-def test_a_name_that_only_the_list_has() -> None:
-    found = verdict()
-    assert (found.reliability, found.reason) == ("attributed", "classic-list-only")
-    assert found.attested_by == ()
 
 
 def test_a_voice_is_as_near_as_its_nearest_value() -> None:

@@ -127,58 +127,48 @@ def test_a_library_that_is_no_json(directory: Path) -> None:
     refused(directory, "library.json is malformed")
 
 
-@pytest.mark.parametrize(
-    "edit",
-    [
-        lambda manifest: manifest.pop("version"),
-        lambda manifest: manifest.update(version="1.0"),
-        lambda manifest: manifest.update(mode="free"),
-        lambda manifest: manifest.update(recordCount="161"),
-        lambda manifest: manifest.update(recordCount=0),
-        lambda manifest: manifest.update(valueMismatchCount=-1),
-        lambda manifest: manifest.update(librarySha256="A" * 64),
-        lambda manifest: manifest.update(more=1),
-    ],
-)
-def test_a_malformed_manifest(directory: Path, edit: Callable[[Any], object]) -> None:
-    rewrite(directory, "manifest.json", edit)
-    refused(directory, "manifest.json is malformed")
+MANIFEST_EDITS: list[Callable[[Any], object]] = [
+    lambda manifest: manifest.pop("version"),
+    lambda manifest: manifest.update(version="1.0"),
+    lambda manifest: manifest.update(mode="free"),
+    lambda manifest: manifest.update(recordCount="161"),
+    lambda manifest: manifest.update(recordCount=0),
+    lambda manifest: manifest.update(valueMismatchCount=-1),
+    lambda manifest: manifest.update(librarySha256="A" * 64),
+    lambda manifest: manifest.update(more=1),
+]
+RECORD_EDITS: list[Callable[[Any], object]] = [
+    lambda records: records[3].update(hex="#F4798"),
+    lambda records: records[3].update(hex="#f47983"),
+    lambda records: records[3].update(hex="#F47983\n"),
+    lambda records: records[3].update(slug="Tao Hong"),
+    lambda records: records[3].update(reliability="certain"),
+    lambda records: records[3].update(ordinal="4"),
+    lambda records: records[3]["name"].update(zh=""),
+    lambda records: records[3]["name"].pop("zhHant"),
+    lambda records: records[3].update(more=1),
+]
 
 
 @pytest.mark.parametrize(
-    "edit",
+    ("name", "edit", "message"),
     [
-        lambda records: records[3].update(hex="#F4798"),
-        lambda records: records[3].update(hex="#f47983"),
-        lambda records: records[3].update(hex="#F47983\n"),
-        lambda records: records[3].update(slug="Tao Hong"),
-        lambda records: records[3].update(reliability="certain"),
-        lambda records: records[3].update(ordinal="4"),
-        lambda records: records[3]["name"].update(zh=""),
-        lambda records: records[3]["name"].pop("zhHant"),
-        lambda records: records[3].update(more=1),
+        *(("manifest.json", edit, "manifest.json is malformed") for edit in MANIFEST_EDITS),
+        *(("library.json", edit, r"library.json is malformed: .*\$\[") for edit in RECORD_EDITS),
+        ("library.json", lambda records: records.pop(), "library.json has 160 records, manifest.json 161"),
+        ("library.json", lambda records: records.reverse(), "library.json: the ordinals"),
+        (
+            "library.json",
+            lambda records: records[1].update(slug=records[0]["slug"]),
+            "library.json: a slug comes twice",
+        ),
+        (
+            "manifest.json",
+            lambda manifest: manifest.update(valueMismatchCount=162),
+            "manifest.json: more mismatches than records",
+        ),
     ],
 )
-def test_a_malformed_record(directory: Path, edit: Callable[[Any], object]) -> None:
-    rewrite(directory, "library.json", edit)
-    refused(directory, r"library.json is malformed: .*\$\[")
-
-
-def test_records_that_are_not_counted(directory: Path) -> None:
-    rewrite(directory, "library.json", lambda records: records.pop())
-    refused(directory, "library.json has 160 records, manifest.json 161")
-
-
-def test_records_out_of_order(directory: Path) -> None:
-    rewrite(directory, "library.json", lambda records: records.reverse())
-    refused(directory, "library.json: the ordinals")
-
-
-def test_a_slug_that_comes_twice(directory: Path) -> None:
-    rewrite(directory, "library.json", lambda records: records[1].update(slug=records[0]["slug"]))
-    refused(directory, "library.json: a slug comes twice")
-
-
-def test_more_mismatches_than_records(directory: Path) -> None:
-    rewrite(directory, "manifest.json", lambda manifest: manifest.update(valueMismatchCount=162))
-    refused(directory, "manifest.json: more mismatches than records")
+def test_contents_that_do_not_hold(directory: Path, name: str, edit: Callable[[Any], object], message: str) -> None:
+    rewrite(directory, name, edit)
+    refused(directory, message)
