@@ -1,6 +1,6 @@
 """Database roles, each for a purpose: it may do what that needs, and touch nothing else."""
 
-from typing import Literal, get_args
+from typing import Literal
 
 import psycopg
 from psycopg import sql
@@ -36,14 +36,13 @@ def make_role(connection: psycopg.Connection, role: str, purpose: Purpose = "ser
 
 
 def grant_anew(connection: psycopg.Connection) -> None:
-    """Gives the roles that have a purpose already what this release needs for it; in the transaction that migrates."""
-    for purpose in get_args(Purpose):
-        for (role,) in statements.run(connection, f"read_{purpose}_roles").fetchall():
-            _apply(connection, role, purpose)
+    """Grants the roles that already have a purpose what this release needs for it; in the transaction that migrates."""
+    for purpose, role in statements.run(connection, "read_granted_roles").fetchall():
+        _apply(connection, role, purpose)
 
 
 def left_open(connection: psycopg.Connection) -> list[str]:
-    """Gives the statements that take from every role what only this database's owner or a superuser can take."""
+    """Returns the statements that take from every role what only this database's owner or a superuser can take."""
     return [statement for statement, _ in statements.run(connection, "read_left_open").fetchall()]
 
 

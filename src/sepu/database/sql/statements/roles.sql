@@ -33,29 +33,18 @@ grant select on sepu.migration, sepu.quota_event to {role};
 grant select (account_id, external_id, name) on sepu.account to {role};
 grant select, insert, update on sepu.event_delivery to {role}
 
--- name: read_service_roles
--- The roles that were granted what the service calls, of whatever version.
-select distinct r.rolname
-  from pg_proc p
- cross join aclexplode(p.proacl) a
+-- name: read_granted_roles
+-- The roles that have a purpose: that were granted what only it calls (of whatever version), reads or writes.
+select distinct o.purpose, r.rolname
+  from (select 'service' as purpose, 'EXECUTE' as privilege, proacl as granted, proowner as owner
+          from pg_proc where pronamespace = 'sepu'::regnamespace and prosecdef
+         union all
+        select 'console', 'SELECT', relacl, relowner from pg_class where oid = to_regclass('sepu.audit_run')
+         union all
+        select 'events', 'UPDATE', relacl, relowner from pg_class where oid = to_regclass('sepu.event_delivery')) o
+ cross join aclexplode(o.granted) a
   join pg_roles r on r.oid = a.grantee
- where p.pronamespace = 'sepu'::regnamespace and p.prosecdef and a.grantee <> p.proowner
-
--- name: read_console_roles
--- The roles that were granted what only the console reads.
-select distinct r.rolname
-  from pg_class c
- cross join aclexplode(c.relacl) a
-  join pg_roles r on r.oid = a.grantee
- where c.oid = to_regclass('sepu.audit_run') and a.privilege_type = 'SELECT' and a.grantee <> c.relowner
-
--- name: read_events_roles
--- The roles that were granted what only the delivery of events writes.
-select distinct r.rolname
-  from pg_class c
- cross join aclexplode(c.relacl) a
-  join pg_roles r on r.oid = a.grantee
- where c.oid = to_regclass('sepu.event_delivery') and a.privilege_type = 'UPDATE' and a.grantee <> c.relowner
+ where a.privilege_type = o.privilege and a.grantee <> o.owner
 
 -- name: read_left_open
 -- What Postgres lets every role write unless somebody revokes it: what revokes it, and whether this session may.
