@@ -43,7 +43,7 @@ def grant_anew(connection: psycopg.Connection) -> None:
 
 
 def left_open(connection: psycopg.Connection) -> list[str]:
-    """Gives the statements that take from every role what only this database's owner or a superuser can take."""
+    """Returns the statements that take from every role what only this database's owner or a superuser can take."""
     return [statement for statement, _ in statements.run(connection, "read_left_open").fetchall()]
 
 
