@@ -51,7 +51,7 @@ class Connections(Generic[L]):
         return self._unused()
 
     def close(self) -> Iterator[L]:
-        """Gives no further connections; returns those to be closed."""
+        """Hands out no further connections; returns those to be closed."""
         self._closed = True
         return self._unused()
 

@@ -67,18 +67,18 @@ def name_account(
 
 
 def lock_first_account(connection: psycopg.Connection) -> bool:
-    """Tells whether this transaction may make the first account; another one may be about to."""
+    """Returns whether this transaction may make the first account; another one may be about to."""
     return bool(value(connection, "lock_first_account"))
 
 
 def oldest_account(connection: psycopg.Connection) -> str | None:
-    """Gives the account that was made first, if there is any."""
+    """Returns the account that was made first, if there is any."""
     row = run(connection, "oldest_account").fetchone()
     return None if row is None else row[0]
 
 
 def show_account(connection: psycopg.Connection, account_id: str) -> Account:
-    """Gives one account.
+    """Returns one account.
 
     Raises:
         AccountError: no such account.
@@ -98,7 +98,7 @@ def list_accounts(
     after: str = "",
     page_size: int = _PAGE,
 ) -> Iterator[Account]:
-    """Gives the accounts that pass all filters in the order of their ids, those after a given one.
+    """Returns the accounts that pass all filters in the order of their ids, those after a given one.
 
     `search` is a part of the id, the external id or the name, or the id of a key. Each page is a statement, so an
     account that is made meanwhile may be among them.

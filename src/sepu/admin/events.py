@@ -44,7 +44,7 @@ class Event:
 
     @property
     def event_id(self) -> str:
-        """Gives what names this event: an account crosses a threshold of a limit once a month and meter."""
+        """Returns what names this event: an account crosses a threshold of a limit once a month and meter."""
         return ":".join((self.account_id, self.period, self.meter, str(self.threshold), str(self.limit)))
 
 
@@ -74,7 +74,7 @@ def list_events(
     state: str | None = None,
     latest: int | None = None,
 ) -> Iterator[Event]:
-    """Gives the events that pass all filters, the oldest first; if `latest` is given, only so many."""
+    """Returns the events that pass all filters, the oldest first; if `latest` is given, only so many."""
     filters = {"account_id": account_id, "period": period, "state": state}
     for row in run(connection, "list_events", **filters, latest=latest):
         yield Event(*row)

@@ -31,17 +31,17 @@ class _Plans:
     """By plan and meter, the first one first."""
 
     def plan(self, account_id: str, plan_now: str, at: datetime) -> str:
-        """Gives the plan that an account had."""
+        """Returns the plan that an account had."""
         return next((str(move.before) for move in self.moves.get(account_id, ()) if move.at > at), plan_now)
 
     def limit(self, plan_id: str, meter: str, at: datetime) -> int | None:
-        """Gives the limit that a plan had."""
+        """Returns the limit that a plan had."""
         later = (change.before for change in self.changes.get((plan_id, meter), ()) if change.at > at)
         found = next(later, self.limits.get((plan_id, meter)))
         return None if found is None else int(found)
 
     def told(self, account_id: str, plan_now: str, end: datetime) -> tuple[PlanChange, ...]:
-        """Gives what changed for an account until the month's end, in the order of time."""
+        """Returns what changed for an account until the month's end, in the order of time."""
         moves = [move for move in self.moves.get(account_id, ()) if move.at < end]
         limits = [
             change
@@ -66,7 +66,7 @@ def count_exported(connection: psycopg.Connection, period: str) -> int:
 
 
 def export_usage(connection: psycopg.Connection, period: str, account_id: str | None = None) -> Generator[AccountUsage]:
-    """Gives those accounts, or one of them, in the order of their ids, in one snapshot, a page at a time.
+    """Returns those accounts, or one of them, in the order of their ids, in one snapshot, a page at a time.
 
     Plan and limits are those of the month's end, or of now if it goes on. Status and names are those of now.
 

@@ -71,7 +71,7 @@ def issue_key(
 
 
 def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey]:
-    """Gives the account's keys, the oldest first.
+    """Returns the account's keys, the oldest first.
 
     Raises:
         AccountError: no such account.
@@ -111,7 +111,7 @@ def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
 
 
 def _change(connection: psycopg.Connection, statement: str, key_id: str, **changes: str | datetime | None) -> str:
-    """Changes a key, and gives its account."""
+    """Changes a key, and returns its account."""
     account_id = key_format.account_of(key_id)
     if account_id is None or not run(connection, statement, account_id=account_id, key_id=key_id, **changes).rowcount:
         raise AccountError(f"there is no key {key_id!r}")

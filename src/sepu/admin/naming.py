@@ -35,7 +35,7 @@ def find_account(connection: psycopg.Connection, given: str) -> str:
 
 
 def lock_account(connection: psycopg.Connection, account_id: str) -> str:
-    """Lets nobody else change the account until the transaction ends, and gives its plan.
+    """Lets nobody else change the account until the transaction ends, and returns its plan.
 
     Raises:
         AccountError: no such account, or it was erased.

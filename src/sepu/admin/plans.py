@@ -113,7 +113,7 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
 
 
 def list_plans(connection: psycopg.Connection) -> list[Plan]:
-    """Gives all plans in the order of their names.
+    """Returns all plans in the order of their names.
 
     Raises:
         AccountError: a plan has no limit for a meter.
@@ -122,7 +122,7 @@ def list_plans(connection: psycopg.Connection) -> list[Plan]:
 
 
 def show_plan(connection: psycopg.Connection, plan_id: str) -> Plan:
-    """Gives one plan.
+    """Returns one plan.
 
     Raises:
         AccountError: no such plan, or it has no limit for a meter.

@@ -166,7 +166,7 @@ def _base64(number: int) -> str:
 
 
 def _names_another(receipt: bytes, key: RSAKey) -> bool:
-    """Tells whether the header names another key. It is for the message only: others may name keys as they like."""
+    """Returns whether the header names another key. It is for the message only: others may name keys as they like."""
     try:
         header = msgspec.json.decode(urlsafe_b64decode(receipt.partition(b".")[0] + b"=="), type=dict[str, object])
     except (msgspec.DecodeError, ValueError, RecursionError):

@@ -42,7 +42,7 @@ class Part:
 
 
 def show_usage(connection: psycopg.Connection, account_id: str) -> AccountUsage:
-    """Gives the account and its usage of the current period, whatever its status.
+    """Returns the account and its usage of the current period, whatever its status.
 
     Raises:
         AccountError: no such account, or its plan has no limit for a meter.
@@ -70,18 +70,18 @@ def account_usage(
 
 
 def read_today(connection: psycopg.Connection) -> date:
-    """Gives the day in UTC, by the database's clock."""
+    """Returns the day in UTC, by the database's clock."""
     found: date = value(connection, "read_today")
     return found
 
 
 def usage_by_month(connection: psycopg.Connection, account_id: str | None = None) -> list[Part]:
-    """Gives the months in which an account, or anybody, used something."""
+    """Returns the months in which an account, or anybody, used something."""
     return _parts(run(connection, "usage_by_month", account_id=account_id).fetchall())
 
 
 def usage_by_day(connection: psycopg.Connection, period: str | None, account_id: str | None = None) -> list[Part]:
-    """Gives each day of a UTC month, by default the current one, until today, after what has no day."""
+    """Returns each day of a UTC month, by default the current one, until today, after what has no day."""
     today = read_today(connection)
     period = period or f"{today:%Y-%m}"
     found = {part.name: part for part in _in_month(connection, "day", period, account_id)}
@@ -93,12 +93,12 @@ def usage_by_day(connection: psycopg.Connection, period: str | None, account_id:
 
 
 def usage_by_key(connection: psycopg.Connection, period: str | None, account_id: str) -> list[Part]:
-    """Gives the keys with which an account used something in a month, after what has no key; see usage_by_day."""
+    """Returns the keys with which an account used something in a month, after what has no key; see usage_by_day."""
     return _in_month(connection, "key", period or f"{read_today(connection):%Y-%m}", account_id)
 
 
 def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> list[AccountUsage]:
-    """Gives who used so much of a meter's limit this month, each with that meter, the nearest to a limit first."""
+    """Returns who used so much of a meter's limit this month, each with that meter, the nearest to a limit first."""
     rows = run(connection, "top_accounts", percent=percent, limit=limit).fetchall()
     return [
         AccountUsage(account_id, external_id, name, status, plan_id, (Usage(*used),))

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
-from sepu.cli.export_formats import WRITERS
 from sepu.cli.output import echo_json, example, json_option
+from sepu.cli.palette_formats import WRITERS
 from sepu.library.display import Line, line_of, table
 from sepu.library.images import Pixels, nearest_places, read_image
 from sepu.library.parsing import ColorError, Rgb, parse_color

@@ -14,7 +14,7 @@ _MODULES = {
     "console": "sepu.cli.console",
     "db": "sepu.cli.serve",
     "events": "sepu.cli.events",
-    "export-usage": "sepu.cli.export",
+    "export-usage": "sepu.cli.export_usage",
     "image": "sepu.cli.colors",
     "key": "sepu.cli.keys",
     "list": "sepu.cli.colors",

@@ -39,7 +39,7 @@ class BoundedConnection(psycopg.Connection[Any]):
 
 
 def hung_up(pgconn: PGconn) -> bool:
-    """Tells whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
+    """Returns whether the server has closed an idle connection, as after a restart. Asks the socket: no round trip."""
     readable = select.poll()
     readable.register(pgconn.socket, select.POLLIN)
     for _ in range(2):  # the server's last message, then the end of the stream

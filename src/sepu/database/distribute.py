@@ -72,7 +72,7 @@ def _check_delegation(connection: psycopg.Connection, worker: str, account_id: s
 
 
 def _is_delegated(plan: list[dict[str, Any]]) -> bool:
-    """Tells whether the whole call is one task of one worker."""
+    """Returns whether the whole call is one task of one worker."""
     root = plan[0]["Plan"]
     return bool(root.get("Custom Plan Provider") == "Citus Adaptive" and not root.get("Plans"))
 

@@ -39,11 +39,11 @@ class _Host(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Gives what libpq calls it once it is connected."""
+        """Returns what libpq calls it once it is connected."""
         return self.host or self.hostaddr
 
     def has_one_address(self) -> bool:
-        """Tells whether no look-up of a name can give several."""
+        """Returns whether no look-up of a name can give several."""
         if self.hostaddr or not self.host or self.host.startswith("/"):
             return True
         try:
@@ -66,7 +66,7 @@ class Hosts:
         self._answered: tuple[str, str] | None = None
 
     def conninfo(self) -> str:
-        """Gives a connection string that names every host, first the one that answered last.
+        """Returns a connection string that names every host, first the one that answered last.
 
         Where the settings are silent, it limits the waits for the network, and demands a host that takes writes.
 
@@ -103,7 +103,7 @@ class Hosts:
         self._answered = connection.info.host, str(connection.info.port)
 
     def _resolve(self) -> tuple[str, float | None]:
-        """Gives that connection string, and how many seconds all of it may take, if that is limited."""
+        """Returns that connection string, and how many seconds all of it may take, if that is limited."""
         found = _read(self._url)
         hosts = _hosts(found)
         hosts.sort(key=lambda one: (one.name, one.port) != self._answered)
@@ -128,7 +128,7 @@ class Hosts:
 
 
 def _read(database_url: str) -> dict[str, str]:
-    """Gives what is set in the connection string, the service file and the environment.
+    """Returns what is set in the connection string, the service file and the environment.
 
     What a service file sets to libpq's own default cannot be told from what it does not set.
     """

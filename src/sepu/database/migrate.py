@@ -26,7 +26,7 @@ class MigrationError(SepuError):
 
 
 def pending(connection: psycopg.Connection) -> list[statements.Script]:
-    """Gives what this release would apply, in order.
+    """Returns what this release would apply, in order.
 
     Raises:
         MigrationError: the database was made by other migrations, those of an unreleased version.
@@ -102,7 +102,7 @@ def _explain(holders: set[Any]) -> str:
 
 
 def holds_migrations(rows: Sequence[tuple[str | None, ...]]) -> bool:
-    """Tells whether what a probe read of `sepu.migration` covers this release's migrations.
+    """Returns whether what a probe read of `sepu.migration` covers this release's migrations.
 
     Later ones, and newer functions, are fine: during a rolling upgrade the old servers keep serving.
     """

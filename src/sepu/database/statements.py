@@ -22,12 +22,12 @@ class Script:
 
     @property
     def sha256(self) -> str:
-        """Gives the digest by which the database remembers what was applied."""
+        """Returns the digest by which the database remembers what was applied."""
         return hashlib.sha256(self.text.encode()).hexdigest()
 
 
 def statement(name: str) -> LiteralString:
-    """Gives the text that follows `-- name: <name>` in one of the files of `sql/statements/`.
+    """Returns the text that follows `-- name: <name>` in one of the files of `sql/statements/`.
 
     Raises:
         KeyError: there is no such statement.
@@ -47,19 +47,19 @@ def value(connection: psycopg.Connection, name: str, /, **parameters: object) ->
 
 
 def migrations() -> tuple[Script, ...]:
-    """Gives the migrations in order; each is applied once, and never edited after it was released."""
+    """Returns the migrations in order; each is applied once, and never edited after it was released."""
     found = sorted(_SQL.joinpath("migrations").iterdir(), key=lambda file: file.name)
     return tuple(Script(file.name, file.read_text("utf-8")) for file in found)
 
 
 def functions() -> Script:
-    """Gives all functions; applied again whenever their text changes."""
+    """Returns all functions; applied again whenever their text changes."""
     file = _SQL.joinpath("functions.sql")
     return Script(file.name, file.read_text("utf-8"))
 
 
 def distribution() -> LiteralString:
-    """Gives what distributes tables and functions on Citus; it may be run again."""
+    """Returns what distributes tables and functions on Citus; it may be run again."""
     return _SQL.joinpath("citus.sql").read_text("utf-8")
 
 

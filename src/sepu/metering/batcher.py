@@ -92,7 +92,7 @@ class Batcher:
         self._sweep_later()
 
     def is_limited(self, holder: Credential) -> bool:
-        """Tells whether to refuse a key known to be over the abuse limit; the first requests still ask the ledger."""
+        """Returns whether to refuse a key known to be over the abuse limit; the first requests still ask the ledger."""
         if not self._limited or (known := self._limited.get((holder.account_id, holder.key_hash))) is None:
             return False
         known.asked += 1
@@ -107,7 +107,7 @@ class Batcher:
             self.batches.first.poll()
 
     def probe(self, done: Callable[[bool], None]) -> None:
-        """Tells whether a charge could be committed now, by this release's migrations; known for a second."""
+        """Returns whether a charge could be committed now, by this release's migrations; known for a second."""
         if self._loop.time() - self._probed < limits.PROBE_SECONDS:
             done(self._ready)
             return
@@ -281,7 +281,7 @@ def _tell(done: Done, answer: object) -> None:
 
 
 def _blamed(calls: Sequence[PendingCall], error: Exception) -> PendingCall | None:
-    """Gives the call that was refused: the detail of the error is its position, from 1."""
+    """Returns the call that was refused: the detail of the error is its position, from 1."""
     detail = isinstance(error, psycopg.Error) and error.diag.message_detail
     if detail and detail.isdecimal() and 0 < int(detail) <= len(calls):
         return calls[int(detail) - 1]

@@ -37,7 +37,7 @@ class PendingCall:
 
     @property
     def suspects(self) -> tuple[str, ...]:
-        """Gives the marks of those that may have to wait as long. What is not verified casts suspicion on its like."""
+        """Returns the marks of those that may wait as long: what is not verified casts suspicion on its like."""
         return (self.mark, _unverified(self.mark)) if self.is_verified else (self.mark,)
 
 
@@ -93,7 +93,7 @@ class FairQueue:
         return taken
 
     def waits_beside(self, busy: Set[str]) -> bool:
-        """Tells whether the next call of anybody waits who is not busy."""
+        """Returns whether the next call of anybody waits who is not busy."""
         return bool(self.turns) and (not busy or any(calls[0].mark not in busy for calls in self.turns.values()))
 
     def take_where(self, condition: Callable[[PendingCall], bool], turn: str | None = None) -> list[PendingCall]:

@@ -31,7 +31,7 @@ class UnreadableValueError(Exception):
 
 
 def oid(value: Any) -> int:  # noqa: ANN401
-    """Gives Postgres's number of a value's type."""
+    """Returns Postgres's number of a value's type."""
     return _OIDS[type(value[0])][1] if isinstance(value, list) else _OIDS[type(value)][0]
 
 

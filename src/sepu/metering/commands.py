@@ -60,18 +60,18 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
 
     @property
     def account(self) -> str:
-        """Gives the account that asks: the first parameter of whatever a request calls."""
+        """Returns the account that asks: the first parameter of whatever a request calls."""
         account: str = self.parameters[0] if self.parameters else ""
         return account
 
     @property
     def is_look_up(self) -> bool:
-        """Tells whether it only looks a key up."""
+        """Returns whether it only looks a key up."""
         return self.statement is _FIND_KEY
 
     @property
     def holder(self) -> tuple[str, bytes]:
-        """Gives the account and the hash of its key: the first two parameters of whatever a request calls."""
+        """Returns the account and the hash of its key: the first two parameters of whatever a request calls."""
         account, key_hash, *_ = self.parameters
         return account, key_hash
 

@@ -47,7 +47,7 @@ def report_fault(raised: Exception) -> None:
 
 
 def _cause(error: Exception) -> str:
-    """Gives the cause of an error that has no SQLSTATE. A server's message for one that has can quote a row."""
+    """Returns the cause of an error that has no SQLSTATE. A server's message for one that has can quote a row."""
     if isinstance(error, UnreadableValueError | SettingsError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):

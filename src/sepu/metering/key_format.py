@@ -51,7 +51,7 @@ def new_key(account_id: str) -> str:
 
 
 def credential(key: str) -> Credential | None:
-    """Gives the credential of a well-formed key; None if it is malformed or mistyped."""
+    """Returns the credential of a well-formed key; None if it is malformed or mistyped."""
     form = _FORM.fullmatch(key)
     if form is None:
         return None
@@ -62,6 +62,6 @@ def credential(key: str) -> Credential | None:
 
 
 def account_of(key_id: str) -> str | None:
-    """Gives the account that a key id names; None if the id is malformed."""
+    """Returns the account that a key id names; None if the id is malformed."""
     form = _KEY_ID.fullmatch(key_id)
     return form and form[1]

@@ -51,7 +51,7 @@ class Lane:
         any(dispatcher.go() for dispatcher in self.dispatchers)
 
     def waits(self) -> bool:
-        """Tells whether there is anything to send, now or later."""
+        """Returns whether there is anything to send, now or later."""
         return self.queue.waits_beside(self.busy)
 
     def take(self) -> list[PendingCall]:
@@ -108,7 +108,7 @@ class LookUpLane(Lane):
         self._next = float("-inf")  # when the next look-up may be sent
 
     def waits(self) -> bool:
-        """Tells whether there is anything to send, now or later."""
+        """Returns whether there is anything to send, now or later."""
         return bool(self.probes.turns or self.queue.turns)
 
     def take(self) -> list[PendingCall]:
@@ -175,7 +175,7 @@ class Dispatcher:
             self.session.poll()
 
     def busy_for(self) -> float:
-        """Tells for how many seconds a statement has been under way."""
+        """Returns for how many seconds a statement has been under way."""
         return self._loop.time() - self._sent if self._busy else 0.0
 
     def hang_up(self) -> None:
@@ -228,7 +228,7 @@ class Dispatcher:
 
 
 def _statement(calls: Sequence[PendingCall], joined: bool) -> tuple[Any, Sequence[Any]]:
-    """Gives the statement for these calls. For a batch, each parameter becomes an array."""
+    """Returns the statement for these calls. For a batch, each parameter becomes an array."""
     first = calls[0].command
     if not joined:
         return first.statement, first.parameters

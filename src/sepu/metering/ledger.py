@@ -30,7 +30,7 @@ WAITING_PER_CONNECTION = 50
 
 
 def _pool(hosts: Hosts, connections: int) -> dict[str, Any]:
-    """Gives the pool's settings."""
+    """Returns the pool's settings."""
     return {
         "conninfo": hosts.conninfo,
         # Connections are made on demand, so after an outage the next request reconnects at once.
@@ -90,7 +90,7 @@ class Ledger:
             self.ready()
 
     def close(self) -> None:
-        """Gives the connections back."""
+        """Closes the connections."""
         self._closing.set()
         if self._watcher is not None:
             self._watcher.join()
@@ -121,7 +121,7 @@ class Ledger:
         return command.read(rows)
 
     def _look_up(self, command: Command[Any]) -> bool:
-        """Tells whether the key of a command is valid. A few threads may ask at a time."""
+        """Returns whether the key of a command is valid. A few threads may ask at a time."""
         if not self._look_ups.acquire(timeout=limits.QUEUE_SECONDS):
             raise PoolTimeout
         try:
@@ -145,7 +145,7 @@ class Ledger:
         return rows
 
     def ready(self) -> bool:
-        """Tells whether a charge could be committed now, by this release's migrations; known for a second."""
+        """Returns whether a charge could be committed now, by this release's migrations; known for a second."""
         with self._probing:
             if time.monotonic() - self._probed >= limits.PROBE_SECONDS:
                 self._is_ready = self._probe()

@@ -41,11 +41,11 @@ class Usage(msgspec.Struct, frozen=True):
 
     @property
     def remaining(self) -> int:
-        """Gives the units left; never negative, even after the plan shrank."""
+        """Returns the units left; never negative, even after the plan shrank."""
         return max(0, self.limit - self.committed - self.reserved)
 
     def as_dict(self) -> dict[str, str | int]:
-        """Gives the interface's UsageSnapshot."""
+        """Returns the interface's UsageSnapshot."""
         # PERF: msgspec's `asdict` takes longer, and each charge comes here.
         return {
             "period": self.period,
@@ -58,7 +58,7 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def is_month(text: str) -> bool:
-    """Tells whether a text has the form of a period, a UTC month such as 2027-01."""
+    """Returns whether a text has the form of a period, a UTC month such as 2027-01."""
     return re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", text) is not None
 
 

@@ -15,5 +15,5 @@ class Refusals:
         self._empty_at = min(later, now + limits.SUSPICION_SECONDS)
 
     def are_many(self, now: float) -> bool:
-        """Tells whether there are more than those of a second."""
+        """Returns whether there are more than those of a second."""
         return self._empty_at > now + 1.0

@@ -69,7 +69,7 @@ class Session:
         return cls(await hosts.connect_async(), seconds)
 
     def is_over(self) -> bool:
-        """Tells whether it can run nothing any more. To be called while nothing is under way."""
+        """Returns whether it can run nothing any more. To be called while nothing is under way."""
         if not self._over and hung_up(self._pgconn):
             self.close()
         return self._over
@@ -183,6 +183,6 @@ def _name(statement: LiteralString) -> bytes:
 
 @cache
 def _numbered(statement: LiteralString) -> bytes:
-    """Gives the statement with Postgres's own placeholders instead of psycopg's."""
+    """Returns the statement with Postgres's own placeholders instead of psycopg's."""
     number = count(1)
     return re.sub("%s", lambda _: f"${next(number)}", statement).encode()
