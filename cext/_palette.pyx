@@ -192,7 +192,7 @@ cdef struct Claims:  # of the bytes of an index, which may be false
 
 
 cdef bint is_sound(Claims* claims, const Number* lists, Py_ssize_t slot, int divisions) noexcept nogil:
-    """Tells whether a cell leads to lists of colours of the palette only, no more of them than there are."""
+    """Returns whether a cell leads to lists of colours of the palette only, no more of them than there are."""
     cdef Py_ssize_t place = claims.cells[slot], length, i
     if place & DIVIDED:
         place ^= DIVIDED

@@ -97,7 +97,7 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
 
 
 cdef bint are_channels(const double[::1] numbers) noexcept nogil:
-    """Tells whether each number is from 0 to 255."""
+    """Returns whether each number is from 0 to 255."""
     cdef Py_ssize_t i
     for i in range(numbers.shape[0]):
         if not 0.0 <= numbers[i] <= 255.0:  # nor NaN

@@ -40,7 +40,7 @@ class _Plans:
         found = next(later, self.limits.get((plan_id, meter)))
         return None if found is None else int(found)
 
-    def told(self, account_id: str, plan_now: str, end: datetime) -> tuple[PlanChange, ...]:
+    def changes_of(self, account_id: str, plan_now: str, end: datetime) -> tuple[PlanChange, ...]:
         """Returns what changed for an account until the month's end, in the order of time."""
         moves = [move for move in self.moves.get(account_id, ()) if move.at < end]
         limits = [
@@ -98,7 +98,7 @@ def _usage(
     units = {meter: (committed, reserved) for meter, committed, reserved in used}
     limits = {meter: plans.limit(plan_id, meter, last) for meter in METERS}
     rows = [(meter, limit, *units.get(meter, (0, 0))) for meter, limit in limits.items() if limit is not None]
-    changes = plans.told(account_id, plan_now, end)
+    changes = plans.changes_of(account_id, plan_now, end)
     return account_usage((account_id, external_id, name, status, plan_id), period, rows, changes)
 
 

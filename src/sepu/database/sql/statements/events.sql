@@ -1,7 +1,7 @@
 -- name: list_events
 -- Oldest first, and only the latest ones if so many are given. A filter that is null lets all pass. An event without a
 -- delivery has no state.
-with told as (
+with listed as (
     select e.account_id, a.external_id, a.name, e.period, e.meter, e.threshold, e.unit_limit, e.committed,
            e.crossed_at,
            case when d.delivered_at is not null then 'delivered' when d.due_at is not null then 'due'
@@ -15,7 +15,7 @@ with told as (
 ), latest as (
     select account_id, external_id, name, period, meter, threshold, unit_limit, committed, crossed_at,
            state, attempts, due_at, delivered_at, last_error
-      from told
+      from listed
      where (%(account_id)s::text is null or account_id = %(account_id)s)
        and (%(period)s::text is null or period = %(period)s)
        and (%(state)s::text is null or state = %(state)s)
