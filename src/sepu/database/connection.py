@@ -17,6 +17,18 @@ from sepu.database import statements
 T = TypeVar("T")
 
 
+class StandbySilentError(psycopg.OperationalError):
+    """Earlier statements wait for a synchronous standby that does not answer, so another would wait beside them.
+
+    They are left alone. They have committed on this host alone: if they were cancelled, their retry would replay what
+    a promoted standby does not have.
+    """
+
+    def __init__(self) -> None:
+        """Takes nothing: the message quotes nothing."""
+        super().__init__("commits wait for a synchronous standby that does not answer")
+
+
 class BoundedConnection(psycopg.Connection[Any]):
     """Closes itself when an answer is late, because the server may still be busy with the statement.
 

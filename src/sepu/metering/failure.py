@@ -6,6 +6,7 @@ import traceback
 
 import psycopg
 
+from sepu.database.connection import StandbySilentError
 from sepu.database.hosts import SettingsError
 from sepu.metering.codec import UnreadableValueError
 from sepu.metering.observer import LedgerObserver
@@ -48,7 +49,7 @@ def report_fault(raised: Exception) -> None:
 
 def _cause(error: Exception) -> str:
     """Returns the cause of an error that has no SQLSTATE. A server's message for one that has can quote a row."""
-    if isinstance(error, UnreadableValueError | SettingsError):
+    if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):
         cause = "; ".join(dict.fromkeys(_TOLD.findall(str(error))))

@@ -13,8 +13,9 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sepu import limits
-from sepu.database.connection import BoundedConnection, hung_up
+from sepu.database.connection import BoundedConnection, StandbySilentError, hung_up
 from sepu.database.hosts import Hosts
+from sepu.database.statements import statement
 from sepu.metering.codec import Row
 from sepu.metering.commands import PROBE, UNAUTHORIZED, Command, find_key
 from sepu.metering.failure import LedgerUnavailable, report_failure
@@ -68,6 +69,9 @@ class Ledger:
 
     def _configure(self, connection: BoundedConnection) -> None:
         self._hosts.answered(connection)
+        ((is_silent,),) = connection.execute(statement("standby_is_silent")).fetchall()
+        if is_silent:
+            raise StandbySilentError
         self._observer.connected()
 
     def _check(self, connection: BoundedConnection) -> None:

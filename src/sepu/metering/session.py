@@ -21,8 +21,9 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from sepu.database.connection import hung_up
+from sepu.database.connection import StandbySilentError, hung_up
 from sepu.database.hosts import Hosts
+from sepu.database.statements import statement as named
 from sepu.metering.codec import BINARY, Rows, encoded, oid, rows_of
 
 Done = Callable[[Rows | Exception], None]
@@ -63,10 +64,26 @@ class Session:
         """Makes a session whose statements may take so many seconds each.
 
         Raises:
-            psycopg.Error: there is no such server, or it refuses.
+            psycopg.Error: there is no such server, or it refuses, or its synchronous standby is silent.
             TimeoutError: it does not answer in time.
         """
-        return cls(await hosts.connect_async(), seconds)
+        session = cls(await hosts.connect_async(), seconds)
+        answered: asyncio.Future[Rows | Exception] = asyncio.get_running_loop().create_future()
+
+        def told(outcome: Rows | Exception) -> None:
+            if not answered.done():
+                answered.set_result(outcome)
+
+        session.send(named("standby_is_silent"), (), told)
+        try:
+            refusal = _refusal(await answered)
+        except asyncio.CancelledError:
+            session.close()
+            raise
+        if refusal is not None:
+            session.close()
+            raise refusal
+        return session
 
     def is_over(self) -> bool:
         """Returns whether it can run nothing any more. To be called while nothing is under way."""
@@ -173,6 +190,15 @@ class Session:
         done, self._done = self._done, None
         if done is not None:
             done(outcome)
+
+
+def _refusal(outcome: Rows | Exception) -> Exception | None:
+    """Tells why a new session is not to be used, from whether the standby is silent."""
+    if isinstance(outcome, SessionLost):
+        return psycopg.OperationalError("server closed the connection unexpectedly")
+    if isinstance(outcome, Exception):
+        return outcome
+    return StandbySilentError() if outcome[0][0] else None
 
 
 @cache

@@ -1,3 +1,9 @@
 -- name: limit_statements
 -- Until the transaction ends.
 select set_config('statement_timeout', %(milliseconds)s, true)
+
+-- name: standby_is_silent
+-- Whether earlier statements of this role have waited for a synchronous standby for half as long as a call may take.
+select exists (
+    select from pg_stat_activity
+     where usename = current_user and wait_event = 'SyncRep' and query_start < clock_timestamp() - interval '0.5 s')

@@ -1,0 +1,70 @@
+"""A synchronous standby is cut off: commits wait for it without end, and the service must not pile up such waits."""
+
+import asyncio
+import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
+from urllib.parse import quote
+
+import pytest
+from tests.faults.injection import start, stop_at_once
+from tests.faults.standby import make_synchronous, replicated, until_replicated
+from tests.processes import until
+from tests.serving import serving
+
+from sepu.admin import accounts
+from sepu.admin.audit import audit
+from sepu.admin.keys import IssuedKey
+from sepu.admin.usage import show_usage
+
+CUT_SECONDS = 10.0
+SERVED_SECONDS = 5.0
+SESSIONS = {"uvloop": 6, "gthread": 16}  # of a worker process, at most
+CLIENTS = 24
+ROUNDS = 12  # more than there is time for
+WAITING = "select count(*) from pg_stat_activity where wait_event = 'SyncRep'"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("worker", SESSIONS)
+def test_calls_given_up_leave_no_back_end_each(worker: str) -> None:
+    with replicated() as (first, (second, second_url), primary, standby, _):
+        # Each call is of an account of its own: one account's would wait for its row, and not for the standby.
+        holders = [accounts.create_account(primary, "standard") for _ in range(CLIENTS * ROUNDS)]
+        make_synchronous(primary, standby)
+        first_url = f"postgresql://sepu@/postgres?host={quote(str(first / 'socket'), safe='')}"
+        until_replicated(first_url, second_url)
+        with serving(worker, first_url, workers=1) as server, ThreadPoolExecutor(CLIENTS) as threads:
+            assert server.match(holders[0], "before-01").status == 200
+            standby.close()
+            asyncio.run(stop_at_once(second))
+            end = time.monotonic() + CUT_SECONDS
+
+            def ask(client: int) -> list[tuple[IssuedKey, int, str | None]]:
+                told: list[tuple[IssuedKey, int, str | None]] = []
+                for holder in holders[client::CLIENTS]:
+                    if time.monotonic() < end:
+                        answer = server.match(holder, "cut-off-1")
+                        told.append((holder, answer.status, answer.error))
+                return told
+
+            told = list(chain.from_iterable(threads.map(ask, range(CLIENTS))))
+            assert {one[1:] for one in told} == {(503, "usage_commit_failed")}
+            ((waiting,),) = primary.execute(WAITING).fetchall()
+            assert 0 < waiting <= SESSIONS[worker]
+
+            start(second)
+            until(lambda: primary.execute("select sync_state from pg_stat_replication").fetchall() == [("sync",)])
+            until(lambda: server.match(holders[0], "after-001").status == 200, seconds=SERVED_SECONDS)
+            assert primary.execute(WAITING).fetchall() == [(0,)]
+
+            replays = Counter[str | None]()
+            for holder, _, _ in told:
+                again = server.match(holder, "cut-off-1")
+                assert again.status == 200
+                replays[again.headers.get("idempotency-replayed")] += 1
+                charged = 1 + 2 * (holder is holders[0])
+                assert show_usage(primary, holder.account_id).usage[0].committed == charged
+            assert replays["true"] > 0, "what had committed on one host is replayed"
+            assert audit(primary).differences == ()
