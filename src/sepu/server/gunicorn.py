@@ -2,7 +2,9 @@
 
 import asyncio
 import gc
+import logging
 import os
+import resource
 import signal
 from collections.abc import Callable
 from contextlib import ExitStack
@@ -38,7 +40,10 @@ _WORKER_CLASSES: dict[Worker, str] = {
     "gthread": "sepu.server.gthread.GthreadWorker",
     "meinheld": "sepu.server.meinheld.MeinheldWorker",
 }
+_logger = logging.getLogger("sepu.server")
+
 _THREADS = 16
+_OTHER_FILES = 100  # of a worker: the database's, gunicorn's, the log
 _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk can stall it)
 
 
@@ -131,6 +136,7 @@ class Server(Application):
 
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
+        allow_files()
         gc.freeze()  # the collector would write to the memory that the workers share
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
@@ -177,6 +183,24 @@ class Server(Application):
 
     def _after_exit(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._blocks.give_back(self._block_of.pop(worker.age))
+
+
+def allow_files() -> None:
+    """Raises the soft limit of open files to what a worker needs; warns if the hard limit forbids it."""
+    needed = limits.CONNECTIONS + _OTHER_FILES
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft == resource.RLIM_INFINITY or soft >= needed:
+        return
+    allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    if allowed < needed:
+        _logger.warning(
+            "a worker needs %d open files for %d connections, and the system allows %d: raise the hard limit"
+            " (LimitNOFILE= of systemd, ulimits of a container, ulimit -Hn of a shell)",
+            needed,
+            limits.CONNECTIONS,
+            hard,
+        )
 
 
 def _check_head(_worker: object, request: Request) -> None:

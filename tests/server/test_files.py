@@ -1,0 +1,23 @@
+"""Open files: the service takes what it needs of what the system allows, and says so if that is too little."""
+
+import resource
+from pathlib import Path
+
+import pytest
+from tests.serving import SEPU, serving
+
+from sepu import limits
+
+NEEDED = limits.CONNECTIONS + 100
+
+
+@pytest.mark.parametrize(("soft", "hard", "warns"), [(256, 4096, False), (256, 512, True)])
+def test_a_worker_takes_the_files_that_it_needs_or_says_what_to_allow(
+    database_url: str, soft: int, hard: int, warns: bool
+) -> None:
+    limited: list[str | Path] = ["sh", "-c", f'ulimit -Sn {soft} && ulimit -Hn {hard} && exec "$@"', "sh", SEPU]
+    with serving("uvloop", database_url, workers=1, program=limited) as server:
+        (worker,) = server.workers()
+        assert resource.prlimit(worker, resource.RLIMIT_NOFILE) == (min(NEEDED, hard), hard)
+        told = f"a worker needs {NEEDED} open files for {limits.CONNECTIONS} connections, and the system allows {hard}"
+        assert (told in server.log.read_text()) is warns
