@@ -20,9 +20,11 @@ from bench.load import client, report
 from bench.load.client import Job, measure
 from bench.load.figures import Figures, Sample, times
 from bench.load.floor import pgbench
+from bench.load.idle import held
 from bench.load.neighbours import CASES, beside
+from bench.load.replica import replicated, wrong
 from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
-from bench.load.scenarios import ACCOUNTS, SCENARIOS, Scenario, bare_insert, first_executions, pgbench_scripts
+from bench.load.scenarios import ACCOUNTS, SCENARIOS, SKEW, Scenario, bare_insert, first_executions, pgbench_scripts
 from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, scans, settings_of, warm
 from bench.records import DIRECTORY, save
 from tests.serving import serving
@@ -72,6 +74,15 @@ def main() -> None:
     measuring(made)
 
     in_rounds(command("neighbours", neighbours, "a customer on one connection, beside floods"))
+
+    made = command("skew", skew, "accounts by Zipf, two nodes, a synchronous standby; beside pgbench on that pair")
+    made.add_argument("--connections", type=_numbers, default="5,32,128")
+    in_rounds(made)
+
+    made = command("connections", connections, "few connections that ask, beside many that are open")
+    made.add_argument("--open", type=int, default=1600)
+    made.add_argument("--active", type=int, default=100)
+    in_rounds(made)
 
     made = command("soak", soak, "many requests in a closed loop, watching what the workers hold")
     made.add_argument("--requests", type=int, default=1_000_000)
@@ -126,8 +137,11 @@ class Measuring:
         self, address: str, made: Cluster | None = None, url: str = "", master: int = 0, key: str | None = None
     ) -> None:
         self.address, self._made, self._url, self._key = address, made, url, key
-        self._watched = {"workers": master, "Postgres": made.postmaster} if made else {}
+        self._watched = {"Postgres": made.postmaster} if made else {}
+        if master:
+            self._watched["workers"] = master
         self.samples: dict[Cell, list[Sample]] = {}
+        self.stored: dict[str, int] = {}  # by run, how many answers the ledger must have at least
 
     def beside_floor(self, scenario: Scenario, connections: int, seconds: float, name: str = "") -> None:
         """One round of both; the floor first."""
@@ -142,7 +156,14 @@ class Measuring:
                 Cell(name, connections, "pgbench"),
                 pgbench(self._made.programs, self._url, scripts, connections, seconds),
             )
-        self.add(Cell(name, connections, "sepu"), measure(self._job(scenario, connections, seconds)))
+        self.served(scenario, connections, seconds, name)
+
+    def served(self, scenario: Scenario, connections: int, seconds: float, name: str) -> None:
+        """One round of the service alone."""
+        job = self._job(scenario, connections, seconds)
+        sample = measure(job)
+        self.stored[job.run] = sample.right
+        self.add(Cell(name, connections, "sepu"), sample)
 
     def physical_limit(self, constant: str, seconds: float) -> None:
         """One round of both its parts, on one connection; the owner inserts, past all rights and functions."""
@@ -216,6 +237,63 @@ def growth(given: argparse.Namespace) -> None:
         ]
 
     _conclude("growth", both, given, about, report.measured(both.figures()), targets)
+
+
+def skew(given: argparse.Namespace) -> None:
+    with ExitStack() as stack:
+        made = stack.enter_context(cluster(given.state_dir))
+        url, standby = stack.enter_context(replicated(made, ACCOUNTS))
+        nodes = [stack.enter_context(serving("uvloop", url, workers=given.workers)) for _ in range(2)]
+        measuring = Measuring(",".join(node.address for node in nodes), made, url)
+        for number in range(given.rounds):
+            for connections in given.connections:
+                _progress(f"round {number + 1} of {given.rounds}: skew, {connections} connections")
+                measuring.beside_floor(SKEW, connections, given.seconds)
+        with connect(made.owner_url(EMPTY)) as owner:
+            about: dict[str, object] = {**settings_of(owner)}
+            found = wrong(owner, standby, measuring.stored)
+    about |= found
+
+    def targets(figures: dict[Cell, Figures]) -> list[Target]:
+        return report.skew_targets(figures) + [Target(what, count, 0, at_most=True) for what, count in found.items()]
+
+    _conclude("skew", measuring, given, about, report.measured(measuring.figures()), targets)
+
+
+def connections(given: argparse.Namespace) -> None:
+    measuring = Measuring("")
+    with ExitStack() as stack:
+        made = stack.enter_context(cluster(given.state_dir))
+        url = made.make_empty(ACCOUNTS)
+        server = stack.enter_context(serving("uvloop", url, workers=given.workers))
+        with connect(made.owner_url(EMPTY)) as owner:
+            about: dict[str, object] = {**settings_of(owner)}
+        own = Measuring(server.address, made, url, server.process.pid)
+        each: list[float] = []  # bytes of a connection, before any memory can be used a second time
+        refused = 0
+        for number in range(given.rounds):
+            for idle in (0, given.open - given.active):
+                _progress(f"round {number + 1} of {given.rounds}: {given.active + idle:,} open")
+                before = sum(Held.by(pid).private for pid in server.workers())
+                with held(server.address, idle) as opened:
+                    if idle and not each and opened:
+                        after = sum(Held.by(pid).private for pid in server.workers())
+                        each.append(1024 * (after - before) / opened)
+                    refused += idle - opened
+                    own.served(SCENARIOS["match-1"], given.active, given.seconds, f"{given.active + idle} open")
+        measuring.samples = own.samples
+    about["connections refused"] = refused
+
+    def targets(figures: dict[Cell, Figures]) -> list[Target]:
+        few, many = (figures[Cell(f"{count} open", given.active, "sepu")].p50 for count in (given.active, given.open))
+        return [
+            Target(f"p50 with {given.open:,} open ÷ with {given.active}", many / few, 1.1, at_most=True),
+            Target("KiB of a connection", each[0] / 1024, 12, at_most=True),
+            Target("connections refused", refused, 0, at_most=True),
+            Target("errors", sum(sum(one.errors.values()) for one in figures.values()), 0, at_most=True),
+        ]
+
+    _conclude("connections", measuring, given, about, report.measured(measuring.figures()), targets)
 
 
 def neighbours(given: argparse.Namespace) -> None:

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, field
+from itertools import cycle
 
 import psutil
 from bench.load.figures import Sample
@@ -28,7 +29,7 @@ WARM_UP_SECONDS = 0.3
 class Job:
     """What a client is to do: for `seconds`, or `requests`; with a `rate` in an open loop."""
 
-    address: str  # HOST:PORT
+    address: str  # HOST:PORT, or several with commas, which take turns
     scenario: Scenario
     connections: int
     seed: str
@@ -90,11 +91,12 @@ class Client:
     """Its connections, and what came over them."""
 
     def __init__(self, address: str, connections: int, ask: Callable[[], Ask]) -> None:
-        host, _, port = address.rpartition(":")
-        self._address = (host, int(port))
+        parts = [one.rpartition(":") for one in address.split(",")]
+        self._addresses = cycle([(host, int(port)) for host, _, port in parts])
         self._ask = ask
         self._free: deque[_Connection] = deque()
         self._busy: dict[int, _Connection] = {}
+        self._right = 0  # answers, the warm-up's too
         self.forget()
         for _ in range(connections):
             self._connect()
@@ -144,7 +146,7 @@ class Client:
         return self._sample(started, seconds, cpu)
 
     def _connect(self) -> None:
-        opened = socket.create_connection(self._address)
+        opened = socket.create_connection(next(self._addresses))
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         self._free.append(_Connection(opened))
 
@@ -194,6 +196,7 @@ class Client:
         elif ask.part not in body or (b"\r\nidempotency-replayed: true" in head) is not ask.replayed:
             self._errors["wrong answer"] += 1
         else:
+            self._right += 1
             self._latencies.append(now - connection.since)
             self._instants.append(now)
 
@@ -216,4 +219,4 @@ class Client:
         elapsed = time.perf_counter() - started
         within = sum(instant <= started + seconds for instant in self._instants)
         busy = (time.process_time() - cpu) / elapsed
-        return Sample(seconds, within, sorted(self._latencies), self._errors, busy)
+        return Sample(seconds, within, sorted(self._latencies), self._errors, busy, right=self._right)

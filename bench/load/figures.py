@@ -21,6 +21,7 @@ class Sample:
     errors: Counter[str] = field(default_factory=Counter)  # by status and code
     busy: float = 0.0  # the client's own share of a core
     cpu: dict[str, float] = field(default_factory=dict)  # seconds of each family of processes that it watched
+    right: int = 0  # right answers, the warm-up's too
 
     @property
     def rate(self) -> float:

@@ -116,6 +116,21 @@ def targets(figures: Mapping[Cell, Figures]) -> list[Target]:
     return found
 
 
+def skew_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
+    """What batches win where most charges are one account's: nothing is lost with few clients, much won with many."""
+    found: list[Target] = []
+    for cell, ours in figures.items():
+        if cell.who == "sepu":
+            floor = figures[cell._replace(who="pgbench")]
+            many = f"{cell.connections} connections"
+            bound = 4 if cell.connections >= 32 else 1
+            found.append(Target(f"{many}: a second ÷ pgbench's", ours.rate / floor.rate, bound, at_most=False))
+            if cell.connections >= 32:
+                found.append(Target(f"{many}: p99 ÷ pgbench's p50", ours.p99 / floor.p50, 1, at_most=True))
+            found.append(Target(f"{many}: errors", sum(ours.errors.values()), 0, at_most=True))
+    return found
+
+
 def neighbours_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
     """What a customer keeps of what it would have beside a flood that asks nobody anything."""
     return [

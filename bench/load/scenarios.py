@@ -1,8 +1,10 @@
 """What is asked, and what the right answer is: for the HTTP client, and for pgbench as its floor."""
 
 import random
+from bisect import bisect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import Literal, NamedTuple
 from urllib.parse import quote
 
@@ -42,7 +44,10 @@ Kind = Literal["match-1", "match-5x3", "search", "usage", "library"]
 
 @dataclass(frozen=True, slots=True)
 class Scenario:
-    """`kinds` are weighted by repetition. The accounts are as many, unless it is the `only` one."""
+    """`kinds` are weighted by repetition. The accounts are as many, unless it is the `only` one.
+
+    With `zipf`, account k is drawn in proportion to k to the power of minus that; else all are drawn alike.
+    """
 
     name: str
     kinds: tuple[Kind, ...]
@@ -50,8 +55,10 @@ class Scenario:
     only: int | None = None
     refusal: tuple[int, str] | None = None
     replays: bool = False
+    zipf: float | None = None
 
 
+SKEW = Scenario("skew", ("match-1",), zipf=2.0)
 SCENARIOS = {
     scenario.name: scenario
     for scenario in (
@@ -81,11 +88,13 @@ def asks(scenario: Scenario, seed: str, run: str, key: str | None = None) -> Cal
     refusal = None if scenario.refusal is None else f'"error":"{scenario.refusal[1]}"'.encode()
     choose, below = rng.choice, rng.random
     number = 0
+    weights = list(accumulate(k**-scenario.zipf for k in range(1, scenario.accounts + 1))) if scenario.zipf else []
 
     def who(draw: float) -> tuple[bytes, bytes]:
         if key is not None:
             return key.encode(), key.split("_")[1].encode()
-        account = scenario.only or 1 + int(draw * scenario.accounts)
+        place = bisect(weights, draw * weights[-1]) if weights else int(draw * scenario.accounts)
+        account = scenario.only or 1 + min(place, scenario.accounts - 1)
         return api_key(seed, account).encode(), account_id(account).encode()
 
     def fresh() -> Ask:
@@ -179,6 +188,8 @@ def _script(scenario: Scenario, kind: Kind, run: str) -> str:
         number, account = f"random(1, {REPLAYED})", f"1 + :n % {scenario.accounts}"
     elif scenario.only is not None:
         account = str(scenario.only)
+    elif scenario.zipf is not None:
+        account = f"random_zipfian(1, {scenario.accounts}, {scenario.zipf})"
     call = _call(kind, run, ":n", ":a")
     columns, _, _ = statement(call.partition("(")[0]).partition("from")  # as the service asks for them
     return f"\\set n {number}\n\\set a {account}\n{' '.join(columns.split())} from sepu.{call};\n"
