@@ -67,7 +67,7 @@ def test_a_refusal_points_at_the_only_fault(values: list[tuple[float, float, flo
     color = dict(zip("rgb", values[index], strict=True))
     for fault, pointer in (
         ({**color, name: data.draw(st.sampled_from([-1, 255.1, 1e300, "1", None, True, [1]]))}, f"/{name}"),
-        ({other: color[other] for other in color if other != name}, ""),
+        ({other: color[other] for other in color if other != name}, f"/{name}"),
         ({**color, unknown: 1}, ""),
         ([*color.values()], ""),
     ):

@@ -56,8 +56,8 @@ def parse_match(body: bytes) -> MatchInput:
 
     Raises:
         InputError: `body_required`, `invalid_json`, `invalid_body`, `unknown_parameter`, `invalid_colors`,
-            `invalid_rgb` or `invalid_top`. Its pointer leads to a value of the body: the faulty one, or the object
-            that lacks a member or has an unknown one.
+            `invalid_rgb` or `invalid_top`. Its pointer names the member that is invalid or missing, or the object
+            that has an unknown one.
     """
     if not body.strip(b" \t\r\n"):
         raise InputError("body_required")
@@ -68,7 +68,7 @@ def parse_match(body: bytes) -> MatchInput:
         raise InputError("unknown_parameter")
     colors = document.get("colors")
     if not isinstance(colors, list):
-        raise InputError("invalid_body", "/colors" if "colors" in document else "")
+        raise InputError("invalid_body", "/colors")
     if not 1 <= len(colors) <= MAX_COLORS:
         raise InputError("invalid_colors", "/colors")
     return MatchInput(_rgb(colors), _top(document.get("top", 1)))
@@ -99,11 +99,11 @@ def _rgb(colors: list[object]) -> tuple[tuple[float, float, float], ...]:
 
 
 def _first_fault(colors: list[object]) -> str:
-    """Returns the pointer to the first invalid colour, or to its first invalid channel if it has exactly r, g and b."""
+    """Returns the pointer to the first invalid colour, or to its first invalid channel if it has no other member."""
     index, color = next((index, color) for index, color in enumerate(colors) if not _is_valid(color, _Rgb))
     pointer = f"/colors/{index}"
-    if isinstance(color, dict) and color.keys() == {"r", "g", "b"}:
-        pointer += "/" + next(name for name in "rgb" if not _is_valid(color[name], _Channel))
+    if isinstance(color, dict) and color.keys() <= {"r", "g", "b"}:
+        pointer += "/" + next(name for name in "rgb" if not _is_valid(color.get(name), _Channel))
     return pointer
 
 

@@ -39,8 +39,8 @@ def parse_search(query: str) -> SearchInput:
     """Parses a percent-encoded query string.
 
     Raises:
-        InputError: `unknown_parameter`, `invalid_q` or `invalid_limit`. Its pointer leads to a parameter of the query:
-            to none if that is missing or unknown, or if the query cannot be decoded.
+        InputError: `unknown_parameter`, `invalid_q` or `invalid_limit`. Its pointer names the parameter, and
+            is empty if that is unknown or the query cannot be decoded.
     """
     if _BROKEN_ESCAPE.search(query):
         raise InputError("invalid_q")
@@ -56,8 +56,6 @@ def parse_search(query: str) -> SearchInput:
     match given.get("q"):
         case [text] if MIN_QUERY <= len(q := text.strip(_WHITE_SPACE)) <= MAX_QUERY:
             pass
-        case None:
-            raise InputError("invalid_q")
         case _:
             raise InputError("invalid_q", "/q")
     match given.get("limit", [str(MAX_LIMIT)]):
