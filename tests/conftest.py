@@ -9,6 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from hypothesis import settings
 from tests import pgbouncer
 from tests.left_out import LeftOut
 from tests.postgres import empty_database
@@ -25,6 +26,9 @@ from sepu.metering.key_format import Credential, credential
 
 _ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
+
+settings.register_profile("busy", deadline=None)  # a slow machine is not a fault
+settings.load_profile("busy")
 
 
 def pytest_configure(config: pytest.Config) -> None:

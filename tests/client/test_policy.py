@@ -106,7 +106,6 @@ def run(outcomes: Iterable[core.Answer | core.Lost], deadline: float, fraction: 
             return error, fake, allowed
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(PASSING), max_size=6),
     st.sampled_from([GOOD, *FINAL]),
@@ -126,7 +125,6 @@ def test_what_passes_is_repeated_until_an_end(
         assert wait >= asked
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.sampled_from(PASSING), min_size=1, max_size=6),
     st.floats(0, 1),
@@ -145,7 +143,7 @@ def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
     assert fake.now + asked + 8 >= deadline - 1e-6
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(st.lists(st.sampled_from(PASSING), min_size=40, max_size=40))
 def test_the_jitter_is_full_and_the_back_off_capped(passing: list[core.Answer | core.Lost]) -> None:
     _, least, _ = run([*passing * 50, GOOD], 1e9, 0)
@@ -333,7 +331,7 @@ def test_a_malformed_idempotency_key_is_not_sent(key: str) -> None:
         core.search("hong", 1, key)
 
 
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 @given(st.text("abcXYZ019._:-", min_size=8, max_size=128))
 def test_every_idempotency_key_of_the_interface_is_taken(key: str) -> None:
     assert core.search("hong", 1, key).request["headers"] == {"Idempotency-Key": key}

@@ -182,7 +182,7 @@ GAPS = 4
     st.lists(st.tuples(*[st.integers(0, GAPS - 1)] * 3, st.integers(1, 5)), max_size=5),
     st.sampled_from([(), (), (0,), (0, 0, 1), (1, 2)]),
 )
-@settings(deadline=None, derandomize=True, max_examples=100)
+@settings(derandomize=True, max_examples=100)
 def test_gaps_are_filled_if_they_can_be(drawn: list[tuple[int, int, int, int]], added: tuple[int, ...]) -> None:
     """Against the trial of every way. The gaps are those that some charges make, or a unit or two more."""
     silent = []

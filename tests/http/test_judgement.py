@@ -70,7 +70,7 @@ def ask(client: falcon.testing.TestClient, api_key: str, faults: frozenset[str] 
     return client.simulate_request(method, path, headers=headers, body=body)
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sets(st.sampled_from([fault for fault, _ in STEPS])))
 def test_the_first_failing_step_answers(
     client: falcon.testing.TestClient, connection: psycopg.Connection, faults: set[str]

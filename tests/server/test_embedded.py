@@ -480,10 +480,10 @@ from sepu.server.embedded.signals import ended_by_exceptions
 
 with ended_by_exceptions():
     try:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
     finally:
-        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGHUP)
         print("clean")
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (ended.stdout, ended.returncode) == ("clean\n", 128 + signal.SIGTERM)
+    assert (ended.stdout, ended.returncode) == ("clean\n", 128 + signal.SIGHUP)

@@ -193,7 +193,7 @@ class Session:
 
 
 def _refusal(outcome: Rows | Exception) -> Exception | None:
-    """Tells why a new session is not to be used, from whether the standby is silent."""
+    """Returns why a new session is not to be used, from whether the standby is silent."""
     if isinstance(outcome, SessionLost):
         return psycopg.OperationalError("server closed the connection unexpectedly")
     if isinstance(outcome, Exception):
