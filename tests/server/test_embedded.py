@@ -478,12 +478,13 @@ def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
 import signal
 from sepu.server.embedded.signals import ended_by_exceptions
 
+signal.signal(signal.SIGTERM, signal.SIG_DFL)
 with ended_by_exceptions():
     try:
-        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
     finally:
-        signal.raise_signal(signal.SIGHUP)
+        signal.raise_signal(signal.SIGTERM)
         print("clean")
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
-    assert (ended.stdout, ended.returncode) == ("clean\n", 128 + signal.SIGHUP)
+    assert (ended.stdout, ended.returncode) == ("clean\n", 128 + signal.SIGTERM)

@@ -3,7 +3,7 @@
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from typing import Any, LiteralString, TypeVar
 
 import psycopg
 from psycopg import waiting
@@ -27,6 +27,11 @@ class StandbySilentError(psycopg.OperationalError):
     def __init__(self) -> None:
         """Takes nothing: the message quotes nothing."""
         super().__init__("commits wait for a synchronous standby that does not answer")
+
+
+def standby_is_silent() -> LiteralString:
+    """Returns the statement by which a new connection learns whether commits wait for a standby."""
+    return statements.statement("standby_is_silent")
 
 
 class BoundedConnection(psycopg.Connection[Any]):

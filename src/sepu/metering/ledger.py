@@ -13,9 +13,8 @@ import psycopg
 from psycopg_pool import ConnectionPool, PoolTimeout
 
 from sepu import limits
-from sepu.database.connection import BoundedConnection, StandbySilentError, hung_up
+from sepu.database.connection import BoundedConnection, StandbySilentError, hung_up, standby_is_silent
 from sepu.database.hosts import Hosts
-from sepu.database.statements import statement
 from sepu.metering.codec import Row
 from sepu.metering.commands import PROBE, UNAUTHORIZED, Command, find_key
 from sepu.metering.failure import LedgerUnavailable, report_failure
@@ -69,7 +68,7 @@ class Ledger:
 
     def _configure(self, connection: BoundedConnection) -> None:
         self._hosts.answered(connection)
-        ((is_silent,),) = connection.execute(statement("standby_is_silent")).fetchall()
+        ((is_silent,),) = connection.execute(standby_is_silent()).fetchall()
         if is_silent:
             raise StandbySilentError
         self._observer.connected()

@@ -21,9 +21,8 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from sepu.database.connection import StandbySilentError, hung_up
+from sepu.database.connection import StandbySilentError, hung_up, standby_is_silent
 from sepu.database.hosts import Hosts
-from sepu.database.statements import statement as named
 from sepu.metering.codec import BINARY, Rows, encoded, oid, rows_of
 
 Done = Callable[[Rows | Exception], None]
@@ -74,7 +73,7 @@ class Session:
             if not answered.done():
                 answered.set_result(outcome)
 
-        session.send(named("standby_is_silent"), (), told)
+        session.send(standby_is_silent(), (), told)
         try:
             refusal = _refusal(await answered)
         except asyncio.CancelledError:

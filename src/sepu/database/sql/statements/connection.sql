@@ -6,4 +6,4 @@ select set_config('statement_timeout', %(milliseconds)s, true)
 -- Whether earlier statements of this role have waited for a synchronous standby for half as long as a call may take.
 select exists (
     select from pg_stat_activity
-     where usename = current_user and wait_event = 'SyncRep' and query_start < clock_timestamp() - interval '0.5 s')
+     where usename = current_user and wait_event = 'SyncRep' and query_start < now() - interval '0.5 s')
