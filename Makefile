@@ -135,7 +135,7 @@ test-citus: build  ## the ledger on a Citus cluster [SEPU_CITUS_PG_CONFIG=the pg
 SCHEDULES ?= 1000000
 
 prove-batcher: build  ## the batcher in a million simulated schedules with faults [SCHEDULES=1000000]
-	SEPU_SCHEDULES=$(SCHEDULES) $(BIN)/pytest -n 0 -m slow tests/schedules
+	SEPU_SCHEDULES=$(SCHEDULES) $(BIN)/pytest -n 0 --timeout 0 -m slow tests/schedules
 
 prove-ledger: build  ## faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names"]
 	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)

@@ -27,8 +27,8 @@ from sepu.metering.key_format import Credential, credential
 _ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
 
-settings.register_profile("busy", deadline=None)  # a slow machine is not a fault
-settings.load_profile("busy")
+settings.register_profile("untimed", deadline=None)  # a slow machine is not a fault
+settings.load_profile("untimed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -261,14 +261,13 @@ def skew(given: argparse.Namespace) -> None:
 
 
 def connections(given: argparse.Namespace) -> None:
-    measuring = Measuring("")
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
         url = made.make_empty(ACCOUNTS)
         server = stack.enter_context(serving("uvloop", url, workers=given.workers))
         with connect(made.owner_url(EMPTY)) as owner:
             about: dict[str, object] = {**settings_of(owner)}
-        own = Measuring(server.address, made, url, server.process.pid)
+        measuring = Measuring(server.address, made, url, server.process.pid)
         each: list[float] = []  # bytes of a connection, before any memory can be used a second time
         refused = 0
         for number in range(given.rounds):
@@ -280,8 +279,7 @@ def connections(given: argparse.Namespace) -> None:
                         after = sum(Held.by(pid).private for pid in server.workers())
                         each.append(1024 * (after - before) / opened)
                     refused += idle - opened
-                    own.served(SCENARIOS["match-1"], given.active, given.seconds, f"{given.active + idle} open")
-        measuring.samples = own.samples
+                    measuring.served(SCENARIOS["match-1"], given.active, given.seconds, f"{given.active + idle} open")
     about["connections refused"] = refused
 
     def targets(figures: dict[Cell, Figures]) -> list[Target]:

@@ -1,11 +1,12 @@
 """Connections that are open and ask nothing more."""
 
-import resource
 import socket
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 
 from bench.load.client import TIMEOUT_SECONDS
+
+from sepu.server.gunicorn import allow_files
 
 _OF_AN_ADDRESS = 100  # well within the worker's limit for one address; the loopback has many
 _GET = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n\r\n"
@@ -14,12 +15,9 @@ _GET = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n\r\n"
 @contextmanager
 def held(address: str, number: int) -> Iterator[int]:
     """Opens so many, each of which has been answered once; yields how many of them the server keeps."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     needed = number + 200
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        if hard != resource.RLIM_INFINITY and hard < needed:
-            raise SystemExit(f"{needed} open files are needed, and the system allows {hard}: raise `ulimit -Hn`")
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    if allow_files(needed) < needed:
+        raise SystemExit(f"{needed} open files are needed: raise `ulimit -Hn`")
     host, _, port = address.rpartition(":")
     kept = 0
     with ExitStack() as stack:

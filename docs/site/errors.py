@@ -26,9 +26,9 @@ Give support the request id when you ask for help. If you do not know a code, go
 429 (when `Retry-After` has passed) and any 5xx, and correct the request after any other 4xx.
 
 A 422 says in the header `X-Error-Pointer` where the first fault is, as a JSON pointer (RFC 6901) into the body or the
-query: `/colors/2/g` is the `g` of the third colour, `/q` the parameter, which may be missing. If a colour has
-an unknown member, the header names the colour. It is left out if the body or the query as a whole is at fault: it has
-an unknown member or parameter, is not an object, or cannot be decoded.
+query: `/colors/2/g` is the `g` of the third colour, `/q` the parameter, which may be missing. If a colour has an
+unknown member, the header names the colour. It is left out if the body or the query as a whole is at fault: it has an
+unknown member or parameter, is not an object, or cannot be decoded.
 
 This page is written from the table that the service uses, and a test sends the mistakes on it to a real service.
 [Metering](metering.md#when-to-send-again) says how to send again, and [the clients](integrate/index.md) show it."""

@@ -55,6 +55,9 @@ HEARTBEAT_SECONDS = 30
 QUEUE_SECONDS = 0.9
 # From the sent call to its answer.
 STATEMENT_SECONDS = 1.0
+# For a synchronous standby to confirm a commit; after that it is silent, and nobody joins those who wait. Less than the
+# call may take, so that it is known before the first is given up.
+STANDBY_SECONDS = 0.5
 # For libpq to connect to one host, and for a sent packet to be acknowledged; libpq takes no less than two.
 CONNECT_SECONDS = 2
 # For another's row, by `lock_timeout` of the functions: less than the call may take, so that Postgres tells why.

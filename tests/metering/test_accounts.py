@@ -216,7 +216,7 @@ def test_a_plan_is_deleted_when_no_account_has_or_had_it(connection: psycopg.Con
     with pytest.raises(AccountError, match="has accounts; put them on another one first"):
         delete_plan(connection, used)
     accounts.move_account(connection, issued.account_id, "standard")
-    with pytest.raises(AccountError, match="stays, because accounts had it"):
+    with pytest.raises(AccountError, match="stays: accounts had it"):
         delete_plan(connection, used)
     delete_plan(connection, plan_id)
     assert limits(connection, plan_id) == []

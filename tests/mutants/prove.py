@@ -48,6 +48,8 @@ def mutant(patch: Path) -> Mutant:
 def mutants(names: Sequence[str] = ()) -> list[Mutant]:
     """Reads all mutants, or those of these names."""
     patches = [PATCHES / f"{name}.patch" for name in names] or sorted(PATCHES.glob("*.patch"))
+    if missing := [patch.stem for patch in patches if not patch.exists()]:
+        raise click.ClickException(f"there is no mutant {', '.join(missing)}; they are the patches in {PATCHES}")
     return [mutant(patch) for patch in patches]
 
 

@@ -34,7 +34,6 @@ def play(first: int) -> tuple[Counter[str], list[str]]:
     return reached, failures
 
 
-@pytest.mark.timeout(0)
 @pytest.mark.parametrize(
     "schedules", [_JOB, pytest.param(int(os.environ.get("SEPU_SCHEDULES", "4000")), marks=pytest.mark.slow)]
 )

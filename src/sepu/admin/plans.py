@@ -105,7 +105,7 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
             if value(connection, "plan_is_used", plan_id=plan_id):
                 raise has_accounts
             if value(connection, "plan_was_used", plan_id=plan_id):
-                raise AccountError(f"plan {plan_id!r} stays, because accounts had it: it has their past months' limits")
+                raise AccountError(f"plan {plan_id!r} stays: accounts had it, and their past months need its limits")
             for statement in ("delete_plan_changes", "delete_plan_limits", "delete_plan"):
                 run(connection, statement, plan_id=plan_id)
     except psycopg.errors.ForeignKeyViolation as error:  # an account was made meanwhile

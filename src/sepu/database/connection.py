@@ -29,9 +29,9 @@ class StandbySilentError(psycopg.OperationalError):
         super().__init__("commits wait for a synchronous standby that does not answer")
 
 
-def standby_is_silent() -> LiteralString:
-    """Returns the statement by which a new connection learns whether commits wait for a standby."""
-    return statements.statement("standby_is_silent")
+def standby_is_silent() -> tuple[LiteralString, list[int]]:
+    """Returns the statement that says whether commits wait for a standby, and its parameters."""
+    return statements.statement("standby_is_silent"), [round(limits.STANDBY_SECONDS * 1000)]
 
 
 class BoundedConnection(psycopg.Connection[Any]):

@@ -252,11 +252,11 @@ def _longest_tag(content: bytes) -> int:
     return longest
 
 
-# The modes of images that a profile of each colour space may describe, and the mode that its values have.
+# The modes of images that a profile of each colour space may describe.
 _PROFILED = {
-    "RGB": ({"RGB", "RGBA", "P", "PA", "L", "LA", "1"}, "RGB"),  # grey too: made of RGB, it often keeps the profile
-    "GRAY": ({"L", "LA", "1"}, "L"),
-    "CMYK": ({"CMYK"}, "CMYK"),
+    "RGB": {"RGB", "RGBA", "P", "PA", "L", "LA", "1"},  # grey too: made of RGB, it often keeps the profile
+    "GRAY": {"L", "LA", "1"},
+    "CMYK": {"CMYK"},
 }
 
 
@@ -265,25 +265,31 @@ def _to_srgb(image: "PIL.Image.Image", name: str) -> "PIL.Image.Image":
     mode = "RGBA" if image.has_transparency_data else "RGB"
     profile = image.info.get("icc_profile")
     if profile:
-        opaque = _apply_profile(image, profile, name)
-        if mode == "RGBA":
-            opaque.putalpha(image.convert("RGBA").getchannel("A"))
-        return opaque
+        return _apply_profile(image, profile, mode, name)
     if image.mode == "CMYK":
         raise ImageError(f"{name} is CMYK without a colour profile, so its colours are not known; save it as sRGB")
-    return image if image.mode == mode else image.convert(mode)
+    return _in_mode(image, mode)
 
 
-def _apply_profile(image: "PIL.Image.Image", profile: bytes, name: str) -> "PIL.Image.Image":
+def _apply_profile(image: "PIL.Image.Image", profile: bytes, mode: str, name: str) -> "PIL.Image.Image":
     from PIL import ImageCms
 
     converted = None
     with suppress(OSError, ImageCms.PyCMSError):
         source, target = ImageCms.ImageCmsProfile(BytesIO(profile)), ImageCms.createProfile("sRGB")
-        modes, mode = _PROFILED.get(source.profile.xcolor_space.strip(), ((), ""))
-        if image.mode in modes:
-            values = image if image.mode == mode else image.convert("RGBA").convert(mode)
-            converted = ImageCms.profileToProfile(values, source, target, outputMode="RGB")
+        space = source.profile.xcolor_space.strip()
+        if image.mode in _PROFILED.get(space, ()):
+            if space == "GRAY":
+                converted = ImageCms.profileToProfile(_in_mode(image, "L"), source, target, outputMode="RGB")
+            else:
+                values = image if space == "CMYK" else _in_mode(image, mode)
+                converted = ImageCms.profileToProfile(values, source, target, outputMode=mode)
     if converted is None:
         raise ImageError(f"{name} has a colour profile that cannot be used; save it as sRGB, or without it")
+    if converted.mode != mode:  # littleCMS reads no grey with alpha
+        converted.putalpha(image.convert("RGBA").getchannel("A"))
     return converted
+
+
+def _in_mode(image: "PIL.Image.Image", mode: str) -> "PIL.Image.Image":
+    return image if image.mode == mode else image.convert(mode)

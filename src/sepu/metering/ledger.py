@@ -68,7 +68,7 @@ class Ledger:
 
     def _configure(self, connection: BoundedConnection) -> None:
         self._hosts.answered(connection)
-        ((is_silent,),) = connection.execute(standby_is_silent()).fetchall()
+        ((is_silent,),) = connection.execute(*standby_is_silent()).fetchall()
         if is_silent:
             raise StandbySilentError
         self._observer.connected()

@@ -69,11 +69,11 @@ class Session:
         session = cls(await hosts.connect_async(), seconds)
         answered: asyncio.Future[Rows | Exception] = asyncio.get_running_loop().create_future()
 
-        def told(outcome: Rows | Exception) -> None:
-            if not answered.done():
+        def settle(outcome: Rows | Exception) -> None:
+            if not answered.done():  # nor cancelled
                 answered.set_result(outcome)
 
-        session.send(standby_is_silent(), (), told)
+        session.send(*standby_is_silent(), settle)
         try:
             refusal = _refusal(await answered)
         except asyncio.CancelledError:

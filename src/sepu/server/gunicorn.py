@@ -136,7 +136,7 @@ class Server(Application):
 
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
-        allow_files()
+        _allow_files_of_a_worker()
         gc.freeze()  # the collector would write to the memory that the workers share
         with ExitStack() as stack:
             if (bind := self._settings.metrics_bind) is not None:
@@ -185,21 +185,26 @@ class Server(Application):
         self._blocks.give_back(self._block_of.pop(worker.age))
 
 
-def allow_files() -> None:
-    """Raises the soft limit of open files to what a worker needs; warns if the hard limit forbids it."""
-    needed = limits.CONNECTIONS + _OTHER_FILES
+def allow_files(needed: int) -> int:
+    """Raises the soft limit of open files as far as needed and allowed; returns what holds then, at most `needed`."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft == resource.RLIM_INFINITY or soft >= needed:
-        return
+        return needed
     allowed = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
     resource.setrlimit(resource.RLIMIT_NOFILE, (allowed, hard))
+    return allowed
+
+
+def _allow_files_of_a_worker() -> None:
+    needed = limits.CONNECTIONS + _OTHER_FILES
+    allowed = allow_files(needed)
     if allowed < needed:
         _logger.warning(
             "a worker needs %d open files for %d connections, and the system allows %d: raise the hard limit"
             " (LimitNOFILE= of systemd, ulimits of a container, ulimit -Hn of a shell)",
             needed,
             limits.CONNECTIONS,
-            hard,
+            allowed,
         )
 
 

@@ -3,7 +3,7 @@
 select set_config('statement_timeout', %(milliseconds)s, true)
 
 -- name: standby_is_silent
--- Whether earlier statements of this role have waited for a synchronous standby for half as long as a call may take.
+-- Whether earlier statements of this role have waited for a synchronous standby for so many milliseconds.
 select exists (
     select from pg_stat_activity
-     where usename = current_user and wait_event = 'SyncRep' and query_start < now() - interval '0.5 s')
+     where usename = current_user and wait_event = 'SyncRep' and query_start < now() - %s * interval '1 ms')
