@@ -3,8 +3,9 @@
 import asyncio
 import os
 import signal
-import socket
 from collections import Counter
+from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -12,6 +13,7 @@ from gunicorn.workers.base import Worker
 
 from sepu import limits
 from sepu.http.observer import RequestObserver
+from sepu.server.accept import Acceptor
 from sepu.server.connection import App, Connection
 
 if TYPE_CHECKING:
@@ -21,10 +23,6 @@ _CHECK_SECONDS = 0.25
 # If many requests arrive at once, the event loop serves all of them before it reads from the database again.
 _POLLED_REQUESTS = 16
 _BUFFER_BYTES = 16 * 1024
-# With so many connections a worker accepts no more for a moment, so that a worker with more room does. If none has,
-# this one accepts again, and refuses what is beyond its limit.
-_CROWDED = limits.CONNECTIONS * 8 // 9
-_PAUSE_SECONDS = 0.05
 
 
 class UvloopWorker(Worker):
@@ -42,8 +40,6 @@ class UvloopWorker(Worker):
         self.trusted_proxies = self.app.trusted_proxies
         self.buffer = memoryview(bytearray(_BUFFER_BYTES))
         self.observer: RequestObserver = self.app.observer
-        self._listeners: list[asyncio.AbstractServer] = []
-        self._pausing = False
         self._quick = False
         super().init_process()
 
@@ -56,6 +52,11 @@ class UvloopWorker(Worker):
         """Serves until the worker must stop."""
         self.loop.run_until_complete(self._serve())
         self.loop.close()
+
+    def connections_changed(self) -> None:
+        """Tells the other workers."""
+        if self.alive:
+            self.app.open_connections.number = len(self.connections)
 
     def served(self) -> None:
         """Counts a request."""
@@ -76,47 +77,22 @@ class UvloopWorker(Worker):
             (signal.SIGWINCH, lambda: None),
         ):
             loop.add_signal_handler(number, handler)
-        self._resume()
+        self.connections_changed()
+        protocol = partial(Connection, self)
+        acceptors = [Acceptor(loop, listener, protocol, self.app.open_connections) for listener in self.sockets]
         while self.alive and self.ppid == os.getppid():
             self.notify()
-            if self._listening.done():
-                self._listening.result()  # a worker that cannot listen ends, and is replaced
             self._check()
             if self.app.batcher is not None:
                 self.app.batcher.look()
             await asyncio.sleep(_CHECK_SECONDS)
         self.alive = False
-        self._close_listeners()
+        for acceptor in acceptors:
+            acceptor.close()
+        self.app.open_connections.number = inf  # others need not wait for this worker
         await self._drain()
         if self.app.batcher is not None:
             await self.app.batcher.close()
-
-    async def _listen(self) -> None:
-        for listener in self.sockets:
-            sock = socket.socket(fileno=os.dup(listener.fileno()))
-            is_unix = sock.family == socket.AF_UNIX
-            create = self.loop.create_unix_server if is_unix else self.loop.create_server
-            self._listeners.append(await create(self._connection, sock=sock))
-        if not self.alive:
-            self._close_listeners()
-
-    def _close_listeners(self) -> None:
-        while self._listeners:
-            self._listeners.pop().close()
-
-    def _connection(self) -> Connection:
-        if len(self.connections) >= _CROWDED and not self._pausing:
-            self._pausing = True
-            self.loop.call_soon(self._pause)
-        return Connection(self)
-
-    def _pause(self) -> None:
-        self._close_listeners()
-        self.loop.call_later(_PAUSE_SECONDS, self._resume)
-
-    def _resume(self) -> None:
-        self._pausing = False
-        self._listening = self.loop.create_task(self._listen())
 
     def _check(self) -> None:
         now = self.loop.time()
