@@ -622,7 +622,7 @@ cdef class Palette:
         and unless 1 <= k <= size.
         """
         if lab is not None:
-            if r is not None:
+            if r is not None or g is not None or b is not None:
                 raise TypeError("nearest takes r, g and b, or lab, not both")
             indices, delta_e = self.nearest_batch(None, k, lab=lab, white=white)
             if indices.ndim != 1:

@@ -154,6 +154,6 @@ def test_what_else_is_refused() -> None:
         with pytest.raises(TypeError, match=r"for a tuple: palette.nearest\(\*color\)"):
             palette.nearest(*arguments)
     with pytest.raises(TypeError, match="or lab, not both"):
-        palette.nearest(1, 2, 3, lab=(50, 0, 0))
+        palette.nearest(b=3, lab=(50, 0, 0))
     with pytest.raises(TypeError, match="lab must be real numbers"):
         palette.nearest(lab=("50", "0", "0"))
