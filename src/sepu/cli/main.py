@@ -15,6 +15,7 @@ _MODULES = {
     "db": "sepu.cli.serve",
     "events": "sepu.cli.events",
     "export-usage": "sepu.cli.export_usage",
+    "history": "sepu.cli.history",
     "image": "sepu.cli.colors",
     "key": "sepu.cli.keys",
     "list": "sepu.cli.colors",
