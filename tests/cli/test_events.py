@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import json
 import signal
 import threading
 import time
@@ -300,6 +301,31 @@ def test_events_are_printed_instead(events: Events) -> None:
     told = lines(events.run("events", "deliver", "--print", "--once"))
     assert [each["data"]["threshold"] for each in told] == [80, 95, 100]
     assert text(events.run("events", "deliver", "--print", "--once")) == ""
+
+
+def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sepu.limits.WEBHOOK_SECONDS", 0.5)
+    trying = ("events", "try", *events.delivering[2:], "--json")
+
+    def tried(**database: str) -> tuple[int, int | None, str | None]:
+        done = events.run(*trying, **database)
+        shown = json.loads(done.stdout)
+        assert 0 <= shown.pop("milliseconds") < 5000
+        return done.returncode, shown["status"], shown["error"]
+
+    assert tried(SEPU_DATABASE_URL="host=nowhere.invalid") == (0, 204, None)
+    (got,) = events.hooks.received
+    assert (got.json["type"], got.json["data"]) == ("endpoint.tried", {})
+    for secret in SECRETS:
+        got.verify(secret)
+    events.hooks.reply = lambda _: (302, {"location": events.hooks.url})
+    assert tried() == (1, 302, "HTTP 302")
+    assert len(events.hooks.received) == 2, "it is not followed"
+    let_go = events.hang()
+    assert tried() == (1, None, "no answer in time")
+    let_go.set()
+    failed(events.run("events", "try", "--url", events.hooks.url), "--secret-file", status=2)
+    assert list(list_events(events.connection)) == []
 
 
 def test_secrets_are_in_no_message(events: Events, tmp_path: Path) -> None:

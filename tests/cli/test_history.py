@@ -108,7 +108,7 @@ def test_a_command_that_fails_records_nothing(run: Run, connection: psycopg.Conn
     assert [event.state for event in list_events(connection)] == ["dead"]
 
 
-def test_the_history_of_an_account_and_of_all(run: Run, world: dict[str, str]) -> None:
+def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Connection, world: dict[str, str]) -> None:
     ada = partial(run, SEPU_OPERATOR="Ada")
     for command in (
         "account set cus_8812 --name Silk",
@@ -138,10 +138,13 @@ def test_the_history_of_an_account_and_of_all(run: Run, world: dict[str, str]) -
 
     head, *shown = text(run("history", "cus_8812")).splitlines()
     assert head.split() == ["at", "operator", "action", "subject", "changed"]
-    assert [line.split()[2] for line in shown] == ["account.move", "account.set", "key.issue", "account.create"]
-    assert shown[0].endswith("  planId standard to gold")
-    assert shown[1].endswith("  name - to Silk")
-    assert shown[3].endswith("  planId standard, status active, externalId cus_8812")
+    actions = ["plan.set", "account.move", "account.set", "key.issue", "account.create"]
+    assert [line.split()[2] for line in shown] == actions, "and not what was changed of gold before"
+    assert shown[1].endswith("  planId standard to gold")
+    assert shown[2].endswith("  name - to Silk")
+    assert shown[4].endswith("  planId standard, status active, externalId cus_8812")
+    pages = [list_changes(connection, account_id=account, limit=2, skip=skip) for skip in (0, 2, 4, 6)]
+    assert [change.action for page in pages for change in page] == actions
     one = run("history", "--limit", "1", "--csv")
     assert one.stderr == "sepu: these are the newest 1; --limit or --since takes more or others\n"
     row, *_ = rows(run("history", "--csv", "--since", "1h"))

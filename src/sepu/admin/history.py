@@ -120,9 +120,33 @@ def list_changes(
     limit: int | None = None,
     skip: int = 0,
 ) -> list[Change]:
-    """Returns the changes of an account, or all and those of plans, the newest first, without the first `skip`."""
-    found = run(connection, "list_changes", account_id=account_id, since=since, limit=limit, skip=skip)
-    return [Change(*row) for row in found.fetchall()]
+    """Returns all changes, or those of an account and of the plans while it had them, the newest first.
+
+    At most `limit`, after the first `skip`.
+    """
+    most = None if limit is None else skip + limit
+    found = _list(connection, account_id, since=since, limit=most)
+    if account_id is not None:
+        had: list[tuple[datetime, str]] = run(connection, "read_plans_had", account_id=account_id).fetchall()
+        of_plans = _list(connection, NO_ACCOUNT, plans=list({plan_id for _, plan_id in had}), since=since)
+        found += [
+            change
+            for change in of_plans
+            if next((plan_id for at, plan_id in had if at <= change.at), None) == change.subject
+        ]
+        found.sort(key=lambda change: change.at, reverse=True)
+    return found[skip:most]
+
+
+def _list(
+    connection: psycopg.Connection,
+    account_id: str | None,
+    plans: list[str] | None = None,
+    since: datetime | None = None,
+    limit: int | None = None,
+) -> list[Change]:
+    rows = run(connection, "list_changes", account_id=account_id, plans=plans, since=since, limit=limit)
+    return [Change(*row) for row in rows.fetchall()]
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ from sepu.cli.times import beginning
 def history(
     connection: Connection, account_id: str | None, since: datetime | None, limit: int, form: Form | None
 ) -> None:
-    """Show who changed what, the newest first: of an account and its keys, or of all accounts and plans.
+    """Show who changed what, the newest first: of an account with its keys and its plan, or of all.
 
     The operator is what SEPU_OPERATOR said, else the name of the user who ran the command. The role is that of the
     database that the command logged in as.

@@ -22,7 +22,7 @@ def ending(value: str) -> datetime:
     """Parses an instant to come with its offset, such as 2027-01-31T12:00:00Z, or how long it is until then: 7d."""
     now, length, at = datetime.now(UTC), _length(value), _instant(value)
     if length is not None:
-        at = now + length
+        at = (now + length).replace(microsecond=0)
     if at is None or at.tzinfo is None:  # a day alone could mean its beginning or its end
         raise click.BadParameter(f"{value!r} is not like 2027-01-31T12:00:00Z or 7d")
     if at.year > _LAST_YEAR:

@@ -62,10 +62,17 @@ select subject, changed_at, before, after
 select exists (select from sepu.change
                 where account_id <> '' and %(plan_id)s in (before ->> 'planId', after ->> 'planId'))
 
+-- name: read_plans_had
+-- The plans that an account had, the latest first, each since when.
+select changed_at, after ->> 'planId' from sepu.change
+ where account_id = %(account_id)s and after ? 'planId'
+ order by changed_at desc, number desc
+
 -- name: list_changes
 select changed_at, nullif(account_id, ''), action, subject, operator, role, before, after
   from sepu.change
  where (%(account_id)s::text is null or account_id = %(account_id)s)
+   and (%(plans)s::text[] is null or subject = any (%(plans)s) and action like 'plan.%%')
    and (%(since)s::timestamptz is null or changed_at >= %(since)s)
  order by changed_at desc, number desc
- limit %(limit)s offset %(skip)s
+ limit %(limit)s
