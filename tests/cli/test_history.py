@@ -9,8 +9,8 @@ from unittest.mock import Mock
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from tests.cli.commands import LEAVES, ON_A_DATABASE
 from tests.cli.running import Run, failed, fields, invoke, lines, printed, rows, text
-from tests.cli.test_every_command import LEAVES, ON_A_DATABASE
 
 from sepu.admin.events import list_events, postpone_delivery
 from sepu.admin.history import Change, list_changes
