@@ -7,7 +7,7 @@ statement; so several may, and what one claimed and did not finish is due again 
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import psycopg
@@ -106,7 +106,7 @@ class EndpointAnswer:
     """Seconds that the endpoint asked for."""
     final: bool = False
     """It is gone, and wants no events any more."""
-    status: int | None = None
+    status: int | None = field(default=None, compare=False)
     """Of HTTP; None if there was no answer."""
 
 

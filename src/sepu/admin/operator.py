@@ -8,7 +8,7 @@ _LONGEST = 100
 
 def operator_name() -> str:
     """Returns what SEPU_OPERATOR says, else the name of the user: at most 100 characters that can be printed."""
-    name = os.environ.get("SEPU_OPERATOR") or _user()
+    name = os.environ.get("SEPU_OPERATOR", "").strip() or _user()
     return "".join(letter if letter.isprintable() else "?" for letter in name[:_LONGEST])
 
 

@@ -46,8 +46,9 @@ update sepu.change
 -- The plans that accounts left and came to since a month began.
 select account_id, changed_at, before ->> 'planId', after ->> 'planId'
   from sepu.change
- where before ? 'planId' and changed_at >= (%(period)s || '-01')::timestamp at time zone 'UTC'
-   and case when %(account_id)s::text is null then account_id <> '' else account_id = %(account_id)s end
+ where account_id <> '' and before ? 'planId'
+   and changed_at >= (%(period)s || '-01')::timestamp at time zone 'UTC'
+   and (%(account_id)s::text is null or account_id = %(account_id)s)
  order by account_id, changed_at, number
 
 -- name: read_plan_changes
