@@ -161,11 +161,10 @@ def retry_delivery(connection: psycopg.Connection, event_id: str) -> None:
 
 
 def retry_dead(connection: psycopg.Connection) -> int:
-    """Makes all events due again that were given up, and counts them."""
-    with connection.transaction():
-        dead = list(list_events(connection, state="dead"))
-        for event in dead:
-            retry_delivery(connection, event.event_id)
+    """Makes all events due again that were given up, each by itself, and counts them."""
+    dead = list(list_events(connection, state="dead"))
+    for event in dead:
+        retry_delivery(connection, event.event_id)
     return len(dead)
 
 

@@ -30,7 +30,8 @@ create or replace function sepu.authenticate(
     out outcome text, out plan_id text, out requests_per_minute integer, out key_id text
 ) language plpgsql volatile as $$
 declare
-    v_is_open    boolean;
+    v_status     text;
+    v_expires_at timestamptz;
     v_used_today boolean;
 begin
     select k.key_id, k.used_until > p_now into key_id, v_used_today from sepu.api_key k
@@ -41,9 +42,9 @@ begin
         return;
     end if;
 
-    select a.status = 'active' and (a.expires_at is null or a.expires_at > p_now), a.plan_id into v_is_open, plan_id
+    select a.status, a.plan_id, a.expires_at into v_status, plan_id, v_expires_at
       from sepu.account a where a.account_id = p_account_id;
-    if v_is_open is not true then
+    if v_status is distinct from 'active' or v_expires_at <= p_now then
         outcome := 'account_unavailable';
         return;
     end if;
