@@ -25,7 +25,7 @@ class Erased:
 def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
     """Closes an account for good, and deletes its names, keys, receipts, stored results, events and days of usage.
 
-    It may be stopped and repeated.
+    Grants and credits stay, without their reasons. It may be stopped and repeated.
 
     Raises:
         AccountError: no such account.
@@ -35,6 +35,7 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
         account_id = find_account(connection, account_id)
         run(connection, "erase_account", account_id=account_id)
         receipts = run(connection, "erase_receipts", account_id=account_id).rowcount
+        run(connection, "erase_reasons", account_id=account_id)
         keys = run(connection, "erase_keys", account_id=account_id).rowcount
     # A call under way may have read its key before. The gateway gives it up after this time, and it has ended or waits
     # for a lock.

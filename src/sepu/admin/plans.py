@@ -138,6 +138,11 @@ def no_plan(plan_id: str) -> AccountError:
     return AccountError(f"there is no plan {plan_id!r}; make it with: sepu plan set")
 
 
+def no_limit(plan_id: str, meter: str) -> AccountError:
+    """Says that a plan has no limit for a meter."""
+    return AccountError(f"plan {plan_id!r} has no limit for the meter {meter!r}; give it one with: sepu plan set")
+
+
 def check_limits(plan_id: str, limits: Container[str]) -> None:
     """Makes sure that a plan has a limit for each meter.
 
@@ -146,9 +151,7 @@ def check_limits(plan_id: str, limits: Container[str]) -> None:
     """
     for meter in METERS:
         if meter not in limits:
-            raise AccountError(
-                f"plan {plan_id!r} has no limit for the meter {meter!r}; give it one with: sepu plan set"
-            )
+            raise no_limit(plan_id, meter)
 
 
 def _check_new(plan_id: str, limits: Container[str], requests_per_minute: int | None) -> None:

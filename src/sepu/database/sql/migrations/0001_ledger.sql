@@ -117,6 +117,8 @@ create table sepu.usage (
     pruned     integer not null default 0,  -- units whose stored results are past retention and gone
     dated      integer not null default 0,  -- of these, the units that usage_day has: none once the account is erased
     events     integer not null default 0,  -- how many it has, so that an audit notices one that is lost
+    granted    integer not null default 0,  -- units beyond the plan's limit, and
+    credited   integer not null default 0,  -- of the committed ones those that are not billed: the sums of adjustment
     constraint usage_pkey primary key (account_id, period, meter),
     constraint usage_account_fkey foreign key (account_id) references sepu.account (account_id),
     constraint usage_pruned_committed_reserved check (pruned >= 0 and committed >= pruned and reserved >= 0)
@@ -133,6 +135,25 @@ create table sepu.usage_day (
     constraint usage_day_pkey primary key (account_id, period, meter, day, key_id),
     constraint usage_day_account_fkey foreign key (account_id) references sepu.account (account_id),
     constraint usage_day_units_positive check (units >= 1)
+);
+
+-- What operators did to a counter: a grant adds units to its limit, a credit takes units off its bill. A row never
+-- changes, but that an erasure forgets the reason: an opposite row undoes a mistake. The counter has the sums.
+create table sepu.adjustment (
+    account_id    text        not null,
+    adjustment_id uuid        not null,   -- of the command, so that it can be repeated
+    kind          text        not null,
+    period        text        not null,
+    meter         text        not null,
+    units         integer     not null,
+    adjusted_at   timestamptz not null,
+    operator      text        not null,   -- who says to have done it
+    database_role text        not null,   -- as whom
+    reason        text,                   -- null: the account was erased
+    constraint adjustment_pkey primary key (account_id, adjustment_id),
+    constraint adjustment_account_fkey foreign key (account_id) references sepu.account (account_id),
+    constraint adjustment_kind_known check (kind in ('grant', 'credit')),
+    constraint adjustment_units_some check (units <> 0)
 );
 
 -- What an idempotency key was charged for, and the response that its retries get. No foreign key: the function that

@@ -5,7 +5,7 @@ select count(*), to_char(now() at time zone 'UTC', 'YYYY-MM')
 
 -- name: export_usage
 -- A row for each account and meter that it used, or one without a meter. Status and plan are those of now.
-select a.account_id, a.external_id, a.name, a.status, a.plan_id, u.meter, u.committed, u.reserved
+select a.account_id, a.external_id, a.name, a.status, a.plan_id, u.meter, u.committed, u.reserved, u.granted, u.credited
   from sepu.account a
   left join sepu.usage u on u.account_id = a.account_id and u.period = %(period)s
  where a.created_at < ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC'
