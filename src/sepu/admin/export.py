@@ -14,7 +14,7 @@ from sepu.admin.usage import AccountUsage, account_usage
 from sepu.database import statements
 from sepu.database.connection import snapshot
 from sepu.errors import SepuError
-from sepu.metering.meters import METERS, MOST_UNITS
+from sepu.metering.meters import METERS
 
 _PAGE = 5000
 
@@ -102,7 +102,7 @@ def _usage(
     for meter, limit in limits.items():
         committed, reserved, granted, credited = units.get(meter, (0, 0, 0, 0))
         if limit is not None:
-            rows.append((meter, min(limit + granted, MOST_UNITS), committed, reserved, granted, credited))
+            rows.append((meter, limit + granted, committed, reserved, granted, credited))
     changes = plans.changes_of(account_id, plan_now, end)
     return account_usage((account_id, external_id, name, status, plan_id), period, rows, changes)
 

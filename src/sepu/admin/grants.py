@@ -15,7 +15,6 @@ from sepu.admin.operator import operator_name
 from sepu.admin.plans import no_limit
 from sepu.database.statements import run
 from sepu.errors import SepuError
-from sepu.metering.meters import MOST_UNITS
 
 Kind = Literal["grant", "credit"]
 
@@ -64,8 +63,8 @@ def adjust_usage(
     """
     if not (reason.isprintable() and reason.strip() and len(reason) <= _REASON):
         raise SepuError(f"a reason has 1 to {_REASON} characters that can be printed")
-    if units == 0 or abs(units) > MOST_UNITS:
-        raise SepuError(f"units are a number from 1 to {MOST_UNITS}, or a negative one")
+    if units == 0 or abs(units) > limits.PLANNED_UNITS:
+        raise SepuError(f"units are a number from 1 to {limits.PLANNED_UNITS}, or a negative one")
     known = {"account_id": account_id, "adjustment_id": adjustment_id or str(uuid.uuid4())}
     given = {**known, "kind": kind, "meter": meter, "units": units, "reason": reason, "operator": operator_name()}
     deadline = time.monotonic() + limits.ADJUSTMENT_SECONDS
@@ -109,19 +108,19 @@ def _adjust(connection: psycopg.Connection, given: dict[str, object], kind: Kind
         raise no_limit(plan_id, str(given["meter"]))
     month, limit = row
     period = period or month
-    if kind == "grant" and period < month:
-        raise SepuError(f"the month {period} is over, and a grant would change nothing; see: sepu credit add")
-    if kind == "credit" and period > month:
-        raise SepuError(f"the month {period} has not begun; it is {month}")
     ((outcome, lowest, highest),) = run(connection, "adjust_usage", **given, period=period, plan_limit=limit)
     where = f"of {given['meter']} in {period}"
     match outcome, kind:
         case "other", _:
             raise SepuError(f"the id {given['adjustment_id']} is that of another grant or credit of this account")
+        case "over", _:
+            raise SepuError(f"the month {period} is over, and a grant would change nothing; see: sepu credit add")
+        case "ahead", _:
+            raise SepuError(f"the month {period} has not begun; it is {month}")
         case "below", "grant":
             raise SepuError(f"{-lowest} units {where} can be taken back: the rest is used, or was not granted")
         case "beyond", "grant":
-            raise SepuError(f"{highest} units {where} can be granted: the limit would exceed {MOST_UNITS}")
+            raise SepuError(f"{highest} units {where} can be granted, and no more")
         case "below", _:
             raise SepuError(f"{-lowest} units {where} are credited, so no more can be billed again")
         case "beyond", _:

@@ -9,6 +9,7 @@ import psycopg
 
 from sepu.admin.naming import AccountError
 from sepu.database.statements import run, value
+from sepu.limits import PLANNED_UNITS
 from sepu.metering.meters import METERS
 
 REQUESTS_PER_MINUTE = "requests_per_minute"
@@ -68,13 +69,11 @@ def set_plan(
             for meter, units in limits.items():
                 run(connection, "record_plan_change", plan_id=plan_id, meter=meter, units=units)
                 run(connection, "set_plan_limit", plan_id=plan_id, meter=meter, units=units)
-    except psycopg.errors.CheckViolation as error:
+    except (psycopg.errors.CheckViolation, psycopg.errors.NumericValueOutOfRange) as error:
         raise AccountError(
-            f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are 0 or more, "
-            "requests per minute 1 or more"
+            f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are from 0 to {PLANNED_UNITS}, "
+            "requests per minute from 1 to 2147483647"
         ) from error
-    except psycopg.errors.NumericValueOutOfRange as error:
-        raise AccountError("a limit is larger than 2147483647") from error
 
 
 def set_thresholds(connection: psycopg.Connection, plan_id: str, thresholds: Iterable[int]) -> None:

@@ -30,10 +30,6 @@ METERS = {
 }
 
 
-MOST_UNITS = 2**31 - 1
-"""Of a limit or a counter: an integer of the database."""
-
-
 class Usage(msgspec.Struct, frozen=True):
     """One meter of one account in one period."""
 

@@ -167,7 +167,7 @@ end $$;
 
 -- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
 --
--- The limit is the plan's and what the counter was granted. A plan may be raised until an integer cannot hold both.
+-- The limit is the plan's and what the counter was granted: both have bounds, so that an integer holds the sum.
 create or replace function sepu.read_usage_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
 ) returns setof sepu.used language plpgsql volatile as $$
@@ -191,13 +191,15 @@ begin
     for v.meter, v_plan_limit in
         select l.meter, l.units from sepu.plan_limit l where l.plan_id = v_auth.plan_id order by l.meter
     loop
-        select u.committed, u.reserved, least(v_plan_limit::bigint + u.granted, 2147483647)
+        select u.committed, u.reserved, v_plan_limit + u.granted
           into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = v.meter;
-        v.unit_limit := coalesce(v.unit_limit, v_plan_limit);
-        v.committed := coalesce(v.committed, 0);
-        v.reserved := coalesce(v.reserved, 0);
+        if not found then
+            v.committed := 0;
+            v.reserved := 0;
+            v.unit_limit := v_plan_limit;
+        end if;
         return next v;
     end loop;
     if not found then  -- a plan without limits gives one row without a meter
@@ -293,7 +295,7 @@ begin
     end if;
     if v_fingerprint is not null then
         v.outcome := 'replayed';
-        select u.committed, u.reserved, least(v_plan_limit::bigint + u.granted, 2147483647)
+        select u.committed, u.reserved, v_plan_limit + u.granted
           into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
@@ -306,18 +308,20 @@ begin
         -- disk.
         update sepu.usage u set committed = u.committed + p_units
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
-           and u.committed::bigint + u.reserved + p_units <= least(v_plan_limit::bigint + u.granted, 2147483647)
-        returning u.committed, u.reserved, least(v_plan_limit::bigint + u.granted, 2147483647)
+           and p_units <= v_plan_limit + u.granted - u.committed - u.reserved
+        returning u.committed, u.reserved, v_plan_limit + u.granted
           into v.committed, v.reserved, v.unit_limit;
         exit when found;
 
-        select u.committed, u.reserved, least(v_plan_limit::bigint + u.granted, 2147483647)
+        select u.committed, u.reserved, v_plan_limit + u.granted
           into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
-        v.unit_limit := coalesce(v.unit_limit, v_plan_limit);
-        v.committed := coalesce(v.committed, 0);
-        v.reserved := coalesce(v.reserved, 0);
+        if not found then
+            v.committed := 0;
+            v.reserved := 0;
+            v.unit_limit := v_plan_limit;
+        end if;
         if v.committed::bigint + v.reserved + p_units > v.unit_limit then
             v.outcome := 'quota_exceeded';
             return v;
@@ -550,9 +554,9 @@ begin
 end $$;
 
 -- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment's id; a
--- negative number does the opposite. The outcome is added, repeated (it was added before; the answer is of then), other
--- (the id is that of another one), below or beyond: the sum would leave its bounds, which are lowest and highest for
--- these units. What is not added leaves at most an empty counter.
+-- negative number does the opposite. The outcome is added, repeated (it was added before), other (the id is that of
+-- another one), over or ahead (a month that cannot be granted any more, or credited yet), below or beyond: the sum would
+-- leave its bounds, which are lowest and highest for these units. What is not added leaves at most an empty counter.
 --
 -- Whoever calls it has locked the account, so an id is looked up once. The counter is locked last: charges wait for it
 -- until the transaction ends.
@@ -563,13 +567,19 @@ create or replace function sepu.adjust_usage(
 ) language plpgsql volatile
   set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
 declare
-    v record;
+    v       record;
+    v_month text;
 begin
     select a.kind = p_kind and a.period = p_period and a.meter = p_meter and a.units = p_units as is_same into v
       from sepu.adjustment a
      where a.account_id = p_account_id and a.adjustment_id = p_adjustment_id;
     if found then
         outcome := case when v.is_same then 'repeated' else 'other' end;
+        return;
+    end if;
+    v_month := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    if p_kind = 'grant' and p_period < v_month or p_kind = 'credit' and p_period > v_month then
+        outcome := case when p_kind = 'grant' then 'over' else 'ahead' end;
         return;
     end if;
     insert into sepu.usage (account_id, period, meter, committed) values (p_account_id, p_period, p_meter, 0)
@@ -581,7 +591,7 @@ begin
     if p_kind = 'grant' then
         -- What is used stays allowed. Where a plan was lowered beneath it, nothing can be taken back.
         lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - p_plan_limit - v.granted));
-        highest := greatest(0, 2147483647 - p_plan_limit::bigint - v.granted);
+        highest := 147483647 - v.granted;
     else
         lowest := -v.credited;
         highest := v.committed - v.credited;

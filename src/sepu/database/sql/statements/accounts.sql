@@ -2,7 +2,7 @@
 -- The next accounts in the order of the primary key, after a given one, with this month's usage. A filter that is null
 -- lets all pass.
 select a.account_id, a.external_id, a.name, a.status, a.created_at, a.plan_id,
-       coalesce(json_object_agg(l.meter, least(l.units::bigint + coalesce(u.granted, 0), 2147483647))
+       coalesce(json_object_agg(l.meter, l.units + coalesce(u.granted, 0))
                     filter (where l.meter is not null), '{}') as limits,
        p.requests_per_minute,
        coalesce(json_object_agg(u.meter, u.committed) filter (where u.meter is not null), '{}') as committed
