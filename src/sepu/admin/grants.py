@@ -118,10 +118,12 @@ def _adjust(connection: psycopg.Connection, given: dict[str, object], kind: Kind
         case "ahead", _:
             raise SepuError(f"the month {period} has not begun; it is {month}")
         case "below", "grant":
-            raise SepuError(f"{-lowest} units {where} can be taken back: the rest is used, or was not granted")
+            raise SepuError(f"at most {-lowest} units {where} can be taken back: the rest is used, or was not granted")
         case "beyond", "grant":
-            raise SepuError(f"{highest} units {where} can be granted, and no more")
+            raise SepuError(f"at most {highest} more units {where} can be granted")
         case "below", _:
-            raise SepuError(f"{-lowest} units {where} are credited, so no more can be billed again")
+            raise SepuError(f"at most {-lowest} units {where} can be billed again: no more are credited")
         case "beyond", _:
-            raise SepuError(f"{highest} units {where} are charged and not credited yet, so no more can be credited")
+            raise SepuError(
+                f"at most {highest} units {where} can be credited: no more are charged, or they are credited already"
+            )
