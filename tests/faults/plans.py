@@ -12,7 +12,7 @@ from tests.faults.clients import Holder
 from tests.faults.history import Adjustment, Change, Counter, History, Terms
 
 from sepu.admin import accounts
-from sepu.admin.grants import Kind, adjust_usage
+from sepu.admin.grants import BusyError, Kind, adjust_usage
 from sepu.admin.plans import set_plan, set_thresholds, show_plan
 from sepu.admin.usage import read_today
 from sepu.cli.database import DatabaseError, connect
@@ -128,7 +128,7 @@ def _adjust(url: str, history: History, kind: Kind, holder: Holder, rng: random.
             with connect(url) as connection:
                 period = period or f"{read_today(connection):%Y-%m}"
                 adjust_usage(connection, kind, holder.account_id, meter, units, period=period, **given)
-        except (DatabaseError, psycopg.Error):
+        except (DatabaseError, psycopg.Error, BusyError):
             time.sleep(0.1)
         except SepuError:  # it would leave its bounds
             return

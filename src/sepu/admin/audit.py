@@ -60,10 +60,7 @@ class AuditSummary:
 
 
 def audit(connection: psycopg.Connection) -> Audit:
-    """Compares every counter with the stored results, days, events and adjustments, in one snapshot.
-
-    So traffic may go on.
-    """
+    """Compares every counter with the stored results, days, events and adjustments, in one snapshot beside traffic."""
     ((counters, results, differences),) = run(connection, "audit").fetchall()
     return Audit(counters, results, tuple(Difference(*difference) for difference in differences))
 

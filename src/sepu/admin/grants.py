@@ -21,6 +21,10 @@ Kind = Literal["grant", "credit"]
 _REASON = 1000  # characters
 
 
+class BusyError(SepuError):
+    """Says that others hold the account or its counter, and nothing was changed."""
+
+
 @dataclass(frozen=True, slots=True)
 class Adjustment:
     """A grant or a credit. It never changes; an opposite one undoes it."""
@@ -59,7 +63,8 @@ def adjust_usage(
 
     Raises:
         AccountError: no such account, it was erased, or its plan has no limit for the meter.
-        SepuError: the reason, the month, the id or the units are out of bounds, or the counter stayed locked.
+        BusyError: others held the account or its counter for too long.
+        SepuError: the reason, the month, the id or the units are out of bounds.
     """
     if not (reason.isprintable() and reason.strip() and len(reason) <= _REASON):
         raise SepuError(f"a reason has 1 to {_REASON} characters that can be printed")
@@ -72,10 +77,10 @@ def adjust_usage(
         try:
             with connection.transaction():
                 _adjust(connection, given, kind, period)
-                return next(_list(connection, **known))
+            return next(_list(connection, **known))
         except psycopg.errors.LockNotAvailable as error:
             if time.monotonic() > deadline:
-                raise SepuError(
+                raise BusyError(
                     f"account {account_id} is busy: what others hold of it was not free within "
                     f"{limits.ADJUSTMENT_SECONDS} seconds, and nothing was changed; try again"
                 ) from error

@@ -558,8 +558,8 @@ end $$;
 -- another one), over or ahead (a month that cannot be granted any more, or credited yet), below or beyond: the sum would
 -- leave its bounds, which are lowest and highest for these units. What is not added leaves at most an empty counter.
 --
--- Whoever calls it has locked the account, so an id is looked up once. The counter is locked last: charges wait for it
--- until the transaction ends.
+-- Whoever calls it has locked the account, so nobody else adds the same id meanwhile. From here on the counter is locked,
+-- and charges wait for it, until the transaction ends: so it ends next.
 create or replace function sepu.adjust_usage(
     p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
     p_operator text, p_database_role text, p_reason text, p_now timestamptz default now(),

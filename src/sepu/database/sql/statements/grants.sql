@@ -1,5 +1,5 @@
 -- name: limit_lock_waits
--- Until the transaction ends, and that it ends when its client is silent: what it has locked, charges wait for.
+-- Until the transaction ends; and if its client is silent, it ends by itself, because charges wait for what it locked.
 select set_config('lock_timeout', %(milliseconds)s, true),
        set_config('idle_in_transaction_session_timeout', %(milliseconds)s, true)
 
