@@ -63,7 +63,7 @@ async def change_plans(url: str, holders: Sequence[Holder], history: History, se
     rng = random.Random(seed)
     changing = [holder for holder in holders if holder.changes]
     while not ended.is_set():
-        kind: Kind | None = rng.choice((None, "grant", "credit"))
+        kind: Kind | None = rng.choice((None, "grant", "credit")) if history.grants else "grant"
         if kind is None:
             holder = rng.choice(changing)
             act = _move(holder, rng) if holder.changes == "moves" else _vary(rng)
