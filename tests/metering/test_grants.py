@@ -7,8 +7,7 @@ from uuid import uuid4
 
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession
-from tests.metering.test_interleavings import until_gone
+from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession, until_gone
 
 from sepu import limits
 from sepu.admin import accounts
