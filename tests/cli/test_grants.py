@@ -35,7 +35,7 @@ def test_what_is_added_is_printed_and_listed(run: Run) -> None:
     ]
     assert [row["units"] for row in rows(run("grant", "list", "--month", month, "--csv"))] == ["500", "-100"]
     head, first, _ = text(run("grant", "list")).splitlines()
-    assert head.split() == ["at", "account", "period", "meter", "units", "operator", "reason"]
+    assert head.split() == ["on", "account", "period", "meter", "units", "operator", "reason"]
     assert "Silk & Co." in first
     assert text(run("credit", "list")) == ""
 

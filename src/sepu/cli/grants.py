@@ -43,7 +43,7 @@ def _filters(command: F) -> F:
 
 def _in_table(row: Fields) -> Fields:
     return {
-        "at": row["at"],
+        "on": str(row["at"])[:10],
         "account": row["name"] or row["externalId"] or row["accountId"],
         **{name: row[name] for name in ("period", "meter", "units", "operator", "reason")},
     }
