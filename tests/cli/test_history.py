@@ -30,11 +30,13 @@ CHANGES = {
     "key set": "{key} --expires-at 2099-01-31T12:00:00Z",
     "key rotate": "cus_8812 --public-key {public_key}",
     "key revoke": "{key}",
+    "grant add": "cus_8812 color_match 5 --reason fair",
+    "credit add": "cus_8812 color_match 5 --month {month} --reason outage",
     "events retry": "--all-dead",
     "prune": "",
     "account erase": "cus_8812 --yes",
 }
-NOT_WHEN_REPEATED = CHANGES.keys() - {"plan delete", "account create", "key issue"}
+NOT_WHEN_REPEATED = CHANGES.keys() - {"plan delete", "account create", "key issue", "grant add", "credit add"}
 # Of the schema and its roles, which Postgres knows; and what becomes of an event, which the event itself tells.
 NOT_OF_THE_LEDGER = {"db distribute", "db grant", "db migrate", "events deliver"}
 
@@ -57,7 +59,14 @@ def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch:
     postpone_delivery(connection, event, "HTTP 410", final=True)
     public_key = str(tmp_path / "public.jwk")
     text(run("receipt", "keypair", str(tmp_path / "private.jwk"), public_key))
-    return {"key": made["keyId"], "api_key": made["apiKey"], "account": made["accountId"], "public_key": public_key}
+    month = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m}"
+    return {
+        "month": month,
+        "key": made["keyId"],
+        "api_key": made["apiKey"],
+        "account": made["accountId"],
+        "public_key": public_key,
+    }
 
 
 def test_what_changes_something_is_recorded_once_with_who_did_it(

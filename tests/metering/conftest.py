@@ -96,6 +96,12 @@ class Customer:
         return {(period, meter): int(units) for period, meter, units in rows}
 
 
+def until_gone(session: Connection, pid: int) -> None:
+    """Waits until the server has ended another session."""
+    while session.execute("select from pg_stat_activity where pid = %s", (pid,)).fetchall():
+        pass
+
+
 MakeCustomer = Callable[..., Customer]
 OpenSession = Callable[[], Connection]
 

@@ -11,6 +11,7 @@ from sepu.admin.keys import IssuedKey, change_key, issue_key, list_keys, revoke_
 from sepu.admin.naming import AccountError, find_account
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.usage import show_usage
+from sepu.limits import PLANNED_UNITS
 from sepu.metering import key_format
 
 NOBODY = "aaaaaaaaaaaaaaaa"
@@ -29,8 +30,8 @@ def test_set_plan_makes_and_changes(connection: Connection) -> None:
     plan_id = key_format.new_account_id()
     set_plan(connection, plan_id, {"color_match": 10, "color_search": 0}, requests_per_minute=1)
     assert limits(connection, plan_id) == [(10, 0, 1)]
-    set_plan(connection, plan_id, {"color_match": 2**31 - 1, "color_search": 7}, requests_per_minute=2**31 - 1)
-    assert limits(connection, plan_id) == [(2**31 - 1, 7, 2**31 - 1)]
+    set_plan(connection, plan_id, {"color_match": PLANNED_UNITS, "color_search": 7}, requests_per_minute=2**31 - 1)
+    assert limits(connection, plan_id) == [(PLANNED_UNITS, 7, 2**31 - 1)]
 
 
 @pytest.mark.parametrize("plan_id", ["", "Big", "-a", "a b", "a\n", "é", "a" * 65])
@@ -46,7 +47,10 @@ def test_a_plan_has_no_limit_for_what_is_not_a_meter(connection: Connection) -> 
     assert "color_mtach" not in dict(connection.execute("select meter, units from sepu.plan_limit").fetchall())
 
 
-@pytest.mark.parametrize("refused", [(-1, 1, 1), (1, -1, 1), (1, 1, 0), (2**31, 1, 1), (1, 2**63, 1), (1, 1, 10**30)])
+@pytest.mark.parametrize(
+    "refused",
+    [(-1, 1, 1), (1, -1, 1), (1, 1, 0), (PLANNED_UNITS + 1, 1, 1), (2**31, 1, 1), (1, 2**63, 1), (1, 1, 10**30)],
+)
 def test_a_plan_is_changed_as_a_whole_or_not_at_all(connection: Connection, refused: tuple[int, int, int]) -> None:
     plan_id = key_format.new_account_id()
     for before in ([], [(7, 8, 9)]):

@@ -12,6 +12,7 @@ from sepu.admin import accounts, erase
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
+from sepu.admin.grants import adjust_usage
 from sepu.admin.history import list_changes
 from sepu.admin.keys import change_key, issue_key
 from sepu.admin.naming import AccountError
@@ -23,7 +24,7 @@ from sepu.admin.usage import Part, usage_by_day, usage_by_key, usage_by_month
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
 
 NOW = datetime.now(UTC)
-KEPT = {"account", "change", "usage"}
+KEPT = {"account", "adjustment", "change", "usage"}
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +56,7 @@ def test_nothing_of_the_customer_is_left(
     public = public_key(json.dumps(new_private_key().as_dict(private=False)).encode())
     rotate_key(connection, customer.account_id, public, "silk-ticket", timedelta(days=7))
     accounts.move_account(connection, customer.account_id, other.plan_id)
+    adjust_usage(connection, "grant", customer.account_id, "color_match", 500, reason="Ms Silk called")
     for each in (customer, other):
         for number in range(3):
             each.meter(connection, f"silk-old-{number}", units=2, at=NOW - timedelta(days=100), body=b'"silk"')
@@ -95,6 +97,7 @@ def test_nothing_new_is_known_of_an_erased_account(connection: Connection, custo
         lambda: accounts.set_status(connection, customer.account_id, "active"),
         lambda: accounts.change_account(connection, customer.account_id, "Silk", "cus_silk"),
         lambda: accounts.move_account(connection, customer.account_id, "standard"),
+        lambda: adjust_usage(connection, "grant", customer.account_id, "color_match", 5, reason="Ms Silk"),
         lambda: issue_key(connection, customer.account_id, name="Silk shop"),
         lambda: rotate_key(connection, customer.account_id, new_private_key(), "silk-ticket", timedelta(days=7)),
     ]

@@ -8,6 +8,7 @@ from sepu.admin.events import list_events
 from sepu.admin.naming import AccountError
 from sepu.admin.plans import set_plan, show_plan
 from sepu.cli.database import connect
+from sepu.limits import PLANNED_UNITS as MOST
 
 
 def crossed(connection: Connection, customer: Customer) -> list[tuple[str, int, int, int]]:
@@ -44,7 +45,7 @@ def test_each_threshold_is_told_once(connection: Connection, make_customer: Make
         (1, [1, 80, 100], [1], [(1, 1), (80, 1), (100, 1)]),  # all at once
         (100, [51, 50, 50], [49, 1, 1], [(50, 50), (51, 51)]),
         (10, [], [10], []),
-        (2**31 - 1, [80, 100], [2**31 - 2, 1], [(80, 2**31 - 2), (100, 2**31 - 1)]),
+        (MOST, [80, 100], [MOST - 1, 1], [(80, MOST - 1), (100, MOST)]),
     ],
 )
 def test_where_a_threshold_is(

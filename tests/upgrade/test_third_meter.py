@@ -78,7 +78,7 @@ def test_it_is_charged_shown_and_counted(
     assert shown["listLimit"] == 2
     ((month,),) = connection.execute("select distinct period from sepu.usage").fetchall()
     lines = package.run("export-usage", month, url=own_url).splitlines()
-    assert f"{account['accountId']},three,active,{month},color_list,2,2,0,,," in lines
+    assert f"{account['accountId']},three,active,{month},color_list,2,2,0,0,0,2,,," in lines
     assert package.json("audit", url=own_url)["differences"] == []
 
     counted = samples(metrics)

@@ -20,7 +20,7 @@ _PAGE = 5000
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account, its plan's limits, and what it used this month, both by meter."""
+    """An account, its limits (its plan's, with what was granted this month), and what it used, both by meter."""
 
     account_id: str
     external_id: str | None

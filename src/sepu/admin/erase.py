@@ -26,7 +26,7 @@ class Erased:
 def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
     """Closes an account for good, and deletes its names, keys, receipts, stored results, events and days of usage.
 
-    Of its history only the names go. It may be stopped and repeated.
+    Of its history only the names go, and of its grants and credits the reasons. It may be stopped and repeated.
 
     Raises:
         AccountError: no such account.
@@ -37,6 +37,7 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
         with recording(connection, "account.erase", account_id):
             run(connection, "erase_account", account_id=account_id)
         receipts = run(connection, "erase_receipts", account_id=account_id).rowcount
+        run(connection, "erase_reasons", account_id=account_id)
         keys = run(connection, "erase_keys", account_id=account_id).rowcount
         forget_names(connection, account_id)
     # A call under way may have read its key before. The gateway gives it up after this time, and it has ended or waits

@@ -66,7 +66,8 @@ def count_exported(connection: psycopg.Connection, period: str) -> int:
 def export_usage(connection: psycopg.Connection, period: str, account_id: str | None = None) -> Generator[AccountUsage]:
     """Returns those accounts, or one of them, in the order of their ids, in one snapshot, a page at a time.
 
-    Plan and limits are those of the month's end, or of now if it goes on. Status and names are those of now.
+    Plan and limits are those of the month's end, or of now if it goes on; limits have what was granted. Status and
+    names are those of now.
 
     Raises:
         AccountError: a plan has no limit for a meter.
@@ -93,8 +94,12 @@ def _usage(
     account_id, external_id, name, status, plan_now = account
     last = end - timedelta(microseconds=1)
     plan_id = plans.plan(account_id, plan_now, last)
-    units = {meter: (committed, reserved) for meter, committed, reserved in used}
+    units = {meter: of_meter for meter, *of_meter in used}
     limits = {meter: plans.limit(plan_id, meter, last) for meter in METERS}
-    rows = [(meter, limit, *units.get(meter, (0, 0))) for meter, limit in limits.items() if limit is not None]
+    rows = []
+    for meter, limit in limits.items():
+        committed, reserved, granted, credited = units.get(meter, (0, 0, 0, 0))
+        if limit is not None:
+            rows.append((meter, limit + granted, committed, reserved, granted, credited))
     changes = plans.changes_of(account_id, plan_now, end)
     return account_usage((account_id, external_id, name, status, plan_id), period, rows, changes)

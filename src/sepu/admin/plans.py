@@ -9,6 +9,7 @@ import psycopg
 from sepu.admin.history import plan_was_used, recording
 from sepu.admin.naming import AccountError
 from sepu.database.statements import run, value
+from sepu.limits import PLANNED_UNITS
 from sepu.metering.meters import METERS
 
 
@@ -56,13 +57,11 @@ def set_plan(
                 run(connection, "set_plan_limit", plan_id=plan_id, meter=meter, units=units)
             if thresholds is not None:
                 run(connection, "set_plan_thresholds", plan_id=plan_id, thresholds=sorted(set(thresholds)))
-    except psycopg.errors.CheckViolation as error:
+    except (psycopg.errors.CheckViolation, psycopg.errors.NumericValueOutOfRange) as error:
         raise AccountError(
-            f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are 0 or more, "
-            "requests per minute 1 or more"
+            f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are from 0 to {PLANNED_UNITS}, "
+            "requests per minute from 1 to 2147483647"
         ) from error
-    except psycopg.errors.NumericValueOutOfRange as error:
-        raise AccountError("a limit is larger than 2147483647") from error
 
 
 def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
@@ -112,6 +111,11 @@ def no_plan(plan_id: str) -> AccountError:
     return AccountError(f"there is no plan {plan_id!r}; make it with: sepu plan set")
 
 
+def no_limit(plan_id: str, meter: str) -> AccountError:
+    """Says that a plan has no limit for a meter."""
+    return AccountError(f"plan {plan_id!r} has no limit for the meter {meter!r}; give it one with: sepu plan set")
+
+
 def check_limits(plan_id: str, limits: Container[str]) -> None:
     """Makes sure that a plan has a limit for each meter.
 
@@ -120,9 +124,7 @@ def check_limits(plan_id: str, limits: Container[str]) -> None:
     """
     for meter in METERS:
         if meter not in limits:
-            raise AccountError(
-                f"plan {plan_id!r} has no limit for the meter {meter!r}; give it one with: sepu plan set"
-            )
+            raise no_limit(plan_id, meter)
 
 
 def _check_new(plan_id: str, limits: Container[str], requests_per_minute: int | None) -> None:

@@ -81,7 +81,7 @@ def change_account(
 @click.argument("account_id", metavar="ACCOUNT")
 @prints_fields
 def show(connection: Connection, account_id: str) -> Fields:
-    """Show an account's state, its plan's limits, and what it used this month."""
+    """Show an account's state, its limits of this month, and what it used."""
     return members(accounts.show_account(connection, account_id))
 
 

@@ -23,7 +23,7 @@ from sepu.cli.output import (
 
 _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
-    *("externalId", "name", "changes"),
+    *("granted", "credited", "toBill", "externalId", "name", "changes"),
 )
 # What changes for each meter, by the name that the change has.
 _OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE}

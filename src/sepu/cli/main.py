@@ -30,6 +30,8 @@ _SECTIONS = {
         "account": "sepu.cli.accounts",
         "key": "sepu.cli.keys",
         "plan": "sepu.cli.plans",
+        "grant": "sepu.cli.grants",
+        "credit": "sepu.cli.grants",
         "usage": "sepu.cli.usage",
         "top": "sepu.cli.usage",
         "history": "sepu.cli.history",

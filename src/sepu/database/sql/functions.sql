@@ -17,6 +17,7 @@
 --   find_key      -> authenticate
 --   probe            (of the service, calls none)
 --   prune_results    (of the operator's commands, calls none)
+--   adjust_usage     (of the operator's commands, calls none)
 
 
 -- 1. What only these functions call.
@@ -167,12 +168,15 @@ begin
 end $$;
 
 -- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
+--
+-- The limit is the plan's and what the counter was granted: both have bounds, so that an integer holds the sum.
 create or replace function sepu.read_usage_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
 ) returns setof sepu.used language plpgsql volatile as $$
 declare
-    v_auth record;
-    v      sepu.used;
+    v_auth       record;
+    v            sepu.used;
+    v_plan_limit integer;
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     v.outcome := v_auth.outcome;
@@ -186,14 +190,18 @@ begin
 
     v.plan_id := v_auth.plan_id;
     v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
-    for v.meter, v.unit_limit in
+    for v.meter, v_plan_limit in
         select l.meter, l.units from sepu.plan_limit l where l.plan_id = v_auth.plan_id order by l.meter
     loop
-        select u.committed, u.reserved into v.committed, v.reserved
+        select u.committed, u.reserved, v_plan_limit + u.granted
+          into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = v.meter;
-        v.committed := coalesce(v.committed, 0);
-        v.reserved := coalesce(v.reserved, 0);
+        if not found then
+            v.committed := 0;
+            v.reserved := 0;
+            v.unit_limit := v_plan_limit;
+        end if;
         return next v;
     end loop;
     if not found then  -- a plan without limits gives one row without a meter
@@ -246,6 +254,7 @@ declare
     v_input_free  boolean;
     v_key_free    boolean := false;
     v_fingerprint bytea;
+    v_plan_limit  integer;
     v_thresholds  bigint[];
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
@@ -279,16 +288,17 @@ begin
         v.outcome := 'request_in_progress';
         return v;
     end if;
-    select l.units, l.thresholds into v.unit_limit, v_thresholds
+    select l.units, l.thresholds into v_plan_limit, v_thresholds
       from sepu.plan_limit l
      where l.plan_id = v_auth.plan_id and l.meter = p_meter;
-    if v.unit_limit is null then
+    if v_plan_limit is null then
         raise exception using errcode = '22023',
             message = format('plan %s has no limit for the meter %s', v_auth.plan_id, p_meter);
     end if;
     if v_fingerprint is not null then
         v.outcome := 'replayed';
-        select u.committed, u.reserved into v.committed, v.reserved
+        select u.committed, u.reserved, v_plan_limit + u.granted
+          into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
         return v;
@@ -300,15 +310,20 @@ begin
         -- disk.
         update sepu.usage u set committed = u.committed + p_units
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
-           and u.committed::bigint + u.reserved + p_units <= v.unit_limit
-        returning u.committed, u.reserved into v.committed, v.reserved;
+           and p_units <= v_plan_limit + u.granted - u.committed - u.reserved
+        returning u.committed, u.reserved, v_plan_limit + u.granted
+          into v.committed, v.reserved, v.unit_limit;
         exit when found;
 
-        select u.committed, u.reserved into v.committed, v.reserved
+        select u.committed, u.reserved, v_plan_limit + u.granted
+          into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
-        v.committed := coalesce(v.committed, 0);
-        v.reserved := coalesce(v.reserved, 0);
+        if not found then
+            v.committed := 0;
+            v.reserved := 0;
+            v.unit_limit := v_plan_limit;
+        end if;
         if v.committed::bigint + v.reserved + p_units > v.unit_limit then
             v.outcome := 'quota_exceeded';
             return v;
@@ -536,6 +551,66 @@ begin
     end loop;
     if results > 0 then
         update sepu.usage u set pruned = u.pruned + prune_results.units, dated = u.dated + prune_results.units
+         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+    end if;
+end $$;
+
+-- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment's id; a
+-- negative number does the opposite. The outcome is added, repeated (it was added before), other (the id is that of
+-- another one), over or ahead (a month that cannot be granted any more, or credited yet), below or beyond: the sum would
+-- leave its bounds, which are lowest and highest for these units. What is not added leaves at most an empty counter.
+--
+-- Whoever calls it has locked the account, so nobody else adds the same id meanwhile. From here on the counter is locked,
+-- and charges wait for it, until the transaction ends: so it ends next.
+create or replace function sepu.adjust_usage(
+    p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
+    p_operator text, p_database_role text, p_reason text, p_now timestamptz default now(),
+    out outcome text, out lowest bigint, out highest bigint
+) language plpgsql volatile
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+    v       record;
+    v_month text;
+begin
+    select a.kind = p_kind and a.period = p_period and a.meter = p_meter and a.units = p_units as is_same into v
+      from sepu.adjustment a
+     where a.account_id = p_account_id and a.adjustment_id = p_adjustment_id;
+    if found then
+        outcome := case when v.is_same then 'repeated' else 'other' end;
+        return;
+    end if;
+    v_month := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    if p_kind = 'grant' and p_period < v_month or p_kind = 'credit' and p_period > v_month then
+        outcome := case when p_kind = 'grant' then 'over' else 'ahead' end;
+        return;
+    end if;
+    insert into sepu.usage (account_id, period, meter, committed) values (p_account_id, p_period, p_meter, 0)
+    on conflict (account_id, period, meter) do nothing;
+    select u.committed, u.reserved, u.granted, u.credited into v
+      from sepu.usage u
+     where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter
+       for no key update;
+    if p_kind = 'grant' then
+        -- What is used stays allowed. Where a plan was lowered beneath it, nothing can be taken back.
+        lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - p_plan_limit - v.granted));
+        highest := 147483647 - v.granted;
+    else
+        lowest := -v.credited;
+        highest := v.committed - v.credited;
+    end if;
+    outcome := case when p_units < lowest then 'below' when p_units > highest then 'beyond' else 'added' end;
+    if outcome <> 'added' then
+        return;
+    end if;
+    insert into sepu.adjustment
+        (account_id, adjustment_id, kind, period, meter, units, adjusted_at, operator, database_role, reason)
+    values
+        (p_account_id, p_adjustment_id, p_kind, p_period, p_meter, p_units, p_now, p_operator, p_database_role, p_reason);
+    if p_kind = 'grant' then
+        update sepu.usage u set granted = u.granted + p_units
+         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+    else
+        update sepu.usage u set credited = u.credited + p_units
          where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
     end if;
 end $$;

@@ -23,7 +23,7 @@ create table sepu.plan_limit (
     constraint plan_limit_pkey primary key (plan_id, meter),
     constraint plan_limit_plan_fkey foreign key (plan_id) references sepu.plan (plan_id),
     constraint plan_limit_meter_form check (meter ~ '^[a-z][a-z0-9_]{0,63}$'),
-    constraint plan_limit_units_natural check (units >= 0),
+    constraint plan_limit_units_bounded check (units between 0 and 2000000000),   -- see usage.granted
     constraint plan_limit_thresholds_percent
         check (array_ndims(thresholds) = 1 and array_position(thresholds, null) is null
                and 1 <= all (thresholds) and 100 >= all (thresholds))
@@ -97,6 +97,10 @@ create table sepu.usage (
     pruned     integer not null default 0,  -- units whose stored results are past retention and gone
     dated      integer not null default 0,  -- of these, the units that usage_day has: none once the account is erased
     events     integer not null default 0,  -- how many it has, so that an audit notices one that is lost
+    -- The sums of adjustment: units beyond the plan's limit (147483647 at most, so that an integer holds both), and of
+    -- the committed ones those that are not billed.
+    granted    integer not null default 0,
+    credited   integer not null default 0,
     constraint usage_pkey primary key (account_id, period, meter),
     constraint usage_account_fkey foreign key (account_id) references sepu.account (account_id),
     constraint usage_pruned_committed_reserved check (pruned >= 0 and committed >= pruned and reserved >= 0)
@@ -113,6 +117,25 @@ create table sepu.usage_day (
     constraint usage_day_pkey primary key (account_id, period, meter, day, key_id),
     constraint usage_day_account_fkey foreign key (account_id) references sepu.account (account_id),
     constraint usage_day_units_positive check (units >= 1)
+);
+
+-- What operators did to a counter: a grant adds units to its limit, a credit takes units off its bill. A row never
+-- changes, but that an erasure forgets the reason: an opposite row undoes a mistake. The counter has the sums.
+create table sepu.adjustment (
+    account_id    text        not null,
+    adjustment_id uuid        not null,   -- of the command, so that it can be repeated
+    kind          text        not null,
+    period        text        not null,
+    meter         text        not null,
+    units         integer     not null,
+    adjusted_at   timestamptz not null,
+    operator      text        not null,   -- who says to have done it
+    database_role text        not null,   -- as whom
+    reason        text,                   -- null: the account was erased
+    constraint adjustment_pkey primary key (account_id, adjustment_id),
+    constraint adjustment_account_fkey foreign key (account_id) references sepu.account (account_id),
+    constraint adjustment_kind_known check (kind in ('grant', 'credit')),
+    constraint adjustment_units_some check (units <> 0)
 );
 
 -- What an idempotency key was charged for, and the response that its retries get. No foreign key: the function that

@@ -4,7 +4,8 @@
 select a.account_id, a.external_id, a.name,
        case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
        a.created_at, a.expires_at, a.plan_id,
-       coalesce(json_object_agg(l.meter, l.units) filter (where l.meter is not null), '{}') as limits,
+       coalesce(json_object_agg(l.meter, l.units + coalesce(u.granted, 0))
+                    filter (where l.meter is not null), '{}') as limits,
        p.requests_per_minute,
        coalesce(json_object_agg(u.meter, u.committed) filter (where u.meter is not null), '{}') as committed
   from sepu.account a

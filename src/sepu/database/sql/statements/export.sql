@@ -7,7 +7,7 @@ select count(*), to_char(now() at time zone 'UTC', 'YYYY-MM')
 -- A row for each account and meter that it used, or one without a meter. Status and plan are those of now.
 select a.account_id, a.external_id, a.name,
        case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
-       a.plan_id, u.meter, u.committed, u.reserved
+       a.plan_id, u.meter, u.committed, u.reserved, u.granted, u.credited
   from sepu.account a
   left join sepu.usage u on u.account_id = a.account_id and u.period = %(period)s
  where a.created_at < ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC'
