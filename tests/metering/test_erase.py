@@ -73,7 +73,7 @@ def test_nothing_of_the_customer_is_left(
     for text in ("silk", customer.credential.key_hash.hex(), "k-silk"):
         assert text not in str(left).lower()
     history = list_changes(connection, account_id=customer.account_id)
-    assert [change.action for change in history[:2]] == ["account.erase", "account.move"]
+    assert [change.action for change in history[:3]] == ["account.erase", "grant.add", "account.move"]
     assert (history[0].before, history[0].after) == ({"status": "active"}, {"status": "erased"})
     assert rows_of(connection, other.account_id) == others
     assert usage_by_month(connection, customer.account_id) == months

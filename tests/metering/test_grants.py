@@ -200,10 +200,6 @@ def test_what_is_wrong_is_told(connection: Connection, customer: Customer, wrong
 def test_who_gives_it_is_named(connection: Connection, customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEPU_OPERATOR", "Zhu")
     assert grant(connection, customer, 5).operator == "Zhu"
-    for name in ("Z\x1bhu", "Zhu ", "Z" * 201):
-        monkeypatch.setenv("SEPU_OPERATOR", name)
-        with pytest.raises(SepuError, match="say who you are: SEPU_OPERATOR has 1 to 200"):
-            grant(connection, customer, 5)
 
 
 def test_a_grant_waits_for_a_charge_and_a_charge_for_a_grant(
