@@ -67,7 +67,7 @@ def test_no_private_name_of_another_package() -> None:
                 case ast.Attribute(value=ast.Name(id="self" | "cls")):
                     continue
                 case ast.Attribute(attr=name):
-                    private = name.startswith("_") and not name.endswith("__") and name not in {"_exit", "_fields"}
+                    private = name.startswith("_") and not name.endswith("__") and ast.unparse(node) != "os._exit"
                 case ast.ImportFrom(module=str(module), names=names):
                     parts = [*module.split("."), *(imported.name for imported in names)]
                     private = not module.startswith("sepu") and any(part.startswith("_") for part in parts)

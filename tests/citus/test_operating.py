@@ -37,7 +37,7 @@ def test_an_operators_day(connection: Connection) -> None:
     set_plan(connection, plan_id, {"color_match": 11})
     issued = accounts.create_account(connection, "standard", "Silk", f"cus-{plan_id}")
     account_id = find_account(connection, f"cus-{plan_id}")
-    accounts.name_account(connection, account_id, f"Silk {plan_id}")
+    accounts.change_account(connection, account_id, f"Silk {plan_id}")
     change_key(connection, issued.key_id, "shop", "k-1")
     accounts.move_account(connection, account_id, plan_id)
     holder = key_format.credential(issued.api_key)

@@ -2,37 +2,21 @@
 
 import os
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from jwcrypto.jwk import JWK
+from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
 from tests.cli.running import invoke, text
 from tests.faults.proxy import socket_directory
 
 from sepu.cli.database import database
-from sepu.cli.main import commands
 
 IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # what they do is their answer
 NAMES = {"account_id": "ACCOUNT", "key_id": "KEYID"}
 
 
-def every(group: click.Group = commands, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        yield (*path, name), command
-        if isinstance(command, click.Group):
-            yield from every(command, (*path, name))
-
-
-COMMANDS = dict(every())
-LEAVES = {path: command for path, command in COMMANDS.items() if not isinstance(command, click.Group)}
-ON_A_DATABASE = {
-    path for path, command in LEAVES.items() if "state_dir" in {option.name for option in command.params}
-} - {("serve",)}
 # What a command needs besides names.
 OPTIONS = {
     "account erase": "--yes",

@@ -11,7 +11,7 @@ from tests.faults.clients import Holder
 from tests.faults.history import Change, History, Terms
 
 from sepu.admin import accounts
-from sepu.admin.plans import set_plan, set_thresholds
+from sepu.admin.plans import set_plan
 from sepu.cli.database import DatabaseError, connect
 
 MUCH = 10**9
@@ -39,7 +39,7 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
     ):
         limits = {"color_match": match, "color_search": search}
         set_plan(connection, plan, limits, requests_per_minute=requests_per_minute)
-    set_thresholds(connection, "watched", range(1, 101))
+    set_plan(connection, "watched", thresholds=range(1, 101))
     return [
         holder("ample", 50),
         holder("ample", 5, raced=True),

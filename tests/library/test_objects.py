@@ -218,7 +218,10 @@ def test_the_version_is_that_of_the_package() -> None:
 
 
 def test_signatures_name_their_arguments() -> None:
-    assert str(inspect.signature(sepu.match)) == "(color: 'ColorLike', *, top: int = 1) -> 'Records[Match]'"
+    assert str(inspect.signature(sepu.match)) == (
+        "(color: 'ColorLike | None' = None, *, lab: 'Sequence[float] | None' = None, "
+        "white: Literal['D65', 'D50'] = 'D65', top: int = 1) -> 'Records[Match]'"
+    )
     for name, function in inspect.getmembers(sepu, inspect.isfunction):
         if name in sepu.__all__:
             method = getattr(sepu.Release, name, None)

@@ -206,6 +206,25 @@ def test_the_end_of_a_key_is_moved_and_taken_away(connection: psycopg.Connection
     assert change_key(connection, issued.key_id, expires_at=end).state == "revoked"
 
 
+def test_an_account_ends_as_if_it_were_suspended(connection: psycopg.Connection, customer: Customer) -> None:
+    end = datetime(2031, 3, 10, 12, 0, 0, 123456, UTC)
+    accounts.change_account(connection, customer.account_id, expires_at=end)
+    instant = end - timedelta(microseconds=1)
+    assert customer.meter(connection, "key-0001", at=instant).outcome == "charged"
+    for refused in (customer.meter(connection, "key-0001", at=end).outcome, customer.admit(connection, at=end)):
+        assert refused == "account_unavailable"
+    accounts.change_account(connection, customer.account_id, expires_at=datetime.now(UTC) - timedelta(days=1))
+    accounts.set_status(connection, customer.account_id, "active")  # is no way out
+    assert show_usage(connection, customer.account_id).status == "expired"
+    [found] = accounts.list_accounts(connection, search=customer.account_id, status="expired")
+    assert found.status == "expired"
+    accounts.set_status(connection, customer.account_id, "suspended")
+    assert accounts.show_account(connection, customer.account_id).status == "suspended"
+    accounts.set_status(connection, customer.account_id, "active")
+    accounts.change_account(connection, customer.account_id, expires_at="")
+    assert customer.admit(connection) == "ok"
+
+
 def test_a_plan_is_deleted_when_no_account_has_or_had_it(connection: psycopg.Connection) -> None:
     plan_id = key_format.new_account_id()
     for minute in (1, 2):  # which is history

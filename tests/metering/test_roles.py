@@ -22,7 +22,7 @@ from sepu.metering.key_format import new_key_id
 
 PURPOSES = get_args(Purpose)
 TABLES = (
-    *("plan", "plan_limit", "plan_change", "account", "account_move", "api_key", "usage", "usage_day"),
+    *("plan", "plan_limit", "account", "change", "api_key", "usage", "usage_day"),
     *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run", "probe"),
 )
 SERVES = {
@@ -182,7 +182,7 @@ GRANTED: dict[Purpose, set[tuple[str, str]]] = {
     "console": {(table, "SELECT") for table in set(TABLES) - UNREAD},
     "events": {
         *((table, "SELECT") for table in ("migration", "quota_event", "account", "event_delivery")),
-        *(("event_delivery", privilege) for privilege in ("INSERT", "UPDATE")),
+        ("event_delivery", "UPDATE"),
     },
 }
 HOLDS: LiteralString = """

@@ -220,7 +220,7 @@ def test_every_function_is_created_or_replaced(connection: Connection) -> None:
 
 
 # The tables that a distributed store keeps on every node, or on one.
-ELSEWHERE = {"plan", "plan_limit", "plan_change", "migration", "audit_run", "probe"}
+ELSEWHERE = {"plan", "plan_limit", "migration", "audit_run", "probe"}
 
 
 def test_every_constraint_and_index_is_led_by_the_account(connection: Connection) -> None:

@@ -34,16 +34,14 @@ def find_account(connection: psycopg.Connection, given: str) -> str:
     return str(row[0])
 
 
-def lock_account(connection: psycopg.Connection, account_id: str) -> str:
-    """Lets nobody else change the account until the transaction ends, and returns its plan.
+def lock_account(connection: psycopg.Connection, account_id: str) -> None:
+    """Lets nobody else change the account until the transaction ends.
 
     Raises:
         AccountError: no such account, or it was erased.
     """
-    row = run(connection, "lock_account", account_id=account_id).fetchone()
-    if row is None:
+    if run(connection, "lock_account", account_id=account_id).fetchone() is None:
         raise AccountError(f"there is no account {account_id!r}, or it was erased")
-    return str(row[0])
 
 
 def claim_external_id(connection: psycopg.Connection, account_id: str, external_id: str | None) -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import psycopg
 
+from sepu.admin.history import PlanChange
 from sepu.admin.naming import AccountError
-from sepu.admin.plans import PlanChange, check_limits
+from sepu.admin.plans import check_limits
 from sepu.database.statements import run, value
 from sepu.metering.meters import METERS, Usage, usages
 

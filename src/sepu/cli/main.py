@@ -32,6 +32,7 @@ _SECTIONS = {
         "plan": "sepu.cli.plans",
         "usage": "sepu.cli.usage",
         "top": "sepu.cli.usage",
+        "history": "sepu.cli.history",
         "export-usage": "sepu.cli.export_usage",
     },
 }

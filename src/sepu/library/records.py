@@ -69,9 +69,13 @@ class Record(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
 
 
 class Match(Record, frozen=True, rename="camel"):
-    """A colour of the library, and its CIEDE2000 difference from the colour that was asked for."""
+    """A colour of the library, and its CIEDE2000 difference from the colour that was asked for.
+
+    `in_srgb` says whether sRGB has the colour that was asked for. If not, it is matched where it is, and not clipped.
+    """
 
     delta_e: float
+    in_srgb: bool = True
 
     @property
     def measure(self) -> str:
@@ -117,6 +121,6 @@ class Records(tuple[R, ...]):
         return Lines([*map(line_of, self)])
 
 
-def with_measure(kind: type[R], record: Record, value: float) -> R:
+def with_measure(kind: type[R], record: Record, *values: float) -> R:
     """Returns the record as a `Match` or a `Share`."""
-    return kind(*msgspec.structs.astuple(record), value)  # type: ignore[call-arg]  # which Record has not
+    return kind(*msgspec.structs.astuple(record), *values)

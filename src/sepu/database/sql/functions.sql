@@ -31,6 +31,7 @@ create or replace function sepu.authenticate(
 ) language plpgsql volatile as $$
 declare
     v_status     text;
+    v_expires_at timestamptz;
     v_used_today boolean;
 begin
     select k.key_id, k.used_until > p_now into key_id, v_used_today from sepu.api_key k
@@ -41,8 +42,9 @@ begin
         return;
     end if;
 
-    select a.status, a.plan_id into v_status, plan_id from sepu.account a where a.account_id = p_account_id;
-    if v_status is distinct from 'active' then
+    select a.status, a.plan_id, a.expires_at into v_status, plan_id, v_expires_at
+      from sepu.account a where a.account_id = p_account_id;
+    if v_status is distinct from 'active' or v_expires_at <= p_now then
         outcome := 'account_unavailable';
         return;
     end if;

@@ -29,22 +29,12 @@ create table sepu.plan_limit (
                and 1 <= all (thresholds) and 100 >= all (thresholds))
 );
 
--- The limits that a plan had before. What holds now is in plan_limit.
-create table sepu.plan_change (
-    plan_id    text        not null,
-    meter      text        not null,
-    changed_at timestamptz not null,
-    from_units integer     not null,
-    to_units   integer     not null,
-    constraint plan_change_pkey primary key (plan_id, meter, changed_at),
-    constraint plan_change_plan_fkey foreign key (plan_id) references sepu.plan (plan_id)
-);
-
 create table sepu.account (
     account_id  text        not null,
     plan_id     text        not null,
     status      text        not null default 'active',
     created_at  timestamptz not null default now(),
+    expires_at  timestamptz,   -- from then on it is as if it were suspended; null: does not expire
     -- What operators call it: customers never see it, nor does the service read it. An external id names one account.
     -- No constraint says so, because a distributed Postgres has none across accounts: the operator's commands look, one
     -- at a time (lock_external_ids).
@@ -57,16 +47,6 @@ create table sepu.account (
     constraint account_name_form check (name ~ '^\S(.{0,198}\S)?$' and name !~ '[[:cntrl:]]'),
     constraint account_external_id_form
         check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$' and external_id !~ '^[a-z2-7]{16}$')
-);
-
--- The plans that an account left. The one that it is on is in account.
-create table sepu.account_move (
-    account_id text        not null,
-    moved_at   timestamptz not null,
-    from_plan  text        not null,
-    to_plan    text        not null,
-    constraint account_move_pkey primary key (account_id, moved_at),
-    constraint account_move_account_fkey foreign key (account_id) references sepu.account (account_id)
 );
 
 create table sepu.api_key (
@@ -193,6 +173,22 @@ create table sepu.event_delivery (
         references sepu.quota_event (account_id, period, meter, threshold, unit_limit) on delete cascade
 );
 create index event_delivery_due on sepu.event_delivery (account_id, due_at) where due_at is not null;
+
+-- Every change that an operator's command made, in its own transaction: history.py. A row is never changed, except that
+-- an erasure forgets the names in it. Of no account, as a plan's: the empty text, which a distributed Postgres can place.
+create table sepu.change (
+    account_id text        not null,
+    changed_at timestamptz not null default now(),
+    number     bigint      not null,   -- the command's clock, in ns: the order of one transaction's changes
+    role       text        not null,   -- of the database: who logged in
+    operator   text        not null,   -- who says so: SEPU_OPERATOR, or the name of the user
+    action     text        not null,   -- the command, as account.move
+    subject    text        not null,   -- the id of the account, key, plan or event
+    before     jsonb,                  -- only what changed; null: there was none
+    after      jsonb,                  -- the same; null: there is none any more
+    constraint change_pkey primary key (account_id, changed_at, number),
+    constraint change_operator_form check (length(operator) <= 100 and operator !~ '[[:cntrl:]]')
+);
 
 -- What each audit found: the console shows the last verdict.
 create table sepu.audit_run (

@@ -1,6 +1,8 @@
 -- name: show_usage
 -- A row a meter.
-select a.external_id, a.name, a.status, a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
+select a.external_id, a.name,
+       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
+       a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
        l.meter, l.units, coalesce(u.committed, 0) as committed, coalesce(u.reserved, 0) as reserved
   from sepu.account a
   left join sepu.plan_limit l on l.plan_id = a.plan_id
@@ -37,7 +39,9 @@ select case when %(by)s = 'day' then to_char(d.day, 'YYYY-MM-DD') else d.key_id 
 
 -- name: top_accounts
 -- The accounts that used so much of a limit this month, the nearest to their limit first.
-select a.account_id, a.external_id, a.name, a.status, a.plan_id, u.period, u.meter, l.units, u.committed, u.reserved
+select a.account_id, a.external_id, a.name,
+       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
+       a.plan_id, u.period, u.meter, l.units, u.committed, u.reserved
   from sepu.usage u
   join sepu.account a on a.account_id = u.account_id
   join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = u.meter
