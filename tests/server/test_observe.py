@@ -22,6 +22,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.faults.proxy import socket_directory
+from tests.http.raw import parsed
 from tests.metrics import Labels, records, requests, sample, samples, scrape
 from tests.processes import completed, until
 from tests.programs import program
@@ -86,31 +87,29 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     who = issued.account_id
     bearer = {"Authorization": f"Bearer {issued.api_key}"}
 
-    def metered(key: str, holder: dict[str, str] = bearer) -> dict[str, str]:
-        return {**holder, "Idempotency-Key": key, "Content-Type": "application/json"}
+    def metered(key: str, holder: dict[str, str] = bearer, **rest: str) -> dict[str, str]:
+        return {**holder, "Idempotency-Key": key, "Content-Type": rest.get("of", "application/json")}
 
     def match(headers: dict[str, str], body: bytes = THREE) -> Response:
         return server.request("POST", "/v1/match", headers, body)
 
-    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who)
-    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, replayed=True)
-    yield (
-        match(metered("observed-1"), THREE.replace(b"1", b"2")),
-        Expected("/v1/match", 409, "idempotency_conflict", who),
-    )
-    yield match(bearer), Expected("/v1/match", 400, "idempotency_key_required", who)
-    yield match(metered("observed-2"), b"{"), Expected("/v1/match", 400, "invalid_json", who)
-    yield match(metered("observed-2"), b"{}"), Expected("/v1/match", 422, "invalid_body", who)
-    yield match(metered("observed-2"), b" " * 20_000), Expected("/v1/match", 413, "payload_too_large", who)
-    yield (
-        match({**metered("observed-2"), "Content-Type": "text/plain"}),
-        Expected("/v1/match", 415, "unsupported_media_type", who),
-    )
-    yield server.request("GET", "/v1/search?q=hong", metered("observed-3")), Expected("/v1/search", 200, None, who)
-    yield (
-        server.request("GET", "/v1/search?q=hong", metered("observed-3")),
-        Expected("/v1/search", 200, None, who, replayed=True),
-    )
+    def search() -> Response:
+        return server.request("GET", "/v1/search?q=hong", metered("observed-3"))
+
+    def told(status: int, error: str, endpoint: str = "/v1/match") -> Expected:
+        return Expected(endpoint, status, error, who)
+
+    first, second = metered("observed-1"), metered("observed-2")
+    yield match(first), Expected("/v1/match", 200, None, who)
+    yield match(first), Expected("/v1/match", 200, None, who, replayed=True)
+    yield match(first, THREE.replace(b"1", b"2")), told(409, "idempotency_conflict")
+    yield match(bearer), told(400, "idempotency_key_required")
+    yield match(second, b"{"), told(400, "invalid_json")
+    yield match(second, b"{}"), told(422, "invalid_body")
+    yield match(second, b" " * 20_000), told(413, "payload_too_large")
+    yield match(metered("observed-2", of="text/plain")), told(415, "unsupported_media_type")
+    yield search(), Expected("/v1/search", 200, None, who)
+    yield search(), Expected("/v1/search", 200, None, who, replayed=True)
     yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 200, None, who)
     yield server.request("GET", "/v1/library", bearer), Expected("/v1/library", 200, None, who)
     yield server.request("GET", "/v1/library"), Expected("/v1/library", 401, "unauthorized")
@@ -127,13 +126,13 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "quota_exceeded", poor.account_id)
     yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "rate_limited", poor.account_id)
     accounts.set_status(connection, who, "suspended")
-    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 403, "account_unavailable", who)
+    yield server.request("GET", "/v1/usage", bearer), told(403, "account_unavailable", "/v1/usage")
     accounts.set_status(connection, who, "active")
 
     # The functions are gone, for the database a syntax error of ours.
     connection.execute("alter schema sepu rename to gone")
-    yield match(metered("observed-4")), Expected("/v1/match", 503, "usage_commit_failed", who)
-    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 500, "internal_error", who)
+    yield match(metered("observed-4")), told(503, "usage_commit_failed")
+    yield server.request("GET", "/v1/usage", bearer), told(500, "internal_error", "/v1/usage")
     time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
     yield server.request("GET", "/readyz"), Expected("/readyz", 503, "not_ready")
     connection.execute("alter schema gone rename to sepu")
@@ -141,13 +140,7 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     if server.worker != "meinheld":  # its proxy refuses this
         with server.socket() as raw:
             raw.sendall(b"sepu_secret?q=secret\r\n\r\n")
-            yield parsed(until_closed(raw)), Expected(None, 400, "bad_request", timed=False)
-
-
-def parsed(answer: bytes) -> Response:
-    head, _, body = answer.partition(b"\r\n\r\n")
-    first, *lines = head.decode().split("\r\n")
-    return Response(int(first.split()[1]), {n.lower(): v for n, v in (line.split(": ", 1) for line in lines)}, body)
+            yield Response(*parsed(until_closed(raw))), Expected(None, 400, "bad_request", timed=False)
 
 
 def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watched) -> None:
