@@ -11,6 +11,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
+from sepu.admin.usage import read_today
 from sepu.database.statements import run, statement
 from sepu.metering.key_format import account_of, idempotency_key_hash
 from sepu.metering.meters import METERS
@@ -158,13 +159,29 @@ def find_duplicates(
             **fields,
             previous_request_id=previous_id,
             previous_key_id=previous_key_id,
-            seconds_after=gap / timedelta(seconds=1),
+            seconds_after=round(gap / timedelta(seconds=1), 3),
         )
+
+
+def pruned_months(connection: psycopg.Connection, account_id: str) -> list[str]:
+    """Returns the months of which results are gone."""
+    return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
+
+
+def range_of(connection: psycopg.Connection, day: date | None, period: str | None) -> tuple[date, date]:
+    """Returns the first and the last day of a day, of a month, or of the last 31 days, by the database's clock."""
+    if day is not None:
+        return day, day
+    if period is None:
+        today = read_today(connection)
+        return today - timedelta(days=30), today
+    first = date.fromisoformat(f"{period}-01")
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
 def judge_requests(connection: psycopg.Connection, account_id: str, request_ids: Iterable[str]) -> Iterator[Verdict]:
     """Returns whether requests were charged, as far as the ledger alone knows."""
-    pruned = _pruned(connection, account_id)
+    pruned = pruned_months(connection, account_id)
     for some in _in_parts(request_ids):
         charges = {charge.request_id: charge for charge in find_charges(connection, account_id, some)}
         for request_id in some:
@@ -178,7 +195,7 @@ def judge_requests(connection: psycopg.Connection, account_id: str, request_ids:
 
 def judge_log(connection: psycopg.Connection, account_id: str, requests: Iterable[LoggedRequest]) -> Iterator[Verdict]:
     """Returns whether the account's requests of a log were charged, in the log's order."""
-    pruned = _pruned(connection, account_id)
+    pruned = pruned_months(connection, account_id)
     own = (request for request in requests if request.account == account_id)
     for some in _in_parts(own):
         hashes = {request.idempotency_key_hash for request in some if request.idempotency_key_hash}
@@ -268,7 +285,3 @@ def _in_parts(items: Iterable[T]) -> Iterator[list[T]]:
     rest = iter(items)
     while part := list(islice(rest, _LOOKED_UP)):
         yield part
-
-
-def _pruned(connection: psycopg.Connection, account_id: str) -> set[str]:
-    return {period for (period,) in run(connection, "list_pruned", account_id=account_id)}

@@ -11,6 +11,7 @@ from sepu.errors import SepuError
 _MODULES = {
     "account": "sepu.cli.accounts",
     "audit": "sepu.cli.audit",
+    "charges": "sepu.cli.charges",
     "console": "sepu.cli.console",
     "db": "sepu.cli.serve",
     "events": "sepu.cli.events",

@@ -45,4 +45,4 @@ select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c
 
 -- name: list_pruned
 -- The months of which results are gone.
-select distinct period from sepu.usage where account_id = %(account_id)s and pruned > 0
+select distinct period from sepu.usage where account_id = %(account_id)s and pruned > 0 order by period
