@@ -1,17 +1,19 @@
 -- name: list_charges
--- An account's charges, the newest first, before a given one; those that pass all filters, of which null lets all pass. It
+-- An account's charges, the newest first, before a given one; those that pass all filters. It
 -- reads the account's results once: an index on the time or the request would cost each charge a write.
-select request_id::text, created_at, key_id, meter, units, period, {idempotency_key}
-  from sepu.stored_result
- where account_id = %(account_id)s
-   and (%(key_id)s::text is null or key_id = %(key_id)s)
-   and (%(request_id)s::uuid is null or request_id = %(request_id)s::uuid)
-   and (%(day)s::date is null
-        or created_at >= %(day)s::timestamp at time zone 'UTC'
-           and created_at < (%(day)s::timestamp + interval '24 hours') at time zone 'UTC')
-   and (%(before)s::timestamptz is null or (created_at, request_id) < (%(before)s::timestamptz, %(before_id)s::uuid))
- order by stored_result.created_at desc, stored_result.request_id desc
- limit %(limit)s
+select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c.idempotency_key
+  from (select request_id, created_at, key_id, meter, units, period, {idempotency_key} as idempotency_key
+          from sepu.stored_result
+         where account_id = %(account_id)s
+           and (%(key_id)s::text is null or key_id = %(key_id)s)
+           and (%(request_id)s::uuid is null or request_id = %(request_id)s::uuid)
+           and (%(day)s::date is null
+                or created_at >= %(day)s::timestamp at time zone 'UTC'
+                   and created_at < (%(day)s::timestamp + interval '24 hours') at time zone 'UTC')
+           and (%(before)s::timestamptz is null
+                or (created_at, request_id) < (%(before)s::timestamptz, %(before_id)s::uuid))
+         order by created_at desc, request_id desc
+         limit %(limit)s) c
 
 -- name: find_charge
 select request_id::text, created_at, key_id, meter, units, period, idempotency_key
