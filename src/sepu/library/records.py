@@ -112,9 +112,9 @@ class Records(tuple[R, ...]):
 
     def __rich__(self) -> object:
         """Returns a table; rich calls it."""
-        from sepu.library.display import line_of, table
+        from sepu.library.display import Lines, line_of
 
-        return table([*map(line_of, self)])
+        return Lines([*map(line_of, self)])
 
 
 def with_measure(kind: type[R], record: Record, value: float) -> R:

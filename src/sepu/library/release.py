@@ -9,13 +9,14 @@ from operator import index
 from typing import Annotated, TypeVar, overload
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 
 from sepu._names import NameIndex, fold
-from sepu._palette import Palette
+from sepu._palette import Palette, srgb_to_lab
 from sepu.errors import SepuError
 from sepu.library.display import html
-from sepu.library.images import Image, Opacity, Pixels, count_pixels, read_image
+from sepu.library.images import Image, Opacity, Pixels, count_pixels, merge_shares, read_image
 from sepu.library.names import build_name_index
 from sepu.library.parsing import ColorLike, Rgb, parse_color
 from sepu.library.records import Match, Mode, Record, Records, Share, Version, rgb_of, with_measure
@@ -112,12 +113,15 @@ class Release(Struct, frozen=True, dict=True):
         found = self.named(key)
         if len(found) == 1:
             return found[0]
-        near = found or self.search(key, limit=3)
-        listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in near)
         if found:
+            listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in found)
             raise UnknownNameError(f"{key!r} is the name of several colours: {listed}; use a slug")
-        hint = f": perhaps one of {listed}" if near else ", or like it"
-        raise UnknownNameError(f"no colour is named {key!r}{hint}")
+        raise UnknownNameError(f"no colour is named {key!r}{self.hint(key) or ' or anything similar'}")
+
+    def hint(self, name: str) -> str:
+        """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
+        listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in self.search(name, limit=3))
+        return f": perhaps one of {listed}" if listed else ""
 
     def named(self, name: str) -> Records[Record]:
         """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
@@ -148,25 +152,35 @@ class Release(Struct, frozen=True, dict=True):
             raise TypeError(f"a search takes text, not {q!r}")
         return Records(self.records[place] for place in self._names.search(q, _whole(limit, "limit")))
 
-    def name_image(self, image: Image, *, top: int | None = None, scale: int | None = None) -> Records[Share]:
+    def name_image(
+        self, image: Image, *, top: int | None = None, scale: int | None = None, within: float = 0
+    ) -> Records[Share]:
         """Returns the colours of an image with their shares of its pixels, the largest share first.
 
-        Each pixel counts for the colour that is nearest to it. `image`: a file's path or an image of Pillow's (for both
-        install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha, (height, width, 4). A pixel
-        counts as much as it is opaque. `scale`: the greatest value that a channel of an array may have, 1 or 255; only
-        uint8 and Python's int, which are from 0 to 255, need none. `top`: how many colours at most.
+        Each pixel counts for the colour that is nearest to it. `image`: a file's path, its content as bytes, or an
+        image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha,
+        (height, width, 4). A pixel counts as much as it is opaque. `scale`: the greatest value that a channel of an
+        array may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none. `within`: a colour
+        counts for a more frequent one from which it differs by at most so much (CIEDE2000); 20 leaves the few dominant
+        ones. `top`: how many colours at most.
 
         Raises ImageError for what cannot be read, and for an array that does not fit its scale.
         """
         if top is not None and _whole(top, "top") < 1:
             raise ValueError(f"top must be at least 1, not {top}")
-        return self.name_pixels(*read_image(image, scale), top=top)
+        if not within >= 0:
+            raise ValueError(f"within is a difference such as 20, not {within}")
+        return self.name_pixels(*read_image(image, scale), top=top, within=within)
 
-    def name_pixels(self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None) -> Records[Share]:
+    def name_pixels(
+        self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None, within: float = 0
+    ) -> Records[Share]:
         """Returns what `name_image` returns, of what `read_image` returned."""
-        shares = count_pixels(self._palette, pixels, opacity).tolist()
-        order = sorted((place for place, share in enumerate(shares) if share), key=lambda place: -shares[place])
-        return Records(with_measure(Share, self.records[place], shares[place]) for place in order[:top])
+        shares = count_pixels(self._palette, pixels, opacity)
+        if within:
+            shares = merge_shares(shares, srgb_to_lab([record.rgb for record in self.records]), within)
+        order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place]]
+        return Records(with_measure(Share, self.records[place], float(shares[place])) for place in order[:top])
 
     def _repr_html_(self) -> str:
         return html(self.records)
