@@ -44,7 +44,7 @@ def test_an_operators_day(connection: Connection) -> None:
     assert holder is not None
     for number, at in enumerate((NOW, OLD)):
         connection.execute(
-            "select outcome from sepu.meter_request(%s, %s, %s, %s, 'color_match', 9, '{}', %s)",
+            "select outcome from sepu.meter_request(%s, %s, %s, %s, 'color_match', 9, '{}', gen_random_uuid(), %s)",
             (account_id, holder.key_hash, f"key-{number:04}", bytes(32), at),
         )
 

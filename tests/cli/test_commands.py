@@ -170,7 +170,8 @@ def test_an_audit_whose_verdict_cannot_be_stored(run: Run, connection: psycopg.C
 def test_a_prune(run: Run, connection: psycopg.Connection, holder: Credential) -> None:
     for days in (10, 40, 80, 100):
         connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', 3, '{}', now() - make_interval(days => %s))",
+            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', 3, '{}', gen_random_uuid(), "
+            "now() - make_interval(days => %s))",
             (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), days),
         )
     assert printed(run("prune", "--json")) == {"olderThanDays": 90, "results": 1, "units": 3, "deliveries": 0}

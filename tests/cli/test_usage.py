@@ -34,7 +34,7 @@ def customer(connection: psycopg.Connection) -> IssuedKey:
     assert holder is not None
     for key, units, at in (("key-0001", 1900, NOW), ("key-0002", 30, A_MONTH_AGO)):
         connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', %s)",
+            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', gen_random_uuid(), %s)",
             (holder.account_id, holder.key_hash, key, bytes(32), units, at),
         )
     return issued

@@ -11,6 +11,7 @@ from typing import Any, NoReturn
 import falcon.testing
 import pytest
 
+from sepu.http import app as http_app
 from sepu.http.app import create_app
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
@@ -45,8 +46,8 @@ class BrokenBatcher:
     def __init__(self, *, at_once: bool) -> None:
         self._at_once = at_once
 
-    def is_limited(self, holder: object) -> bool:  # noqa: ARG002
-        return False
+    def limited_key(self, holder: object) -> str | None:  # noqa: ARG002
+        return None
 
     def submit(self, command: object, done: Callable[[Any], None]) -> None:
         try:
@@ -61,10 +62,11 @@ class BrokenBatcher:
 
 
 @pytest.fixture(params=["waiting", "at once", "by callback"])
-def ask(request: pytest.FixtureRequest) -> Ask:
+def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    monkeypatch.setattr(http_app, "new_request_id", lambda: "the-request-id")
     service = Service.of(load_release())
     if request.param == "waiting":
-        waiting = create_app(service, WaitingResponder(BrokenLedger(), request_ids=lambda: "the-request-id"))
+        waiting = create_app(service, WaitingResponder(BrokenLedger()))
         client = falcon.testing.TestClient(waiting)
 
         def wait(method: str, target: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
@@ -75,7 +77,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
         return wait
     ledger = BrokenBatcher(at_once=request.param == "at once")
-    app = create_app(service, CallbackResponder(ledger, request_ids=lambda: "the-request-id"))
+    app = create_app(service, CallbackResponder(ledger))
 
     def call(method: str, target: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
         path, _, query = target.partition("?")

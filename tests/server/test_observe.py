@@ -77,6 +77,7 @@ class Expected(NamedTuple):
     status: int
     error: str | None = None
     account: str | None = None
+    key: str | None = None  # the Idempotency-Key
     replayed: bool = False
     timed: bool = True
 
@@ -93,23 +94,34 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     def match(headers: dict[str, str], body: bytes = THREE) -> Response:
         return server.request("POST", "/v1/match", headers, body)
 
-    def search() -> Response:
-        return server.request("GET", "/v1/search?q=hong", metered("observed-3"))
-
     def told(status: int, error: str, endpoint: str = "/v1/match") -> Expected:
         return Expected(endpoint, status, error, who)
 
-    first, second = metered("observed-1"), metered("observed-2")
-    yield match(first), Expected("/v1/match", 200, None, who)
-    yield match(first), Expected("/v1/match", 200, None, who, replayed=True)
-    yield match(first, THREE.replace(b"1", b"2")), told(409, "idempotency_conflict")
-    yield match(bearer), told(400, "idempotency_key_required")
-    yield match(second, b"{"), told(400, "invalid_json")
-    yield match(second, b"{}"), told(422, "invalid_body")
-    yield match(second, b" " * 20_000), told(413, "payload_too_large")
-    yield match(metered("observed-2", of="text/plain")), told(415, "unsupported_media_type")
-    yield search(), Expected("/v1/search", 200, None, who)
-    yield search(), Expected("/v1/search", 200, None, who, replayed=True)
+    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, "observed-1")
+    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, "observed-1", replayed=True)
+    yield (
+        match(metered("observed-1"), THREE.replace(b"1", b"2")),
+        Expected("/v1/match", 409, "idempotency_conflict", who, "observed-1"),
+    )
+    yield match(bearer), Expected("/v1/match", 400, "idempotency_key_required", who)
+    yield match(metered("observed-2"), b"{"), Expected("/v1/match", 400, "invalid_json", who, "observed-2")
+    yield match(metered("observed-2"), b"{}"), Expected("/v1/match", 422, "invalid_body", who, "observed-2")
+    yield (
+        match(metered("observed-2"), b" " * 20_000),
+        Expected("/v1/match", 413, "payload_too_large", who, "observed-2"),
+    )
+    yield (
+        match({**metered("observed-2"), "Content-Type": "text/plain"}),
+        Expected("/v1/match", 415, "unsupported_media_type", who, "observed-2"),
+    )
+    yield (
+        server.request("GET", "/v1/search?q=hong", metered("observed-3")),
+        Expected("/v1/search", 200, None, who, "observed-3"),
+    )
+    yield (
+        server.request("GET", "/v1/search?q=hong", metered("observed-3")),
+        Expected("/v1/search", 200, None, who, "observed-3", replayed=True),
+    )
     yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 200, None, who)
     yield server.request("GET", "/v1/library", bearer), Expected("/v1/library", 200, None, who)
     yield server.request("GET", "/v1/library"), Expected("/v1/library", 401, "unauthorized")
@@ -123,16 +135,22 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     set_plan(connection, "spent", {"color_match": 0, "color_search": 0}, requests_per_minute=1)
     poor = accounts.create_account(connection, "spent")
     holder = {"Authorization": f"Bearer {poor.api_key}"}
-    yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "quota_exceeded", poor.account_id)
-    yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "rate_limited", poor.account_id)
+    yield (
+        match(metered("observed-1", holder)),
+        Expected("/v1/match", 429, "quota_exceeded", poor.account_id, "observed-1"),
+    )
+    yield (
+        match(metered("observed-1", holder)),
+        Expected("/v1/match", 429, "rate_limited", poor.account_id, "observed-1"),
+    )
     accounts.set_status(connection, who, "suspended")
     yield server.request("GET", "/v1/usage", bearer), told(403, "account_unavailable", "/v1/usage")
     accounts.set_status(connection, who, "active")
 
     # The functions are gone, for the database a syntax error of ours.
     connection.execute("alter schema sepu rename to gone")
-    yield match(metered("observed-4")), told(503, "usage_commit_failed")
-    yield server.request("GET", "/v1/usage", bearer), told(500, "internal_error", "/v1/usage")
+    yield match(metered("observed-4")), Expected("/v1/match", 503, "usage_commit_failed", who, "observed-4")
+    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 500, "internal_error", who)
     time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
     yield server.request("GET", "/readyz"), Expected("/readyz", 503, "not_ready")
     connection.execute("alter schema gone rename to sepu")
@@ -148,6 +166,9 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
     began, before = time.monotonic(), samples(metrics)
     with connect(url) as connection:
         kinds = list(every_kind(server, connection))
+        key_ids: dict[str | None, str] = dict(
+            connection.execute("select account_id, key_id from sepu.api_key").fetchall()
+        )
 
     by_id = {response.headers["x-request-id"]: expected for response, expected in kinds}
     assert [response.status for response, _ in kinds] == [expected.status for _, expected in kinds]
@@ -168,11 +189,13 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
             "status": expected.status,
             "error": expected.error,
             "replayed": expected.replayed,
+            "keyId": key_ids.get(expected.account) if expected.status < 500 else None,
+            "idempotencyKeyHash": expected.key and key_format.idempotency_key_hash(str(expected.account), expected.key),
         }
 
     after = samples(metrics)
     wanted: Counter[tuple[str, Labels]] = Counter()
-    for _, (endpoint, status, error, _, _, _) in kinds:
+    for _, (endpoint, status, error, *_) in kinds:
         wanted["sepu_http_requests_total", (("endpoint", endpoint or "other"), ("status", str(status)))] += 1
         if endpoint:
             labels: Labels = (("endpoint", endpoint), ("status_class", f"{status // 100}xx"))

@@ -33,6 +33,7 @@ _SECTIONS = {
         "grant": "sepu.cli.grants",
         "credit": "sepu.cli.grants",
         "usage": "sepu.cli.usage",
+        "charges": "sepu.cli.charges",
         "top": "sepu.cli.usage",
         "history": "sepu.cli.history",
         "export-usage": "sepu.cli.export_usage",

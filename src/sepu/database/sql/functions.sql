@@ -151,23 +151,22 @@ end $$;
 
 -- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
 create or replace function sepu.admit_one(
-    p_account_id text, p_key_hash bytea, p_now timestamptz,
-    out outcome text
-) language plpgsql volatile as $$
+    p_account_id text, p_key_hash bytea, p_now timestamptz
+) returns sepu.admitted language plpgsql volatile as $$
 declare
     v_auth record;
+    v      sepu.admitted;
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
-    if v_auth.outcome <> 'ok' then
-        outcome := v_auth.outcome;
-    elsif sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
-        outcome := 'ok';
-    else
-        outcome := 'rate_limited';
+    v.outcome := v_auth.outcome;
+    v.key_id := v_auth.key_id;
+    if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        v.outcome := 'rate_limited';
     end if;
+    return v;
 end $$;
 
--- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
+-- Reads the usage of the current month, a row a meter. A refusal is one row with only its outcome and the key's id.
 --
 -- The limit is the plan's and what the counter was granted: both have bounds, so that an integer holds the sum.
 create or replace function sepu.read_usage_one(
@@ -180,6 +179,7 @@ declare
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     v.outcome := v_auth.outcome;
+    v.key_id := v_auth.key_id;
     if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
         v.outcome := 'rate_limited';
     end if;
@@ -245,7 +245,7 @@ end $$;
 -- `bucket` is the counter of the abuse limit that was asked first; `p_busy_bucket` is the one for a key in use.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_now timestamptz, p_busy_bucket smallint
+    p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz, p_busy_bucket smallint
 ) returns sepu.metered language plpgsql volatile as $$
 declare
     v             sepu.metered;
@@ -259,6 +259,7 @@ declare
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     v.outcome := v_auth.outcome;
+    v.key_id := v_auth.key_id;
     if v.outcome <> 'ok' then
         return v;
     end if;
@@ -339,10 +340,10 @@ begin
         raise exception using errcode = '22023', message = 'no server sends a key, a fingerprint or a body of this length';
     end if;
     insert into sepu.stored_result
-        (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id)
+        (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id, request_id)
     values
         (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, v.period, p_body, p_now,
-         v_auth.key_id);
+         v_auth.key_id, p_request_id);
     -- How many thresholds are reached: after this charge, and before it.
     if width_bucket(v.committed * 100::bigint / v.unit_limit, v_thresholds)
        > width_bucket((v.committed - p_units) * 100::bigint / v.unit_limit, v_thresholds) then
@@ -362,29 +363,30 @@ end $$;
 -- circle. It waits less long for a lock, because all of its requests wait, and the gateway can repeat them. If it fails,
 -- the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
-    p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
-) language plpgsql volatile security definer
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now()
+) returns sepu.admitted language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
-    outcome := sepu.admit_one(p_account_id, p_key_hash, p_now);
+    return sepu.admit_one(p_account_id, p_key_hash, p_now);
 end $$;
 
 create or replace function sepu.admit_each(
     p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
-) returns table (at bigint, outcome text) language plpgsql volatile security definer
+) returns setof sepu.admitted language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
-    v    record;
-    v_at bigint;
+    v          record;
+    v_admitted sepu.admitted;
+    v_at       bigint;
 begin
     for v in
         select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
          order by r.account_id, r.at
     loop
         v_at := v.at;
-        at := v.at;
-        outcome := sepu.admit_one(v.account_id, v.key_hash, p_now);
-        return next;
+        v_admitted := sepu.admit_one(v.account_id, v.key_hash, p_now);
+        v_admitted.at := v.at;
+        return next v_admitted;
     end loop;
 exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
@@ -442,17 +444,18 @@ end $$;
 
 create or replace function sepu.meter_request(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_now timestamptz default now()
+    p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz default now()
 ) returns sepu.metered language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
     return sepu.meter_one(
-        p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now, 1::smallint);
+        p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_request_id, p_now,
+        1::smallint);
 end $$;
 
 create or replace function sepu.meter_request_each(
     p_account_ids text[], p_key_hashes bytea[], p_idempotency_keys text[], p_fingerprints bytea[],
-    p_meters text[], p_units integer[], p_bodies bytea[], p_now timestamptz default now()
+    p_meters text[], p_units integer[], p_bodies bytea[], p_request_ids uuid[], p_now timestamptz default now()
 ) returns setof sepu.metered language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
@@ -464,8 +467,9 @@ declare
 begin
     for v in
         select r.*
-          from unnest(p_account_ids, p_key_hashes, p_idempotency_keys, p_fingerprints, p_meters, p_units, p_bodies)
-               with ordinality as r (account_id, key_hash, idempotency_key, fingerprint, meter, units, body, at)
+          from unnest(p_account_ids, p_key_hashes, p_idempotency_keys, p_fingerprints, p_meters, p_units, p_bodies,
+                      p_request_ids) with ordinality
+               as r (account_id, key_hash, idempotency_key, fingerprint, meter, units, body, request_id, at)
          order by r.account_id, r.at
     loop
         v_at := v.at;
@@ -478,7 +482,8 @@ begin
             v_busy_bucket := 1;
         end if;
         v_metered := sepu.meter_one(
-            v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now, v_busy_bucket);
+            v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, v.request_id, p_now,
+            v_busy_bucket);
         if v_metered.bucket = 0 then
             v_busy_bucket := 0;
         end if;

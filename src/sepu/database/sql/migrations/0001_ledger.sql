@@ -150,6 +150,7 @@ create table sepu.stored_result (
     body            bytea       not null,
     created_at      timestamptz not null,
     key_id          text        not null,
+    request_id      uuid        not null,   -- of the request that was charged; a replay has one of its own
     constraint stored_result_pkey primary key (account_id, idempotency_key),
     constraint stored_result_units_positive check (units >= 1)
 );
@@ -237,9 +238,15 @@ values ('standard', 'color_match', 2000), ('standard', 'color_search', 1000);
 insert into sepu.probe (slot) select i from generate_series(1, 64) i;
 
 -- The answers of functions. What does not go with the outcome is null.
-create type sepu.metered as (
+create type sepu.admitted as (
     at         bigint,     -- the request's position in its batch
     outcome    text,
+    key_id     text        -- of the key, if it is valid
+);
+create type sepu.metered as (
+    at         bigint,     -- as above
+    outcome    text,
+    key_id     text,
     period     text,
     unit_limit integer,
     committed  integer,
@@ -250,6 +257,7 @@ create type sepu.metered as (
 create type sepu.used as (
     at         bigint,     -- as above
     outcome    text,
+    key_id     text,
     plan_id    text,
     period     text,
     meter      text,

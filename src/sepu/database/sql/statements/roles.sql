@@ -24,7 +24,7 @@ grant select on sepu.account, sepu.usage, sepu.usage_day, sepu.adjustment to {ro
 grant select on sepu.quota_event, sepu.event_delivery to {role};
 grant select (account_id, key_id, name, external_id, created_at, expires_at, revoked_at, used_until)
    on sepu.api_key to {role};
-grant select (account_id, meter, units, period, created_at, key_id) on sepu.stored_result to {role}
+grant select (account_id, meter, units, period, created_at, key_id, request_id) on sepu.stored_result to {role}
 
 -- name: grant_events
 -- All that the delivery of events needs. It reads no key, no result and no body.
