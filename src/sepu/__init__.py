@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from sepu._names import NameIndex
-    from sepu._palette import Palette, ciede2000, srgb_to_lab
+    from sepu._palette import Palette, ciede2000, hex_to_rgb, srgb_to_lab
     from sepu.library.images import Image, ImageError
     from sepu.library.parsing import ColorError, ColorLike
     from sepu.library.records import Match, Record, Records, Share
@@ -40,6 +40,7 @@ __all__ = [
     "UnknownNameError",
     "__version__",
     "ciede2000",
+    "hex_to_rgb",
     "load",
     "match",
     "name_image",
@@ -105,6 +106,7 @@ _HOMES = {
     "Share": "sepu.library.records",
     "UnknownNameError": "sepu.library.release",
     "ciede2000": "sepu._palette",
+    "hex_to_rgb": "sepu._palette",
     "srgb_to_lab": "sepu._palette",
 }
 
