@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from sepu._names import NameIndex
     from sepu._palette import Palette, ciede2000, hex_to_rgb, srgb_to_lab
     from sepu.library.images import Image, ImageError
+    from sepu.library.named import NamedPalette
+    from sepu.library.palette_files import PaletteError, read_palette
     from sepu.library.parsing import ColorError, ColorLike
     from sepu.library.records import Match, Record, Records, Share
     from sepu.library.release import Release, UnknownNameError
@@ -32,7 +34,9 @@ __all__ = [
     "ImageError",
     "Match",
     "NameIndex",
+    "NamedPalette",
     "Palette",
+    "PaletteError",
     "Record",
     "Records",
     "Release",
@@ -44,6 +48,7 @@ __all__ = [
     "load",
     "match",
     "name_image",
+    "read_palette",
     "search",
     "srgb_to_lab",
 ]
@@ -99,7 +104,9 @@ _HOMES = {
     "ImageError": "sepu.library.images",
     "Match": "sepu.library.records",
     "NameIndex": "sepu._names",
+    "NamedPalette": "sepu.library.named",
     "Palette": "sepu._palette",
+    "PaletteError": "sepu.library.palette_files",
     "Record": "sepu.library.records",
     "Records": "sepu.library.records",
     "Release": "sepu.library.release",
@@ -107,6 +114,7 @@ _HOMES = {
     "UnknownNameError": "sepu.library.release",
     "ciede2000": "sepu._palette",
     "hex_to_rgb": "sepu._palette",
+    "read_palette": "sepu.library.palette_files",
     "srgb_to_lab": "sepu._palette",
 }
 

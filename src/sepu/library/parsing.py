@@ -5,11 +5,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 
 from sepu.errors import SepuError
-from sepu.library.records import Record
+from sepu.library.records import Entry
 
 Rgb = tuple[float, float, float]
 # `Sequence` also stands for a row of an array, which type checkers do not take for one.
-ColorLike = str | Sequence[float] | Iterable[float] | Mapping[str, float] | Record
+ColorLike = str | Sequence[float] | Iterable[float] | Mapping[str, float] | Entry
 
 FORMS = "write '#C83C23', '#fff', 'rgb(200, 60, 35)', (200, 60, 35), or a name such as '绯红', 'fei-hong' or 'tomato'"
 
@@ -24,7 +24,7 @@ class ColorError(SepuError, ValueError):
     """This is no colour; the message says what one looks like."""
 
 
-def parse_color(color: ColorLike, named: Sequence[Record] = ()) -> Rgb:
+def parse_color(color: ColorLike, named: Sequence[Entry] = ()) -> Rgb:
     """Returns red, green and blue, each 0 to 255.
 
     `named` has the records of the library that have the text as a name: it then may not be another colour in CSS.
@@ -33,7 +33,7 @@ def parse_color(color: ColorLike, named: Sequence[Record] = ()) -> Rgb:
         ColorError: `color` is not of the forms that `FORMS` shows.
         TypeError: `color` is neither a text nor three numbers.
     """
-    if isinstance(color, Record):
+    if isinstance(color, Entry):
         return color.rgb
     if isinstance(color, str):
         return _parse_text(color.strip(), named)
@@ -56,13 +56,13 @@ def parse_color(color: ColorLike, named: Sequence[Record] = ()) -> Rgb:
     return _checked(channels, color)
 
 
-def _parse_text(text: str, named: Sequence[Record]) -> Rgb:
+def _parse_text(text: str, named: Sequence[Entry]) -> Rgb:
     import webcolors
 
     css: tuple[int, int, int] | None = None
     if text.casefold() in webcolors.names("css3"):
         css = webcolors.name_to_rgb(text)
-    candidates = {record.rgb: f"{record.hex} of {record.name.zh} ({record.slug})" for record in named}
+    candidates = {record.rgb: f"{record.hex} of {record.label}" for record in named}
     if css is not None:
         candidates.setdefault(css, f"{webcolors.rgb_to_hex(css).upper()} of CSS")
     if len(candidates) > 1:

@@ -6,7 +6,7 @@ from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from operator import index
-from typing import Annotated, TypeVar, overload
+from typing import Annotated, Generic, TypeVar, overload
 
 import msgspec
 from msgspec import Meta, Struct
@@ -18,7 +18,7 @@ from sepu.library.display import html
 from sepu.library.images import Image, Opacity, Pixels, count_pixels, read_image
 from sepu.library.names import build_name_index
 from sepu.library.parsing import ColorLike, Rgb, parse_color
-from sepu.library.records import Match, Mode, Record, Records, Share, Version, rgb_of, with_measure
+from sepu.library.records import Entry, Match, Mode, Record, Records, Share, Version, rgb_of, with_measure
 
 LIBRARY = "library.json"
 SOURCE_PROJECTION = "source-projection.json"
@@ -28,6 +28,9 @@ INDEX = "index.bin"
 
 Sha256 = Annotated[str, Meta(pattern=r"\A[a-f0-9]{64}\Z")]
 Form = TypeVar("Form")
+R = TypeVar("R", bound=Entry)  # what a collection has, with a difference, with a share
+M = TypeVar("M", bound=Entry)
+S = TypeVar("S", bound=Entry)
 
 
 class ReleaseError(SepuError):
@@ -62,28 +65,20 @@ class _Rights(Struct, frozen=True):
     attribution: str
 
 
-class Release(Struct, frozen=True, dict=True):
-    """A verified release: its manifest, and its records in library order.
+class Collection(Generic[R, M, S]):
+    """Colours with names: iterable, with a length, matched exactly, and found by their names."""
 
-    It is a collection of its records: iterable, with a length, and `release["fei-hong"]` is the record of that slug or
-    name. `index` makes matching faster. If it is None, the answers are the same. `attribution` has the lines that must
-    go with whatever is made of the colours.
-    """
+    __slots__ = ()
 
-    manifest: Manifest
-    records: tuple[Record, ...]
-    index: bytes | None
-    attribution: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Names the version only: the index alone has some hundred thousand bytes."""
-        return f"<Release {self.manifest.version}>"
+    records: tuple[R, ...]
+    _match: type[M]
+    _share: type[S]
 
     def __len__(self) -> int:
         """Returns the number of colours."""
         return len(self.records)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[R]:
         """Iterates over the records in library order."""
         return iter(self.records)
 
@@ -92,12 +87,12 @@ class Release(Struct, frozen=True, dict=True):
         return bool(self.named(item)) if isinstance(item, str) else item in self.records
 
     @overload
-    def __getitem__(self, key: str | int) -> Record: ...
+    def __getitem__(self, key: str | int) -> R: ...
 
     @overload
-    def __getitem__(self, key: slice) -> Records[Record]: ...
+    def __getitem__(self, key: slice) -> Records[R]: ...
 
-    def __getitem__(self, key: str | int | slice) -> Record | Records[Record]:
+    def __getitem__(self, key: str | int | slice) -> R | Records[R]:
         """Returns the record of a slug, of a Chinese or English name, of a pinyin that is unique, or at a place.
 
         Raises UnknownNameError for another name, and IndexError for a place that has no record.
@@ -112,21 +107,22 @@ class Release(Struct, frozen=True, dict=True):
         found = self.named(key)
         if len(found) == 1:
             return found[0]
-        near = found or self.search(key, limit=3)
-        listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in near)
-        if found:
-            raise UnknownNameError(f"{key!r} is the name of several colours: {listed}; use a slug")
-        hint = f": perhaps one of {listed}" if near else ", or like it"
-        raise UnknownNameError(f"no colour is named {key!r}{hint}")
+        raise UnknownNameError(self._unknown(key, found))
 
-    def named(self, name: str) -> Records[Record]:
+    def _unknown(self, name: str, found: Records[R]) -> str:
+        """Returns what to do about a name that is of no colour, or of those `found`."""
+        if found:
+            return f"{name!r} is the name of {len(found)} colours: take one by its place, or all by named({name!r})"
+        return f"no colour is named {name!r}"
+
+    def named(self, name: str) -> Records[R]:
         """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
         for spelling in (name, fold(name)):
             if places := self._places.get(spelling):
                 return Records(self.records[place] for place in places)
         return Records()
 
-    def match(self, color: ColorLike, *, top: int = 1) -> Records[Match]:
+    def match(self, color: ColorLike, *, top: int = 1) -> Records[M]:
         """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in library order.
 
         `color`: '#C83C23', '#fff', 'rgb(200, 60, 35)', three numbers from 0 to 255, a name of the library or of CSS, or
@@ -135,20 +131,14 @@ class Release(Struct, frozen=True, dict=True):
         """
         return self.match_rgb(parse_color(color, self.named(color) if isinstance(color, str) else ()), top=top)
 
-    def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[Match]:
+    def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
         """Returns what `match` returns, of any three real numbers from 0 to 255."""
         if not 1 <= _whole(top, "top") <= len(self):
             raise ValueError(f"top must be from 1 to {len(self)}, not {top}")
         nearest = self._palette.nearest(*rgb, top)
-        return Records(with_measure(Match, self.records[place], delta_e) for place, delta_e in nearest)
+        return Records(with_measure(self._match, self.records[place], delta_e) for place, delta_e in nearest)
 
-    def search(self, q: str, *, limit: int = 10) -> Records[Record]:
-        """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
-        if not isinstance(q, str):
-            raise TypeError(f"a search takes text, not {q!r}")
-        return Records(self.records[place] for place in self._names.search(q, _whole(limit, "limit")))
-
-    def name_image(self, image: Image, *, top: int | None = None, scale: int | None = None) -> Records[Share]:
+    def name_image(self, image: Image, *, top: int | None = None, scale: int | None = None) -> Records[S]:
         """Returns the colours of an image with their shares of its pixels, the largest share first.
 
         Each pixel counts for the colour that is nearest to it. `image`: a file's path or an image of Pillow's (for both
@@ -162,11 +152,11 @@ class Release(Struct, frozen=True, dict=True):
             raise ValueError(f"top must be at least 1, not {top}")
         return self.name_pixels(*read_image(image, scale), top=top)
 
-    def name_pixels(self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None) -> Records[Share]:
+    def name_pixels(self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None) -> Records[S]:
         """Returns what `name_image` returns, of what `read_image` returned."""
         shares = count_pixels(self._palette, pixels, opacity).tolist()
         order = sorted((place for place, share in enumerate(shares) if share), key=lambda place: -shares[place])
-        return Records(with_measure(Share, self.records[place], shares[place]) for place in order[:top])
+        return Records(with_measure(self._share, self.records[place], shares[place]) for place in order[:top])
 
     def _repr_html_(self) -> str:
         return html(self.records)
@@ -175,16 +165,62 @@ class Release(Struct, frozen=True, dict=True):
         """Returns a table; rich calls it."""
         return Records(self.records).__rich__()
 
+    def palette(self) -> Palette:
+        """Makes the palette of the colours; an index of the palette is the index of its record."""
+        raise NotImplementedError
+
+    def _index(self) -> dict[str, list[int]]:
+        """Returns the places of each name, as it is and folded."""
+        raise NotImplementedError
+
     @cached_property
     def _palette(self) -> Palette:
         return self.palette()
 
     @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        return self._index()
+
+
+class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
+    """A verified release: its manifest, and its records in library order.
+
+    It is a collection of its records: iterable, with a length, and `release["fei-hong"]` is the record of that slug or
+    name. `index` makes matching faster. If it is None, the answers are the same. `attribution` has the lines that must
+    go with whatever is made of the colours.
+    """
+
+    manifest: Manifest
+    records: tuple[Record, ...]
+    index: bytes | None
+    attribution: tuple[str, ...] = ()
+
+    _match = Match
+    _share = Share
+
+    def __repr__(self) -> str:
+        """Names the version only: the index alone has some hundred thousand bytes."""
+        return f"<Release {self.manifest.version}>"
+
+    def search(self, q: str, *, limit: int = 10) -> Records[Record]:
+        """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
+        if not isinstance(q, str):
+            raise TypeError(f"a search takes text, not {q!r}")
+        return Records(self.records[place] for place in self._names.search(q, _whole(limit, "limit")))
+
+    def _unknown(self, name: str, found: Records[Record]) -> str:
+        near = found or self.search(name, limit=3)
+        listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in near)
+        if found:
+            return f"{name!r} is the name of several colours: {listed}; use a slug"
+        hint = f": perhaps one of {listed}" if near else ", or like it"
+        return f"no colour is named {name!r}{hint}"
+
+    @cached_property
     def _names(self) -> NameIndex:
         return self.names()
 
-    @cached_property
-    def _places(self) -> dict[str, list[int]]:
+    def _index(self) -> dict[str, list[int]]:
         """By slug, and by folded name: a slug is of one colour, whatever else has it as a name."""
         places: dict[str, list[int]] = {}
         for place, record in enumerate(self.records):
