@@ -204,13 +204,20 @@ def test_records_have_their_values() -> None:
 def test_a_table_has_a_column_for_each_value() -> None:
     """What `dataclasses.asdict` returns: pandas asks it."""
     [match] = sepu.match("#C83C22")
-    flat = {"slug": "fei-hong", "zh": "绯红", "zh_hant": "緋紅", "pinyin": "fēi hóng", "en": "Scarlet Silk", "hex": "#C83C23"}
+    flat = {
+        "slug": "fei-hong",
+        "zh": "绯红",
+        "zh_hant": "緋紅",
+        "pinyin": "fēi hóng",
+        "en": "Scarlet Silk",
+        "hex": "#C83C23",
+    }
     flat |= {"group": match.group, "reliability": "verified"}
     assert sepu.load()["fei-hong"].to_dict() == flat
-    assert match.to_dict() == dataclasses.asdict(match) == flat | {"delta_e": match.delta_e}  # type: ignore[call-overload]
+    assert match.to_dict() == dataclasses.asdict(match) == flat | {"delta_e": match.delta_e}
     [share] = sepu.name_image(np.full((1, 1, 3), 255, np.uint8))
     assert share.to_dict()["share"] == 1.0
-    assert list(dataclasses.asdict(share)) == [*flat, "share"]  # type: ignore[call-overload]
+    assert list(dataclasses.asdict(share)) == [*flat, "share"]
 
 
 def test_notebooks_and_terminals_show_swatches() -> None:

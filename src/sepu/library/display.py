@@ -66,6 +66,6 @@ def table(*sections: Sequence[Line], swatches: bool = True) -> "Table":
     for section in sections:
         for row in section:
             swatch = [Text("    ", style=f"on {row.hex}")] if swatches else []
-            shown.add_row(*swatch, row.hex, *row[1 if measure else 2 :])
+            shown.add_row(*swatch, row.hex, *map(Text, row[1 if measure else 2 :]))
         shown.add_section()
     return shown

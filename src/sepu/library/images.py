@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import stat
 import struct
 import warnings
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sepu import limits
 from sepu._palette import Palette, check_range, read_scale
 from sepu.errors import SepuError
+from sepu.library.files import read_file
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -144,7 +144,7 @@ def _decode_file(path: str | os.PathLike[str]) -> NDArray[Any]:
     from PIL import ImageOps
 
     name = repr(os.fspath(path))
-    content = _read(path, name)
+    content = read_file(path, limits.IMAGE_BYTES, "save it as PNG or JPEG", ImageError)
     with _decoding(name):
         if _count_scans(content) > limits.JPEG_SCANS:
             raise ImageError(f"{name} has more than {limits.JPEG_SCANS} scans; save it anew")
@@ -157,26 +157,6 @@ def _decode_file(path: str | os.PathLike[str]) -> NDArray[Any]:
             converted = _to_srgb(image, name)
             converted.load()
         return np.asarray(converted)
-
-
-def _read(path: str | os.PathLike[str], name: str) -> bytes:
-    """Returns the content of a regular file, and waits for no other."""
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise ImageError(f"{name} is not a file; copy the image into one first")
-            if about.st_size > limits.IMAGE_BYTES:
-                raise ImageError(f"{name} has more than {limits.IMAGE_BYTES:,} bytes; save it as PNG or JPEG")
-            return file.read(limits.IMAGE_BYTES)
-    except OSError as error:
-        raise ImageError(f"{name}: {error.strerror}") from None
-    except ValueError as error:  # a NUL in the name
-        raise error if isinstance(error, ImageError) else ImageError(f"{name}: {error}") from None
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 @contextmanager

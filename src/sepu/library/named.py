@@ -1,7 +1,6 @@
 """Palettes with names: colours of somebody's own, which are matched and shown as those of the library are."""
 
 from collections.abc import Iterable, Mapping
-from typing_extensions import Buffer
 
 from sepu._names import fold
 from sepu._palette import Palette
@@ -13,8 +12,8 @@ from sepu.library.release import Collection
 class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
     """Colours of your own with their names, of which `match` and `name_image` answer as the library does of its own.
 
-    `colors`: a mapping of names to whatever `sepu.match` takes for a colour, or pairs of both, at least one. A name or a
-    colour may come twice: each stays, in its order, and of equal colours the first is the nearest. `index`: as
+    `colors`: a mapping of names to whatever `sepu.match` takes for a colour, or pairs of both, at least one. A name or
+    a colour may come twice: each stays, in its order, and of equal colours the first is the nearest. `index`: as
     `Palette` takes it. Raises ColorError that names what is no colour.
     """
 
@@ -25,7 +24,7 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
         self,
         colors: Mapping[str, ColorLike] | Iterable[tuple[str, ColorLike]],
         *,
-        index: bool | Buffer | None = None,
+        index: bool | bytes | None = None,
     ) -> None:
         pairs = colors.items() if isinstance(colors, Mapping) else colors
         self.records = tuple(_read(name, color) for name, color in pairs)
