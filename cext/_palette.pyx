@@ -25,6 +25,7 @@ include "srgb_to_lab.pxi"
 include "srgb_to_oklab.pxi"
 include "hex_arrays.pxi"
 include "rgb_arrays.pxi"
+include "lab_queries.pxi"
 include "nearest.pxi"
 include "index_format.pxi"
 include "similarity.pxi"
@@ -59,7 +60,8 @@ cdef int find_difference(name) except -1:
 
 # The nearest colours of a palette; docs/matching.md proves that the search finds what a full scan finds.
 
-cdef double SQUARE_ERROR = 1e-8  # twice the most that rounding can change the square of a difference
+# More than rounding can change a difference and its lower bound, relative and where squares underflow.
+cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150
 
 
 cdef struct SortedColours:
@@ -117,7 +119,7 @@ cdef void find_nearest(
     while True:
         bound = lighter_bound if lighter_bound < darker_bound else darker_bound
         if bound == INFINITY or (
-            count == k and bound * bound > best[k - 1].delta_e * best[k - 1].delta_e + SQUARE_ERROR
+            count == k and bound > best[k - 1].delta_e * (1.0 + RELATIVE_ERROR) + LEAST_ERROR
         ):
             return
         if lighter_bound < darker_bound:
@@ -371,8 +373,27 @@ cdef void find_rows(
             delta_e[row * k + j] = best[j].delta_e
 
 
-def find_chunk(Palette palette not None, rows, Py_ssize_t[:, ::1] indices, double[:, ::1] delta_e):
-    """Fills `indices` and `delta_e` with the nearest colours of each row, uint8 or float64 (n, 3), n at least 1."""
+cdef void find_lab_rows(
+    Palette palette, const double* labs, Py_ssize_t count, Py_ssize_t k, Py_ssize_t* indices, double* delta_e, Match* best
+) noexcept nogil:
+    """Finds the nearest colours of each row of L*a*b*."""
+    cdef Py_ssize_t row, j
+    cdef Lab query
+    for row in range(count):
+        query = make_lab(labs[3 * row], labs[3 * row + 1], labs[3 * row + 2])
+        palette.find_lab(&query, k, best)
+        for j in range(k):
+            indices[row * k + j] = best[j].index
+            delta_e[row * k + j] = best[j].delta_e
+
+
+def find_chunk(
+    Palette palette not None, rows, bint in_lab, Py_ssize_t[:, ::1] indices, double[:, ::1] delta_e
+):
+    """Fills `indices` and `delta_e` with the nearest colours of each row, n at least 1.
+
+    `rows`: uint8 or float64 (n, 3), or with `in_lab` L*a*b*.
+    """
     cdef const unsigned char[:, ::1] whole
     cdef const double[:, ::1] real
     cdef Py_ssize_t count = indices.shape[0], k = indices.shape[1]
@@ -390,7 +411,10 @@ def find_chunk(Palette palette not None, rows, Py_ssize_t[:, ::1] indices, doubl
         else:
             real = rows
             with nogil:
-                find_rows(palette, &real[0, 0], count, k, &indices[0, 0], &delta_e[0, 0], best, NULL)
+                if in_lab:
+                    find_lab_rows(palette, &real[0, 0], count, k, &indices[0, 0], &delta_e[0, 0], best)
+                else:
+                    find_rows(palette, &real[0, 0], count, k, &indices[0, 0], &delta_e[0, 0], best, NULL)
     finally:
         free(best)
         free(met)
@@ -407,7 +431,7 @@ cdef count_threads(threads):
 @cython.final
 cdef class Palette:
     """Palette(rgb=None, index=None, *, lab=None, difference='ciede2000', scale=None, instruction_set=None)\n--\n
-    Finds the nearest of a fixed set of colours to any sRGB colour, exactly: always what a full scan finds.
+    Finds the nearest of a fixed set of colours to any colour, in sRGB or L*a*b*, exactly: always what a full scan finds.
 
     `rgb`: the sRGB colours, shape (n, 3), n at least 1, as `nearest_batch` takes them; or `lab`: their L*a*b* values
     (D65), L* from 0 to 100, a* and b* from -256 to 256. Raises ValueError otherwise.
@@ -553,40 +577,76 @@ cdef class Palette:
 
     cdef void find(self, double r, double g, double b, Py_ssize_t k, Match* best) noexcept nogil:
         cdef Lab query = self.convert(r, g, b)
-        cdef const Index* index = &self.cell_lists
-        cdef Py_ssize_t place
-        if k > index.k:
+        if k > self.cell_lists.k:
             find_nearest(&self.by_lightness, self.compute_delta_e, &query, k, best)
-            return
-        place = find_list(index, r, g, b)
+        else:
+            self.find_in_cell(&query, r, g, b, k, best)
+
+    cdef void find_lab(self, const Lab* query, Py_ssize_t k, Match* best) noexcept nogil:
+        cdef double[3] rgb
+        if k > self.cell_lists.k or not find_in_srgb(query, rgb):
+            find_nearest(&self.by_lightness, self.compute_delta_e, query, k, best)
+        else:
+            self.find_in_cell(query, rgb[0], rgb[1], rgb[2], k, best)
+
+    cdef inline void find_in_cell(
+        self, const Lab* query, double r, double g, double b, Py_ssize_t k, Match* best
+    ) noexcept nogil:
+        cdef const Index* index = &self.cell_lists
+        cdef Py_ssize_t place = find_list(index, r, g, b)
         if index.wide:
             find_nearest_in_list(
-                self.labs, self.compute_delta_e, &query, <const unsigned int*> index.lists + place, index.unit, k, best
+                self.labs, self.compute_delta_e, query, <const unsigned int*> index.lists + place, index.unit, k, best
             )
         else:
             find_nearest_in_list(
-                self.labs, self.compute_delta_e, &query, <const unsigned short*> index.lists + place, index.unit, k, best
+                self.labs, self.compute_delta_e, query, <const unsigned short*> index.lists + place, index.unit, k, best
             )
 
-    def nearest(self, double r, double g, double b, Py_ssize_t k=1):
-        """Returns the `k` colours nearest to one sRGB colour, as a list of (index, delta_e), nearest first.
+    cdef read_queries(self, rgb, lab, white, scale, background):
+        """Returns the colours of an array as `read_rgb` or `read_lab` does."""
+        if (rgb is None) == (lab is None):
+            raise ValueError("a query needs rgb or lab, one of them")
+        if lab is None:
+            return read_rgb(rgb, scale, background, 4)
+        if self.in_oklab:
+            raise ValueError('difference="oklab" needs rgb, not lab')
+        if scale is not None or background is not None:
+            raise ValueError("scale and background belong to rgb, not to lab")
+        return read_lab(lab, white)
 
-        The channels are from 0 to 255. Colours at the same difference come in palette order. Raises ValueError for a
-        channel that is not a number from 0 to 255, and unless 1 <= k <= size.
+    def nearest(self, r=None, g=None, b=None, Py_ssize_t k=1, *, lab=None, white="D65"):
+        """Returns the `k` colours nearest to one colour, as a list of (index, delta_e), nearest first.
+
+        The colour is three channels of sRGB, from 0 to 255, or `lab` and its `white`, as `nearest_batch` takes them. Colours
+        at the same difference come in palette order. Raises ValueError for a channel that is not a number from 0 to 255,
+        and unless 1 <= k <= size.
         """
+        if lab is not None:
+            if r is not None:
+                raise TypeError("nearest takes r, g and b, or lab, not both")
+            indices, delta_e = self.nearest_batch(None, k, lab=lab, white=white)
+            if indices.ndim != 1:
+                raise ValueError("lab must have the shape (3,); nearest_batch takes more colours")
+            return list(zip(indices.tolist(), delta_e.tolist()))
+        if b is None:
+            raise TypeError("nearest takes r, g and b, or lab=(L, a, b); for a tuple: palette.nearest(*color)")
+        cdef double red = r, green = g, blue = b
         self.check_k(k)
-        check_channels(r, g, b)
+        check_channels(red, green, blue)
         cdef Match* best = <Match*> malloc(k * sizeof(Match))
         if best == NULL:
             raise MemoryError
         cdef Py_ssize_t i
         try:
-            self.find(r, g, b, k, best)
+            self.find(red, green, blue, k, best)
             return [(best[i].index, best[i].delta_e) for i in range(k)]
         finally:
             free(best)
 
-    def nearest_batch(self, rgb, Py_ssize_t k=1, *, scale=None, background=None, threads=1):
+    def nearest_batch(
+        self, rgb=None, Py_ssize_t k=1, *, lab=None, white="D65", scale=None, background=None, threads=1
+    ):
         """Finds the `k` colours nearest to each colour of an array, in the order of `nearest`.
 
         `rgb`: real numbers, shape (..., 3), such as an image's (height, width, 3); fastest as uint8. `scale`: the greatest
@@ -594,12 +654,17 @@ cdef class Palette:
         fourth channel, alpha, `background` shows through: three numbers from 0 to 255. `threads`: how many to use; None:
         as many as there are processors.
 
+        `lab`, instead of `rgb`: L*a*b*, shape (..., 3), of any colours, also outside sRGB, for the 2 degree observer.
+        `white`: theirs, "D65" or "D50", which is adapted by Bradford's method (ICC.1, CSS Color 4).
+
         Returns indices, intp (..., k), and their differences, float64 (..., k). Raises ValueError for another shape, for
-        another type without `scale`, for a channel beyond it, and unless 1 <= k <= size. Works without the GIL.
+        another type without `scale`, for a channel beyond it, for L*a*b* that is not finite, and unless 1 <= k <= size.
+        Works without the GIL.
         """
         self.check_k(k)
         threads = count_threads(threads)
-        array = read_rgb(rgb, scale, background, 4)
+        array = self.read_queries(rgb, lab, white, scale, background)
+        in_lab = lab is not None
         leading = array.shape[:array.ndim - 1]
         indices = np.empty((*leading, k), dtype=np.intp)
         delta_e = np.empty((*leading, k))
@@ -607,19 +672,22 @@ cdef class Palette:
         chunks = [slice(first, first + CHUNK) for first in range(0, len(rows), CHUNK)]
         if threads == 1 or len(chunks) < 2:
             if len(rows):
-                find_chunk(self, rows, *out)
+                find_chunk(self, rows, in_lab, *out)
         else:
             with ThreadPoolExecutor(threads) as pool:
-                for _ in pool.map(lambda chunk: find_chunk(self, rows[chunk], *[into[chunk] for into in out]), chunks):
+                for _ in pool.map(
+                    lambda chunk: find_chunk(self, rows[chunk], in_lab, *[into[chunk] for into in out]), chunks
+                ):
                     pass
         return indices, delta_e
 
-    def delta_e(self, rgb, *, scale=None, background=None):
+    def delta_e(self, rgb=None, *, lab=None, white="D65", scale=None, background=None):
         """Computes the difference of each colour of an array to every colour of the palette: float64 (..., size).
 
         Takes and raises what `nearest_batch` does. Works without the GIL.
         """
-        array = read_rgb(rgb, scale, background, 4)
+        array = self.read_queries(rgb, lab, white, scale, background)
+        cdef bint in_lab = lab is not None
         cdef const double[:, ::1] rows = as_rows(array)
         result = np.empty((rows.shape[0], self.size))
         cdef double[:, ::1] out = result
@@ -629,7 +697,10 @@ cdef class Palette:
         cdef double[LANES] delta_e
         with nogil:
             for i in range(rows.shape[0]):
-                query = self.convert(rows[i, 0], rows[i, 1], rows[i, 2])
+                if in_lab:
+                    query = make_lab(rows[i, 0], rows[i, 1], rows[i, 2])
+                else:
+                    query = self.convert(rows[i, 0], rows[i, 1], rows[i, 2])
                 fill_block(&queries, &query)
                 for block in range(count_blocks(self.size)):
                     self.compute_delta_e(&queries, &self.by_lightness.blocks[block], delta_e)

@@ -14,9 +14,11 @@
 
 from functools import cache
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sepu._names import NameIndex
     from sepu._palette import Palette, ciede2000, hex_to_rgb, srgb_to_lab
     from sepu.library.images import Image, ImageError
@@ -65,13 +67,21 @@ def load() -> "Release":
     return _load()
 
 
-def match(color: "ColorLike", *, top: int = 1) -> "Records[Match]":
+def match(
+    color: "ColorLike | None" = None,
+    *,
+    lab: "Sequence[float] | None" = None,
+    white: Literal["D65", "D50"] = "D65",
+    top: int = 1,
+) -> "Records[Match]":
     """Return the `top` nearest colours by CIEDE2000, nearest first: records with a `.delta_e`.
 
-    `color`: '#C83C23', '#fff', 'rgb(200, 60, 35)', three numbers from 0 to 255, a name of the library or of CSS, or a
-    record. Raises ColorError for what is no colour, and for a name that CSS gives to another value than the library.
+    `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
+    'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
+    outside sRGB is matched where it is, and its matches have `.in_srgb` False. Raises ColorError for what is no colour,
+    and for a name that CSS gives to another value than the library.
     """
-    return _load().match(color, top=top)
+    return _load().match(color, lab=lab, white=white, top=top)
 
 
 def search(q: str, *, limit: int = 10) -> "Records[Record]":

@@ -1,7 +1,7 @@
 """The docstrings of the compiled module, cext/_palette.pyx, give shapes, units and errors."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, final
+from typing import Any, Literal, final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -39,18 +39,35 @@ class Palette:
         self, *, k: int = 10, threads: int | None = None, progress: Callable[[float], object] | None = None
     ) -> bytes: ...
     def __len__(self, /) -> int: ...
-    def nearest(self, r: float, g: float, b: float, k: int = 1) -> list[tuple[int, float]]: ...
-    def nearest_batch(
+    def nearest(
         self,
-        rgb: ArrayLike,
+        r: float | None = None,
+        g: float | None = None,
+        b: float | None = None,
         k: int = 1,
         *,
+        lab: ArrayLike | None = None,
+        white: Literal["D65", "D50"] = "D65",
+    ) -> list[tuple[int, float]]: ...
+    def nearest_batch(
+        self,
+        rgb: ArrayLike | None = None,
+        k: int = 1,
+        *,
+        lab: ArrayLike | None = None,
+        white: Literal["D65", "D50"] = "D65",
         scale: float | None = None,
         background: ArrayLike | None = None,
         threads: int | None = 1,
     ) -> tuple[NDArray[np.intp], NDArray[np.float64]]: ...
     def delta_e(
-        self, rgb: ArrayLike, *, scale: float | None = None, background: ArrayLike | None = None
+        self,
+        rgb: ArrayLike | None = None,
+        *,
+        lab: ArrayLike | None = None,
+        white: Literal["D65", "D50"] = "D65",
+        scale: float | None = None,
+        background: ArrayLike | None = None,
     ) -> NDArray[np.float64]: ...
 
 @final

@@ -38,12 +38,14 @@ FEI_HONG = RGB(200, 60, 35)
         np.array([200, 60, 35]),
         FEI_HONG,
         {"b": 35, "r": 200, "g": 60},
+        "200, 60, 35",
+        "rgb(200 60 35)",
+        "RGBA(200, 60, 35, 100%)",
     ],
     ids=str,
 )
 def test_what_people_write_for_a_colour(color: Any) -> None:
-    assert read_colors([color]) == [FEI_HONG]
-    assert read_colors([color, "#1aF", "fff"]) == [FEI_HONG, (17, 170, 255), (255, 255, 255)]
+    assert read_colors([color, "#1aF", "fff", "Tomato"]) == [FEI_HONG, (17, 170, 255), (255, 255, 255), (255, 99, 71)]
     content = core.match(iter([color]), 2, None).content
     assert json.loads(content or b"") == {"colors": [{"r": 200.0, "g": 60.0, "b": 35.0}], "top": 2}
 
@@ -55,6 +57,10 @@ def test_what_people_write_for_a_colour(color: Any) -> None:
         ((200, 60, 35), TypeError, "write [(200, 60, 35)]"),
         ({"r": 1, "g": 2, "b": 3}, TypeError, "write [{'r': 1, 'g': 2, 'b': 3}]"),
         (["#C83C2"], ValueError, "'#C83C2' is not a colour; a colour is '#C83C23'"),
+        (["color(display-p3 1 0 0)"], ValueError, "'color(display-p3 1 0 0)' lies outside sRGB"),
+        (["#1234"], ValueError, "'#1234' has an alpha channel of 0.266667"),
+        (["300, 0, 0"], ValueError, "has the channel 300"),
+        (["绯红"], ValueError, "'绯红' is not a colour"),
         ([(1, 2)], ValueError, "(1, 2) has 2 channels"),
         ([{"r": 1, "g": 2}], ValueError, "does not have exactly r, g and b"),
         ([{"r": 1, "g": 2, "B": 3}], ValueError, "does not have exactly r, g and b"),

@@ -29,7 +29,7 @@ sepu_client.Client("https://colors.example", "a-key").close()
 """
     done = completed([sys.executable, "-c", script])
     assert (done.returncode, done.stderr) == (0, "")
-    assert requires("sepu-client") == ["httpx<1,>=0.28"]
+    assert requires("sepu-client") == ["httpx<1,>=0.28", "tinycss2>=1.5"]
 
 
 USERS_CODE = """

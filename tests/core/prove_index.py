@@ -4,6 +4,8 @@ differ.
 For each 8-bit colour: the release, with every difference, and a palette of 1,000 random colours. For a palette of
 30,000, where the other search takes long, the 8-bit colours of every 16th red, or with `--all` each. For each palette
 also real-valued colours, those on borders of cells, greys and near-greys, and its own.
+
+And answers to L*a*b* with a full scan: 10^7 points, most of them outside sRGB.
 """
 
 import sys
@@ -46,6 +48,40 @@ def prove(name: str, indexed: Palette, members: NDArray[np.float64], k: int, red
     return differ
 
 
+def prove_lab(name: str, palette: Palette, lab: NDArray[np.float64], k: int = 3) -> int:
+    """Prints how many answers to L*a*b* differ from those of a full scan, and returns that."""
+    began, differ = perf_counter(), 0
+    for chunk in np.array_split(lab, max(1, len(lab) * palette.size // 10**7)):
+        found, delta_e = palette.nearest_batch(lab=chunk, k=k), palette.delta_e(lab=chunk)
+        rows = np.arange(len(chunk))
+        same = np.ones(len(chunk), bool)
+        for place in range(k):  # of equal ones `argmin` takes the first
+            least = delta_e.argmin(axis=1)
+            same &= (found[0][:, place] == least) & (found[1][:, place] == delta_e[rows, least])
+            delta_e[rows, least] = np.inf
+        differ += int((~same).sum())
+    click.echo(
+        f"{name}, {palette.difference}, nearest {k}: {differ} differ of {len(lab):,} points of L*a*b* "
+        f"({perf_counter() - began:.0f} s)"
+    )
+    return differ
+
+
+def points_of_lab(members: NDArray[np.float64], count: int) -> NDArray[np.float64]:
+    """Points of a box around all that a person sees, also rounded, and next to the border of sRGB.
+
+    All that a surface can have under D65 is inside of it.
+    """
+    rng = np.random.default_rng(31)
+    box = rng.uniform((0, -200, -200), (100, 200, 200), (count, 3))
+    border = rng.uniform(0, 255, (count // 10, 3))
+    border[np.arange(len(border)), rng.integers(0, 3, len(border))] = rng.choice([0, 255], len(border))
+    near = sepu.srgb_to_lab(border, scale=255) + rng.normal(0, 1e-3, border.shape)
+    return np.concatenate(
+        [box[: -2 * len(near)], box[: len(near)].round(2), near, sepu.srgb_to_lab(members, scale=255)]
+    )
+
+
 @click.command()
 @click.option("--all", "whole", is_flag=True, help="Each 8-bit colour for 30,000 colours too; takes half an hour.")
 def main(whole: bool) -> None:
@@ -64,6 +100,15 @@ def main(whole: bool) -> None:
             differ += prove(
                 f"{size:,} colours", Palette(members, index=True, difference=difference, scale=255), members, k, reds
             )
+    members = np.array([record.rgb for record in release.records], dtype=float)
+    twice = Palette(np.concatenate([members, members]), scale=255, index=True)  # every answer is a tie
+    differ += prove_lab("the release", release.palette(), points_of_lab(members, 10_000_000))
+    differ += prove_lab("the release's colours twice", twice, points_of_lab(members, 1_000_000))
+    for difference in DIFFERENCE_NAMES[1:-1]:
+        palette = Palette(members, index=True, difference=difference, scale=255)
+        differ += prove_lab("the release's colours", palette, points_of_lab(members, 1_000_000))
+    many = rng.integers(0, 256, (30_000, 3)).astype(float)
+    differ += prove_lab("30,000 colours", Palette(many, index=True, scale=255), points_of_lab(members, 10_000))
     sys.exit(bool(differ))
 
 

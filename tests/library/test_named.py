@@ -29,7 +29,7 @@ def test_it_answers_with_its_names() -> None:
     ) == "(<SwatchMatch 'Rote Grütze' #C83C23 ΔE 0.0000>, <SwatchMatch 'ink' #1A1A1A ΔE " + (
         f"{own.match('#C83C23', top=2)[1].delta_e:.4f}>)"
     )
-    assert own.match("ink")[0].to_dict() == {"name": "ink", "hex": "#1A1A1A", "delta_e": 0.0}
+    assert own.match("ink")[0].to_dict() == {"name": "ink", "hex": "#1A1A1A", "delta_e": 0.0, "in_srgb": True}
     assert own.match(own["paper"])[0].delta_e == 0.0, "whose value HEX cannot express"
     image = np.full((2, 2, 3), 250, np.uint8)
     image[0, 0] = 20
@@ -51,6 +51,29 @@ def test_the_nearest_is_what_the_numbers_alone_say() -> None:
         for row in np.random.default_rng(4).uniform(0, 255, (20, 3)).tolist():
             found = [(int(match.name), match.delta_e) for match in own.match(row, top=5)]
             assert found == palette.nearest(row[0], row[1], row[2], 5)
+
+
+def test_what_lies_outside_srgb_stays_where_it_is(tmp_path: Path) -> None:
+    """ASE and CSS have L*a*b* of D50; the reference is the search by L*a*b*."""
+    (tmp_path / "a.ase").write_bytes(ase(("cyan", b"LAB ", (0.5, -80, -60)), ("clay", b"LAB ", (0.5, 20, 20))))
+    p3 = {"colorSpace": "display-p3", "components": [0, 1, 0]}
+    (tmp_path / "a.json").write_text(json.dumps({"green": {"$type": "color", "$value": p3}}))
+    for own, css in (
+        (sepu.read_palette(tmp_path / "a.ase"), "lab(50 -80 -60)"),
+        (sepu.read_palette(tmp_path / "a.json"), "color(display-p3 0 1 0)"),
+        (sepu.NamedPalette({"x": "lab(50 -80 -60)"}), "lab(50 -80 -60)"),
+    ):
+        [match] = own.match(css)
+        assert (match.in_srgb, match.hex) == (False, own[0].hex)
+        assert match.delta_e < 1e-6
+    own = sepu.read_palette(tmp_path / "a.ase")
+    palette = sepu.Palette(lab=[record.lab for record in own])
+    assert own.palette().nearest(200, 60, 35, 2) == palette.nearest(200, 60, 35, 2)
+    [(_, delta_e)] = palette.nearest(lab=(50, -80, -60), white="D50")
+    assert delta_e < 1e-6
+    with pytest.raises(sepu.PaletteError, match="lab row 0|is no colour"):
+        (tmp_path / "a.ase").write_bytes(ase(("x", b"LAB ", (0.5, 900, 0))))
+        sepu.read_palette(tmp_path / "a.ase")
 
 
 def test_names_and_colours_may_come_twice() -> None:

@@ -214,7 +214,7 @@ def test_a_table_has_a_column_for_each_value() -> None:
     }
     flat |= {"group": match.group, "reliability": "verified"}
     assert sepu.load()["fei-hong"].to_dict() == flat
-    assert match.to_dict() == dataclasses.asdict(match) == flat | {"delta_e": match.delta_e}
+    assert match.to_dict() == dataclasses.asdict(match) == flat | {"delta_e": match.delta_e, "in_srgb": True}
     [share] = sepu.name_image(np.full((1, 1, 3), 255, np.uint8))
     assert share.to_dict()["share"] == 1.0
     assert list(dataclasses.asdict(share)) == [*flat, "share"]
@@ -238,7 +238,10 @@ def test_the_version_is_that_of_the_package() -> None:
 
 
 def test_signatures_name_their_arguments() -> None:
-    assert str(inspect.signature(sepu.match)) == "(color: 'ColorLike', *, top: int = 1) -> 'Records[Match]'"
+    assert str(inspect.signature(sepu.match)) == (
+        "(color: 'ColorLike | None' = None, *, lab: 'Sequence[float] | None' = None, "
+        "white: Literal['D65', 'D50'] = 'D65', top: int = 1) -> 'Records[Match]'"
+    )
     for name, function in inspect.getmembers(sepu, inspect.isfunction):
         if name in sepu.__all__:
             method = getattr(sepu.Release, name, None)

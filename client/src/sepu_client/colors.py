@@ -8,6 +8,7 @@ from math import nan
 from numbers import Integral, Real
 from typing import TypeGuard
 
+from sepu_client.css import read_css
 from sepu_client.results import RGB
 
 ColorLike = str | Iterable[float] | Mapping[str, float]
@@ -15,7 +16,10 @@ ColorLike = str | Iterable[float] | Mapping[str, float]
 MOST_COLORS = 5  # in a request
 
 _HEX = re.compile(r"#?([0-9a-f]{3}|[0-9a-f]{6})", re.ASCII | re.IGNORECASE)
-_FORMS = "a colour is '#C83C23', '#fff', (200, 60, 35) or {'r': 200, 'g': 60, 'b': 35}"
+_FORMS = (
+    "a colour is '#C83C23', '#fff', (200, 60, 35), {'r': 200, 'g': 60, 'b': 35}, or one of CSS, such as 'tomato' or "
+    "'oklch(0.6 0.2 30)'"
+)
 
 
 def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: int | None = None) -> list[RGB]:
@@ -39,11 +43,7 @@ def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: 
 
 def _read(color: object, scale: int | None) -> RGB:
     if isinstance(color, str):
-        form = _HEX.fullmatch(color.strip())
-        if form is None:
-            raise ValueError(f"{color!r} is not a colour; {_FORMS}")
-        digits = form[1] if len(form[1]) == 6 else "".join(digit * 2 for digit in form[1])
-        return RGB(*map(float, bytes.fromhex(digits)))
+        return _read_text(color.strip())
     channels: Iterable[object]
     if isinstance(color, Mapping):
         if set(color) != {"r", "g", "b"}:
@@ -54,6 +54,18 @@ def _read(color: object, scale: int | None) -> RGB:
     else:
         raise TypeError(f"{color!r} is not a colour; {_FORMS}")
     return _scaled(list(channels), color, scale)
+
+
+def _read_text(text: str) -> RGB:
+    if form := _HEX.fullmatch(text):
+        digits = form[1] if len(form[1]) == 6 else "".join(digit * 2 for digit in form[1])
+        return RGB(*map(float, bytes.fromhex(digits)))
+    rgb = read_css(f"rgb({text})" if text[:1].isdecimal() else text)  # "200 60 35"
+    if rgb is None:
+        raise ValueError(f"{text!r} is not a colour; {_FORMS}")
+    if min(rgb) < 0 or max(rgb) > 255:
+        raise ValueError(f"{text!r} lies outside sRGB, which is all that the service takes; the library matches it")
+    return RGB(*map(float, rgb))
 
 
 def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:

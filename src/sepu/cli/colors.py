@@ -62,12 +62,19 @@ def _parse(release: Release, text: str, where: str) -> Rgb:
         raise click.BadParameter(f"{where}{error}{hint}") from None
 
 
+def _in_srgb(rgb: Rgb) -> bool:
+    return min(rgb) >= 0 and max(rgb) <= 255
+
+
 def _hex(rgb: Rgb) -> str:
-    return "#{:02X}{:02X}{:02X}".format(*map(round, rgb))
+    """Returns HEX; of a colour outside sRGB, the nearest by channels, which is only shown."""
+    return "#{:02X}{:02X}{:02X}".format(*(round(min(max(channel, 0), 255)) for channel in rgb))
 
 
 def _exactly(rgb: Rgb) -> str:
-    """Returns HEX, or rgb() for channels that HEX cannot express."""
+    """Returns HEX, or rgb() for channels that HEX cannot express, or color() outside sRGB."""
+    if not _in_srgb(rgb):
+        return "color(srgb {:.10g} {:.10g} {:.10g})".format(*(channel / 255 for channel in rgb))
     whole = all(channel == round(channel) for channel in rgb)
     return _hex(rgb) if whole else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
 
@@ -79,8 +86,8 @@ def _exactly(rgb: Rgb) -> str:
 def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
     """Show the nearest colours by CIEDE2000. This works offline and is not metered.
 
-    A colour is '#C83C23', c83c23, '#fff', 200 60 35, 'rgb(200, 60, 35)', a name of CSS, or a name of the library. A
-    - stands for the lines of standard input.
+    A colour is '#C83C23', c83c23, '#fff', 200 60 35, a name of the library, or a colour of CSS, such as tomato or
+    'oklch(0.6 0.2 30)'. A - stands for the lines of standard input.
     """
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
@@ -100,7 +107,8 @@ def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
     sections = []
     for text, rgb, matches in found:
         is_hex = text.lstrip("#").upper() == _hex(rgb)[1:]
-        sections.append([Line(_hex(rgb), "input", en="" if is_hex else text), *map(line_of, matches)])
+        given_as = "" if is_hex else text if _in_srgb(rgb) else f"{text} (outside sRGB)"
+        sections.append([Line(_hex(rgb), "input", en=given_as), *map(line_of, matches)])
     _show(*sections)
 
 

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from sepu._names import fold
 from sepu._palette import Palette
 from sepu.library.parsing import ColorError, ColorLike, parse_color
-from sepu.library.records import Swatch, SwatchMatch, SwatchShare
+from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
 from sepu.library.release import Collection
 
 
@@ -30,7 +30,10 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
         self.records = tuple(_read(name, color) for name, color in pairs)
         if not self.records:
             raise ValueError("a palette needs at least one colour")
-        self._numbers = Palette([record.rgb for record in self.records], index, scale=255)
+        if all(is_in_srgb(record.rgb) for record in self.records):
+            self._numbers = Palette([record.rgb for record in self.records], index, scale=255)
+        else:
+            self._numbers = Palette(index=index, lab=[record.lab for record in self.records])
 
     def __repr__(self) -> str:
         """Says how many colours there are."""

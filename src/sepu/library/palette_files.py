@@ -7,15 +7,15 @@ import re
 import struct
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from io import StringIO
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import webcolors
-
 from sepu import limits
 from sepu.errors import SepuError
+from sepu.library.css import read_css
 from sepu.library.files import read_file
 from sepu.library.named import NamedPalette
 from sepu.library.parsing import ColorError, ColorLike, parse_color
@@ -59,7 +59,10 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
         raise PaletteError(f"{name} has no colour")
     if len(swatches) > limits.PALETTE_COLORS:
         raise PaletteError(f"{name} has more than {limits.PALETTE_COLORS:,} colours; save fewer")
-    return NamedPalette([(swatch.name, swatch) for swatch in swatches], index=index)
+    try:
+        return NamedPalette([(swatch.name, swatch) for swatch in swatches], index=index)
+    except ValueError as error:
+        raise PaletteError(f"{name}: {error}") from None
 
 
 def _printable(name: str) -> str:
@@ -137,6 +140,9 @@ def _ase_color(block: bytes, at: int) -> ColorLike:
         return _of_unit(3 * struct.unpack_from(">f", block, at + 4))
     if model == b"CMYK":
         raise PaletteError("CMYK is no colour without the profile of a press; convert the swatch to RGB")
+    if model == b"LAB ":  # of D50, as lab() of CSS
+        lightness, a, b = struct.unpack_from(">3f", block, at + 4)
+        return f"lab({100 * lightness} {a} {b})"
     raise PaletteError(f"its model is {model.decode('latin-1').strip()!r}; convert the swatch to RGB")
 
 
@@ -251,13 +257,10 @@ def _css(content: bytes) -> Iterator[Found]:
         for _ in range(_DEEPEST):
             if form := _REFERENCE.fullmatch(value):
                 value = values.get(form[1], "")
-        # Not 'abc', nor the three numbers of an hsl() that is elsewhere.
-        if value.startswith("#") or "(" in value or value.lower() in webcolors.names("css3"):
-            try:
-                parse_color(value)
-            except ColorError:
-                continue
-            yield f"--{name}", name, value
+        with suppress(ValueError):  # a colour with alpha
+            # Not `parse_color`, which takes 'abc' for HEX, and three numbers, which are here for an hsl(), for RGB.
+            if rgb := read_css(value):
+                yield f"--{name}", name, Swatch("", rgb)
 
 
 _NAMES = ("name", "title", "label", "slug", "id")

@@ -1,23 +1,25 @@
-"""Reads a colour as people write it: HEX, `rgb()`, three numbers, or a name."""
+"""Reads a colour as people write it: HEX, three numbers, a name, or any colour of CSS."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 
 from sepu.errors import SepuError
+from sepu.library.css import read_css
 from sepu.library.records import Entry
 
 Rgb = tuple[float, float, float]
 # `Sequence` also stands for a row of an array, which type checkers do not take for one.
 ColorLike = str | Sequence[float] | Iterable[float] | Mapping[str, float] | Entry
 
-FORMS = "write '#C83C23', '#fff', 'rgb(200, 60, 35)', (200, 60, 35), or a name such as '绯红', 'fei-hong' or 'tomato'"
+FORMS = (
+    "write '#C83C23', '#fff', (200, 60, 35), a name such as '绯红', 'fei-hong' or 'tomato', or another colour of CSS "
+    "such as 'oklch(0.6 0.2 30)'"
+)
 
 _HEX = re.compile(r"#?((?:[0-9a-f]{3}){1,2})", re.ASCII | re.IGNORECASE)
-_HEX_WITH_ALPHA = re.compile(r"#(?:[0-9a-f]{4}){1,2}", re.ASCII | re.IGNORECASE)
 _CHANNEL = r"([+-]?(?:\d+\.?\d*|\.\d+)%?)"
 _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}\s*", re.ASCII)
-_RGB = re.compile(r"rgba?\((.*)\)", re.IGNORECASE)
 
 
 class ColorError(SepuError, ValueError):
@@ -25,7 +27,7 @@ class ColorError(SepuError, ValueError):
 
 
 def parse_color(color: ColorLike, named: Sequence[Entry] = ()) -> Rgb:
-    """Returns red, green and blue, each 0 to 255.
+    """Returns red, green and blue, each 0 to 255, and beyond that for a colour of CSS that lies outside sRGB.
 
     `named` has the records of the library that have the text as a name: it then may not be another colour in CSS.
 
@@ -57,28 +59,25 @@ def parse_color(color: ColorLike, named: Sequence[Entry] = ()) -> Rgb:
 
 
 def _parse_text(text: str, named: Sequence[Entry]) -> Rgb:
-    import webcolors
-
-    css: tuple[int, int, int] | None = None
-    if text.casefold() in webcolors.names("css3"):
-        css = webcolors.name_to_rgb(text)
-    candidates = {record.rgb: f"{record.hex} of {record.label}" for record in named}
+    if text.isdecimal() and len(text) <= 3:
+        raise ColorError(f"{text!r} is one number: write '#{text:0>3}' for HEX, or three numbers such as '200 60 35'")
+    if not named and (form := _HEX.fullmatch(text)):
+        digits = form[1] if len(form[1]) == 6 else "".join(digit * 2 for digit in form[1])
+        red, green, blue = bytes.fromhex(digits)
+        return red, green, blue
+    if channels := _CHANNELS.fullmatch(text):
+        return _checked([_number(channel) for channel in channels.groups()], text, percent="%" in text)
+    try:
+        css = read_css(text)
+    except ValueError as error:
+        raise ColorError(str(error)) from None
+    candidates: dict[Rgb, str] = {record.rgb: f"{record.hex} of {record.label}" for record in named}
     if css is not None:
-        candidates.setdefault(css, f"{webcolors.rgb_to_hex(css).upper()} of CSS")
+        candidates.setdefault(css, "#{:02X}{:02X}{:02X} of CSS".format(*map(round, css)) if named else "")
     if len(candidates) > 1:
         raise ColorError(f"{text!r} is ambiguous: {', or '.join(candidates.values())}; write the value that you mean")
     if candidates:
         return next(iter(candidates))
-    if text.isdecimal() and len(text) <= 3:
-        raise ColorError(f"{text!r} is one number: write '#{text:0>3}' for HEX, or three numbers such as '200 60 35'")
-    if form := _HEX.fullmatch(text):
-        red, green, blue = webcolors.hex_to_rgb(f"#{form[1]}")
-        return red, green, blue
-    inner = _RGB.fullmatch(text)
-    if channels := _CHANNELS.fullmatch(inner[1] if inner else text):
-        return _checked([_number(channel) for channel in channels.groups()], text, percent="%" in text)
-    if _HEX_WITH_ALPHA.fullmatch(text) or text.casefold().startswith("rgba"):
-        raise ColorError(f"{text!r} has an alpha channel: blend it with its background first, and leave alpha out")
     raise ColorError(f"{text!r} is no colour that is known here; {FORMS}")
 
 

@@ -1,12 +1,14 @@
 """The record of a colour, as the release has it, and the types of its values."""
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, SupportsIndex, TypeVar, overload
 
 import msgspec
 from msgspec import Meta, Struct
 
 from sepu._palette import srgb_to_lab
+from sepu.library.css import lab_of_srgb
 
 # \Z, because $ also matches before a final line break.
 Hex = Annotated[str, Meta(pattern=r"\A#[0-9A-F]{6}\Z")]
@@ -22,6 +24,11 @@ def rgb_of(hex_value: str) -> tuple[int, int, int]:
     """Returns the red, green and blue of a valid `Hex`, each 0 to 255."""
     red, green, blue = bytes.fromhex(hex_value[1:])
     return red, green, blue
+
+
+def is_in_srgb(rgb: Sequence[float]) -> bool:
+    """Returns whether each channel is from 0 to 255, as those of a colour outside sRGB are not."""
+    return min(rgb) >= 0 and max(rgb) <= 255
 
 
 class Name(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -48,17 +55,19 @@ class Entry(Struct, frozen=True):
 
     @property
     def rgb(self) -> tuple[float, float, float]:
-        """Returns red, green and blue, each 0 to 255."""
+        """Returns red, green and blue, each 0 to 255, or beyond if the colour lies outside sRGB."""
         return rgb_of(self.hex)
 
     @property
     def hex(self) -> str:
-        """Returns the value as `#RRGGBB`, rounded."""
-        return "#{:02X}{:02X}{:02X}".format(*map(round, self.rgb))
+        """Returns the value as `#RRGGBB`: rounded, and clipped if it lies outside sRGB."""
+        return "#{:02X}{:02X}{:02X}".format(*(round(min(max(channel, 0), 255)) for channel in self.rgb))
 
     @property
     def lab(self) -> tuple[float, float, float]:
         """Returns L*, a* and b* under D65 for the 2 degree observer."""
+        if not is_in_srgb(self.rgb):
+            return lab_of_srgb(self.rgb)
         lightness, a, b = srgb_to_lab([self.rgb], scale=255)[0].tolist()
         return lightness, a, b
 
@@ -145,12 +154,16 @@ def _share(entry: Any) -> str:  # noqa: ANN401
 
 
 class Match(Record, frozen=True, rename="camel"):
-    """A colour of the library, and its CIEDE2000 difference from the colour that was asked for."""
+    """A colour of the library, and its CIEDE2000 difference from the colour that was asked for.
 
-    __dataclass_fields__: ClassVar[Columns] = columns(*Record.__dataclass_fields__, "delta_e")
+    `in_srgb` says whether sRGB has the colour that was asked for. If not, it is matched where it is, and not clipped.
+    """
+
+    __dataclass_fields__: ClassVar[Columns] = columns(*Record.__dataclass_fields__, "delta_e", "in_srgb")
     measure = property(_difference)
 
     delta_e: float
+    in_srgb: bool = True
 
 
 class Share(Record, frozen=True, rename="camel"):
@@ -163,12 +176,13 @@ class Share(Record, frozen=True, rename="camel"):
 
 
 class SwatchMatch(Swatch, frozen=True):
-    """A colour of a palette with names, and its CIEDE2000 difference from the colour that was asked for."""
+    """A colour of a palette with names, and what `Match` says."""
 
-    __dataclass_fields__: ClassVar[Columns] = columns(*Swatch.__dataclass_fields__, "delta_e")
+    __dataclass_fields__: ClassVar[Columns] = columns(*Swatch.__dataclass_fields__, "delta_e", "in_srgb")
     measure = property(_difference)
 
     delta_e: float
+    in_srgb: bool = True
 
 
 class SwatchShare(Swatch, frozen=True):
@@ -207,6 +221,6 @@ class Records(tuple[R, ...]):
         return table([*map(line_of, self)])
 
 
-def with_measure(kind: type[R], record: Entry, value: float) -> R:
+def with_measure(kind: type[R], record: Entry, *values: float) -> R:
     """Returns the record as one of the kind that has a difference or a share."""
-    return kind(*msgspec.structs.astuple(record), value)
+    return kind(*msgspec.structs.astuple(record), *values)

@@ -1,12 +1,12 @@
 """Loads and verifies the release, from which the server answers."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from operator import index
-from typing import Annotated, Generic, TypeVar, overload
+from typing import Annotated, Generic, Literal, TypeVar, overload
 
 import msgspec
 from msgspec import Meta, Struct
@@ -14,11 +14,12 @@ from msgspec import Meta, Struct
 from sepu._names import NameIndex, fold
 from sepu._palette import Palette
 from sepu.errors import SepuError
+from sepu.library.css import lab_of_srgb, srgb_of_lab
 from sepu.library.display import html
 from sepu.library.images import Image, Opacity, Pixels, count_pixels, read_image
 from sepu.library.names import build_name_index
 from sepu.library.parsing import ColorLike, Rgb, parse_color
-from sepu.library.records import Entry, Match, Mode, Record, Records, Share, Version, rgb_of, with_measure
+from sepu.library.records import Entry, Match, Mode, Record, Records, Share, Version, is_in_srgb, rgb_of, with_measure
 
 LIBRARY = "library.json"
 SOURCE_PROJECTION = "source-projection.json"
@@ -122,21 +123,47 @@ class Collection(Generic[R, M, S]):
                 return Records(self.records[place] for place in places)
         return Records()
 
-    def match(self, color: ColorLike, *, top: int = 1) -> Records[M]:
+    def match(
+        self,
+        color: ColorLike | None = None,
+        *,
+        lab: Sequence[float] | None = None,
+        white: Literal["D65", "D50"] = "D65",
+        top: int = 1,
+    ) -> Records[M]:
         """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in library order.
 
-        `color`: '#C83C23', '#fff', 'rgb(200, 60, 35)', three numbers from 0 to 255, a name of the library or of CSS, or
-        a record. Raises ColorError for a text or numbers that are no colour, and for a name that CSS gives to another
-        value. Raises ValueError unless 1 <= top <= 161.
+        `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
+        'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
+        outside sRGB is matched where it is, and its matches have `in_srgb` False.
+
+        Raises ColorError for a text or numbers that are no colour, and for a name that CSS gives to another value.
+        Raises ValueError for L*a*b* that is not three finite numbers, and unless 1 <= top <= 161.
         """
-        return self.match_rgb(parse_color(color, self.named(color) if isinstance(color, str) else ()), top=top)
+        if lab is None:
+            named = self.named(color) if isinstance(color, str) else ()
+            return self.match_rgb(parse_color(color, named), top=top)  # type: ignore[arg-type]  # None is refused there
+        if color is not None:
+            raise TypeError("match takes a colour or lab=(L, a, b), not both")
+        nearest = self._palette.nearest(k=self._top(top), lab=lab, white=white)
+        return self._matches(nearest, srgb_of_lab([float(value) for value in lab], white))
 
     def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
-        """Returns what `match` returns, of any three real numbers from 0 to 255."""
+        """Returns what `match` returns, of what `parse_color` returns."""
+        if is_in_srgb(rgb):
+            nearest = self._palette.nearest(*rgb, self._top(top))
+        else:
+            nearest = self._palette.nearest(k=self._top(top), lab=lab_of_srgb(rgb))
+        return self._matches(nearest, rgb)
+
+    def _top(self, top: int) -> int:
         if not 1 <= _whole(top, "top") <= len(self):
             raise ValueError(f"top must be from 1 to {len(self)}, not {top}")
-        nearest = self._palette.nearest(*rgb, top)
-        return Records(with_measure(self._match, self.records[place], delta_e) for place, delta_e in nearest)
+        return top
+
+    def _matches(self, nearest: Sequence[tuple[int, float]], rgb: Rgb) -> Records[M]:
+        found = is_in_srgb(rgb)
+        return Records(with_measure(self._match, self.records[place], delta_e, found) for place, delta_e in nearest)
 
     def name_image(self, image: Image, *, top: int | None = None, scale: int | None = None) -> Records[S]:
         """Returns the colours of an image with their shares of its pixels, the largest share first.

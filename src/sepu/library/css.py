@@ -1,0 +1,272 @@
+"""Reads and converts the colours of CSS Color 4 (https://www.w3.org/TR/css-color-4/), whose sections the comments name.
+
+sepu-client has the same file, by a link: it imports nothing of sepu.
+"""
+
+from collections.abc import Callable, Sequence
+from math import cbrt, copysign, cos, degrees, radians, sin
+from typing import Any
+
+Triple = tuple[float, float, float]
+Matrix = tuple[Triple, Triple, Triple]
+
+_GREATEST = 1e6  # of a number; no power overflows
+_NEARLY = 1e-3  # of a channel from 0 to 1, a quarter of an 8-bit step: people write few digits
+
+# 4, the syntax of the functions: what 100 % of each number means, None for a hue
+_HUE = None
+_FUNCTIONS: dict[str, tuple[float | None, ...]] = {
+    "rgb": (255, 255, 255),
+    "hsl": (_HUE, 100, 100),
+    "hwb": (_HUE, 100, 100),
+    "lab": (100, 125, 125),
+    "lch": (100, 150, _HUE),
+    "oklab": (1, 0.4, 0.4),
+    "oklch": (1, 0.4, _HUE),
+    "color": (1, 1, 1),
+}
+_WITH_COMMAS = ("rgb", "hsl")  # 4.1.2, the legacy syntax
+_OTHER_NAMES = {"rgba": "rgb", "hsla": "hsl"}
+_DEGREES = {"": 1.0, "deg": 1.0, "grad": 0.9, "rad": degrees(1), "turn": 360.0}
+
+# 17 and 18, the sample code: white points, and what goes from linear light to XYZ
+_D50: Triple = (0.3457 / 0.3585, 1.0, (1.0 - 0.3457 - 0.3585) / 0.3585)
+_D65: Triple = (0.3127 / 0.3290, 1.0, (1.0 - 0.3127 - 0.3290) / 0.3290)
+_SRGB_OF_XYZ: Matrix = (
+    (12831 / 3959, -329 / 214, -1974 / 3959),
+    (-851781 / 878810, 1648619 / 878810, 36519 / 878810),
+    (705 / 12673, -2585 / 12673, 705 / 667),
+)
+_D65_OF_D50: Matrix = (
+    (0.955473421488075, -0.02309845494876471, 0.06325924320057072),
+    (-0.0283697093338637, 1.0099953980813041, 0.021041441191917323),
+    (0.012314014864481998, -0.020507649298898964, 1.330365926242124),
+)
+_SRGB: Matrix = (
+    (506752 / 1228815, 87881 / 245763, 12673 / 70218),
+    (87098 / 409605, 175762 / 245763, 12673 / 175545),
+    (7918 / 409605, 87881 / 737289, 1001167 / 1053270),
+)
+_P3: Matrix = (
+    (608311 / 1250200, 189793 / 714400, 198249 / 1000160),
+    (35783 / 156275, 247089 / 357200, 198249 / 2500400),
+    (0, 32229 / 714400, 5220557 / 5000800),
+)
+_A98: Matrix = (
+    (573536 / 994567, 263643 / 1420810, 187206 / 994567),
+    (591459 / 1989134, 6239551 / 9945670, 374412 / 4972835),
+    (53769 / 1989134, 351524 / 4972835, 4929758 / 4972835),
+)
+_REC2020: Matrix = (
+    (63426534 / 99577255, 20160776 / 139408157, 47086771 / 278816314),
+    (26158966 / 99577255, 472592308 / 697040785, 8267143 / 139408157),
+    (0, 19567812 / 697040785, 295819943 / 278816314),
+)
+_PROPHOTO: Matrix = (  # of D50
+    (0.7977666449006423, 0.13518129740053308, 0.0313477341283922),
+    (0.2880748288194013, 0.711835234241873, 0.00008993693872564),
+    (0, 0, 0.8251046025104602),
+)
+_LMS_OF_OKLAB: Matrix = (
+    (1, 0.3963377773761749, 0.2158037573099136),
+    (1, -0.1055613458156586, -0.0638541728258133),
+    (1, -0.0894841775298119, -1.2914855480194092),
+)
+_XYZ_OF_LMS: Matrix = (
+    (1.2268798758459243, -0.5578149944602171, 0.2813910456659647),
+    (-0.0405757452148008, 1.112286803280317, -0.0717110580655164),
+    (-0.0763729366746601, -0.4214933324022432, 1.5869240198367816),
+)
+
+
+def read_css(text: str) -> Triple | None:
+    """Returns red, green and blue of sRGB, from 0 to 255, beyond that outside sRGB; None for what is no colour of CSS.
+
+    Raises ValueError for a colour with alpha, for `currentcolor`, and for channels of rgb() that CSS would clip.
+    """
+    from tinycss2 import color4, parse_one_component_value
+
+    token = parse_one_component_value(text, skip_comments=True)
+    if token.type == "function":
+        return _read_function(token, text)
+    color = color4.parse_color(token)
+    if color is None:
+        return None
+    if color == "currentcolor":
+        raise ValueError(f"{text!r} is the colour of a text that is not known here")
+    red, green, blue, alpha = color
+    _check_alpha(alpha, text)
+    return round(red * 255), round(green * 255), round(blue * 255)
+
+
+def lab_of_srgb(rgb: Triple) -> Triple:
+    """Returns L*, a* and b* (D65) of any sRGB, from 0 to 255 or beyond."""
+    red, green, blue = rgb
+    xyz = _multiply(_SRGB, _each(_linear_srgb, (red / 255, green / 255, blue / 255)))
+    f = [cbrt(t) if t > 216 / 24389 else (24389 / 27 * t + 16) / 116 for t in map(float.__truediv__, xyz, _D65)]
+    return 116 * f[1] - 16, 500 * (f[0] - f[1]), 200 * (f[1] - f[2])
+
+
+def srgb_of_lab(lab: Sequence[float], white: str = "D65") -> Triple:
+    """Returns red, green and blue of sRGB, from 0 to 255 or beyond, of any L*, a*, b* under D65 or D50."""
+    return _from_0_to_255(_of_xyz(_xyz_of_lab(lab, _D65)) if white == "D65" else _of_xyz_d50(_xyz_of_lab(lab, _D50)))
+
+
+def _from_0_to_255(rgb: Triple) -> Triple:
+    """Scales the channels, and clips what is hardly outside sRGB."""
+    near = [min(max(channel, 0.0), 1.0) for channel in rgb]
+    inside = all(abs(channel - nearest) <= _NEARLY for channel, nearest in zip(rgb, near, strict=True))
+    red, green, blue = near if inside else rgb
+    return 255 * red, 255 * green, 255 * blue
+
+
+def _read_function(function: Any, text: str) -> Triple | None:  # noqa: ANN401  # tinycss2 has no types
+    tokens = [token for token in function.arguments if token.type not in ("whitespace", "comment")]
+    name = _OTHER_NAMES.get(function.lower_name, function.lower_name)
+    convert = _OF_FUNCTION.get(name)
+    if name == "color" and tokens and tokens[0].type == "ident":
+        convert = _OF_SPACE.get(tokens.pop(0).lower_value)
+    if name in _WITH_COMMAS and len(tokens) in (5, 7) and all(between == "," for between in tokens[1::2]):
+        tokens = tokens[::2]
+    elif len(tokens) == 5 and tokens[3] == "/":
+        del tokens[3]
+    elif len(tokens) != 3:
+        return None
+    if convert is None:
+        return None
+    read = [_number(token, whole) for token, whole in zip(tokens, (*_FUNCTIONS[name], 1), strict=False)]
+    numbers = [number for number in read if number is not None]
+    if len(numbers) != len(read):
+        return None
+    for alpha in numbers[3:]:
+        _check_alpha(min(max(alpha, 0.0), 1.0), text)
+    if name == "rgb":
+        _check_channels(numbers[:3], text, whole=all(getattr(token, "is_integer", True) for token in tokens[:3]))
+        return numbers[0], numbers[1], numbers[2]
+    return _from_0_to_255(convert(numbers[:3]))
+
+
+def _number(token: Any, whole: float | None) -> float | None:  # noqa: ANN401
+    """Returns a number, a part of `whole`, or an angle in degrees; None for anything else."""
+    if token.type == "ident" and token.lower_value == "none":
+        return 0.0
+    unit = {"number": "", "percentage": "%", "dimension": getattr(token, "lower_unit", None)}.get(token.type)
+    if whole is not None and unit == "%":
+        number = token.value * whole / 100
+    elif unit == "" or (whole is _HUE and unit in _DEGREES):
+        number = token.value * _DEGREES[unit]
+    else:
+        return None
+    return number if abs(number) <= _GREATEST else None
+
+
+def _check_alpha(alpha: float, text: str) -> None:
+    if alpha != 1:
+        raise ValueError(
+            f"{text!r} has an alpha channel of {alpha:g}: blend it with its background first, and leave alpha out"
+        )
+
+
+def _check_channels(channels: Sequence[float], text: str, *, whole: bool) -> None:
+    for channel in channels:
+        if not 0 <= channel <= 255:
+            raise ValueError(f"{text!r} has the channel {channel:g}, and a channel is a number from 0 to 255")
+    if 0 < max(channels) <= 1 and not whole and "%" not in text:
+        raise ValueError(f"no channel of {text!r} exceeds 1: multiply by 255, because channels go from 0 to 255")
+
+
+def _multiply(matrix: Matrix, column: Triple) -> Triple:
+    x, y, z = (sum(share * value for share, value in zip(row, column, strict=True)) for row in matrix)
+    return x, y, z
+
+
+def _each(curve: Callable[[float], float], values: Sequence[float]) -> Triple:
+    """Applies a curve, mirrored for negative values (10.2)."""
+    x, y, z = (copysign(curve(abs(value)), value) for value in values)
+    return x, y, z
+
+
+def _linear_srgb(value: float) -> float:  # 10.2
+    return value / 12.92 if value <= 0.04045 else ((value + 0.055) / 1.055) ** 2.4
+
+
+def _encoded_srgb(value: float) -> float:
+    return value * 12.92 if value <= 0.0031308 else 1.055 * value ** (1 / 2.4) - 0.055
+
+
+def _of_xyz(xyz: Triple) -> Triple:
+    return _each(_encoded_srgb, _multiply(_SRGB_OF_XYZ, xyz))
+
+
+def _of_xyz_d50(xyz: Triple) -> Triple:  # 12, chromatic adaptation by Bradford's method
+    return _of_xyz(_multiply(_D65_OF_D50, xyz))
+
+
+def _of_hsl(hsl: Sequence[float]) -> Triple:  # 7.1
+    hue, saturation, lightness = hsl[0] / 30, max(hsl[1], 0.0) / 100, hsl[2] / 100
+    chroma = saturation * min(lightness, 1 - lightness)
+    red, green, blue = (
+        lightness - chroma * max(-1, min((place + hue) % 12 - 3, 9 - (place + hue) % 12, 1)) for place in (0, 8, 4)
+    )
+    return red, green, blue
+
+
+def _of_hwb(hwb: Sequence[float]) -> Triple:  # 8.1
+    white, black = hwb[1] / 100, hwb[2] / 100
+    if white + black >= 1:
+        return (white / (white + black),) * 3
+    red, green, blue = (white + channel * (1 - white - black) for channel in _of_hsl((hwb[0], 100, 50)))
+    return red, green, blue
+
+
+def _rectangular(polar: Sequence[float]) -> Triple:  # 9.3, 9.4
+    lightness, chroma, hue = polar[0], max(polar[1], 0.0), radians(polar[2])
+    return lightness, chroma * cos(hue), chroma * sin(hue)
+
+
+def _xyz_of_lab(lab: Sequence[float], white: Triple) -> Triple:  # 18
+    f = (lab[0] + 16) / 116
+    x, y, z = (
+        share * (each**3 if each > 6 / 29 else (116 * each - 16) * 27 / 24389)
+        for share, each in zip(white, (f + lab[1] / 500, f, f - lab[2] / 200), strict=True)
+    )
+    return x, y, z
+
+
+def _of_lab(lab: Sequence[float]) -> Triple:  # 9.3, where lightness is clamped
+    return _of_xyz_d50(_xyz_of_lab((min(max(lab[0], 0.0), 100.0), lab[1], lab[2]), _D50))
+
+
+def _of_oklab(oklab: Sequence[float]) -> Triple:  # 9.4
+    lms = _multiply(_LMS_OF_OKLAB, (min(max(oklab[0], 0.0), 1.0), oklab[1], oklab[2]))
+    return _of_xyz(_multiply(_XYZ_OF_LMS, _each(lambda value: value**3, lms)))
+
+
+def _space(
+    matrix: Matrix, curve: Callable[[float], float] = float, of_xyz: Callable[[Triple], Triple] = _of_xyz
+) -> Callable[[Sequence[float]], Triple]:
+    """Returns the conversion from an RGB space of section 10."""
+    return lambda channels: of_xyz(_multiply(matrix, _each(curve, channels)))
+
+
+_OF_FUNCTION: dict[str, Callable[[Sequence[float]], Triple]] = {
+    "rgb": lambda rgb: (rgb[0] / 255, rgb[1] / 255, rgb[2] / 255),
+    "hsl": _of_hsl,
+    "hwb": _of_hwb,
+    "lab": _of_lab,
+    "lch": lambda lch: _of_lab(_rectangular(lch)),
+    "oklab": _of_oklab,
+    "oklch": lambda oklch: _of_oklab(_rectangular(oklch)),
+}
+_OF_SPACE: dict[str, Callable[[Any], Triple]] = {  # 10
+    "srgb": tuple,
+    "srgb-linear": lambda channels: _each(_encoded_srgb, channels),
+    "display-p3": _space(_P3, _linear_srgb),
+    "display-p3-linear": _space(_P3),
+    "a98-rgb": _space(_A98, lambda value: value ** (563 / 256)),
+    "prophoto-rgb": _space(_PROPHOTO, lambda value: value / 16 if value <= 16 / 512 else value**1.8, _of_xyz_d50),
+    "rec2020": _space(_REC2020, lambda value: value**2.4),
+    "xyz": _of_xyz,
+    "xyz-d65": _of_xyz,
+    "xyz-d50": _of_xyz_d50,
+}

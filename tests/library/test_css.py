@@ -1,0 +1,161 @@
+"""Colours of CSS Color 4: the specification's and Web Platform Tests' values, and coloraide's conversions."""
+
+from typing import Any
+
+import pytest
+from coloraide import Color
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sepu
+from sepu.library.css import _OF_SPACE, lab_of_srgb, read_css, srgb_of_lab
+
+# Of Web Platform Tests, css/css-color (parsing/color-computed-hsl, parsing/color-valid-hwb, predefined-*, lab-001,
+# display-p3-linear-005), and of the examples of the specification.
+PUBLISHED = """
+    #f0f -> 255 0 255; #008000ff -> 0 128 0; RebeccaPurple -> 102 51 153
+    rgb(50% 128 25%) -> 127.5 128 63.75; rgb(none 128 none) -> 0 128 0; RGBA(1, 2, 3, 1) -> 1 2 3
+    rgb(1 2 3 / 100%) -> 1 2 3; rgb(1,2,3,5) -> 1 2 3; rgb( 10% 20% /* dark */ 30% ) -> 25.5 51 76.5
+    hsl(120 30% 50%) -> 89 166 89; hsl(none none none) -> 0 0 0; hsl(120 none 50%) -> 128 128 128
+    hsl(none 100% 50%) -> 255 0 0; hsL(0, 100%, 50%) -> 255 0 0; hsl(780, 100%, 37.5%) -> 191 191 0
+    hsl(-300, 100%, 37.5%) -> 191 191 0; hsl(300, 50%, 50%) -> 191 64 191; hsl(30deg, 100%, 100%) -> 255 255 255
+    HSLA(-300, 100%, 37.5%, 1) -> 191 191 0; hsLA(-300, 100%, 37.5%, 12) -> 191 191 0; hsl(.5TURN 100 50) -> 0 255 255
+    hwb(120 30% 50%) -> 77 128 77; hwb(0 0% 0%) -> 255 0 0; hwb(120 80% none) -> 204 255 204
+    hwb(120 30% 50) -> 77 128 77; hwb(320deg 30% 40%) -> 153 77 128; hwb(0 20% 100%) -> 43 43 43
+    hwb(0grad 100% 50%) -> 170 170 170
+    lab(46.277 -47.562 48.583) -> 0 128 0; lab(29.2345% 39.3825 20.0664) -> 125 35 41
+    lch(52.2345% 72.2 56.2) -> 198 93 6; lch(0 0 0) -> 0 0 0
+    oklab(40.101% 0.1147 0.0453) -> 125 35 41; oklch(40.101% 0.12332 21.555) -> 125 35 41
+    oklch(51.975% 0.17686 142.495) -> 0 128 0
+    color(srgb 0 0.5 0) -> 0 128 0; color(srgb 100% none 0.2) -> 255 0 51
+    color(display-p3 0.21508071610847918 0.4922429411940395 0.13085464082643297) -> 0 128 0
+    color(display-p3-linear 1 1 0.0895) -> 255 255 0; color(XYZ-d50 0.12266 0.22836 0.03093) -> 0 153 0
+    color(a98-rgb 0.2802818995382024 0.4960985025758622 0.11629725327025686) -> 0 128 0
+    color(prophoto-rgb 0.22939772862383642 0.393932695752466 0.12935794416938554) -> 0 128 0
+    color(rec2020 1 1 1) -> 255 255 255; color(xyz 0.0772 0.1544 0.0257) -> 0 128 0
+    color(srgb-linear 0 0.21586 0) -> 0 128 0
+"""
+TABLE = [
+    (text.strip(), tuple(map(float, rgb.split())))
+    for text, rgb in (line.split(" ->") for row in PUBLISHED.strip().splitlines() for line in row.split("; "))
+    if rgb.strip()
+]
+
+
+@pytest.mark.parametrize(("text", "expected"), TABLE)
+def test_published_values(text: str, expected: tuple[float, ...]) -> None:
+    """To half a step of 8 bits, as which they are published."""
+    assert read_css(text) == pytest.approx(expected, abs=0.51)
+
+
+NOTHING = [
+    "color(srgb 0 0 0 0)",
+    "color(srgb 0deg 0% 0)",
+    "color(lab 50% 0 0)",
+    "color(--mine 0 0 0)",
+    "color()",
+    "color(srgb)",
+    "rgb(1 2 3 4)",
+    "rgb(1 2)",
+    "rgb(1deg 2 3)",
+    "lab(50, 0, 0)",
+    "hwb(0, 0%, 0%)",
+    "hsl(20% 1% 1%)",
+    "hsl(20s 1% 1%)",
+    "lab(1e7 0 0)",
+    "lab(1e999 0 0)",
+    "rgb(calc(1) 2 3)",
+    "rgb(from red r g b)",
+    "color-mix(in srgb, red, blue)",
+    "Canvas",
+    "url(x)",
+    "rgb(" * 9000,
+    "\x00",
+    "",
+]
+
+
+@pytest.mark.parametrize("text", NOTHING, ids=range(len(NOTHING)))
+def test_what_is_no_colour(text: str) -> None:
+    assert read_css(text) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        (
+            "transparent",
+            "'transparent' has an alpha channel of 0: blend it with its background first, and leave alpha out",
+        ),
+        ("#1234", "has an alpha channel of 0.266667"),
+        ("lab(50% 0 0 / 99%)", "has an alpha channel of 0.99"),
+        ("rgb(1 2 3 / none)", "has an alpha channel of 0:"),
+        ("currentColor", "'currentColor' is the colour of a text that is not known here"),
+        ("rgb(300 0 0)", "'rgb(300 0 0)' has the channel 300, and a channel is a number from 0 to 255"),
+        ("rgb(-1% 0% 0%)", "has the channel -2.55"),
+        ("rgb(0.2, 0.3, 1)", "multiply by 255"),
+    ],
+)
+def test_what_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(sepu.ColorError) as raised:
+        sepu.match(text)
+    assert reason in str(raised.value)
+
+
+def component(low: float, high: float) -> st.SearchStrategy[str]:
+    return st.one_of(st.floats(low, high).map("{:.9f}".format), st.integers(0, 100).map("{}%".format), st.just("none"))
+
+
+HUE = st.one_of(st.floats(-400, 800).map("{:.9f}".format), st.just("none"))
+FUNCTIONS = st.one_of(
+    st.tuples(st.just("hsl("), HUE, st.integers(0, 100).map("{}%".format), st.integers(0, 100).map("{}%".format)),
+    st.tuples(st.just("hwb("), HUE, st.integers(0, 100).map("{}%".format), st.integers(0, 100).map("{}%".format)),
+    st.tuples(st.just("lab("), component(0, 100), component(-150, 150), component(-150, 150)),
+    st.tuples(st.just("lch("), component(0, 100), component(0, 200), HUE),
+    st.tuples(st.just("oklab("), component(0, 1), component(-0.5, 0.5), component(-0.5, 0.5)),
+    st.tuples(st.just("oklch("), component(0, 1), component(0, 0.5), HUE),
+    *(st.tuples(st.just(f"color({space} "), *[component(-0.5, 1.5)] * 3) for space in _OF_SPACE),
+)
+
+
+@given(FUNCTIONS)
+def test_conversions_equal_those_of_coloraide(parts: tuple[str, ...]) -> None:
+    text = f"{parts[0]}{' '.join(parts[1:])})"
+    rgb = read_css(text)
+    assert rgb is not None
+    other: Any = Color(text)
+    expected = [255 * channel for channel in other.convert("srgb").coords(nans=False)]
+    outside = min(expected) < -0.256 or max(expected) > 255.256
+    # coloraide has ProPhoto's primaries with fewer digits; and hardly outside sRGB ours is clipped.
+    close = 0.05 if "prophoto" in text else 1e-6 if outside else 0.256
+    assert rgb == pytest.approx(expected, abs=close)
+    assert lab_of_srgb(rgb) == pytest.approx(
+        other.convert("lab-d65").coords(nans=False), abs=0.05 if "prophoto" in text else 1e-8 if outside else 0.2
+    )
+
+
+def test_outside_srgb_a_colour_is_matched_where_it_is() -> None:
+    palette = sepu.load().palette()
+    for text in ("color(display-p3 0 1 0)", "lab(50% 120 -60)", "oklch(0.7 0.35 145)", "color(rec2020 0.1 0.9 0.3)"):
+        lab = Color(text).convert("lab-d65").coords(nans=False)
+        expected = palette.nearest(lab=lab, k=5)
+        found = sepu.match(text, top=5)
+        assert [match.ordinal - 1 for match in found] == [place for place, _ in expected]
+        assert [match.delta_e for match in found] == pytest.approx([delta_e for _, delta_e in expected], abs=1e-9)
+        assert not any(match.in_srgb for match in found)
+    assert all(match.in_srgb for match in sepu.match("lab(46.277 -47.562 48.583)", top=3))  # #008000, with its digits
+
+
+def test_lab_of_both_whites() -> None:
+    lab = [round(value, 3) for value in sepu.load()["fei-hong"].lab]
+    [match] = sepu.match(lab=lab)
+    assert (match.slug, match.in_srgb) == ("fei-hong", True)
+    assert match.delta_e == pytest.approx(0, abs=1e-3)
+    [match] = sepu.match(lab=Color("srgb", [200 / 255, 60 / 255, 35 / 255]).convert("lab").coords(), white="D50")
+    assert (match.slug, round(match.delta_e, 9)) == ("fei-hong", 0)
+    assert [sepu.match(lab=(50, 100, -100), white=white)[0].in_srgb for white in ("D65", "D50")] == [False, False]
+    assert srgb_of_lab((100, 0, 0), "D50") == pytest.approx((255, 255, 255))
+    with pytest.raises(TypeError, match="match takes a colour or lab=.*, not both"):
+        sepu.match("#fff", lab=lab)
+    with pytest.raises(ValueError, match=r"lab\[0\] is nan"):
+        sepu.match(lab=(float("nan"), 0, 0))
