@@ -155,6 +155,8 @@ class InProcess:
         self._wire = _Wire({"peername": ("127.0.0.1", 50000)})
         self._connection.connection_made(self._wire)
 
+    def connections_changed(self) -> None: ...
+
     def served(self) -> None: ...
 
     def send(self, request: bytes) -> None:

@@ -84,6 +84,11 @@ def main() -> None:
     made.add_argument("--active", type=int, default=100)
     in_rounds(made)
 
+    made = command("cold", cold, "the first requests of a new worker, beside those of a warm one")
+    made.add_argument("--starts", type=int, default=20)
+    made.add_argument("--requests", type=int, default=1000)
+    made.add_argument("--connections", type=_numbers, default="1,8")
+
     made = command("soak", soak, "many requests in a closed loop, watching what the workers hold")
     made.add_argument("--requests", type=int, default=1_000_000)
     made.add_argument("--connections", type=int, default=32)
@@ -292,6 +297,41 @@ def connections(given: argparse.Namespace) -> None:
         ]
 
     _conclude("connections", measuring, given, about, report.measured(measuring.figures()), targets)
+
+
+def cold(given: argparse.Namespace) -> None:
+    with ExitStack() as stack:
+        made = stack.enter_context(cluster(given.state_dir))
+        url = made.make_empty(ACCOUNTS)
+        with connect(made.owner_url(EMPTY)) as owner:
+            about: dict[str, object] = {**settings_of(owner)}
+        measuring = Measuring("")
+        for number in range(given.starts):
+            for many in given.connections:
+                _progress(f"start {number + 1} of {given.starts}, {many} connections")
+                with serving("uvloop", url, workers=1) as server:
+                    for name in ("first", "warm"):
+                        job = Job(
+                            server.address, SCENARIOS["match-1"], many, made.seed, _run(), requests=given.requests
+                        )
+                        if name == "first":
+                            job = replace(job, warm_up=0)
+                        measuring.add(Cell(name, many, "sepu"), measure(job))
+    pooled = {cell: Figures.of([Sample.pooled(samples)]) for cell, samples in measuring.samples.items()}
+
+    def targets(figures: dict[Cell, Figures]) -> list[Target]:
+        return [
+            Target(
+                f"{many} connection{'s' * (many > 1)}: p99 of the first {given.requests:,} requests ÷ of later ones",
+                figures[Cell("first", many, "sepu")].p99 / figures[Cell("warm", many, "sepu")].p99,
+                3,
+                at_most=True,
+            )
+            for many in given.connections
+        ]
+
+    measuring.samples = {cell: [Sample.pooled(samples)] for cell, samples in measuring.samples.items()}
+    _conclude("cold", measuring, given, about, report.measured(pooled), targets)
 
 
 def neighbours(given: argparse.Namespace) -> None:

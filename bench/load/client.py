@@ -36,6 +36,7 @@ class Job:
     run: str
     seconds: float = 3.0
     requests: int | None = None
+    warm_up: float = WARM_UP_SECONDS
     rate: float | None = None
     key: str | None = None
     watched: Mapping[str, int] = field(default_factory=dict)  # families of processes, by their first
@@ -67,7 +68,7 @@ def run(job: Job) -> Sample:
         first.hang_up()
     client = Client(job.address, job.connections, ask)
     try:
-        client.closed(WARM_UP_SECONDS)
+        client.closed(job.warm_up)
         client.forget()
         before = {who: cpu_seconds(pid) for who, pid in job.watched.items()}
         sample = client.closed(job.seconds, job.requests) if job.rate is None else client.open(job.seconds, job.rate)

@@ -23,6 +23,16 @@ class Sample:
     cpu: dict[str, float] = field(default_factory=dict)  # seconds of each family of processes that it watched
     right: int = 0  # right answers, the warm-up's too
 
+    @classmethod
+    def pooled(cls, samples: "Sequence[Sample]") -> "Sample":
+        """All of them as one."""
+        return cls(
+            sum(one.seconds for one in samples),
+            sum(one.within for one in samples),
+            sorted(latency for one in samples for latency in one.latencies),
+            sum((one.errors for one in samples), Counter()),
+        )
+
     @property
     def rate(self) -> float:
         """Right answers a second."""

@@ -9,6 +9,7 @@
     >>> sepu.load()["fei-hong"].name.zh
     '绯红'
 
+Classes have a help of their own: `help(sepu.Palette)`, also of Release, Record, Match, Share and NameIndex.
 `docs/library.md` has more: images, palettes and indexes of your own.
 """
 
@@ -19,41 +20,29 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from sepu._names import NameIndex
-    from sepu._palette import Palette, ciede2000, hex_to_rgb, srgb_to_lab
-    from sepu.library.images import Image, ImageError
-    from sepu.library.named import NamedPalette
-    from sepu.library.palette_files import PaletteError, read_palette
-    from sepu.library.parsing import ColorError, ColorLike
-    from sepu.library.records import Match, Record, Records, Share
-    from sepu.library.release import Release, UnknownNameError
+    from sepu._names import NameIndex as NameIndex
+    from sepu._palette import Palette as Palette
+    from sepu._palette import ciede2000 as ciede2000
+    from sepu._palette import hex_to_rgb as hex_to_rgb
+    from sepu._palette import srgb_to_lab as srgb_to_lab
+    from sepu.library.images import Image as Image
+    from sepu.library.images import ImageError as ImageError
+    from sepu.library.named import NamedPalette as NamedPalette
+    from sepu.library.palette_files import PaletteError as PaletteError
+    from sepu.library.palette_files import read_palette as read_palette
+    from sepu.library.parsing import ColorError as ColorError
+    from sepu.library.parsing import ColorLike as ColorLike
+    from sepu.library.records import Match as Match
+    from sepu.library.records import Record as Record
+    from sepu.library.records import Records as Records
+    from sepu.library.records import Share as Share
+    from sepu.library.release import Release as Release
+    from sepu.library.release import UnknownNameError as UnknownNameError
 
     __version__: str
 
-__all__ = [
-    "ColorError",
-    "ColorLike",
-    "ImageError",
-    "Match",
-    "NameIndex",
-    "NamedPalette",
-    "Palette",
-    "PaletteError",
-    "Record",
-    "Records",
-    "Release",
-    "Share",
-    "UnknownNameError",
-    "__version__",
-    "ciede2000",
-    "hex_to_rgb",
-    "load",
-    "match",
-    "name_image",
-    "read_palette",
-    "search",
-    "srgb_to_lab",
-]
+# What `help(sepu)` shows. With the classes, and all that they inherit, it would be a thousand lines.
+__all__ = ["__version__", "load", "match", "name_image", "search"]
 
 
 def load() -> "Release":
@@ -89,15 +78,19 @@ def search(q: str, *, limit: int = 10) -> "Records[Record]":
     return _load().search(q, limit=limit)
 
 
-def name_image(image: "Image", *, top: int | None = None, scale: int | None = None) -> "Records[Share]":
+def name_image(
+    image: "Image", *, top: int | None = None, scale: int | None = None, within: float = 0
+) -> "Records[Share]":
     """Return the colours of an image with their `.share` of its pixels, the largest first, at most `top` of them.
 
-    Each pixel counts for the colour that is nearest to it, and as much as it is opaque. `image`: a file's path or an
-    image of Pillow's (for both install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha, (height,
-    width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only uint8 and Python's int
-    need none. Raises ImageError for what cannot be read, and for an array that does not fit its scale.
+    Each pixel counts for the colour that is nearest to it, and as much as it is opaque. `image`: a file's path, its
+    content as bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3)
+    or, with alpha, (height, width, 4). `scale`: the greatest value that a channel of an array may have, 1 or 255; only
+    uint8 and Python's int need none. `within`: a colour counts for a more frequent one from which it differs by at most
+    so much (CIEDE2000); 20 leaves the few dominant ones. Raises ImageError for what cannot be read, and for an array
+    that does not fit its scale.
     """
-    return _load().name_image(image, top=top, scale=scale)
+    return _load().name_image(image, top=top, scale=scale, within=within)
 
 
 @cache
@@ -142,4 +135,4 @@ if not TYPE_CHECKING:  # which is not to believe in every name
 
 
 def __dir__() -> list[str]:
-    return sorted(globals().keys() | set(__all__))
+    return sorted({*__all__, *_HOMES, "__all__", "__doc__", "__file__", "__name__", "__path__"})

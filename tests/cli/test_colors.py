@@ -1,6 +1,8 @@
 """Colours on the command line: what is read, what is shown, and files for other programs."""
 
+import csv
 import io
+import json
 import os
 import pty
 import re
@@ -8,6 +10,7 @@ import struct
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from PIL import GimpPaletteFile, Image
@@ -30,7 +33,7 @@ def photo(tmp_path: Path) -> str:
 
 
 def inputs(done: Done) -> list[str]:
-    return [result["input"] for result in printed(done)["results"]]
+    return [color["input"] for color in printed(done)["colors"][::3]]
 
 
 def on_a_terminal(*arguments: str, status: int = 0, **environment: str) -> str:
@@ -58,7 +61,7 @@ def test_what_match_reads() -> None:
     found = inputs(invoke("match", *colors, "tomato", "绯红", "--json"))
     assert found == [red, red, white, red, dark, dark, dark, tomato, red]
     assert inputs(invoke("match", "12.5 0 255", "--json")) == ["rgb(12.5, 0, 255)"]
-    given = "#C83C23\n\n  tomato \n1 2 3\n"
+    given = "#C83C23 # red\n\n# of CSS\n  tomato \n1 2 3\t#\n"
     assert inputs(invoke("match", "fff", "-", "--json", given=given)) == [white, red, tomato, dark]
 
 
@@ -68,6 +71,7 @@ def test_what_match_reads() -> None:
         ((), "in a shell write '#C83C23' in quotes, because # begins a comment"),
         (("200",), "write '#200' for HEX, or three numbers such as '200 60 35'"),
         (("1", "2"), "'1 2' is no colour"),
+        (("红",), "perhaps one of fen-hong (粉红), pin-hong (品红), tao-hong (桃红)"),
         (("green",), "#00E500 of 绿色 (lv-se), or #008000 of CSS"),
         (("-",), "line 3: 'nonsense' is no colour"),
     ],
@@ -76,14 +80,24 @@ def test_what_match_refuses(colors: tuple[str, ...], reason: str) -> None:
     failed(invoke("match", *colors, given="fff\n\nnonsense\n"), reason, status=2)
 
 
-@pytest.mark.parametrize("columns", [60, 80])
-def test_every_colour_fits(columns: int) -> None:
+@pytest.mark.parametrize(
+    ("columns", "dropped"),
+    [
+        (40, "reliability, pinyin, en"),
+        (60, "reliability, pinyin"),
+        (80, "reliability"),
+        (120, ""),
+    ],
+)
+def test_every_colour_fits(columns: int, dropped: str) -> None:
     shown = text(invoke("match", *(record.hex for record in sepu.load()), COLUMNS=str(columns)))
     assert max(map(cell_len, shown.splitlines())) <= columns
-    for record in sepu.load():
-        assert re.search(rf"^ {record.hex} +ΔE 0\.0000 ", shown, re.MULTILINE)
     assert "…" not in shown
-    assert len(re.findall(r" (?:verified|attributed|disputed) ", shown)) == 3 * 161
+    for record in sepu.load():
+        assert re.search(rf"^ {record.hex} +ΔE 0\.0000 +{record.name.zh} ", shown, re.MULTILINE)
+        assert (f" {record.name.en} " in shown) is ("en" not in dropped)
+    note = " ".join(shown.split()).partition("not shown in ")[2]
+    assert note == (f"{columns} columns: {dropped}" if dropped else "")
 
 
 @pytest.mark.parametrize("columns", ["60", pytest.param("80", marks=pytest.mark.slow)])
@@ -120,23 +134,63 @@ def exported(file_format: str, *arguments: str) -> bytes:
 
 
 @pytest.mark.parametrize(
-    ("file_format", "selector", "prefix"), [("css", ":root", "--"), ("tailwind", "@theme", "--color-")]
+    ("file_format", "before", "prefix"),
+    [("css", ":root {\n", "  --"), ("tailwind", "@theme {\n", "  --color-"), ("scss", "", "$")],
 )
-def test_style_sheets(file_format: str, selector: str, prefix: str) -> None:
+def test_style_sheets(file_format: str, before: str, prefix: str) -> None:
     comment, sheet = text(invoke("list", "--format", file_format)).split("*/\n", 1)
     assert all(line in comment for line in ATTRIBUTION)
-    assert sheet.startswith(f"{selector} {{\n")
-    assert re.findall(rf"^  {prefix}([a-z-]+): (#[0-9A-F]{{6}}); /\* (\S+) .* \*/$", sheet, re.MULTILINE) == [
-        (record.slug, record.hex, record.name.zh) for record in sepu.load()
-    ]
+    assert sheet.startswith(before + prefix)
+    found = re.findall(rf"^{re.escape(prefix)}([a-z-]+): (#[0-9A-F]{{6}}); /\* (\S+) .* \*/$", sheet, re.MULTILINE)
+    assert found == [(record.slug, record.hex, record.name.zh) for record in sepu.load()]
+
+
+def test_rows_for_programs() -> None:
+    """What is found for an input, in all forms of data."""
+    arguments = ("match", "c83c23", "fff", "--top", "2", "--format")
+    document = printed(invoke(*arguments, "json"))
+    assert document["attribution"] == list(ATTRIBUTION)
+    first = document["colors"][0]
+    assert (first["input"], first["rgb"], first["name"]["zhHant"], first["deltaE"]) == ("#C83C23", [*RED], "緋紅", 0)
+    lines = [json.loads(line) for line in text(invoke(*arguments, "jsonl")).splitlines()]
+    about = {name: document[name] for name in ("datasetVersion", "attribution")}
+    assert lines == [{**color, **about} for color in document["colors"]]
+    for file_format, delimiter in (("csv", ","), ("tsv", "\t")):
+        rows = list(csv.DictReader(text(invoke(*arguments, file_format)).splitlines(), delimiter=delimiter))
+        assert [(row["input"], row["hex"], row["zhHant"]) for row in rows] == [
+            (color["input"], color["hex"], color["name"]["zhHant"]) for color in document["colors"]
+        ]
+        assert all(line in row["attribution"] for row in rows for line in ATTRIBUTION)
+    piped = [line.split("\t") for line in text(invoke(*arguments[:-1], COLUMNS=None)).splitlines()]
+    assert piped == [list(row.values())[:-1] for row in rows]
+    for command in ("list", "search"):
+        assert printed(invoke(command, "fei-hong", "--json"))["colors"][0]["name"] == first["name"]
+
+
+def test_palettes_have_a_colour_once() -> None:
+    """Design tokens, and a picture."""
+    arguments = ("match", "c83c23", "c83c24", "tomato", "--top", "1", "--format")
+    tokens = printed(invoke(*arguments, "tokens"))
+    assert all(line in tokens.pop("$description") for line in ATTRIBUTION[:1])
+    assert tokens.pop("$type") == "color"
+    assert tokens["fei-hong"]["$value"]["hex"] == "#c83c23"
+    assert [round(255 * part) for part in tokens["fei-hong"]["$value"]["components"]] == [*RED]
+    picture = ElementTree.fromstring(text(invoke(*arguments, "svg")))
+    space = "{http://www.w3.org/2000/svg}"
+    assert {each.get("fill") for each in picture.iter(f"{space}rect")} == {
+        "#C83C23",
+        *(sepu.load()[slug].hex for slug in tokens),
+    }
+    assert all(line in (picture.findtext(f"{space}desc") or "") for line in ATTRIBUTION)
+    assert len(tokens) == len(list(picture.iter(f"{space}rect"))) == 2
 
 
 def test_a_palette_that_gimp_reads() -> None:
-    content = exported("gimp", "fei-hong", "tao-hong")
+    content = exported("gpl", "fei-hong", "tao-hong")
     palette, mode = GimpPaletteFile.GimpPaletteFile(io.BytesIO(content)).getpalette()
     assert (mode, bytes(palette)[:6]) == ("RGB", bytes((*RED, *PINK)))
     assert all(f"# {line}\n" in content.decode() for line in ATTRIBUTION)
-    assert "绯红 Scarlet Silk" in content.decode()
+    assert "绯红 緋紅 Scarlet Silk" in content.decode()
 
 
 def blocks(content: bytes) -> Iterator[tuple[int, bytes]]:
@@ -163,7 +217,9 @@ def test_swatches_that_adobes_programs_read() -> None:
     for (_, block), record in zip(colors, sepu.load(), strict=True):
         name, value = named(block)
         model, *channels, kind = struct.unpack(">4s3fH", value)
-        assert (name, model, kind) == (f"{record.name.zh} {record.name.en}", b"RGB ", 0)
+        assert name.startswith(f"{record.name.zh} ")
+        assert name.endswith(f" {record.name.en}")
+        assert (model, kind) == (b"RGB ", 0)
         assert tuple(round(channel * 255) for channel in channels) == record.rgb
 
 
@@ -180,6 +236,9 @@ def test_the_colours_of_an_image(photo: str, tmp_path: Path) -> None:
     shown = invoke("image", photo, "--top", "1")
     assert "#C83C23  75.0%  绯红" in shown.stdout
     assert "桃红" not in shown.stdout
+    with Path(photo).open("rb") as content:
+        piped = subprocess.run([SEPU, "image", "-", "--json"], stdin=content, capture_output=True, check=True).stdout
+    assert json.loads(piped)["colors"] == found
     assert "▀" not in shown.stdout
     assert invoke("image", photo, "--format", "css").stdout.count(": #") == 2
     half = "\x1b[38;2;200;60;35;48;2;200;60;35m▀"
@@ -215,6 +274,7 @@ def test_pictures_of_any_shape(tmp_path: Path) -> None:
     Image.new("RGB", (70_000, 1), RED).save(wide)
     assert on_a_terminal("image", str(high)).count("▀") == 100
     assert on_a_terminal("image", str(wide)).count("▀") == 60
+    assert on_a_terminal("image", str(wide), "--width", "70").count("▀") == 70
     named = str(tmp_path / "named.gif")
     failed(invoke("image", str(wide), "--picture", named), "use an ending such as .png", status=2)
 
@@ -226,5 +286,37 @@ def test_an_encoding_without_chinese_is_named() -> None:
 
 
 def test_an_argument_that_is_not_utf_8_is_named() -> None:
-    assert printed(process("search", b"\xff\xfe", "--json"))["count"] == 0
+    assert printed(process("search", b"\xff\xfe", "--json"))["colors"] == []
     assert process("account", "show", b"\xff").returncode == 1
+
+
+def test_a_palette_in_a_file_answers_with_its_names(photo: str, tmp_path: Path) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text("name,hex\nbrick [/],#C83C23\nrose */,#F47983\nrose */,#000\n")
+    palette = ("--palette", str(own))
+    found = printed(invoke("match", "c83c22", "--top", "9", *palette, "--json"))
+    assert list(found) == ["colors"], "the library's version and attribution are not theirs"
+    assert (found["colors"][0]["name"], found["colors"][0]["hex"]) == ("brick [/]", "#C83C23")
+    assert len(found["colors"]) == 3
+    shares = printed(invoke("image", photo, *palette, "--json"))["colors"]
+    assert [(each["name"], each["share"]) for each in shares] == [("brick [/]", 0.75), ("rose */", 0.25)]
+    assert "brick [/]" in invoke("match", "fff", *palette, COLUMNS="80").stdout
+    sheet = invoke("list", *palette, "--format", "css").stdout
+    assert re.findall(r"--([\w-]+): (#\w+); /\* ([^*]+) \*/\n", sheet) == [
+        ("brick", "#C83C23", "brick [/]"),
+        ("rose", "#F47983", "rose "),
+        ("rose-2", "#000000", "rose "),
+    ]
+    failed(invoke("list", "rse", *palette), "no colour is named 'rse'", status=2)
+    (tmp_path / "own.gpl").write_text("nonsense")
+    failed(invoke("list", "--palette", str(tmp_path / "own.gpl")), "line 1: this is not 'GIMP Palette'", status=2)
+
+
+@pytest.mark.parametrize("file_format", ["gpl", "ase", "tokens", "css", "csv", "tsv", "json"])
+def test_what_is_exported_can_be_read_again(file_format: str, tmp_path: Path) -> None:
+    file = tmp_path / f"library.{'tokens.json' if file_format == 'tokens' else file_format}"
+    file.write_bytes(exported(file_format))
+    own = sepu.read_palette(file)
+    assert [record.hex for record in own] == [record.hex for record in sepu.load()]
+    again = invoke("list", "--palette", str(file), "--format", "jsonl").stdout
+    assert again.count("\n") == 161

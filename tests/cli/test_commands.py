@@ -10,10 +10,11 @@ from pathlib import Path
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.cli.running import Run, failed, fields, invoke, printed, text
+from tests.cli.running import Run, failed, fields, invoke, printed, process, text
 from tests.processes import completed
 from tests.serving import serving
 
+import sepu
 from sepu.admin import accounts
 from sepu.metering.key_format import Credential
 
@@ -175,18 +176,16 @@ def test_a_prune(run: Run, connection: psycopg.Connection, holder: Credential) -
 
 def test_matching_and_searching_offline(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "no-database")
-    found = printed(invoke("match", "#C83C23", "ffffff", "--top", "2", "--json", SEPU_STATE_DIR=nowhere))
-    first, second = found["results"]
-    assert (first["input"], first["matches"][0]["slug"], first["matches"][0]["deltaE"]) == ("#C83C23", "fei-hong", 0)
-    assert (second["input"], second["matches"][0]["slug"]) == ("#FFFFFF", "jing-bai")
-    assert [len(result["matches"]) for result in found["results"]] == [2, 2]
+    found = printed(invoke("match", "#C83C23", "ffffff", "--top", "2", "--json", SEPU_STATE_DIR=nowhere))["colors"]
+    assert [color["input"] for color in found] == ["#C83C23"] * 2 + ["#FFFFFF"] * 2
+    assert [(color["slug"], color["deltaE"]) for color in found[:1]] == [("fei-hong", 0)]
     table = text(invoke("match", "#C83C23"))
     for part in ("绯红", "fēi hóng", "Scarlet Silk", "#C83C23", "0.0000"):
         assert part in table
-    found = printed(invoke("search", "tao", "hong", "--limit", "1", "--json", SEPU_STATE_DIR=nowhere))
-    assert (found["count"], found["results"][0]["slug"]) == (1, "tao-hong")
+    found = printed(invoke("search", "tao", "hong", "--limit", "1", "--json", SEPU_STATE_DIR=nowhere))["colors"]
+    assert [color["slug"] for color in found] == ["tao-hong"]
     assert "Peach Blossom Pink" in text(invoke("search", "桃红"))
-    assert printed(invoke("search", "qqqqqq", "--json"))["count"] == 0
+    assert printed(invoke("search", "qqqqqq", "--json"))["colors"] == []
     assert not Path(nowhere).exists()
 
 
@@ -210,8 +209,8 @@ def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedP
 @pytest.mark.slow
 def test_the_offline_commands_need_nothing_of_the_server() -> None:
     absent = (*SERVER, "joserfc")
-    assert printed(without(absent, "search", "taohong", "--json"))["count"] == 1
-    assert printed(without(absent, "match", "#C83C23", "--json"))["results"][0]["input"] == "#C83C23"
+    assert printed(without(absent, "search", "taohong", "--json"))["colors"][0]["slug"] == "tao-hong"
+    assert printed(without(absent, "match", "#C83C23", "--json"))["colors"][0]["input"] == "#C83C23"
     failed(without(("PIL",), "image", __file__), "Pillow is not installed", "pip install 'sepu[image]'")
     assert "serve" in without(absent, "--help").stdout
     for command in (("serve", "--port", "8000"), ("account", "create", "--json"), ("usage", "a" * 16)):
@@ -235,3 +234,20 @@ def test_receipts_need_nothing_of_the_server(tmp_path: Path) -> None:
     private = str(tmp_path / "private")
     assert printed(without(SERVER, "receipt", "keypair", private))["kty"] == "RSA"
     failed(without(SERVER, "receipt", "open", private, "eyJ"), "this is not a receipt")
+
+
+def test_a_misspelt_command_is_told_what_is_meant() -> None:
+    failed(invoke("mach"), "Did you mean 'match'", status=2)
+    failed(invoke("zzz"), "No such command 'zzz'", status=2)
+
+
+def test_shells_complete_names() -> None:
+    done = process(_SEPU_COMPLETE="bash_complete", COMP_WORDS="sepu list fei", COMP_CWORD="2")
+    assert text(done).split() == [f"plain,{record.slug}" for record in sepu.load() if record.slug.startswith("fei")]
+
+
+def test_the_manual_has_every_option() -> None:
+    page = text(invoke("--man")).replace("\\-", "-")
+    assert page.startswith(".TH SEPU 1 ")
+    for option in ("sepu account create", "--within", "--expires-at"):
+        assert option in page

@@ -31,15 +31,15 @@ def test_it_is_the_installed_one(module: object) -> None:
 def test_a_match_from_the_command_line() -> None:
     done = run("match", "#c83c23", "--json")
     assert done.returncode == 0, done.stderr
-    [result] = json.loads(done.stdout)["results"]
-    assert (result["input"], result["matches"][0]["slug"], result["matches"][0]["deltaE"]) == ("#C83C23", "fei-hong", 0)
+    nearest = json.loads(done.stdout)["colors"][0]
+    assert (nearest["input"], nearest["slug"], nearest["deltaE"]) == ("#C83C23", "fei-hong", 0)
     table = run("match", "#c83c23")
     assert (table.returncode, "绯红" in table.stdout) == (0, True)
 
 
 def test_a_search_from_the_command_line() -> None:
     done = run("search", "tao", "hong", "--json")
-    assert [color["slug"] for color in json.loads(done.stdout)["results"]] == ["tao-hong"]
+    assert [color["slug"] for color in json.loads(done.stdout)["colors"]] == ["tao-hong"]
 
 
 @pytest.mark.skipif(find_spec("gunicorn") is not None, reason="the server is installed")

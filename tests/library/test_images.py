@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import PIL.Image
 import pytest
 
 import sepu
@@ -293,3 +294,22 @@ def test_ink_without_a_profile_has_no_colour(tmp_path: Path) -> None:
     pillow.new("CMYK", (5, 5), (0, 200, 200, 20)).save(file)
     with pytest.raises(sepu.ImageError, match="is CMYK without a colour profile"):
         sepu.name_image(file)
+
+
+def test_a_colour_counts_for_a_more_frequent_one_that_is_near() -> None:
+    red, near, black = (sepu.load()[slug].rgb for slug in ("fei-hong", "tuo-hong", "hei-se"))  # 3.8 between the reds
+    image = np.array([[red] * 5 + [near] * 2 + [black] * 3], np.uint8)
+
+    def shares(within: float) -> list[tuple[str, float]]:
+        return [(share.slug, share.share) for share in sepu.name_image(image, within=within)]
+
+    assert shares(3.8) == [("fei-hong", 0.5), ("hei-se", 0.3), ("tuo-hong", 0.2)]
+    assert shares(3.81) == [("fei-hong", 0.7), ("hei-se", 0.3)]
+    assert shares(100) == [("fei-hong", 1.0)]
+    with pytest.raises(ValueError, match="within is a difference"):
+        shares(-1)
+
+
+def test_the_content_of_a_file(tmp_path: Path) -> None:
+    PIL.Image.fromarray(IMAGE).save(tmp_path / "image.png")
+    assert sepu.name_image((tmp_path / "image.png").read_bytes()) == sepu.name_image(IMAGE)

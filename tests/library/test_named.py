@@ -71,15 +71,17 @@ def test_what_lies_outside_srgb_stays_where_it_is(tmp_path: Path) -> None:
     assert own.palette().nearest(200, 60, 35, 2) == palette.nearest(200, 60, 35, 2)
     [(_, delta_e)] = palette.nearest(lab=(50, -80, -60), white="D50")
     assert delta_e < 1e-6
-    with pytest.raises(sepu.PaletteError, match="lab row 0|is no colour"):
-        (tmp_path / "a.ase").write_bytes(ase(("x", b"LAB ", (0.5, 900, 0))))
+    (tmp_path / "a.ase").write_bytes(ase(("x", b"LAB ", (0.5, 900, 0))))
+    with pytest.raises(sepu.PaletteError, match="lab row 0"):
         sepu.read_palette(tmp_path / "a.ase")
 
 
 def test_names_and_colours_may_come_twice() -> None:
     own = sepu.NamedPalette([("a", "#000"), ("b", "#000"), ("a", "#fff")])
     assert [match.name for match in own.match("#000", top=3)] == ["a", "b", "a"]
-    with pytest.raises(sepu.UnknownNameError, match="'a' is the name of 2 colours: take one by its place"):
+    with pytest.raises(
+        sepu.UnknownNameError, match="'a' is the name of several colours: #000000, #FFFFFF; take one by its place"
+    ):
         own["a"]
     with pytest.raises(sepu.ColorError, match="'a' is ambiguous: #000000 of a, or #FFFFFF of a"):
         own.match("a")

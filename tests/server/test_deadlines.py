@@ -164,6 +164,14 @@ def test_connections_are_bounded(server: Server) -> None:
     assert server.workers() == [pid]
 
 
+def test_no_connection_is_refused_while_a_worker_has_a_place(database_url: str) -> None:
+    with serving("uvloop", database_url, workers=2, program=HURRIED) as server, ExitStack() as stack:
+        for _ in range(76):
+            raw = stack.enter_context(server.socket())
+            raw.sendall(GET + b"\r\n")
+            assert raw.recv(65536).startswith(b"HTTP/1.1 200 ")
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the loopback has one address")
 def test_one_address_leaves_places_for_others(uvloop: Server) -> None:
     host, _, port = uvloop.address.rpartition(":")

@@ -127,6 +127,8 @@ class Owner:
         self._at_once = at_once
         self._waiting: deque[Callable[[Reply, str], None]] = deque()
 
+    def connections_changed(self) -> None: ...
+
     def served(self) -> None: ...
 
     def wsgi(self, environ: dict[str, Any], start_response: object) -> Iterable[bytes]:  # noqa: ARG002

@@ -3,37 +3,77 @@
 import os
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
+from typing import Any, TypeVar
 
 import click
 import numpy as np
+from click.shell_completion import CompletionItem
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.text import Text
 
-from sepu.cli.output import echo_json, example, json_option
-from sepu.cli.palette_formats import WRITERS
-from sepu.library.display import Line, line_of, table
+from sepu import limits
+from sepu.cli.output import example, terminal_width
+from sepu.cli.palette_formats import WRITERS, Entry, Source, row
+from sepu.library.display import Line, Lines, line_of
 from sepu.library.images import Pixels, nearest_places, read_image
+from sepu.library.palette_files import READERS, PaletteError, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
-from sepu.library.records import Record
-from sepu.library.release import Release, UnknownNameError, load_release
-from sepu.operations.color import color
+from sepu.library.records import is_in_srgb
+from sepu.library.release import UnknownNameError, load_release
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
+# A number sign before a colour's digits begins no comment.
+_COMMENT = re.compile(r"(?:^|\s)#(?![0-9A-Fa-f]{3,8}\b).*", re.DOTALL)
 _SKETCH_COLUMNS, _SKETCH_LINES = 60, 100
 
-format_option = click.option(
-    "--format", "file_format", type=click.Choice(sorted(WRITERS)), help="Print a file for another program."
+
+def _format_options(command: F) -> F:
+    """Adds `--format` and `--json`."""
+    command = click.option("--json", "file_format", flag_value="json", help="The same as --format json.")(command)
+    formats = click.option(
+        "--format", "file_format", type=click.Choice(list(WRITERS)), help="Print a file for another program."
+    )
+    return formats(command)
+
+
+_palette_option = click.option(
+    "--palette",
+    type=click.Path(exists=True, dir_okay=False),
+    help=f"Take colours and names from this file: {', '.join(READERS)}.",
 )
 
 
-def _show(*sections: Sequence[Line]) -> None:
-    console = Console()
-    console.print(table(*sections, swatches=_has_colors(console)))
+def _load(palette: str | None) -> Source:
+    """Returns the library, or the colours of a file."""
+    try:
+        return load_release() if palette is None else read_palette(palette)
+    except PaletteError as error:
+        raise click.BadParameter(str(error), param_hint="--palette") from None
+
+
+def _print(
+    release: Source, entries: Sequence[Entry], file_format: str | None, sections: Iterable[Sequence[Line]] = ()
+) -> None:
+    """Prints a file, or lines with tabs for a pipe, or a table for a person: of the sections, if there are any."""
+    if file_format is not None:
+        if file_format == "ase" and sys.stdout.isatty():
+            raise click.UsageError("an ASE file is binary; write it to a file: … --format ase > colours.ase")
+        sys.stdout.buffer.write(WRITERS[file_format](release, entries))
+        sys.stdout.flush()
+    elif terminal_width() is None:
+        for entry in entries:
+            click.echo("\t".join(map(str, row(entry).values())))
+    else:
+        console = Console()
+        lines = [*sections] or [[line_of(entry.record) for entry in entries]]
+        console.print(Lines(*lines, swatches=_has_colors(console)))
 
 
 def _has_colors(console: Console) -> bool:
@@ -46,24 +86,20 @@ def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     for argument in remaining:
         if argument == "-":
             for number, line in enumerate(sys.stdin, 1):
-                if line.strip():
-                    yield line.strip(), f"line {number}: "
+                if text := _COMMENT.sub("", line).strip():
+                    yield text, f"line {number}: "
         elif _NUMBER.fullmatch(argument):
             yield " ".join(more.rstrip(",") for more in (argument, *islice(remaining, 2))), ""
         else:
             yield argument, ""
 
 
-def _parse(release: Release, text: str, where: str) -> Rgb:
+def _parse(release: Source, text: str, where: str) -> Rgb:
     try:
         return parse_color(text, release.named(text))
     except ColorError as error:
-        hint = f"; for an image: sepu image {text}" if not where and Path(text).is_file() else ""
+        hint = f"; for an image: sepu image {text}" if not where and Path(text).is_file() else release.hint(text)
         raise click.BadParameter(f"{where}{error}{hint}") from None
-
-
-def _in_srgb(rgb: Rgb) -> bool:
-    return min(rgb) >= 0 and max(rgb) <= 255
 
 
 def _hex(rgb: Rgb) -> str:
@@ -73,120 +109,121 @@ def _hex(rgb: Rgb) -> str:
 
 def _exactly(rgb: Rgb) -> str:
     """Returns HEX, or rgb() for channels that HEX cannot express, or color() outside sRGB."""
-    if not _in_srgb(rgb):
+    if not is_in_srgb(rgb):
         return "color(srgb {:.10g} {:.10g} {:.10g})".format(*(channel / 255 for channel in rgb))
     whole = all(channel == round(channel) for channel in rgb)
     return _hex(rgb) if whole else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
 
 
+def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """Returns the names that begin so, for a shell; which is meant of several colours is for the command to say."""
+    return [
+        CompletionItem(spelling, help=f"{record.name.en} {record.hex}")
+        for record in load_release()
+        for spelling in (record.slug, record.name.zh)
+        if spelling.startswith(begun)
+    ]
+
+
 @click.command(epilog=example("match '#C83C23' --top 3"))
-@click.argument("colors", nargs=-1, metavar="COLOR...")
+@click.argument("colors", nargs=-1, metavar="COLOR...", shell_complete=_complete)
 @click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
-@json_option
-def match(colors: tuple[str, ...], top: int, as_json: bool) -> None:
+@_palette_option
+@_format_options
+def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: str | None) -> None:
     """Show the nearest colours by CIEDE2000. This works offline and is not metered.
 
     A colour is '#C83C23', c83c23, '#fff', 200 60 35, a name of the library, or a colour of CSS, such as tomato or
-    'oklch(0.6 0.2 30)'. A - stands for the lines of standard input.
+    'oklch(0.6 0.2 30)'. A - stands for the lines of standard input, which may have # comments.
     """
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
-    release = load_release()
+    release = _load(palette)
     given = [(text, _parse(release, text, where)) for text, where in _given(colors)]
-    found = [(text, rgb, release.match_rgb(rgb, top=top)) for text, rgb in given]
-    if as_json:
-        results = [
-            {
-                "input": _exactly(rgb),
-                "matches": [{**color(each), "deltaE": round(each.delta_e, 4)} for each in matches],
-            }
-            for _, rgb, matches in found
-        ]
-        echo_json({"datasetVersion": release.manifest.version, "results": results})
-        return
-    sections = []
-    for text, rgb, matches in found:
+    entries, sections = [], []
+    for text, rgb in given:
+        matches = release.match_rgb(rgb, top=min(top, len(release)))
+        entries += [Entry(record, _exactly(rgb)) for record in matches]
         is_hex = text.lstrip("#").upper() == _hex(rgb)[1:]
-        given_as = "" if is_hex else text if _in_srgb(rgb) else f"{text} (outside sRGB)"
+        given_as = "" if is_hex else text if is_in_srgb(rgb) else f"{text} (outside sRGB)"
         sections.append([Line(_hex(rgb), "input", en=given_as), *map(line_of, matches)])
-    _show(*sections)
+    _print(release, entries, file_format, sections)
 
 
 @click.command(epilog=example("search tao hong"))
 @click.argument("text", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(1, 161), default=10, show_default=True, help="Maximum number of results.")
-@json_option
-def search(text: tuple[str, ...], limit: int, as_json: bool) -> None:
+@_format_options
+def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
     """Find colours by Chinese name, pinyin, English name or slug. This works offline and is not metered."""
     release = load_release()
     q = " ".join(text)
     found = release.search(q, limit=limit)
-    if as_json:
-        results = [color(record) for record in found]
-        echo_json({"datasetVersion": release.manifest.version, "count": len(results), "results": results})
-    elif found:
-        _show([*map(line_of, found)])
-    else:
+    if not found and file_format is None:
         click.echo(
             f"Nothing found by {q!r}. Try a character (红), pinyin (tao hong), its initials (th) or an English word "
             "(peach). sepu list shows all colours.",
             err=True,
         )
+        return
+    _print(release, [*map(Entry, found)], file_format)
 
 
 @click.command("list", epilog=example("list --format css"))
-@click.argument("names", nargs=-1, metavar="[NAME]...")
-@format_option
-@json_option
-def list_colors(names: tuple[str, ...], file_format: str | None, as_json: bool) -> None:
+@click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete)
+@_palette_option
+@_format_options
+def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | None) -> None:
     """List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON.
 
     Without names these are all colours of the library. An exported file has the attribution that must go with it. For
     example: sepu list --format css > colours.css.
     """
-    release = load_release()
+    release = _load(palette)
     try:
-        records = [release[name] for name in names] if names else release.records
+        records = [release[name] for name in names] if names else [*release]
     except UnknownNameError as error:
         raise click.BadParameter(f"{error}; sepu list shows all") from None
-    _print(release, records, "json" if as_json else file_format)
-
-
-def _print(release: Release, records: Sequence[Record], file_format: str | None) -> None:
-    if file_format is None:
-        _show([*map(line_of, records)])
-        return
-    if file_format == "ase" and sys.stdout.isatty():
-        raise click.UsageError("an ASE file is binary; write it to a file: … --format ase > colours.ase")
-    sys.stdout.buffer.write(WRITERS[file_format](release, records))
-    sys.stdout.flush()
+    _print(release, [*map(Entry, records)], file_format)
 
 
 @click.command(epilog=example("image photo.jpg --top 5"))
-@click.argument("file", type=click.Path(exists=True, dir_okay=False))
+@click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--top", type=click.IntRange(1, 161), default=10, show_default=True, help="Colours, the most frequent.")
+@click.option(
+    "--within",
+    type=click.FloatRange(0, 100),
+    default=0,
+    help="Count a colour for a more frequent one that differs by at most so much: 20 leaves the few dominant ones.",
+)
 @click.option("--picture", type=click.Path(dir_okay=False), help="Write the image in the library's colours here.")
-@format_option
-@json_option
-def image(file: str, top: int, picture: str | None, file_format: str | None, as_json: bool) -> None:
+@click.option("--width", type=click.IntRange(1, 1000), help="Columns of the sketch; default: 60, or what fits.")
+@_palette_option
+@_format_options
+def image(
+    file: str,
+    top: int,
+    within: float,
+    picture: str | None,
+    width: int | None,
+    palette: str | None,
+    file_format: str | None,
+) -> None:
     """Name the colours of an image, with the share of each. This works offline and is not metered.
 
-    Each pixel counts for its nearest colour. --format exports these colours for another program.
+    Each pixel counts for its nearest colour. A - stands for an image on standard input.
     """
-    release = load_release()
+    release = _load(palette)
     with _only_our_errors():
-        pixels, opacity = read_image(file)
-    found = release.name_pixels(pixels, opacity, top=top)
+        source = sys.stdin.buffer.read(limits.IMAGE_BYTES + 1) if file == "-" else file
+        pixels, opacity = read_image(source)
+    found = release.name_pixels(pixels, opacity, top=top, within=within)
     if picture is not None:
         _write_picture(_in_colors_of(release, pixels), picture)
-    if as_json:
-        colors = [{**color(record), "share": round(record.share, 6)} for record in found]
-        echo_json({"datasetVersion": release.manifest.version, "colors": colors})
-        return
     console = Console()
-    if file_format is None and _has_colors(console):
-        console.print(_sketch(release, pixels, min(console.width, _SKETCH_COLUMNS)))
-    _print(release, found, file_format)
+    if file_format is None and terminal_width() and _has_colors(console):
+        console.print(_sketch(release, pixels, width or min(console.width, _SKETCH_COLUMNS)), soft_wrap=True)
+    _print(release, [*map(Entry, found)], file_format)
 
 
 @contextmanager
@@ -206,8 +243,8 @@ def _only_our_errors() -> Iterator[None]:
         os.close(before)
 
 
-def _in_colors_of(release: Release, pixels: Pixels) -> NDArray[np.uint8]:
-    colors = np.array([record.rgb for record in release], np.uint8)
+def _in_colors_of(release: Source, pixels: Pixels) -> NDArray[np.uint8]:
+    colors = np.array([record.rgb for record in release]).round().clip(0, 255).astype(np.uint8)
     named: NDArray[np.uint8] = colors[nearest_places(release.palette(), pixels)]
     return named
 
@@ -223,7 +260,7 @@ def _write_picture(pixels: NDArray[np.uint8], file: str) -> None:
         raise click.BadParameter(f"{file!r}: {error}; use an ending such as .png", param_hint="--picture") from None
 
 
-def _sketch(release: Release, pixels: Pixels, columns: int) -> Text:
+def _sketch(release: Source, pixels: Pixels, columns: int) -> Text:
     """Returns the picture as half blocks: two pixels, one above the other, in each character."""
     height, width = pixels.shape[:2]
     columns = min(columns, width)

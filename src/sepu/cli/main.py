@@ -2,31 +2,40 @@
 
 import importlib
 import os
+from difflib import get_close_matches
 
 import click
 
 from sepu.cli.output import fail
 from sepu.errors import SepuError
 
-_MODULES = {
-    "account": "sepu.cli.accounts",
-    "audit": "sepu.cli.audit",
-    "console": "sepu.cli.console",
-    "db": "sepu.cli.serve",
-    "events": "sepu.cli.events",
-    "export-usage": "sepu.cli.export_usage",
-    "image": "sepu.cli.colors",
-    "key": "sepu.cli.keys",
-    "list": "sepu.cli.colors",
-    "match": "sepu.cli.colors",
-    "plan": "sepu.cli.plans",
-    "prune": "sepu.cli.prune",
-    "receipt": "sepu.cli.receipt",
-    "search": "sepu.cli.colors",
-    "serve": "sepu.cli.serve",
-    "top": "sepu.cli.usage",
-    "usage": "sepu.cli.usage",
+# By what they are about; the first need nothing of the server's packages.
+_SECTIONS = {
+    "Colours, offline": {
+        "match": "sepu.cli.colors",
+        "search": "sepu.cli.colors",
+        "list": "sepu.cli.colors",
+        "image": "sepu.cli.colors",
+        "receipt": "sepu.cli.receipt",
+    },
+    "The service": {
+        "serve": "sepu.cli.serve",
+        "db": "sepu.cli.serve",
+        "console": "sepu.cli.console",
+        "events": "sepu.cli.events",
+        "audit": "sepu.cli.audit",
+        "prune": "sepu.cli.prune",
+    },
+    "Customers": {
+        "account": "sepu.cli.accounts",
+        "key": "sepu.cli.keys",
+        "plan": "sepu.cli.plans",
+        "usage": "sepu.cli.usage",
+        "top": "sepu.cli.usage",
+        "export-usage": "sepu.cli.export_usage",
+    },
 }
+_MODULES = {name: module for commands in _SECTIONS.values() for name, module in commands.items()}
 
 
 class _Commands(click.Group):
@@ -46,6 +55,23 @@ class _Commands(click.Group):
         command: click.Command = getattr(module, "list_colors" if cmd_name == "list" else cmd_name.replace("-", "_"))
         return command
 
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Suggests a command for one that is misspelt."""
+        if near := [] if args[0] in _MODULES else get_close_matches(args[0], _MODULES):
+            ctx.fail(f"No such command {args[0]!r}. Did you mean {' or '.join(map(repr, near))}?")
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Lists the commands in sections."""
+        for title, names in _SECTIONS.items():
+            found = [(name, command) for name in names if (command := self.get_command(ctx, name)) is not None]
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(name, command.get_short_help_str(formatter.width - 20)) for name, command in found]
+                )
+
 
 def _needs_more(name: str, error: ModuleNotFoundError) -> click.Command:
     needs = f"pip install 'sepu[{'receipt' if name == 'receipt' else 'server'}]'"
@@ -58,8 +84,24 @@ def _needs_more(name: str, error: ModuleNotFoundError) -> click.Command:
     return click.Command(name, anything, refuse, help=f"Needs: {needs}", add_help_option=False)
 
 
+def _print_manual(context: click.Context, _parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from sepu.cli.manual import manual
+
+        click.echo(manual(context))
+        context.exit()
+
+
 @click.group(cls=_Commands, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="sepu")
+@click.option(
+    "--man",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=_print_manual,
+    help="Print the manual page of all commands: sepu --man | man -l -",
+)
 def commands() -> None:
     """sepu (色谱): matches RGB values against 161 traditional Chinese colours, and finds those colours by name."""
 
@@ -73,7 +115,8 @@ def main() -> None:
     except OSError as error:
         # Python would write the rest of standard output again at exit, and change the exit status.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        fail(SepuError(error.strerror or type(error).__name__))
+        reason = error.strerror or type(error).__name__
+        fail(SepuError(reason if error.filename is None else f"{error.filename!r}: {reason}"))
     except UnicodeEncodeError as error:
         fail(SepuError(_cause(error)))
 

@@ -178,7 +178,7 @@ def _echo_table(rows: Iterable[Fields]) -> None:
     titles = list(first[0])
     widths = {title: max(cell_len(title), *(cell_len(_text(row[title])) for row in first)) for title in titles}
     numbers = {title for title in titles if isinstance(first[0][title], int)}
-    width = _terminal_width()
+    width = terminal_width()
     cut = _cut(widths, width) if width else []
 
     def line(cells: Mapping[str, object]) -> str:
@@ -214,9 +214,9 @@ def _text(value: object) -> str:
     return "-" if value is None else str(value)
 
 
-def _terminal_width() -> int | None:
+def terminal_width() -> int | None:
     """Returns the width that a table has to fit; a pipe has none, unless COLUMNS says so."""
-    known = "COLUMNS" in os.environ or sys.stdout.isatty()
+    known = os.environ.get("COLUMNS") or sys.stdout.isatty()
     return shutil.get_terminal_size().columns if known else None
 
 

@@ -1,19 +1,21 @@
 """Shows colours to people: as HTML in notebooks, as a table in terminals."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from sepu.library.records import Entry, Record
+from sepu.library.records import NamedColor, Record
 
 if TYPE_CHECKING:
+    from rich.console import Console, ConsoleOptions
     from rich.table import Table
+    from rich.text import Text
 
 _CELL = "padding:.2em .8em .2em 0;text-align:left"
 _SWATCH = "display:inline-block;width:3em;height:1.4em;border:1px solid #8888"
 
 
-def html(records: Sequence[Entry]) -> str:
+def html(records: Sequence[NamedColor]) -> str:
     """Returns a table, which needs no style sheet."""
     rows = [
         (
@@ -39,7 +41,11 @@ class Line(NamedTuple):
     reliability: str = ""
 
 
-def line_of(record: Entry) -> Line:
+# What a person misses least comes first.
+_DROPPED = ("reliability", "pinyin", "en", "zh")
+
+
+def line_of(record: NamedColor) -> Line:
     """Returns the line of a colour."""
     if not isinstance(record, Record):
         return Line(record.hex, record.measure, en=record.label)
@@ -47,25 +53,44 @@ def line_of(record: Entry) -> Line:
     return Line(record.hex, record.measure, name.zh, name.pinyin, name.en, record.reliability)
 
 
-def table(*sections: Sequence[Line], swatches: bool = True) -> "Table":
-    """Returns a table for rich. In narrow terminals names wrap, and values never do."""
-    from rich.box import SIMPLE
-    from rich.table import Table
-    from rich.text import Text
+class Lines:
+    """Lines in sections, which rich shows as a table. In a narrow terminal columns are dropped, and named below it."""
 
-    measure = max((len(row.measure) for section in sections for row in section), default=0)
-    shown = Table(box=SIMPLE, padding=(0, 1, 0, 0))
-    if swatches:
-        shown.add_column("", min_width=4)
-    shown.add_column("hex", no_wrap=True, min_width=7)
-    if measure:
-        shown.add_column("", no_wrap=True, min_width=measure, justify="right")
-    for column in ("zh", "pinyin", "en"):
-        shown.add_column(column, overflow="fold")
-    shown.add_column("reliability", no_wrap=True, min_width=11)
-    for section in sections:
-        for row in section:
-            swatch = [Text("    ", style=f"on {row.hex}")] if swatches else []
-            shown.add_row(*swatch, row.hex, *map(Text, row[1 if measure else 2 :]))
-        shown.add_section()
-    return shown
+    def __init__(self, *sections: Sequence[Line], swatches: bool = True) -> None:
+        self._sections = sections
+        self._swatches = swatches
+
+    def __rich_console__(self, _console: "Console", options: "ConsoleOptions") -> Iterator["Table | Text"]:
+        """Yields the table; rich calls it."""
+        from rich.console import Console
+        from rich.text import Text
+
+        endless = Console(width=10_000)
+        for dropped in range(len(_DROPPED) + 1):
+            table = self._table(_DROPPED[:dropped])
+            if endless.measure(table).maximum <= options.max_width:
+                break
+        yield table
+        if dropped:
+            names = ", ".join(_DROPPED[:dropped])
+            yield Text(f"not shown in {options.max_width} columns: {names}", style="dim", overflow="fold")
+
+    def _table(self, dropped: Sequence[str]) -> "Table":
+        from rich.box import SIMPLE
+        from rich.table import Table
+        from rich.text import Text
+
+        measured = any(line.measure for lines in self._sections for line in lines)
+        shown = [name for name in Line._fields if name not in dropped and (measured or name != "measure")]
+        table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
+        if self._swatches:
+            table.add_column("", min_width=4)
+        for name in shown:
+            is_measure = name == "measure"
+            table.add_column("" if is_measure else name, no_wrap=True, justify="right" if is_measure else "left")
+        for lines in self._sections:
+            for line in lines:
+                swatch = [Text("    ", style=f"on {line.hex}")] if self._swatches else []
+                table.add_row(*swatch, *(Text(getattr(line, name)) for name in shown))
+            table.add_section()
+        return table

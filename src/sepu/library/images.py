@@ -14,14 +14,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sepu import limits
-from sepu._palette import Palette, check_range, read_scale
+from sepu._palette import Palette, check_range, ciede2000, read_scale
 from sepu.errors import SepuError
 from sepu.library.files import read_file
 
 if TYPE_CHECKING:
     import PIL.Image
 
-    Image = str | os.PathLike[str] | PIL.Image.Image | ArrayLike
+    Image = str | os.PathLike[str] | bytes | PIL.Image.Image | ArrayLike
 else:
     Image = Any
 
@@ -57,11 +57,14 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
     try:
         import PIL.Image
     except ModuleNotFoundError:
-        if isinstance(image, str | os.PathLike):
+        if isinstance(image, str | os.PathLike | bytes):
             raise ImageError("Pillow is not installed; image files need: pip install 'sepu[image]'") from None
     else:
         if isinstance(image, str | os.PathLike):
-            return _split(_decode_file(image))
+            content = read_file(image, limits.IMAGE_BYTES, "save it as PNG or JPEG", ImageError)
+            return _split(_decode(content, repr(os.fspath(image))))
+        if isinstance(image, bytes):
+            return _split(_decode(image, "the image"))
         if isinstance(image, PIL.Image.Image):
             with _decoding("the image"):
                 _check_header(image, "the image")
@@ -96,6 +99,24 @@ def count_pixels(palette: Palette, pixels: Pixels, opacity: Opacity | None) -> N
     if not visible > 0:
         raise ImageError("the image has no visible pixel")
     return shares / visible
+
+
+def merge_shares(shares: NDArray[np.float64], lab: NDArray[np.float64], within: float) -> NDArray[np.float64]:
+    """Returns the shares, shape (n,), after each colour within a CIEDE2000 difference of a larger one counts for that.
+
+    Of several larger ones it counts for the nearest. `lab`: shape (n, 3). This is the leader algorithm (Hartigan,
+    Clustering Algorithms, 1975, chapter 3), with the larger shares first, so that it has one result.
+    """
+    merged = np.zeros_like(shares)
+    leaders: list[int] = []
+    for place in np.argsort(-shares, kind="stable").tolist():
+        differences = ciede2000(lab[[place] * len(leaders)], lab[leaders])
+        if leaders and differences.min() <= within:
+            merged[leaders[int(differences.argmin())]] += shares[place]
+        else:
+            leaders.append(place)
+            merged[place] = shares[place]
+    return merged
 
 
 def nearest_places(palette: Palette, pixels: Pixels) -> NDArray[np.unsignedinteger[Any]]:
@@ -139,13 +160,13 @@ class _File(BytesIO):
         return super().read(size)
 
 
-def _decode_file(path: str | os.PathLike[str]) -> NDArray[Any]:
+def _decode(content: bytes, name: str) -> NDArray[Any]:
     import PIL.Image
     from PIL import ImageOps
 
-    name = repr(os.fspath(path))
-    content = read_file(path, limits.IMAGE_BYTES, "save it as PNG or JPEG", ImageError)
     with _decoding(name):
+        if len(content) > limits.IMAGE_BYTES:
+            raise ImageError(f"{name} has more than {limits.IMAGE_BYTES:,} bytes; save it as PNG or JPEG")
         if _count_scans(content) > limits.JPEG_SCANS:
             raise ImageError(f"{name} has more than {limits.JPEG_SCANS} scans; save it anew")
         if _longest_tag(content) > limits.TIFF_NUMBERS:

@@ -17,6 +17,7 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
     `Palette` takes it. Raises ColorError that names what is no colour.
     """
 
+    attribution: tuple[str, ...] = ()
     _match = SwatchMatch
     _share = SwatchShare
 

@@ -1,6 +1,7 @@
 """The record of a colour, as the release has it, and the types of its values."""
 
 import dataclasses
+import re
 from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal, SupportsIndex, TypeVar, overload
 
@@ -17,7 +18,7 @@ Text = Annotated[str, Meta(min_length=1)]
 Reliability = Literal["verified", "attributed", "disputed"]
 Version = Annotated[str, Meta(pattern=r"\A\d+\.\d+\.\d+\Z")]
 Mode = Literal["commercial"]
-R = TypeVar("R", bound="Entry", covariant=True)
+R = TypeVar("R", bound="NamedColor", covariant=True)
 
 
 def rgb_of(hex_value: str) -> tuple[int, int, int]:
@@ -48,7 +49,7 @@ def columns(*names: str) -> Columns:
     return {field.name: field for field in dataclasses.fields(dataclasses.make_dataclass("Columns", names))}
 
 
-class Entry(Struct, frozen=True):
+class NamedColor(Struct, frozen=True):
     """A colour with a name, in the library or in a palette of somebody's own."""
 
     __dataclass_fields__: ClassVar[Columns] = {}
@@ -91,7 +92,7 @@ class Entry(Struct, frozen=True):
         return html([self])
 
 
-class Record(Entry, frozen=True, rename="camel", forbid_unknown_fields=True):
+class Record(NamedColor, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One colour of the library. `reliability` is confidence in its sources, not an official standard."""
 
     __dataclass_fields__: ClassVar[Columns] = columns(
@@ -125,7 +126,7 @@ class Record(Entry, frozen=True, rename="camel", forbid_unknown_fields=True):
         return f"<{type(self).__name__} {' '.join(filter(None, (self.slug, self.name.zh, self.hex, self.measure)))}>"
 
 
-class Swatch(Entry, frozen=True):
+class Swatch(NamedColor, frozen=True, rename="camel"):
     """A colour of a palette with names."""
 
     __dataclass_fields__: ClassVar[Columns] = columns("name", "hex")
@@ -137,6 +138,12 @@ class Swatch(Entry, frozen=True):
     def label(self) -> str:
         """Returns its name."""
         return self.name
+
+    @property
+    def slug(self) -> str:
+        """Returns its name as letters, digits and hyphens, beginning with a letter, for style sheets."""
+        slug = re.sub(r"[\W_]+", "-", self.name.casefold()).strip("-")
+        return slug if slug[:1].isalpha() else f"c{slug}"
 
     def __repr__(self) -> str:
         """Names the colour in one line: `<Swatch 'ink' #1A1A1A>`."""
@@ -175,7 +182,7 @@ class Share(Record, frozen=True, rename="camel"):
     share: float
 
 
-class SwatchMatch(Swatch, frozen=True):
+class SwatchMatch(Swatch, frozen=True, rename="camel"):
     """A colour of a palette with names, and what `Match` says."""
 
     __dataclass_fields__: ClassVar[Columns] = columns(*Swatch.__dataclass_fields__, "delta_e", "in_srgb")
@@ -185,7 +192,7 @@ class SwatchMatch(Swatch, frozen=True):
     in_srgb: bool = True
 
 
-class SwatchShare(Swatch, frozen=True):
+class SwatchShare(Swatch, frozen=True, rename="camel"):
     """A colour of a palette with names, and the share of an image's pixels to which it is the nearest, from 0 to 1."""
 
     __dataclass_fields__: ClassVar[Columns] = columns(*Swatch.__dataclass_fields__, "share")
@@ -216,11 +223,11 @@ class Records(tuple[R, ...]):
 
     def __rich__(self) -> object:
         """Returns a table; rich calls it."""
-        from sepu.library.display import line_of, table
+        from sepu.library.display import Lines, line_of
 
-        return table([*map(line_of, self)])
+        return Lines([*map(line_of, self)])
 
 
-def with_measure(kind: type[R], record: Entry, *values: float) -> R:
+def with_measure(kind: type[R], record: NamedColor, *values: float) -> R:
     """Returns the record as one of the kind that has a difference or a share."""
     return kind(*msgspec.structs.astuple(record), *values)

@@ -1,6 +1,7 @@
 """Loads and verifies the release, from which the server answers."""
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -9,6 +10,7 @@ from operator import index
 from typing import Annotated, Generic, Literal, TypeVar, overload
 
 import msgspec
+import numpy as np
 from msgspec import Meta, Struct
 
 from sepu._names import NameIndex, fold
@@ -16,10 +18,21 @@ from sepu._palette import Palette
 from sepu.errors import SepuError
 from sepu.library.css import lab_of_srgb, srgb_of_lab
 from sepu.library.display import html
-from sepu.library.images import Image, Opacity, Pixels, count_pixels, read_image
+from sepu.library.images import Image, Opacity, Pixels, count_pixels, merge_shares, read_image
 from sepu.library.names import build_name_index
 from sepu.library.parsing import ColorLike, Rgb, parse_color
-from sepu.library.records import Entry, Match, Mode, Record, Records, Share, Version, is_in_srgb, rgb_of, with_measure
+from sepu.library.records import (
+    Match,
+    Mode,
+    NamedColor,
+    Record,
+    Records,
+    Share,
+    Version,
+    is_in_srgb,
+    rgb_of,
+    with_measure,
+)
 
 LIBRARY = "library.json"
 SOURCE_PROJECTION = "source-projection.json"
@@ -28,10 +41,12 @@ MANIFEST = "manifest.json"
 INDEX = "index.bin"
 
 Sha256 = Annotated[str, Meta(pattern=r"\A[a-f0-9]{64}\Z")]
+_HINTED = 1000  # names that a mistaken one is compared with
+
 Form = TypeVar("Form")
-R = TypeVar("R", bound=Entry)  # what a collection has, with a difference, with a share
-M = TypeVar("M", bound=Entry)
-S = TypeVar("S", bound=Entry)
+R = TypeVar("R", bound=NamedColor)  # what a collection has, with a difference, with a share
+M = TypeVar("M", bound=NamedColor)
+S = TypeVar("S", bound=NamedColor)
 
 
 class ReleaseError(SepuError):
@@ -108,13 +123,18 @@ class Collection(Generic[R, M, S]):
         found = self.named(key)
         if len(found) == 1:
             return found[0]
-        raise UnknownNameError(self._unknown(key, found))
-
-    def _unknown(self, name: str, found: Records[R]) -> str:
-        """Returns what to do about a name that is of no colour, or of those `found`."""
         if found:
-            return f"{name!r} is the name of {len(found)} colours: take one by its place, or all by named({name!r})"
-        return f"no colour is named {name!r}"
+            raise UnknownNameError(f"{key!r} is the name of several colours: {self._several(found)}")
+        raise UnknownNameError(f"no colour is named {key!r}{self.hint(key) or ' or anything similar'}")
+
+    def _several(self, found: Records[R]) -> str:
+        """Returns the colours that have one name, and how to write which is meant."""
+        return f"{', '.join(record.hex for record in found)}; take one by its place, or all by named()"
+
+    def hint(self, name: str) -> str:
+        """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
+        near = get_close_matches(name, [record.label for record in self.records[:_HINTED]], 3)
+        return f": perhaps one of {', '.join(near)}" if near else ""
 
     def named(self, name: str) -> Records[R]:
         """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
@@ -165,25 +185,35 @@ class Collection(Generic[R, M, S]):
         found = is_in_srgb(rgb)
         return Records(with_measure(self._match, self.records[place], delta_e, found) for place, delta_e in nearest)
 
-    def name_image(self, image: Image, *, top: int | None = None, scale: int | None = None) -> Records[S]:
+    def name_image(
+        self, image: Image, *, top: int | None = None, scale: int | None = None, within: float = 0
+    ) -> Records[S]:
         """Returns the colours of an image with their shares of its pixels, the largest share first.
 
-        Each pixel counts for the colour that is nearest to it. `image`: a file's path or an image of Pillow's (for both
-        install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha, (height, width, 4). A pixel
-        counts as much as it is opaque. `scale`: the greatest value that a channel of an array may have, 1 or 255; only
-        uint8 and Python's int, which are from 0 to 255, need none. `top`: how many colours at most.
+        Each pixel counts for the colour that is nearest to it. `image`: a file's path, its content as bytes, or an
+        image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha,
+        (height, width, 4). A pixel counts as much as it is opaque. `scale`: the greatest value that a channel of an
+        array may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none. `within`: a colour
+        counts for a more frequent one from which it differs by at most so much (CIEDE2000); 20 leaves the few dominant
+        ones. `top`: how many colours at most.
 
         Raises ImageError for what cannot be read, and for an array that does not fit its scale.
         """
         if top is not None and _whole(top, "top") < 1:
             raise ValueError(f"top must be at least 1, not {top}")
-        return self.name_pixels(*read_image(image, scale), top=top)
+        if not within >= 0:
+            raise ValueError(f"within is a difference such as 20, not {within}")
+        return self.name_pixels(*read_image(image, scale), top=top, within=within)
 
-    def name_pixels(self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None) -> Records[S]:
+    def name_pixels(
+        self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None, within: float = 0
+    ) -> Records[S]:
         """Returns what `name_image` returns, of what `read_image` returned."""
-        shares = count_pixels(self._palette, pixels, opacity).tolist()
-        order = sorted((place for place, share in enumerate(shares) if share), key=lambda place: -shares[place])
-        return Records(with_measure(self._share, self.records[place], shares[place]) for place in order[:top])
+        shares = count_pixels(self._palette, pixels, opacity)
+        if within:
+            shares = merge_shares(shares, np.array([record.lab for record in self.records]), within)
+        order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place]]
+        return Records(with_measure(self._share, self.records[place], float(shares[place])) for place in order[:top])
 
     def _repr_html_(self) -> str:
         return html(self.records)
@@ -235,13 +265,13 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
             raise TypeError(f"a search takes text, not {q!r}")
         return Records(self.records[place] for place in self._names.search(q, _whole(limit, "limit")))
 
-    def _unknown(self, name: str, found: Records[Record]) -> str:
-        near = found or self.search(name, limit=3)
-        listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in near)
-        if found:
-            return f"{name!r} is the name of several colours: {listed}; use a slug"
-        hint = f": perhaps one of {listed}" if near else ", or like it"
-        return f"no colour is named {name!r}{hint}"
+    def _several(self, found: Records[Record]) -> str:
+        return f"{_listed(found)}; use a slug"
+
+    def hint(self, name: str) -> str:
+        """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
+        near = self.search(name, limit=3)
+        return f": perhaps one of {_listed(near)}" if near else ""
 
     @cached_property
     def _names(self) -> NameIndex:
@@ -269,6 +299,10 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
     def names(self) -> NameIndex:
         """Makes the index of the records' names; a search returns the indices of records."""
         return build_name_index(self.records)
+
+
+def _listed(records: Sequence[Record]) -> str:
+    return ", ".join(f"{record.slug} ({record.name.zh})" for record in records)
 
 
 def _whole(number: object, name: str) -> int:

@@ -82,6 +82,9 @@ class Owner(Protocol):
     def wsgi(self) -> App:
         """Runs the application, which answers by `environ[SEND]`."""
 
+    def connections_changed(self) -> None:
+        """Takes note that there is one more, or one less."""
+
     def served(self) -> None:
         """Counts a request."""
 
@@ -134,6 +137,7 @@ class Connection(asyncio.BufferedProtocol):
         remote_addr = peer[0] if isinstance(peer, tuple) else ""
         self._address = connection_address(remote_addr, owner.trusted_proxies)
         owner.connections.add(self)
+        owner.connections_changed()
         if self._address is not None:
             owner.addresses[self._address] += 1
         of_address = 0 if self._address is None else owner.addresses[self._address]
@@ -161,6 +165,7 @@ class Connection(asyncio.BufferedProtocol):
         self._enter(_LOST)
         self._input = _ENDED
         self._owner.connections.discard(self)
+        self._owner.connections_changed()
         if self._address is not None:
             self._owner.addresses[self._address] -= 1
             if not self._owner.addresses[self._address]:

@@ -29,7 +29,7 @@ from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.ledger import Ledger
 from sepu.server.host import is_host
-from sepu.server.metrics import Blocks, Counts, serve_metrics
+from sepu.server.metrics import Blocks, Counts, OpenConnections, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
 from sepu.server.start_error import StartError
 
@@ -113,6 +113,7 @@ class Server(Application):
     """Runs gunicorn with one release, which is loaded before the workers are forked, so that they share its memory."""
 
     batcher: Batcher | None = None  # in each uvloop worker
+    open_connections: OpenConnections  # in each worker
 
     def __init__(
         self,
@@ -172,7 +173,9 @@ class Server(Application):
         self._block_of[worker.age] = self._blocks.take()
 
     def _after_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
-        self._counts = self._blocks.counts(self._block_of[worker.age])
+        block = self._block_of[worker.age]
+        self._counts = self._blocks.counts(block)
+        self.open_connections = self._blocks.open_connections(block)
         self.observer = RequestObserver(self._counts.replied, self._request_log.request)
         self._request_log.start(self._counts.line_dropped)
 

@@ -12,10 +12,11 @@ import signal
 import socket
 import time
 from bisect import bisect_left
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from itertools import accumulate
+from itertools import accumulate, takewhile
+from math import inf
 from socketserver import ThreadingTCPServer
 from threading import Lock
 from typing import Any
@@ -82,6 +83,7 @@ class _Layout:
         self.in_progress = self._cell()
         self.starts = self._cell()
         self.connections = self._cell()
+        self.open = self._cell()
         self.dropped = self._cell()
         self.requests = {(endpoint, status): self._cell() for endpoint in _ENDPOINTS for status in _STATUSES}
         self.refusals = {code: self._cell() for code in ERRORS}
@@ -177,6 +179,27 @@ class Counts(LedgerObserver):
             self._cells[cell] += 1
 
 
+class OpenConnections:
+    """Says how many connections this worker has, and how many the others have."""
+
+    def __init__(self, cells: "memoryview[float]", others: "Callable[[], Iterator[memoryview[float]]]") -> None:
+        self._cells = cells
+        self._others = others
+
+    @property
+    def number(self) -> float:
+        """Returns this worker's number; infinite if it accepts none."""
+        return self._cells[_LAYOUT.open]
+
+    @number.setter
+    def number(self, number: float) -> None:
+        self._cells[_LAYOUT.open] = number
+
+    def fewest_of_others(self) -> float:
+        """Returns the least number of another worker; infinite if none accepts."""
+        return min((cells[_LAYOUT.open] for cells in self._others() if cells is not self._cells), default=inf)
+
+
 class Blocks:
     """Holds the memory of all counts. It is created before the first fork; the master assigns its blocks to workers."""
 
@@ -190,6 +213,7 @@ class Blocks:
         number = next(free, _BLOCKS - 1)
         cells = self._blocks[number]
         cells[_LAYOUT.live] = 1
+        cells[_LAYOUT.open] = inf  # until it accepts
         cells[_LAYOUT.starts] += 1
         return number
 
@@ -201,6 +225,14 @@ class Blocks:
     def counts(self, number: int) -> Counts:
         """Returns the counts of the worker of a block."""
         return Counts(self._blocks[number])
+
+    def open_connections(self, number: int) -> OpenConnections:
+        """Returns the connections of the worker of a block, beside the others'."""
+        return OpenConnections(self._blocks[number], self._live)
+
+    def _live(self) -> "Iterator[memoryview[float]]":
+        used = takewhile(lambda cells: cells[_LAYOUT.starts], self._blocks)
+        return (cells for cells in used if cells[_LAYOUT.live])
 
     def read(self) -> tuple[list[float], list[str]]:
         """Returns the sums of all cells, and each live worker's database state, by its last probe if that is recent."""

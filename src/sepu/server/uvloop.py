@@ -3,9 +3,9 @@
 import asyncio
 import os
 import signal
-import socket
 from collections import Counter
 from functools import partial
+from math import inf
 from typing import TYPE_CHECKING
 
 import uvloop
@@ -13,6 +13,7 @@ from gunicorn.workers.base import Worker
 
 from sepu import limits
 from sepu.http.observer import RequestObserver
+from sepu.server.accept import Acceptor
 from sepu.server.connection import App, Connection
 
 if TYPE_CHECKING:
@@ -52,6 +53,11 @@ class UvloopWorker(Worker):
         self.loop.run_until_complete(self._serve())
         self.loop.close()
 
+    def connections_changed(self) -> None:
+        """Tells the other workers."""
+        if self.alive:
+            self.app.open_connections.number = len(self.connections)
+
     def served(self) -> None:
         """Counts a request."""
         self.nr += 1
@@ -71,7 +77,9 @@ class UvloopWorker(Worker):
             (signal.SIGWINCH, lambda: None),
         ):
             loop.add_signal_handler(number, handler)
-        servers = [await self._listen(socket.socket(fileno=os.dup(listener.fileno()))) for listener in self.sockets]
+        self.connections_changed()
+        protocol = partial(Connection, self)
+        acceptors = [Acceptor(loop, listener, protocol, self.app.open_connections) for listener in self.sockets]
         while self.alive and self.ppid == os.getppid():
             self.notify()
             self._check()
@@ -79,16 +87,12 @@ class UvloopWorker(Worker):
                 self.app.batcher.look()
             await asyncio.sleep(_CHECK_SECONDS)
         self.alive = False
-        for server in servers:
-            server.close()
+        for acceptor in acceptors:
+            acceptor.close()
+        self.app.open_connections.number = inf  # others need not wait for this worker
         await self._drain()
         if self.app.batcher is not None:
             await self.app.batcher.close()
-
-    async def _listen(self, listener: socket.socket) -> asyncio.AbstractServer:
-        if listener.family == socket.AF_UNIX:
-            return await self.loop.create_unix_server(partial(Connection, self), sock=listener)
-        return await self.loop.create_server(partial(Connection, self), sock=listener)
 
     def _check(self) -> None:
         now = self.loop.time()

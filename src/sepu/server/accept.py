@@ -1,0 +1,72 @@
+"""Accepts a worker's connections, and leaves some to other workers: the kernel would give a burst to one of them."""
+
+import asyncio
+import logging
+import socket
+from collections.abc import Callable
+
+from sepu import limits
+from sepu.server.metrics import OpenConnections
+
+# A worker that is ahead of another by so many lets it accept.
+AHEAD = 2
+AHEAD_SECONDS = 0.001
+# Then requests that are under way come first.
+_AT_ONCE = 8
+# A full worker accepts what no other has accepted meanwhile, and refuses it.
+_FULL_SECONDS = 0.05
+_REFUSED_AT_ONCE = 64
+
+_logger = logging.getLogger(__name__)
+
+
+class Acceptor:
+    """Accepts connections of one listening socket on an event loop."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        listener: socket.socket,
+        protocol: Callable[[], asyncio.BaseProtocol],
+        connections: OpenConnections,
+    ) -> None:
+        self._loop = loop
+        self._listener = listener
+        self._protocol = protocol
+        self._connections = connections
+        self._connecting: set[asyncio.Task[object]] = set()
+        listener.setblocking(False)
+        self._timer = loop.call_soon(self._resume)
+
+    def close(self) -> None:
+        """Accepts no more. What waits is accepted by other workers."""
+        self._timer.cancel()
+        self._loop.remove_reader(self._listener)
+
+    def _resume(self) -> None:
+        self._loop.add_reader(self._listener, self._accept)
+        self._accept(1 if self._connections.number < limits.CONNECTIONS else _REFUSED_AT_ONCE)
+
+    def _accept(self, at_least: int = 0) -> None:
+        connections = self._connections
+        most = min(connections.fewest_of_others() + AHEAD, limits.CONNECTIONS)
+        room = min(most - connections.number, _AT_ONCE)
+        for _ in range(max(int(room), at_least)):
+            try:
+                accepted, _address = self._listener.accept()
+            except (BlockingIOError, ConnectionAbortedError):
+                return
+            except OSError as error:  # no file or memory is left
+                _logger.warning("a connection could not be accepted: %s", error)
+                self._pause(_FULL_SECONDS)
+                return
+            connecting = self._loop.create_task(self._loop.connect_accepted_socket(self._protocol, accepted))
+            self._connecting.add(connecting)
+            connecting.add_done_callback(self._connecting.discard)
+            connections.number += 1  # others see it at once; the worker corrects it
+        if connections.number >= most:
+            self._pause(AHEAD_SECONDS if connections.number < limits.CONNECTIONS else _FULL_SECONDS)
+
+    def _pause(self, seconds: float) -> None:
+        self._loop.remove_reader(self._listener)
+        self._timer = self._loop.call_later(seconds, self._resume)

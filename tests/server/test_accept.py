@@ -1,0 +1,43 @@
+"""Connections are shared among the workers."""
+
+import asyncio
+import socket
+from contextlib import ExitStack
+
+import pytest
+
+from sepu.server import accept
+from sepu.server.metrics import Blocks
+
+
+class Closing(asyncio.Protocol):
+    """Closes its connection."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        transport.close()
+
+
+@pytest.mark.parametrize(("others", "accepted"), [([], 20), ([9, 5], 7), ([9], 11), ([5, float("inf")], 7)])
+def test_a_worker_accepts_until_it_is_ahead_of_another(
+    others: list[float], accepted: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(accept, "AHEAD_SECONDS", 3600)
+    blocks = Blocks()
+    own = blocks.open_connections(blocks.take())
+    own.number = 0
+    for number in others:
+        blocks.open_connections(blocks.take()).number = number
+
+    async def run(listener: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        acceptor = accept.Acceptor(loop, listener, Closing, own)
+        while own.number < accepted:
+            await asyncio.sleep(0)
+        await asyncio.sleep(0.01)
+        acceptor.close()
+
+    with socket.create_server(("127.0.0.1", 0), backlog=20) as listener, ExitStack() as stack:
+        for _ in range(20):
+            stack.enter_context(socket.create_connection(listener.getsockname()))
+        asyncio.run(run(listener))
+    assert own.number == accepted
