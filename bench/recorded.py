@@ -9,6 +9,7 @@ import itertools
 import os
 import socket
 import tempfile
+import uuid
 
 import uvloop
 from bench.load.holders import api_key
@@ -41,7 +42,8 @@ def holder(number: int) -> Credential:
 
 def charge(holder: Credential, key: str = "") -> Command[Metered]:
     """Returns a charge, by default with an idempotency key that this process has not used."""
-    return meter_request(holder, key or f"bench-{next(_NUMBERS):09}", Charge("color_match", 1, bytes(32), _BODY))
+    idempotency_key, request_id = key or f"bench-{next(_NUMBERS):09}", str(uuid.uuid4())
+    return meter_request(holder, idempotency_key, Charge("color_match", 1, bytes(32), _BODY), request_id)
 
 
 def _until(source: socket.socket, end: bytes) -> bytes:

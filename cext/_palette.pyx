@@ -342,6 +342,7 @@ ctypedef fused Channel:
 cdef enum:
     REMEMBERED = 8192  # places for colours met before, for each chunk of a batch
     CHUNK = 65536  # rows that a thread takes at a time
+    FEW = 16  # matches
 
 
 cdef void find_rows(
@@ -623,7 +624,7 @@ cdef class Palette:
         and unless 1 <= k <= size.
         """
         if lab is not None:
-            if r is not None:
+            if r is not None or g is not None or b is not None:
                 raise TypeError("nearest takes r, g and b, or lab, not both")
             indices, delta_e = self.nearest_batch(None, k, lab=lab, white=white)
             if indices.ndim != 1:
@@ -634,7 +635,10 @@ cdef class Palette:
         cdef double red = r, green = g, blue = b
         self.check_k(k)
         check_channels(red, green, blue)
-        cdef Match* best = <Match*> malloc(k * sizeof(Match))
+        cdef Match[FEW] few  # PERF: malloc takes as long as a dozen comparisons
+        cdef Match* best = &few[0]
+        if k > FEW:
+            best = <Match*> malloc(k * sizeof(Match))
         if best == NULL:
             raise MemoryError
         cdef Py_ssize_t i
@@ -642,7 +646,8 @@ cdef class Palette:
             self.find(red, green, blue, k, best)
             return [(best[i].index, best[i].delta_e) for i in range(k)]
         finally:
-            free(best)
+            if k > FEW:
+                free(best)
 
     def nearest_batch(
         self, rgb=None, Py_ssize_t k=1, *, lab=None, white="D65", scale=None, background=None, threads=1

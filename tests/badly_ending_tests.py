@@ -3,13 +3,11 @@
 import os
 import signal
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import psutil
-import pytest
 from tests.faults.injection import postmaster
 from tests.serving import Server, serving
 
@@ -27,23 +25,6 @@ def recorded() -> Iterator[Server]:
             own = [server.process.pid, *server.workers(), main]
             Path(os.environ["STARTED"]).write_text("".join(f"{pid} {psutil.Process(pid).name()}\n" for pid in own))
             yield server
-
-
-@pytest.fixture
-def failing() -> Iterator[None]:
-    with recorded():
-        raise AssertionError
-        yield
-
-
-def test_that_fails_to_start(failing: None) -> None: ...
-
-
-@pytest.mark.timeout(100, method="signal")
-def test_that_takes_too_long() -> None:
-    with recorded():
-        signal.setitimer(signal.ITIMER_REAL, 0.1)  # the timer of pytest-timeout, which then need not be waited for
-        time.sleep(100)
 
 
 def test_that_is_killed() -> None:

@@ -21,8 +21,6 @@ needs_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux let
 @pytest.mark.parametrize(
     ("ends", "options", "said"),
     [
-        ("fails_to_start", [], "1 error"),
-        ("takes_too_long", [], "Timeout"),
         ("is_killed", ["-n", "1"], "worker 'gw0' crashed"),
         ("forgets", [], "The tests left processes behind"),
     ],

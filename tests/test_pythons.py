@@ -1,14 +1,12 @@
 """The CPythons that we support: those of pyproject.toml's classifiers, and the same wherever else they are named."""
 
-import ast
 import re
 import tomllib
-from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
 import pytest
-from tools.dist.contents import CLIENT, ROOT, SEPU, tracked
+from tools.dist.contents import CLIENT, ROOT, SEPU
 from tools.workflows.steps import jobs
 
 PYTHONS = SEPU.pythons
@@ -80,37 +78,3 @@ def test_documents_name_the_oldest_and_the_newest() -> None:
     meinheld = {"3.11 and 3.12"}
     assert places.keys() - meinheld == {f"{OLDEST} to {NEWEST}", f"{OLDEST} or later"}, places
     assert {"README.md", "docs/package.md", "docs/versioning.md"} <= places[f"{OLDEST} to {NEWEST}"]
-
-
-def shadowed(tree: ast.AST) -> Iterator[str]:
-    """The names in annotations of a class that stand for its own members: in `list: list[str]` the second `list`."""
-    for made in (node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)):
-        own, annotations = set(), []
-        for member in made.body:
-            match member:
-                case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name):
-                    own.add(name)
-                    arguments = [node for node in ast.walk(member.args) if isinstance(node, ast.arg)]
-                    annotations += [member.returns, *(argument.annotation for argument in arguments)]
-                case ast.AnnAssign(target=ast.Name(id=name)):
-                    own.add(name)
-                    annotations.append(member.annotation)
-                case ast.Assign(targets=targets):
-                    own |= {target.id for target in targets if isinstance(target, ast.Name)}
-        for annotation in filter(None, annotations):
-            for node in ast.walk(annotation):
-                if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value.isidentifier():
-                    node = ast.Name(node.value)
-                if isinstance(node, ast.Name) and node.id in own:
-                    yield f"{annotation.lineno}: {made.name}.{node.id}"
-
-
-def test_annotations_mean_the_same_when_they_are_evaluated_late() -> None:
-    """From CPython 3.14 on (PEP 649) that is after the class has all its members; mypy and ruff do not see it."""
-    found = [
-        f"{name}:{fault}"
-        for name in tracked(ROOT)
-        if name.endswith((".py", ".pyi"))
-        for fault in shadowed(ast.parse(text(name)))
-    ]
-    assert found == []

@@ -204,7 +204,7 @@ def _call(kind: Kind, run: str, number: str, account: str) -> str:
     meter, units = ("color_search", 1) if kind == "search" else ("color_match", 5 if kind == "match-5x3" else 1)
     body = _median_answer(kind).hex()
     key, fingerprint = f"'{run}-' || cast({number} as text)", "ab" * 32
-    return f"meter_request({holder}, {key}, '\\x{fingerprint}', '{meter}', {units}, '\\x{body}')"
+    return f"meter_request({holder}, {key}, '\\x{fingerprint}', '{meter}', {units}, '\\x{body}', gen_random_uuid())"
 
 
 def _median_answer(kind: Kind) -> bytes:

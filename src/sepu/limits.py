@@ -70,6 +70,11 @@ MIGRATION_LOCK_SECONDS = 0.1
 MIGRATION_PAUSE_SECONDS = 0.5
 # Then it gives up for good.
 MIGRATION_SECONDS = 60.0
+# Units of a plan's limit, and units granted of it: an integer of the database holds both.
+PLANNED_UNITS = 2_000_000_000
+GRANTED_UNITS = 2**31 - 1 - PLANNED_UNITS
+# For a counter that an operator adjusts; each wait for a lock takes as long as a charge's.
+ADJUSTMENT_SECONDS = 10.0
 # Between two attempts to connect: short, so that the service is back within a second of the database, and yet so long
 # that many workers do not throng a database that is just coming up.
 RECONNECT_SECONDS = 0.3

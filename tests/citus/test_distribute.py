@@ -2,6 +2,7 @@
 
 import json
 import os
+import uuid
 from typing import Any
 
 import pytest
@@ -52,7 +53,9 @@ def outcomes(url: str, issued: list[IssuedKey]) -> list[str]:
     try:
         holders = [holder for each in issued if (holder := credential(each.api_key))]
         charge = Charge("color_match", 3, bytes(32), b"{}")
-        return [ledger.run(meter_request(holder, "grown-up-1", charge)).outcome for holder in holders]
+        return [
+            ledger.run(meter_request(holder, "grown-up-1", charge, str(uuid.uuid4()))).outcome for holder in holders
+        ]
     finally:
         ledger.close()
 

@@ -37,14 +37,14 @@ def test_an_operators_day(connection: Connection) -> None:
     set_plan(connection, plan_id, {"color_match": 11})
     issued = accounts.create_account(connection, "standard", "Silk", f"cus-{plan_id}")
     account_id = find_account(connection, f"cus-{plan_id}")
-    accounts.name_account(connection, account_id, f"Silk {plan_id}")
+    accounts.change_account(connection, account_id, f"Silk {plan_id}")
     change_key(connection, issued.key_id, "shop", "k-1")
     accounts.move_account(connection, account_id, plan_id)
     holder = key_format.credential(issued.api_key)
     assert holder is not None
     for number, at in enumerate((NOW, OLD)):
         connection.execute(
-            "select outcome from sepu.meter_request(%s, %s, %s, %s, 'color_match', 9, '{}', %s)",
+            "select outcome from sepu.meter_request(%s, %s, %s, %s, 'color_match', 9, '{}', gen_random_uuid(), %s)",
             (account_id, holder.key_hash, f"key-{number:04}", bytes(32), at),
         )
 

@@ -51,12 +51,12 @@ def test_plans(run: Run) -> None:
 def test_an_account_from_its_plan_to_its_suspension(run: Run, connection: psycopg.Connection) -> None:
     run(*TINY)
     account = created(run, "--plan", "tiny")
-    assert list(account) == ["accountId", "planId", "keyId", "apiKey"]
+    assert list(account) == ["accountId", "planId", "keyId", "apiKey", "expiresAt"]
     account_id = account["accountId"]
     shown = printed(run("account", "show", account_id, "--json"))
     assert INSTANT.fullmatch(shown.pop("createdAt"))
     limits = {"matchLimit": 7, "searchLimit": 5, "requestsPerMinute": 30, "matchCommitted": 0, "searchCommitted": 0}
-    names = {"accountId": account_id, "externalId": None, "name": None}
+    names = {"accountId": account_id, "externalId": None, "name": None, "expiresAt": None}
     assert shown == {**names, "status": "active", "planId": "tiny", **limits}
 
     assert printed(run("account", "move", account_id, "--plan", "standard", "--json"))["planId"] == "standard"
@@ -200,7 +200,7 @@ def test_a_table_fits_and_says_what_it_cut(run: Run) -> None:
 @pytest.mark.slow
 def test_no_customer_sees_a_name(ledger_url: str, connection: psycopg.Connection, issued: IssuedKey) -> None:
     """Neither in an answer nor in the request log, which customers' requests reach."""
-    accounts.name_account(connection, issued.account_id, "Hush Textiles", "cus_secret")
+    accounts.change_account(connection, issued.account_id, "Hush Textiles", "cus_secret")
     change_key(connection, issued.key_id, "secret shop", "k-secret")
     bearer = {"Authorization": f"Bearer {issued.api_key}"}
     with serving("uvloop", ledger_url, workers=1) as server:

@@ -119,7 +119,12 @@ def test_an_audit(run: Run, connection: psycopg.Connection) -> None:
     assert (wrong.returncode, wrong.stderr) == (1, "")
     difference = {"accountId": account_id, "period": "2031-03", "meter": "color_match"}
     numbers = {"committed": 77, "pruned": 0, "stored": None, "dated": 0, "days": None, "events": 0, "recorded": None}
-    assert json.loads(wrong.stdout) == {"counters": 1, "results": 0, "differences": [{**difference, **numbers}]}
+    adjusted = {"granted": 0, "grants": None, "credited": 0, "credits": None}
+    assert json.loads(wrong.stdout) == {
+        "counters": 1,
+        "results": 0,
+        "differences": [{**difference, **numbers, **adjusted}],
+    }
     shown = run("audit")
     assert (shown.returncode, shown.stderr) == (1, "")
     for part in (account_id, "2031-03", "color_match", "77", "1 differences"):
@@ -165,7 +170,8 @@ def test_an_audit_whose_verdict_cannot_be_stored(run: Run, connection: psycopg.C
 def test_a_prune(run: Run, connection: psycopg.Connection, holder: Credential) -> None:
     for days in (10, 40, 80, 100):
         connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', 3, '{}', now() - make_interval(days => %s))",
+            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', 3, '{}', gen_random_uuid(), "
+            "now() - make_interval(days => %s))",
             (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), days),
         )
     assert printed(run("prune", "--json")) == {"olderThanDays": 90, "results": 1, "units": 3, "deliveries": 0}

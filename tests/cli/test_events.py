@@ -2,6 +2,7 @@
 
 import hashlib
 import hmac
+import json
 import signal
 import threading
 import time
@@ -15,7 +16,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.cli.running import Run, failed, fields, lines, printed, text
+from tests.cli.running import Run, failed, lines, printed, text
 from tests.endpoint import Endpoint, Received, Reply, endpoint
 from tests.faults.proxy import socket_directory
 from tests.metering.conftest import Customer
@@ -302,6 +303,31 @@ def test_events_are_printed_instead(events: Events) -> None:
     assert text(events.run("events", "deliver", "--print", "--once")) == ""
 
 
+def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sepu.limits.WEBHOOK_SECONDS", 0.5)
+    trying = ("events", "try", *events.delivering[2:], "--json")
+
+    def tried(**database: str) -> tuple[int, int | None, str | None]:
+        done = events.run(*trying, **database)
+        shown = json.loads(done.stdout)
+        assert 0 <= shown.pop("milliseconds") < 5000
+        return done.returncode, shown["status"], shown["error"]
+
+    assert tried(SEPU_DATABASE_URL="host=nowhere.invalid") == (0, 204, None)
+    (got,) = events.hooks.received
+    assert (got.json["type"], got.json["data"]) == ("endpoint.tried", {})
+    for secret in SECRETS:
+        got.verify(secret)
+    events.hooks.reply = lambda _: (302, {"location": events.hooks.url})
+    assert tried() == (1, 302, "HTTP 302")
+    assert len(events.hooks.received) == 2, "it is not followed"
+    let_go = events.hang()
+    assert tried() == (1, None, "no answer in time")
+    let_go.set()
+    failed(events.run("events", "try", "--url", events.hooks.url), "--secret-file", status=2)
+    assert list(list_events(events.connection)) == []
+
+
 def test_secrets_are_in_no_message(events: Events, tmp_path: Path) -> None:
     events.customer(8)
     bad, good = tmp_path / "bad.secret", tmp_path / "good.secret"
@@ -341,12 +367,13 @@ def test_a_role_that_can_deliver_and_nothing_else(events: Events, ledger_url: st
         url = make_conninfo(ledger_url, user=role)
         assert text(events.run(*events.delivering, "--once", SEPU_DATABASE_URL=url)) == ""
         assert len(events.hooks.ids) == len(lines(events.run("events", "list", "--json", SEPU_DATABASE_URL=url))) == 3
-        assert fields(events.run("events", "retry", events.hooks.ids[0], SEPU_DATABASE_URL=url)) == {"due": "1"}
         with connect(url) as session:
             for forbidden in (
                 "select from sepu.api_key",
                 "select from sepu.stored_result",
                 "select status from sepu.account",
+                "insert into sepu.event_delivery (account_id) values ('a')",
+                "insert into sepu.change (account_id) values ('a')",
                 "delete from sepu.quota_event",
                 "update sepu.usage set committed = 0",
             ):

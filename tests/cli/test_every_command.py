@@ -2,44 +2,30 @@
 
 import os
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 
 import click
 import pytest
 from jwcrypto.jwk import JWK
+from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
 from tests.cli.running import invoke, text
 from tests.faults.proxy import socket_directory
 
 from sepu.cli.database import database
-from sepu.cli.main import commands
 
 IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # what they do is their answer
 NAMES = {"account_id": "ACCOUNT", "key_id": "KEYID"}
 
 
-def every(group: click.Group = commands, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], click.Command]]:
-    context = click.Context(group)
-    for name in group.list_commands(context):
-        command = group.get_command(context, name)
-        assert command is not None
-        yield (*path, name), command
-        if isinstance(command, click.Group):
-            yield from every(command, (*path, name))
-
-
-COMMANDS = dict(every())
-LEAVES = {path: command for path, command in COMMANDS.items() if not isinstance(command, click.Group)}
-ON_A_DATABASE = {
-    path for path, command in LEAVES.items() if "state_dir" in {option.name for option in command.params}
-} - {("serve",)}
 # What a command needs besides names.
 OPTIONS = {
     "account erase": "--yes",
     "account move": "--plan standard",
     "console": "--bind unix:console.sock",
+    "credit add": "--month 2027-01 --reason outage",
     "events deliver": "--print --once",
     "events retry": "--all-dead",
+    "grant add": "--reason fair",
     "key rotate": "--public-key -",
     "plan set": "--match-limit 1 --search-limit 1 --requests-per-minute 1",
 }
@@ -93,7 +79,8 @@ def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
     options = OPTIONS.get(" ".join(path), "").split()
     public_key = JWK.generate(kty="RSA", size=3072).export_public() if "--public-key" in options else ""
     required = [each.name for each in LEAVES[path].params if isinstance(each, click.Argument) and each.required]
-    arguments = ["2027-01" if name == "period" else "a-b" for name in required]
+    given = {"period": "2027-01", "meter": "color_match", "units": "5"}
+    arguments = [given.get(str(name), "a-b") for name in required]
     done = invoke(*path, *arguments, *options, given=public_key)
     assert (done.returncode, done.stdout) == (2 if path == ("audit",) else 1, "")  # audit's 1: it does not add up
     assert done.stderr.startswith(f"sepu: there is no database in {tmp_path}/.sepu: ")

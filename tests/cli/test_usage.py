@@ -34,7 +34,7 @@ def customer(connection: psycopg.Connection) -> IssuedKey:
     assert holder is not None
     for key, units, at in (("key-0001", 1900, NOW), ("key-0002", 30, A_MONTH_AGO)):
         connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', %s)",
+            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', gen_random_uuid(), %s)",
             (holder.account_id, holder.key_hash, key, bytes(32), units, at),
         )
     return issued
@@ -92,6 +92,9 @@ def test_an_export_of_a_month(run: Run, connection: psycopg.Connection, customer
     accounts.set_status(connection, customer.account_id, "suspended")
     set_plan(connection, "standard", {"color_match": 2100})
     set_plan(connection, "standard", requests_per_minute=150)
+    for added in (("grant", "500"), ("credit", "100", "--month", THIS)):
+        done = printed(run(added[0], "add", "cus_1", "color_match", *added[1:], "--reason", "fair", "--json"))
+        assert (done["kind"], done["units"], done["reason"]) == (added[0], int(added[1]), "fair")
     exported = lines(run("export-usage", THIS, "--json"))
     found = {line["meter"]: [(each["what"], each["from"], each["to"]) for each in line["changes"]] for line in exported}
     assert found == {
@@ -106,8 +109,11 @@ def test_an_export_of_a_month(run: Run, connection: psycopg.Connection, customer
     assert [line["accountId"] for line in exported] == sorted(line["accountId"] for line in exported)
     meters = [line for line in exported if line["accountId"] == customer.account_id]
     assert [{name: value for name, value in line.items() if name != "changes"} for line in meters] == [
-        {**ours, "meter": meter, "limit": limit, "committed": committed, "reserved": 0, **names}
-        for meter, limit, committed in (("color_match", 2100, 1900), ("color_search", 1000, 0))
+        {**ours, "meter": meter, "limit": limit, "committed": committed, "reserved": 0, **billed, **names}
+        for meter, limit, committed, billed in (
+            ("color_match", 2600, 1900, {"granted": 500, "credited": 100, "toBill": 1800}),
+            ("color_search", 1000, 0, {"granted": 0, "credited": 0, "toBill": 0}),
+        )
     ]
     for row, line in zip(rows(run("export-usage", THIS)), exported, strict=True):
         assert list(row) == list(line)

@@ -76,7 +76,7 @@ def test_a_search(run: Run) -> None:
 @pytest.mark.parametrize(
     ("arguments", "environment", "reason"),
     [
-        (("match", "tomato"), {}, "'tomato' is not a colour; a colour is '#C83C23'"),
+        (("match", "tomatoe"), {}, "'tomatoe' is not a colour; a colour is '#C83C23'"),
         (("match",), {}, "required: COLOR"),
         ((), {}, "required: COMMAND"),
         (("match", "#fff", "--idempotency-key", "short"), {}, "an idempotency key has 8 to 128"),

@@ -290,18 +290,6 @@ def test_both_clients_keep_to_the_table(open_client: Open, fake: Fake, case: str
     assert all(seconds <= 10 for seconds in transport.seconds)
 
 
-def test_both_clients_give_up_at_the_deadline(open_client: Open, fake: Fake) -> None:
-    transport = Scripted([BUSY] * 1000)
-    with (
-        open_client("https://example.test", "sepu_key", transport=lambda: transport, deadline=30) as client,
-        pytest.raises(errors.ServiceError) as raised,
-    ):
-        client.match([(1, 2, 3)])
-    assert (raised.value.status, raised.value.code, raised.value.retry_after) == (503, "usage_commit_failed", 1)
-    assert 1000 + 21 <= fake.now < 1030
-    assert transport.seconds[-1] <= 1030 - fake.now + 1e-9
-
-
 def test_reading_is_free_to_repeat(open_client: Open, fake: Fake) -> None:
     transport = Scripted([BROKEN, httpx.ReadTimeout, STRANGER])
     with (

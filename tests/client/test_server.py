@@ -19,8 +19,7 @@ from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.metering import key_format
-from sepu_client import RGB, AsyncClient, Client, MatchResponse, core, errors, new_idempotency_key
-from sepu_client.async_client import CONNECTIONS
+from sepu_client import RGB, AsyncClient, Client, core, errors, new_idempotency_key
 
 SCARLET = (200, 60, 35)
 
@@ -148,37 +147,6 @@ def test_the_key_is_shown_nowhere(
     assert "HTTP Request" in caplog.text
     for text in [*shown, caplog.text]:
         assert secret not in text
-
-
-def test_a_cancelled_call_is_repeated_with_its_key(server: Server, issued: IssuedKey) -> None:
-    """However far it came when it was cancelled, it is charged once."""
-
-    async def cancel_and_repeat() -> list[MatchResponse]:
-        async with AsyncClient(api_key=issued.api_key, **where(server, "async")) as client:
-            repeated = []
-            for number in range(12):
-                call = asyncio.create_task(client.match([SCARLET], idempotency_key=f"cancelled-{number}"))
-                await asyncio.sleep(number / 2000)
-                call.cancel()
-                await asyncio.wait([call])
-                repeated.append(await client.match([SCARLET], idempotency_key=f"cancelled-{number}"))
-            return repeated
-
-    answers = asyncio.run(cancel_and_repeat())
-    assert [answer.results[0].matches[0].slug for answer in answers] == ["fei-hong"] * 12
-    assert answers[-1].usage.committed == 12
-
-
-def test_many_more_tasks_than_connections(uvloop: Server, connection: psycopg.Connection) -> None:
-    tasks = 2 * CONNECTIONS + 10
-    set_plan(connection, "many-tasks", {"color_match": tasks, "color_search": 0}, requests_per_minute=10 * tasks)
-    issued = accounts.create_account(connection, "many-tasks")
-
-    async def all_at_once() -> list[MatchResponse]:
-        async with AsyncClient(api_key=issued.api_key, **where(uvloop, "async")) as client:
-            return await asyncio.gather(*(client.match([SCARLET]) for _ in range(tasks)))
-
-    assert max(answer.usage.committed for answer in asyncio.run(all_at_once())) == tasks
 
 
 @pytest.mark.parametrize("kind", [Client, AsyncClient])

@@ -62,6 +62,6 @@ def _charge(connection: psycopg.Connection, issued: IssuedKey, meter: str, units
     if units:
         key = f"{meter}-{at:%Y-%m-%d}"
         connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, %s, %s, '{}', %s)",
+            "select from sepu.meter_request(%s, %s, %s, %s, %s, %s, '{}', gen_random_uuid(), %s)",
             (holder.account_id, holder.key_hash, key, bytes(32), meter, units, at),
         )

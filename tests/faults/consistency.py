@@ -6,7 +6,8 @@ ended; a replay or a refusal for the quota, which tells a state and charges noth
 nothing stands before what had ended before it began. A charge that nobody was told of has no place of its own: its
 result is stored, and its units fill a gap, at a time when it may have happened.
 
-An account's plan may change meanwhile: what is told of it has to have been in force at some instant of the call.
+An account's plan may change meanwhile, and units may be granted of a counter: what is told of it has to have been in
+force at some instant of the call.
 """
 
 from bisect import bisect_left, bisect_right
@@ -21,7 +22,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import psycopg
-from tests.faults.history import Change, Counter, History, Outcome, Terms, digest
+from tests.faults.history import Adjustment, Change, Counter, History, Outcome, Terms, digest
 
 from sepu import limits
 from sepu.metering.meters import METERS
@@ -38,7 +39,9 @@ COUNTED = (Outcome.CHARGED, Outcome.REPLAYED, Outcome.QUOTA_EXCEEDED, Outcome.CO
 STORED = """
     select account_id, idempotency_key, meter, period, units, body from sepu.stored_result where account_id = any(%s)
 """
-COMMITTED = "select account_id, meter, period, committed from sepu.usage where account_id = any(%s)"
+COUNTED_UNITS = """
+    select account_id, meter, period, committed, granted, credited from sepu.usage where account_id = any(%s)
+"""
 PLANS = """
     select account_id, json_object_agg(meter, units), requests_per_minute
       from sepu.account join sepu.plan using (plan_id) join sepu.plan_limit using (plan_id)
@@ -61,6 +64,8 @@ class Ledger:
 
     stored: Mapping[tuple[str, str], Stored]
     committed: Mapping[Counter, int]
+    granted: Mapping[Counter, int]
+    credited: Mapping[Counter, int]
     terms: Mapping[str, Terms]  # of each account
 
 
@@ -70,9 +75,10 @@ def read_ledger(connection: psycopg.Connection, accounts: list[str]) -> Ledger:
         (account, key): Stored(meter, period, units, digest(body))
         for account, key, meter, period, units, body in connection.execute(STORED, [accounts])
     }
-    committed = {Counter(*counter): units for *counter, units in connection.execute(COMMITTED, [accounts])}
+    counted = {Counter(*row[:3]): row[3:] for row in connection.execute(COUNTED_UNITS, [accounts])}
+    committed, granted, credited = ({counter: units[n] for counter, units in counted.items()} for n in range(3))
     terms = {account: Terms(units, requests) for account, units, requests in connection.execute(PLANS, [accounts])}
-    return Ledger(stored, committed, terms)
+    return Ledger(stored, committed, granted, credited, terms)
 
 
 class Contradiction(NamedTuple):
@@ -91,7 +97,8 @@ def contradictions(history: History, ledger: Ledger) -> list[Contradiction]:
     if not len(history):
         return []
     found = _Check(history, ledger)
-    rules = (found.answers, found.charges, found.results, found.replays, found.conflicts, found.rates, found.chains)
+    of_keys = (found.charges, found.results, found.replays, found.conflicts)
+    rules = (found.answers, *of_keys, found.rates, found.chains, found.adjustments)
     alike = Tally[str]()
 
     def place(one: Contradiction) -> tuple[int, int]:
@@ -124,6 +131,24 @@ class InForce:
         return np.asarray(found)
 
 
+def limits_of(counter: Counter, history: History, ledger: Ledger) -> InForce:
+    """What a counter was limited to, and when. One operator changed plans and granted units, one after the other."""
+    terms, granted = ledger.terms[counter.account_id], sum(grant.units for grant in history.grants[counter])
+
+    def limited() -> Terms:
+        return terms._replace(units={**terms.units, counter.meter: terms.units[counter.meter] + granted})
+
+    final, changes = limited(), list[Change]()
+    both: list[Change | Adjustment] = [*history.changes[counter.account_id], *history.grants[counter]]
+    for change in sorted(both, key=lambda one: one.start, reverse=True):
+        if isinstance(change, Change):
+            terms = change.before
+        else:
+            granted -= change.units
+        changes.append(Change(change.start, change.end, limited()))
+    return InForce(changes[::-1], final)
+
+
 class _Silent(NamedTuple):
     """A charge that nobody was told of, and when it may have happened."""
 
@@ -137,7 +162,7 @@ class _Check:
     """The rules, each over the whole history."""
 
     def __init__(self, history: History, ledger: Ledger) -> None:
-        self.ledger = ledger
+        self.history, self.ledger = history, ledger
         self.forgotten = _merged(history.forgotten)
         self.names = list(history.keys)
         self.in_force = {name: InForce(history.changes[name], ledger.terms[name]) for name in history.accounts()}
@@ -146,6 +171,9 @@ class _Check:
             for more, counter in enumerate(ledger.committed.keys() - history.counters.keys())
         }
         self.counters = list(counters)
+        self.limits = {
+            counter: limits_of(counter, history, ledger) for counter in self.counters if counter.meter in METERS
+        }
         self.request, self.counter = np.array(history.request), np.array(history.counter)
         self.start, self.end, self.outcome = map(np.array, (history.start, history.end, history.outcome))
         self.limit, self.committed = np.array(history.limit), np.array(history.committed)
@@ -210,10 +238,21 @@ class _Check:
         edges = np.searchsorted(self.counter[order], np.arange(len(self.counters) + 1))
         for counter, (first, last) in zip(self.counters, pairwise(edges), strict=True):
             of = order[first:last]
-            if counter.meter in METERS:
-                limits = self.in_force[counter.account_id]
-                found[of] = limits.includes(counter.meter, self.limit[of], self.start[of], self.end[of])
+            if counter in self.limits:
+                found[of] = self.limits[counter].includes(counter.meter, self.limit[of], self.start[of], self.end[of])
         return found
+
+    def adjustments(self) -> Iterator[Contradiction]:
+        """The ledger holds what was granted and credited, once."""
+        for what, given, held in (
+            ("granted", self.history.grants, self.ledger.granted),
+            ("credited", self.history.credits, self.ledger.credited),
+        ):
+            for counter in given.keys() | held.keys():
+                units = sum(one.units for one in given.get(counter, ()))
+                if units != held.get(counter, 0):
+                    kind: Kind = "lost" if held.get(counter, 0) < units else "doubled"
+                    yield Contradiction(kind, f"of {counter} {units} units were {what}, not {held.get(counter, 0)}", ())
 
     def charges(self) -> Iterator[Contradiction]:
         """A key is charged once; and what it was charged for, somebody asked."""
@@ -410,7 +449,7 @@ class _Check:
 
     def _quota(self, counter: Counter, start: float, end: float) -> int:
         """The highest in force at an instant between these."""
-        return max(terms.units[counter.meter] for terms in self.in_force[counter.account_id].within(start, end))
+        return max(terms.units[counter.meter] for terms in self.limits[counter].within(start, end))
 
     @staticmethod
     def _pair(name: str, what: str, attempts: tuple[int, ...]) -> Contradiction:

@@ -12,7 +12,7 @@ from math import inf
 from typing import NamedTuple
 
 import psycopg
-from tests.faults.consistency import InForce, Ledger
+from tests.faults.consistency import Ledger, limits_of
 from tests.faults.history import Counter, History, Outcome
 
 # An event is there when it can be delivered, too.
@@ -80,7 +80,7 @@ def wrong_events(history: History, ledger: Ledger, recorded: Recorded) -> Iterat
     for counter in sorted(ledger.committed.keys() | recorded.events.keys()):
         account, meter, _ = counter
         thresholds = recorded.thresholds[account, meter]
-        in_force = InForce(history.changes[account], ledger.terms[account])
+        in_force = limits_of(counter, history, ledger)
         left, missing = set(recorded.events.get(counter, ())), set[Event]()
         state, since = 0, -inf
         # The end is a charge of no units.

@@ -87,6 +87,14 @@ class Change(NamedTuple):
     before: Terms
 
 
+class Adjustment(NamedTuple):
+    """Units that the operator granted of a counter, or credited, at an instant between these."""
+
+    start: float
+    end: float
+    units: int
+
+
 UNANSWERED = Told(Outcome.UNKNOWN)
 
 
@@ -134,6 +142,8 @@ class History:
         self.requests: dict[Request, int] = {}
         self.counters: dict[Counter, int] = {}
         self.changes: defaultdict[str, list[Change]] = defaultdict(list)  # of each account, in order
+        self.grants: defaultdict[Counter, list[Adjustment]] = defaultdict(list)  # in order, as the credits
+        self.credits: defaultdict[Counter, list[Adjustment]] = defaultdict(list)
         self.forgotten: list[tuple[float, float]] = []  # Postgres crashed, and forgot the requests of the minute
         self.key_of_request = array("i")
         self.meter_of_request = array("b")  # -1: usage or library

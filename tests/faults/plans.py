@@ -1,21 +1,26 @@
-"""An operator who changes what accounts are allowed, beside their requests."""
+"""An operator who changes what accounts are allowed, grants and credits, beside their requests."""
 
 import asyncio
 import random
 import time
+import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import psycopg
 from tests.faults.clients import Holder
-from tests.faults.history import Change, History, Terms
+from tests.faults.history import Adjustment, Change, Counter, History, Terms
 
 from sepu.admin import accounts
-from sepu.admin.plans import set_plan, set_thresholds
+from sepu.admin.grants import BusyError, Kind, adjust_usage
+from sepu.admin.plans import set_plan, show_plan
+from sepu.admin.usage import read_today
 from sepu.cli.database import DatabaseError, connect
+from sepu.errors import SepuError
+from sepu.metering.meters import METERS
 
 MUCH = 10**9
-PAUSE_SECONDS = 0.5  # between changes, in the mean
+PAUSE_SECONDS = 0.25  # between changes, in the mean
 
 
 def open_accounts(connection: psycopg.Connection) -> list[Holder]:
@@ -39,7 +44,7 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
     ):
         limits = {"color_match": match, "color_search": search}
         set_plan(connection, plan, limits, requests_per_minute=requests_per_minute)
-    set_thresholds(connection, "watched", range(1, 101))
+    set_plan(connection, "watched", thresholds=range(1, 101))
     return [
         holder("ample", 50),
         holder("ample", 5, raced=True),
@@ -58,9 +63,13 @@ async def change_plans(url: str, holders: Sequence[Holder], history: History, se
     rng = random.Random(seed)
     changing = [holder for holder in holders if holder.changes]
     while not ended.is_set():
-        holder = rng.choice(changing)
-        act = _move(holder, rng) if holder.changes == "moves" else _vary(rng)
-        history.changes[holder.account_id].append(await asyncio.to_thread(_change, url, holder, act))
+        kind: Kind | None = rng.choice((None, "grant", "credit")) if history.grants else "grant"
+        if kind is None:
+            holder = rng.choice(changing)
+            act = _move(holder, rng) if holder.changes == "moves" else _vary(rng)
+            history.changes[holder.account_id].append(await asyncio.to_thread(_change, url, holder, act))
+        else:
+            await asyncio.to_thread(_adjust, url, history, kind, rng.choice(holders), rng)
         with suppress(TimeoutError):
             await asyncio.wait_for(ended.wait(), rng.expovariate(1 / PAUSE_SECONDS))
 
@@ -99,9 +108,30 @@ def _change(url: str, holder: Holder, act: _Act) -> Change:
             with connect(url) as connection:
                 if before is None:
                     account = accounts.show_account(connection, holder.account_id)
-                    before, start = Terms(account.limits, account.requests_per_minute), time.monotonic()
+                    plan = show_plan(connection, account.plan_id)
+                    before, start = Terms(plan.limits, plan.requests_per_minute), time.monotonic()
                     used = account.committed
                 act(connection, used)
             return Change(start, time.monotonic(), before)
         except (DatabaseError, psycopg.Error):
             time.sleep(0.1)
+
+
+def _adjust(url: str, history: History, kind: Kind, holder: Holder, rng: random.Random) -> None:
+    """Repeats a grant or a credit until the database has taken it, or refused it. Its id says that it is the same."""
+    meter, units = rng.choice(list(METERS)), rng.choice((-5, -1, 1, 2, 10))
+    given = {"adjustment_id": str(uuid.UUID(int=rng.getrandbits(128))), "reason": "Soak"}
+    kept = history.grants if kind == "grant" else history.credits
+    period, start = None, time.monotonic()
+    while True:
+        try:
+            with connect(url) as connection:
+                period = period or f"{read_today(connection):%Y-%m}"
+                adjust_usage(connection, kind, holder.account_id, meter, units, period=period, **given)
+        except (DatabaseError, psycopg.Error, BusyError):
+            time.sleep(0.1)
+        except SepuError:  # it would leave its bounds
+            return
+        else:
+            kept[Counter(holder.account_id, meter, period)].append(Adjustment(start, time.monotonic(), units))
+            return

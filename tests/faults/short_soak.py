@@ -23,4 +23,5 @@ def soak_briefly(
     assert report.verdict.explain() == ""
     assert [name for name in plan.kinds if not report.faults[name]] == []
     assert report.tally["replays"] > report.requests / 2  # all were asked again
+    assert report.granted > 0
     assert [name for name in REFUSALS if not report.tally[name]] == []

@@ -69,6 +69,8 @@ class Report:
     tally: Counter[str]
     faults: dict[str, int]
     changes: int
+    granted: int
+    credited: int
     events: int
     seconds: float
     verdict: Verdict
@@ -80,6 +82,8 @@ class Report:
             "requests": self.requests,
             **{name: self.tally[name] for name in ("attempts", "200", "replays", "replays under faults")},
             "changes of plans": self.changes,
+            "grants": self.granted,
+            "credits": self.credited,
             "quota events": self.events,
             **{name: count for name, count in sorted(self.tally.items()) if name[0] in "45"},
             **{name: self.tally[name] for name in ("time-outs", "broken connections")},
@@ -120,8 +124,11 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
         with connect(url) as connection:
             verdict = judge(connection, memory)
             events = sum(1 for _ in list_events(connection))
-        changes = sum(map(len, memory.history.changes.values()))
-        return Report(plan, len(asked), memory.tally, faults, changes, events, seconds, verdict)
+        history = memory.history
+        changes, granted, credited = (
+            sum(map(len, each.values())) for each in (history.changes, history.grants, history.credits)
+        )
+        return Report(plan, len(asked), memory.tally, faults, changes, granted, credited, events, seconds, verdict)
 
 
 def _url(directories: Iterable[Path]) -> str:

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.faults.consistency import Ledger, Stored, _merged, contradictions, first_unfilled, windows
 from tests.faults.crossings import Event, Recorded, wrong_events
-from tests.faults.history import UNANSWERED, Change, Counter, History, Outcome, Request, Terms, Told
+from tests.faults.history import UNANSWERED, Adjustment, Change, Counter, History, Outcome, Request, Terms, Told
 
 pytestmark = pytest.mark.slow
 MONTH = "2031-03"
@@ -50,20 +50,28 @@ ROWS = (
     row(3, "scarce", "s-3", 1, told(Outcome.QUOTA_EXCEEDED, 10, 10)),
     row(1, "varied", "v-1", 1, told(Outcome.CHARGED, 1, 1000, 7)),
     row(4, "varied", "v-2", 1, told(Outcome.CHARGED, 2, 500, 8)),
+    row(1, "granted", "g-1", 4, told(Outcome.CHARGED, 4, 5, 9)),
+    row(4, "granted", "g-2", 4, told(Outcome.CHARGED, 8, 8, 10)),
+    row(5, "granted", "g-1", 4, told(Outcome.REPLAYED, 8, 8, 9)),
     row(1, "slow", "library-1", 0, Told(Outcome.ADMITTED)),
     row(2, "slow", "library-2", 0, Told(Outcome.ADMITTED)),
     row(3, "slow", "library-3", 0, Told(Outcome.RATE_LIMITED)),
 )
 (FIRST, SECOND, REPLAY, SILENT, LAST, IN_PROGRESS, READ, CONFLICT) = range(8)
-(REFUSED, BEFORE_CHANGE, AFTER_CHANGE, EARLIEST, _, LIMITED) = range(10, 16)
+(REFUSED, BEFORE_CHANGE, AFTER_CHANGE, BEFORE_GRANT, AFTER_GRANT, _, EARLIEST, _, LIMITED) = range(10, 19)
 STORED = {
     at.request[:2]: Stored("color_match", MONTH, at.request.units, at.told.body)
     for at in ROWS
     if at.told.outcome == Outcome.CHARGED or at.told == UNANSWERED
 }
-COMMITTED = {"ample": 10, "scarce": 10, "varied": 2}
-FINAL = {"ample": terms(), "scarce": terms(10), "varied": terms(500), "slow": terms(per_minute=2)}
-EVENTS = {"ample": {Event(1, 1000, 10)}, "scarce": {Event(1, 10, 5), Event(50, 10, 5), Event(100, 10, 10)}}
+COMMITTED = {"ample": 10, "scarce": 10, "varied": 2, "granted": 8}
+GRANTED, CREDITED = {"granted": 3}, {"ample": 4}
+FINAL = {"ample": terms(), "scarce": terms(10), "varied": terms(500), "slow": terms(per_minute=2), "granted": terms(5)}
+EVENTS = {
+    "ample": {Event(1, 1000, 10)},
+    "granted": {Event(1, 5, 4), Event(50, 5, 4), Event(100, 8, 8)},
+    "scarce": {Event(1, 10, 5), Event(50, 10, 5), Event(100, 10, 10)},
+}
 
 
 class Lie(NamedTuple):
@@ -74,6 +82,8 @@ class Lie(NamedTuple):
     began: Mapping[int, float] = {}
     stored: Mapping[tuple[str, str], Stored | None] = {}
     committed: Mapping[str, int] = {}
+    granted: Mapping[str, int] = {}
+    credited: Mapping[str, int] = {}
     names: Set[int] = frozenset()  # the attempts that the finding names, where they are not those changed
 
     def played(self) -> tuple[History, Ledger]:
@@ -83,9 +93,14 @@ class Lie(NamedTuple):
             asked, answered = self.asked.get(at, {}), self.told.get(at, {})
             history.add(request._replace(**asked), begin, begin + end - start, answer._replace(**answered))
         history.changes["varied"] = [Change(2.5, 2.6, terms())]
+        history.grants[counter("granted")] = [Adjustment(2.5, 2.6, 5), Adjustment(2.8, 2.9, -2)]
+        history.credits[counter("ample")] = [Adjustment(2.5, 2.6, 4)]
         stored = {key: one for key, one in {**STORED, **self.stored}.items() if one}
-        committed = {counter(name): units for name, units in {**COMMITTED, **self.committed}.items()}
-        return history, Ledger(stored, committed, FINAL)
+        sums = ((COMMITTED, self.committed), (GRANTED, self.granted), (CREDITED, self.credited))
+        committed, granted, credited = (
+            {counter(name): units for name, units in {**true, **lied}.items()} for true, lied in sums
+        )
+        return history, Ledger(stored, committed, granted, credited, FINAL)
 
 
 def counter(account: str) -> Counter:
@@ -104,6 +119,13 @@ LIES = [
     ("its limit is of no plan", Lie({REPLAY: {"limit": 900, "remaining": 895}})),
     ("its limit is of no plan", Lie({AFTER_CHANGE: {"limit": 1000, "remaining": 998}})),
     ("its limit is of no plan", Lie({BEFORE_CHANGE: {"limit": 500, "remaining": 499}})),
+    ("its limit is of no plan", Lie({BEFORE_GRANT: {"limit": 8, "remaining": 4}})),
+    ("its limit is of no plan", Lie({AFTER_GRANT: {"limit": 5, "remaining": 0}})),
+    ("its limit is of no plan", Lie({AFTER_GRANT: {"limit": 10, "remaining": 2}})),
+    ("3 units were granted, not 0", Lie(granted={"granted": 0})),
+    ("3 units were granted, not 6", Lie(granted={"granted": 6})),
+    ("0 units were granted, not 3", Lie(granted={"scarce": 3})),
+    ("4 units were credited, not 8", Lie(credited={"ample": 8})),
     ("remaining is not what", Lie({REPLAY: {"remaining": 996}})),
     (
         "charged beyond the quota",

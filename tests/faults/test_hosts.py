@@ -30,7 +30,7 @@ from tests.serving import SEPU, free_port, serving
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
-from sepu.admin.plans import set_plan, set_thresholds
+from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.metering.key_format import credential
 
@@ -154,7 +154,7 @@ def _deliverer(environment: Environment, primary: Connection, directory: Path) -
     def ask(name: str) -> bool:
         if name not in made:
             set_plan(primary, "one", {"color_match": 1, "color_search": 1}, requests_per_minute=10)
-            set_thresholds(primary, "one", [100])
+            set_plan(primary, "one", thresholds=[100])
             issued = accounts.create_account(primary, "one")
             held = credential(issued.api_key)
             assert held is not None

@@ -70,7 +70,7 @@ class World:
         ledger.open()
         try:
             charge = commands.Charge(meter, units, fingerprint, STORED[meter])
-            done = ledger.run(commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge))
+            done = ledger.run(commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge, str(uuid.uuid4())))
             assert done.outcome == "charged"
         finally:
             ledger.close()
@@ -81,7 +81,7 @@ class World:
         session.autocommit = False
         self.held.append(session)
         charge = commands.Charge(meter, 1, fingerprint, b"{}")
-        command = commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge)
+        command = commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge, str(uuid.uuid4()))
         rows = session.execute(command.statement, command.parameters).fetchall()
         assert command.read(rows).outcome == "charged"
 

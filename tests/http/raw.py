@@ -2,7 +2,6 @@
 
 import json
 import socket
-import time
 import uuid
 
 from tests.serving import Server, until_closed
@@ -49,18 +48,15 @@ MALFORMED_TO_THE_STRICT = {
 }
 
 
+def metered(issued: IssuedKey, *headers: bytes) -> bytes:
+    """The head of a match with an idempotency key that is always the same."""
+    own = (b"Content-Type: application/json", b"Idempotency-Key: raw-request-1", b"Authorization: Bearer %b")
+    return POST + b"\r\n".join((*own, *headers, b"", b"")) % issued.api_key.encode()
+
+
 def exchange(server: Server, issued: IssuedKey, framing: bytes, body: bytes, *, gone: bool = False) -> bytes:
     """Sends a match framed as told, and closes our side if `gone`; returns all that comes back."""
-    head = (
-        b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nConnection: close\r\nContent-Type: application/json\r\n"
-        b"Idempotency-Key: raw-request-1\r\nAuthorization: Bearer %b\r\n%b\r\n\r\n"
-    )
-    with server.socket() as raw:
-        raw.sendall(head % (issued.api_key.encode(), framing) + body)
-        if gone:
-            time.sleep(0.2)  # so that the request is being served
-            raw.shutdown(socket.SHUT_WR)
-        return until_closed(raw)
+    return everything(server, metered(issued, b"Connection: close", framing) + body, end=gone)
 
 
 def chunked(*parts: bytes) -> bytes:
@@ -78,15 +74,12 @@ def parsed(answer: bytes) -> tuple[int, dict[str, str], bytes]:
 
 def everything(server: Server, *sent: bytes, end: bool = False) -> bytes:
     """What comes back until the server closes; each part is sent on its own, and then our side closed if told."""
-    answer = b""
     with server.socket() as raw:
         for part in sent:
             raw.sendall(part)
         if end:
             raw.shutdown(socket.SHUT_WR)
-        while part := raw.recv(65536):
-            answer += part
-    return answer
+        return until_closed(raw)
 
 
 def check_refusal(answer: bytes, code: str) -> dict[str, str]:

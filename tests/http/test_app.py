@@ -1,6 +1,5 @@
 """Failures from within, with each responder: the contract's 500, and no word of what was being handled."""
 
-import asyncio
 import json
 import logging
 import subprocess
@@ -10,11 +9,9 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 import falcon.testing
-import psycopg
 import pytest
 
-from sepu.admin.keys import IssuedKey
-from sepu.admin.usage import show_usage
+from sepu.http import app as http_app
 from sepu.http.app import create_app
 from sepu.http.observer import RequestObserver
 from sepu.http.replies import Reply
@@ -22,8 +19,6 @@ from sepu.http.responder import SEND, CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.metering import key_format
-from sepu.metering.batcher import Batcher
-from sepu.metering.ledger import Ledger
 
 SECRET = key_format.new_key("a" * 16)
 
@@ -51,8 +46,8 @@ class BrokenBatcher:
     def __init__(self, *, at_once: bool) -> None:
         self._at_once = at_once
 
-    def is_limited(self, holder: object) -> bool:  # noqa: ARG002
-        return False
+    def limited_key(self, holder: object) -> str | None:  # noqa: ARG002
+        return None
 
     def submit(self, command: object, done: Callable[[Any], None]) -> None:
         try:
@@ -67,10 +62,11 @@ class BrokenBatcher:
 
 
 @pytest.fixture(params=["waiting", "at once", "by callback"])
-def ask(request: pytest.FixtureRequest) -> Ask:
+def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
+    monkeypatch.setattr(http_app, "new_request_id", lambda: "the-request-id")
     service = Service.of(load_release())
     if request.param == "waiting":
-        waiting = create_app(service, WaitingResponder(BrokenLedger(), request_ids=lambda: "the-request-id"))
+        waiting = create_app(service, WaitingResponder(BrokenLedger()))
         client = falcon.testing.TestClient(waiting)
 
         def wait(method: str, target: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
@@ -81,7 +77,7 @@ def ask(request: pytest.FixtureRequest) -> Ask:
 
         return wait
     ledger = BrokenBatcher(at_once=request.param == "at once")
-    app = create_app(service, CallbackResponder(ledger, request_ids=lambda: "the-request-id"))
+    app = create_app(service, CallbackResponder(ledger))
 
     def call(method: str, target: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
         path, _, query = target.partition("?")
@@ -159,51 +155,12 @@ def fail(*_: object) -> NoReturn:
     raise KeyError(SECRET)
 
 
-MATCH = b'{"colors":[{"r":1,"g":2,"b":3}]}'
-
-
-def waiting(url: str, headers: dict[str, str]) -> int:
-    ledger = Ledger(url, 1)
-    ledger.open()
-    try:
-        responder = WaitingResponder(ledger, RequestObserver(fail))
-        client = falcon.testing.TestClient(create_app(Service.of(load_release()), responder))
-        status: int = client.simulate_post("/v1/match", headers=headers, body=MATCH).status_code
-    finally:
-        ledger.close()
-    return status
-
-
-def by_callback(url: str, headers: dict[str, str]) -> int:
-    async def run() -> int:
-        replied: asyncio.Future[int] = asyncio.get_running_loop().create_future()
-        batcher = Batcher(url)
-        app = create_app(Service.of(load_release()), CallbackResponder(batcher, RequestObserver(fail)))
-        environ = falcon.testing.create_environ("/v1/match", method="POST", headers=headers, body=MATCH)
-        environ[SEND] = lambda reply, _: replied.set_result(reply.status)
-        app(environ, _ignore)
-        try:
-            return await replied
-        finally:
-            await batcher.close()
-
-    return asyncio.run(run())
-
-
-@pytest.mark.parametrize("ask_once", [waiting, by_callback])
-def test_what_observes_a_request_cannot_break_it(
-    ask_once: Callable[[str, dict[str, str]], int],
-    database_url: str,
-    connection: psycopg.Connection,
-    issued: IssuedKey,
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    headers = {
-        "Authorization": f"Bearer {issued.api_key}",
-        "Idempotency-Key": "observed-1",
-        "Content-Type": "application/json",
-    }
-    assert [ask_once(database_url, headers) for _ in range(2)] == [200, 200]
-    assert show_usage(connection, issued.account_id).usage[0].committed == 1
+def test_what_observes_a_request_cannot_break_it(caplog: pytest.LogCaptureFixture) -> None:
+    service, observer, sent = Service.of(load_release()), RequestObserver(fail), list[int]()
+    waiting = create_app(service, WaitingResponder(BrokenLedger(), observer))
+    assert falcon.testing.TestClient(waiting).simulate_get("/healthz").status_code == 200
+    environ = falcon.testing.create_environ("/healthz") | {SEND: lambda reply, _: sent.append(reply.status)}
+    create_app(service, CallbackResponder(BrokenBatcher(at_once=True), observer))(environ, _ignore)
+    assert sent == [200]
     assert caplog.text.count("not observed: KeyError") == 2
     assert SECRET not in caplog.text

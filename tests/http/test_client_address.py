@@ -1,6 +1,5 @@
 """Whose request it is, behind proxies that are trusted and others."""
 
-import time
 from dataclasses import dataclass
 from ipaddress import ip_network
 
@@ -51,12 +50,3 @@ class Peer:
 )
 def test_the_client(peer: Peer, address: str | None) -> None:
     assert client_address(peer, PROXIES) == address
-
-
-@pytest.mark.parametrize("hop", [",", "10.1.2.3,", "x,", ONE])
-def test_the_longest_header_takes_no_time(hop: str) -> None:
-    peer = Peer("10.1.2.3", hop * (24_000 // len(hop)))
-    started = time.process_time()
-    for _ in range(100):
-        client_address(peer, PROXIES)
-    assert time.process_time() - started < 2  # a hop at a time, it was 4 s and more

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import sepu
-from sepu.library.css import _OF_SPACE, lab_of_srgb, read_css, srgb_of_lab
+from sepu.library.css import SPACES, lab_of_srgb, read_css, srgb_of_lab
 
 # Of Web Platform Tests, css/css-color (parsing/color-computed-hsl, parsing/color-valid-hwb, predefined-*, lab-001,
 # display-p3-linear-005), and of the examples of the specification.
@@ -114,7 +114,7 @@ FUNCTIONS = st.one_of(
     st.tuples(st.just("lch("), component(0, 100), component(0, 200), HUE),
     st.tuples(st.just("oklab("), component(0, 1), component(-0.5, 0.5), component(-0.5, 0.5)),
     st.tuples(st.just("oklch("), component(0, 1), component(0, 0.5), HUE),
-    *(st.tuples(st.just(f"color({space} "), *[component(-0.5, 1.5)] * 3) for space in _OF_SPACE),
+    *(st.tuples(st.just(f"color({space} "), *[component(-0.5, 1.5)] * 3) for space in SPACES),
 )
 
 

@@ -1,5 +1,6 @@
 """Customers to meter, and database sessions to meter them in."""
 
+import uuid
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -59,7 +60,7 @@ class Customer:
         asking = holder or self.credential
         row = session.execute(
             "select outcome, period, unit_limit, committed, reserved, body "
-            "from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s)",
+            "from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, gen_random_uuid(), %s)",
             (asking.account_id, asking.key_hash, key, sha256(what.encode()).digest(), meter, units, body, at),
         ).fetchone()
         assert row is not None
@@ -78,7 +79,7 @@ class Customer:
     ) -> Command[Metered]:
         """The same as a command for a ledger, by the database's clock."""
         charge = Charge(meter, units, sha256(what.encode()).digest(), f'{{"for":"{what}"}}'.encode())
-        return meter_request(self.credential, key, charge)
+        return meter_request(self.credential, key, charge, str(uuid.uuid4()))
 
     def committed(self, session: Connection) -> dict[tuple[str, str], int]:
         """What was charged, by period and meter."""
@@ -94,6 +95,12 @@ class Customer:
             (self.account_id,),
         ).fetchall()
         return {(period, meter): int(units) for period, meter, units in rows}
+
+
+def until_gone(session: Connection, pid: int) -> None:
+    """Waits until the server has ended another session."""
+    while session.execute("select from pg_stat_activity where pid = %s", (pid,)).fetchall():
+        pass
 
 
 MakeCustomer = Callable[..., Customer]

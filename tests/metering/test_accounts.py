@@ -11,6 +11,7 @@ from sepu.admin.keys import IssuedKey, change_key, issue_key, list_keys, revoke_
 from sepu.admin.naming import AccountError, find_account
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.usage import show_usage
+from sepu.limits import PLANNED_UNITS
 from sepu.metering import key_format
 
 NOBODY = "aaaaaaaaaaaaaaaa"
@@ -29,8 +30,8 @@ def test_set_plan_makes_and_changes(connection: Connection) -> None:
     plan_id = key_format.new_account_id()
     set_plan(connection, plan_id, {"color_match": 10, "color_search": 0}, requests_per_minute=1)
     assert limits(connection, plan_id) == [(10, 0, 1)]
-    set_plan(connection, plan_id, {"color_match": 2**31 - 1, "color_search": 7}, requests_per_minute=2**31 - 1)
-    assert limits(connection, plan_id) == [(2**31 - 1, 7, 2**31 - 1)]
+    set_plan(connection, plan_id, {"color_match": PLANNED_UNITS, "color_search": 7}, requests_per_minute=2**31 - 1)
+    assert limits(connection, plan_id) == [(PLANNED_UNITS, 7, 2**31 - 1)]
 
 
 @pytest.mark.parametrize("plan_id", ["", "Big", "-a", "a b", "a\n", "é", "a" * 65])
@@ -46,7 +47,10 @@ def test_a_plan_has_no_limit_for_what_is_not_a_meter(connection: Connection) -> 
     assert "color_mtach" not in dict(connection.execute("select meter, units from sepu.plan_limit").fetchall())
 
 
-@pytest.mark.parametrize("refused", [(-1, 1, 1), (1, -1, 1), (1, 1, 0), (2**31, 1, 1), (1, 2**63, 1), (1, 1, 10**30)])
+@pytest.mark.parametrize(
+    "refused",
+    [(-1, 1, 1), (1, -1, 1), (1, 1, 0), (PLANNED_UNITS + 1, 1, 1), (2**31, 1, 1), (1, 2**63, 1), (1, 1, 10**30)],
+)
 def test_a_plan_is_changed_as_a_whole_or_not_at_all(connection: Connection, refused: tuple[int, int, int]) -> None:
     plan_id = key_format.new_account_id()
     for before in ([], [(7, 8, 9)]):
@@ -204,6 +208,25 @@ def test_the_end_of_a_key_is_moved_and_taken_away(connection: psycopg.Connection
     assert change_key(connection, issued.key_id, expires_at="").expires_at is None
     revoke_key(connection, issued.key_id)
     assert change_key(connection, issued.key_id, expires_at=end).state == "revoked"
+
+
+def test_an_account_ends_as_if_it_were_suspended(connection: psycopg.Connection, customer: Customer) -> None:
+    end = datetime(2031, 3, 10, 12, 0, 0, 123456, UTC)
+    accounts.change_account(connection, customer.account_id, expires_at=end)
+    instant = end - timedelta(microseconds=1)
+    assert customer.meter(connection, "key-0001", at=instant).outcome == "charged"
+    for refused in (customer.meter(connection, "key-0001", at=end).outcome, customer.admit(connection, at=end)):
+        assert refused == "account_unavailable"
+    accounts.change_account(connection, customer.account_id, expires_at=datetime.now(UTC) - timedelta(days=1))
+    accounts.set_status(connection, customer.account_id, "active")  # is no way out
+    assert show_usage(connection, customer.account_id).status == "expired"
+    [found] = accounts.list_accounts(connection, search=customer.account_id, status="expired")
+    assert found.status == "expired"
+    accounts.set_status(connection, customer.account_id, "suspended")
+    assert accounts.show_account(connection, customer.account_id).status == "suspended"
+    accounts.set_status(connection, customer.account_id, "active")
+    accounts.change_account(connection, customer.account_id, expires_at="")
+    assert customer.admit(connection) == "ok"
 
 
 def test_a_plan_is_deleted_when_no_account_has_or_had_it(connection: psycopg.Connection) -> None:

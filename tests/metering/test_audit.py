@@ -39,8 +39,10 @@ TAMPERED: dict[str, list[Difference]] = {
     "update sepu.usage set pruned = 1 where meter = 'color_match'": [("2031-03", "color_match", 5, 1, 5)],
     "delete from sepu.stored_result where idempotency_key = 'match-0002'": [("2031-03", "color_match", 5, 0, 3)],
     "delete from sepu.stored_result where meter = 'color_search'": [("2031-03", "color_search", 1, 0, None)],
-    "insert into sepu.stored_result select account_id, 'match-0003', fingerprint, meter, 4, period, body, created_at, "
-    "key_id from sepu.stored_result where idempotency_key = 'match-0002'": [("2031-03", "color_match", 5, 0, 9)],
+    "insert into sepu.stored_result select account_id, 'match-0003', fingerprint, meter, 4, period, body, "
+    "created_at, key_id, request_id from sepu.stored_result where idempotency_key = 'match-0002'": [
+        ("2031-03", "color_match", 5, 0, 9)
+    ],
     "update sepu.stored_result set period = '2031-04' where units = 3": [
         ("2031-03", "color_match", 5, 0, 2),
         ("2031-04", "color_match", None, None, 3),

@@ -12,6 +12,8 @@ from sepu.admin import accounts, erase
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
+from sepu.admin.grants import adjust_usage
+from sepu.admin.history import list_changes
 from sepu.admin.keys import change_key, issue_key
 from sepu.admin.naming import AccountError
 from sepu.admin.prune import prune
@@ -22,7 +24,7 @@ from sepu.admin.usage import Part, usage_by_day, usage_by_key, usage_by_month
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
 
 NOW = datetime.now(UTC)
-KEPT = {"account", "account_move", "usage"}
+KEPT = {"account", "adjustment", "change", "usage"}
 
 
 @pytest.fixture(autouse=True)
@@ -49,11 +51,12 @@ def test_nothing_of_the_customer_is_left(
 ) -> None:
     monkeypatch.setattr(erase, "_RESULTS", 2)
     customer, other = (make_customer(match_limit=10) for _ in range(2))
-    accounts.name_account(connection, customer.account_id, "Silk", "cus_silk")
+    accounts.change_account(connection, customer.account_id, "Silk", "cus_silk")
     change_key(connection, customer.key_id, "Silk shop", "k-silk")
     public = public_key(json.dumps(new_private_key().as_dict(private=False)).encode())
     rotate_key(connection, customer.account_id, public, "silk-ticket", timedelta(days=7))
     accounts.move_account(connection, customer.account_id, other.plan_id)
+    adjust_usage(connection, "grant", customer.account_id, "color_match", 500, reason="Ms Silk called")
     for each in (customer, other):
         for number in range(3):
             each.meter(connection, f"silk-old-{number}", units=2, at=NOW - timedelta(days=100), body=b'"silk"')
@@ -67,8 +70,11 @@ def test_nothing_of_the_customer_is_left(
     assert (erased.keys, erased.receipts, erased.results) == (2, 1, 3)
     left = rows_of(connection, customer.account_id)
     assert set(left) == KEPT
-    for text in ("silk", customer.key_id, customer.credential.key_hash.hex(), "k-silk"):
+    for text in ("silk", customer.credential.key_hash.hex(), "k-silk"):
         assert text not in str(left).lower()
+    history = list_changes(connection, account_id=customer.account_id)
+    assert [change.action for change in history[:3]] == ["account.erase", "grant.add", "account.move"]
+    assert (history[0].before, history[0].after) == ({"status": "active"}, {"status": "erased"})
     assert rows_of(connection, other.account_id) == others
     assert usage_by_month(connection, customer.account_id) == months
     of_no_key = Part(None, {"color_match": 9, "color_search": 0})
@@ -89,8 +95,9 @@ def test_nothing_new_is_known_of_an_erased_account(connection: Connection, custo
     left = rows_of(connection, customer.account_id)
     changes: list[Callable[[], object]] = [
         lambda: accounts.set_status(connection, customer.account_id, "active"),
-        lambda: accounts.name_account(connection, customer.account_id, "Silk", "cus_silk"),
+        lambda: accounts.change_account(connection, customer.account_id, "Silk", "cus_silk"),
         lambda: accounts.move_account(connection, customer.account_id, "standard"),
+        lambda: adjust_usage(connection, "grant", customer.account_id, "color_match", 5, reason="Ms Silk"),
         lambda: issue_key(connection, customer.account_id, name="Silk shop"),
         lambda: rotate_key(connection, customer.account_id, new_private_key(), "silk-ticket", timedelta(days=7)),
     ]

@@ -6,8 +6,9 @@ from tests.metering.conftest import NOON, Customer, MakeCustomer
 
 from sepu.admin.events import list_events
 from sepu.admin.naming import AccountError
-from sepu.admin.plans import set_plan, set_thresholds, show_plan
+from sepu.admin.plans import set_plan, show_plan
 from sepu.cli.database import connect
+from sepu.limits import PLANNED_UNITS as MOST
 
 
 def crossed(connection: Connection, customer: Customer) -> list[tuple[str, int, int, int]]:
@@ -44,7 +45,7 @@ def test_each_threshold_is_told_once(connection: Connection, make_customer: Make
         (1, [1, 80, 100], [1], [(1, 1), (80, 1), (100, 1)]),  # all at once
         (100, [51, 50, 50], [49, 1, 1], [(50, 50), (51, 51)]),
         (10, [], [10], []),
-        (2**31 - 1, [80, 100], [2**31 - 2, 1], [(80, 2**31 - 2), (100, 2**31 - 1)]),
+        (MOST, [80, 100], [MOST - 1, 1], [(80, MOST - 1), (100, MOST)]),
     ],
 )
 def test_where_a_threshold_is(
@@ -56,7 +57,7 @@ def test_where_a_threshold_is(
     expected: list[tuple[int, int]],
 ) -> None:
     customer = make_customer(match_limit=limit)
-    set_thresholds(connection, customer.plan_id, thresholds)
+    set_plan(connection, customer.plan_id, thresholds=thresholds)
     for number, units in enumerate(charges):
         assert customer.meter(connection, f"key-{number:04}", units=units).outcome == "charged"
     found = [(threshold, committed) for _, threshold, _, committed in crossed(connection, customer)]
@@ -68,7 +69,7 @@ def test_only_a_charge_crosses(connection: Connection, make_customer: MakeCustom
     customer = make_customer(match_limit=10)
     customer.meter(connection, "key-0001", units=8)
     set_plan(connection, customer.plan_id, {"color_match": 9})  # 88 %: no charge made it so
-    set_thresholds(connection, customer.plan_id, [50, 100])
+    set_plan(connection, customer.plan_id, thresholds=[50, 100])
     customer.meter(connection, "key-0002", units=1)
     set_plan(connection, customer.plan_id, {"color_match": 18})
     customer.meter(connection, "key-0003", units=1)  # from 50 % on
@@ -82,7 +83,7 @@ def test_only_a_charge_crosses(connection: Connection, make_customer: MakeCustom
 
 def test_each_meter_and_month_has_its_own(connection: Connection, make_customer: MakeCustomer) -> None:
     customer = make_customer(match_limit=10, search_limit=1)
-    set_thresholds(connection, customer.plan_id, [100])
+    set_plan(connection, customer.plan_id, thresholds=[100])
     customer.meter(connection, "key-0001", units=10)
     customer.meter(connection, "key-0002", meter="color_search", at=NOON.replace(hour=13))
     customer.meter(connection, "key-0003", units=10, at=NOON.replace(month=4))
@@ -118,7 +119,7 @@ def test_a_charge_does_not_fail_for_an_event_that_is_there(connection: Connectio
 @pytest.mark.parametrize("thresholds", [[0], [101], [80, -1], [2**63]])
 def test_a_threshold_is_a_percentage(connection: Connection, customer: Customer, thresholds: list[int]) -> None:
     with pytest.raises(AccountError, match="from 1 to 100"):
-        set_thresholds(connection, customer.plan_id, thresholds)
+        set_plan(connection, customer.plan_id, thresholds=thresholds)
     assert show_plan(connection, customer.plan_id).thresholds == [80, 95, 100]
     with pytest.raises(AccountError, match="there is no plan"):
-        set_thresholds(connection, "nobody", [80])
+        set_plan(connection, "nobody", thresholds=[80])

@@ -5,7 +5,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession
+from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession, until_gone
 
 from sepu.admin import accounts
 from sepu.admin.keys import issue_key, revoke_key
@@ -35,11 +35,6 @@ def commit(a: Connection, _other: Connection) -> None:
 
 
 End = Callable[[Connection, Connection], None]
-
-
-def until_gone(session: Connection, pid: int) -> None:
-    while session.execute("select from pg_stat_activity where pid = %s", (pid,)).fetchall():
-        pass
 
 
 @pytest.fixture

@@ -21,6 +21,7 @@ from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
+from sepu.limits import PLANNED_UNITS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, credential, new_account_id
@@ -258,8 +259,8 @@ def test_reserved_units_are_taken(connection: Connection, make_customer: MakeCus
 
 
 def test_the_largest_limit_is_a_limit_like_any_other(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=2**31 - 1)
-    reserve(connection, customer, 2**31 - 4)
+    customer = make_customer(match_limit=PLANNED_UNITS)
+    reserve(connection, customer, PLANNED_UNITS - 3)
     assert customer.meter(connection, "key-0001", units=5).outcome == "quota_exceeded"
     assert customer.meter(connection, "key-0001", units=3).outcome == "charged"
 
@@ -312,10 +313,10 @@ def test_a_ledger_meters(connection: Connection, gateway: Gateway, make_customer
     usage, search = Usage(period, "color_match", 8, 5, 0), Usage(period, "color_search", 4, 0, 0)
     empty = gateway.run(read_usage(customer.credential))
     assert [meter.committed for meter in empty.usage] == [0, 0]
-    assert gateway.run(request) == Metered("charged", usage, request.parameters[-1])
-    assert gateway.run(request) == Metered("replayed", usage, request.parameters[-1])
-    assert gateway.run(customer.request("key-0002", units=5)) == Metered("quota_exceeded", usage)
-    assert gateway.run(customer.request(what="blue")) == Metered("idempotency_conflict")
+    assert gateway.run(request) == Metered("charged", customer.key_id, usage, request.parameters[6])
+    assert gateway.run(request) == Metered("replayed", customer.key_id, usage, request.parameters[6])
+    assert gateway.run(customer.request("key-0002", units=5)) == Metered("quota_exceeded", customer.key_id, usage)
+    assert gateway.run(customer.request(what="blue")) == Metered("idempotency_conflict", customer.key_id)
     report = gateway.run(read_usage(customer.credential))
     assert (report.outcome, report.plan_id, report.usage) == ("ok", customer.plan_id, (usage, search))
     assert usage.as_dict() == {
@@ -335,7 +336,8 @@ def test_somebody_else_just_stored_it(
     other = session()
     other.execute("begin")
     other.execute(
-        "insert into sepu.stored_result values (%s, 'key-0001', %s, 'color_match', 1, '2031-03', '{}', now(), %s)",
+        "insert into sepu.stored_result "
+        "values (%s, 'key-0001', %s, 'color_match', 1, '2031-03', '{}', now(), %s, gen_random_uuid())",
         (customer.account_id, request.parameters[3], customer.key_id),
     )
     answer = held_up(lambda: gateway.run(request), lambda: other.execute("commit"))
@@ -354,7 +356,7 @@ def test_a_duplicate_without_an_answer_is_a_failure(gateway: Gateway, customer: 
 
 def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, session: OpenSession) -> None:
     other = session()
-    assert gateway.run(admit(customer.credential)) == "ok"
+    assert gateway.run(admit(customer.credential)).outcome == "ok"
     backend = gateway.run(BACKEND)
     other.execute("begin")
     other.execute("select from sepu.request_rate where account_id = %s for update", (customer.account_id,))

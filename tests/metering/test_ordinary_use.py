@@ -12,6 +12,7 @@ from tests.metering.conftest import Customer
 from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
 from sepu.admin.export import export_usage
+from sepu.admin.grants import adjust_usage
 from sepu.admin.keys import list_keys, revoke_key
 from sepu.admin.prune import prune
 from sepu.admin.rotation import rotate_key
@@ -55,6 +56,7 @@ def test_a_request_is_answered(own_url: str, customer: Customer) -> None:
 
 def test_an_operator_is_answered(connection: Connection, customer: Customer) -> None:
     customer.meter(connection)
+    adjust_usage(connection, "grant", customer.account_id, "color_match", 5, reason="Fair", period="2031-03")
     list(prune(connection, 90))
     list(export_usage(connection, "2031-03"))
     audit(connection)

@@ -22,7 +22,7 @@ from sepu.metering.key_format import new_key_id
 
 PURPOSES = get_args(Purpose)
 TABLES = (
-    *("plan", "plan_limit", "plan_change", "account", "account_move", "api_key", "usage", "usage_day"),
+    *("plan", "plan_limit", "account", "change", "api_key", "usage", "usage_day", "adjustment"),
     *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run", "probe"),
 )
 SERVES = {
@@ -85,7 +85,7 @@ def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: C
         "where pronamespace = 'sepu'::regnamespace"
     ).fetchall()
     assert {name for name, is_definer, _ in found if is_definer} == SERVES
-    assert {name for name, _, has_path in found if has_path} == SERVES | {"prune_results"}
+    assert {name for name, _, has_path in found if has_path} == SERVES | {"prune_results", "adjust_usage"}
 
 
 def test_a_trap_in_the_callers_path_stays_shut(connection: Connection, service: Connection, customer: Customer) -> None:
@@ -182,7 +182,7 @@ GRANTED: dict[Purpose, set[tuple[str, str]]] = {
     "console": {(table, "SELECT") for table in set(TABLES) - UNREAD},
     "events": {
         *((table, "SELECT") for table in ("migration", "quota_event", "account", "event_delivery")),
-        *(("event_delivery", privilege) for privilege in ("INSERT", "UPDATE")),
+        ("event_delivery", "UPDATE"),
     },
 }
 HOLDS: LiteralString = """

@@ -152,10 +152,10 @@ def test_functions_read_one_table_a_statement_and_an_instant_is_an_argument(name
 def test_what_a_request_calls_is_one_statement() -> None:
     for name in ("admit", "read_usage", "meter_request"):
         text = statements.statement(name)
-        assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}\((%s(, )?)+\)", text)
+        assert re.fullmatch(rf"select \w+(, \w+)*\s+from sepu\.{name}\((%s(::uuid)?(, )?)+\)", text)
         columns = text.partition("select ")[2].partition("from")[0].split()
         text = statements.statement(f"{name}_each")
-        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each\(\s*(%s::\w+\[\](, )?)+\s*\)", text)
+        assert re.fullmatch(rf"select at(, \w+)+\s+from sepu\.{name}_each\(\s*(%s::\w+\[\](,\s)?\s*)+\)", text)
         assert text.partition("select at, ")[2].partition("from")[0].split() == columns
 
 
@@ -220,7 +220,7 @@ def test_every_function_is_created_or_replaced(connection: Connection) -> None:
 
 
 # The tables that a distributed store keeps on every node, or on one.
-ELSEWHERE = {"plan", "plan_limit", "plan_change", "migration", "audit_run", "probe"}
+ELSEWHERE = {"plan", "plan_limit", "migration", "audit_run", "probe"}
 
 
 def test_every_constraint_and_index_is_led_by_the_account(connection: Connection) -> None:

@@ -9,11 +9,12 @@ from functools import partial
 from random import Random
 from typing import Any
 from unittest.mock import patch
+from uuid import UUID
 
 import msgspec
 import psycopg
 from async_solipsism import EventLoop, ResolutionWarning, SleepForeverError
-from tests.schedules.database import FAULTS, REFUSALS, Call, Database, KeyHash, SimulatedSession, State
+from tests.schedules.database import FAULTS, KEY_ID, REFUSALS, Call, Database, KeyHash, SimulatedSession, State
 
 from sepu import limits
 from sepu.metering import failure
@@ -221,7 +222,7 @@ class Schedule:
             sender = random.choice(_ADDRESSES)
         command = msgspec.structs.replace(make(Credential(account, key_hash)), sender=sender)
         call = key_hash.call = Call(number, command, self._loop.time(), account, sender or account, sender is None)
-        if random.random() < 0.5 and batcher.is_limited(Credential(account, key_hash)):
+        if random.random() < 0.5 and batcher.limited_key(Credential(account, key_hash)):
             self._check(self._is_limited(call), call, "is limited, and the database did not say so")
             return
         self._waiting[call.turn][number] = call
@@ -415,7 +416,7 @@ class Schedule:
         else:
             self.reached["told without asking"] += 1
             self._check(
-                answer == call.command.refused(RATE_LIMITED) and self._is_limited(call), call, "is told", answer
+                answer == call.command.refused(RATE_LIMITED, KEY_ID) and self._is_limited(call), call, "is told", answer
             )
         most = SINGLE_SESSIONS + BATCH_SESSIONS + PROBE_SESSIONS
         self._check(self._database.most_sessions <= most, self._database.most_sessions, "sessions")
@@ -432,7 +433,7 @@ def _may_be_repeated(call: Call) -> bool:
 
 
 def _charge(holder: Credential) -> Command[Metered]:
-    return meter_request(holder, "key-0001", Charge("color_match", 1, bytes(32), b"{}"))
+    return meter_request(holder, "key-0001", Charge("color_match", 1, bytes(32), b"{}"), str(UUID(int=1)))
 
 
 _MAKERS: dict[str, Callable[[Credential], Command[Any]]] = {"m": _charge, "a": admit, "u": read_usage}

@@ -10,8 +10,7 @@ import sys
 import sysconfig
 import tempfile
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -155,30 +154,49 @@ def test_a_path_is_taken_literally_and_may_be_too_long_for_a_socket(made: Path, 
     assert running(named) is False
 
 
-def test_an_unwritable_directory_is_refused_with_the_way_out(tmp_path: Path) -> None:
-    in_the_way = tmp_path / "file"
-    in_the_way.write_text("")
-    with (
-        pytest.raises(StartError, match="cannot write in the state directory .*--state-dir"),
-        embedded_postgres(in_the_way / "state"),
-    ):
+def in_a_file(made: Path) -> Path:
+    made.with_name("file").touch()
+    return made.with_name("file") / "state"
+
+
+def open_to_all(made: Path) -> Path:
+    made.chmod(0o777)
+    return made
+
+
+def damaged(made: Path) -> Path:
+    (made / "postgres" / "global" / "pg_control").unlink()
+    return made
+
+
+def of_another_user(name: str) -> Callable[[Path], Path]:
+    def prepare(made: Path) -> Path:
+        os.chown(made / name, 12345, 12345)
+        return made
+
+    return prepare
+
+
+def named(name: bytes) -> Callable[[Path], Path]:
+    return lambda made: Path(os.fsdecode(os.fsencode(made) + b"/" + name))
+
+
+@pytest.mark.parametrize(
+    ("prepare", "said"),
+    [
+        (in_a_file, "cannot write in the state directory .*--state-dir"),
+        (open_to_all, "everybody can write to .*state/sepu"),
+        (damaged, r"did not start(.|\n)*pg_control"),  # the end of the log
+        *(pytest.param(of_another_user(name), "user id 12345", marks=as_root) for name in ("postgres", "lock")),
+        *((named(name), "^Postgres cannot take the path [ -~]+$") for name in (b"line\nbreak", b"latin-1 \xe9")),
+    ],
+)
+def test_what_cannot_be_used_is_refused(made: Path, prepare: Callable[[Path], Path], said: str) -> None:
+    path = prepare(made)
+    before = {*made.rglob("*")}
+    with pytest.raises(StartError, match=said), embedded_postgres(path):
         pass
-
-
-@pytest.mark.parametrize("name", [b"line\nbreak", b"latin-1 \xe9"])
-def test_a_path_that_postgres_or_libpq_cannot_take_is_refused(state_dir: Path, name: bytes) -> None:
-    path = Path(os.fsdecode(os.fsencode(state_dir) + b"/" + name))
-    with pytest.raises(StartError, match="^Postgres cannot take the path [ -~]+$"), embedded_postgres(path):
-        pass
-    assert not state_dir.exists()
-
-
-@as_root
-@pytest.mark.parametrize("name", ["postgres", "lock"])
-def test_what_belongs_to_another_user_is_refused(made: Path, name: str) -> None:
-    os.chown(made / name, 12345, 12345)
-    with pytest.raises(StartError, match="belongs to user id 12345"), embedded_postgres(made):
-        pass
+    assert {*made.rglob("*")} <= before
 
 
 def test_its_keeper_starts_it_again_after_a_crash(made: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -284,14 +302,6 @@ def test_a_server_that_listens_but_cannot_be_seen_is_no_dead_one(made: Path) -> 
         assert running(made)
 
 
-def test_a_directory_in_which_everybody_may_write_is_refused(state_dir: Path) -> None:
-    state_dir.mkdir()
-    state_dir.chmod(0o777)
-    with pytest.raises(StartError, match="everybody can write to .*state/sepu"), embedded_postgres(state_dir):
-        pass
-    assert list(state_dir.iterdir()) == []
-
-
 def test_a_wait_for_the_lock_is_told_and_ends(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -339,41 +349,6 @@ def left_over(state_dir: Path) -> list[psutil.Process]:
             return False
 
     return [process for process in psutil.process_iter() if concerned(process)]
-
-
-@pytest.mark.slow
-def test_terminated_at_any_instant_of_the_start_it_leaves_nothing_running(state_dir: Path) -> None:
-    # The use of two cores: the first start makes the cluster, the others are ended sooner and sooner after its launch.
-    script = (
-        "import sys; from pathlib import Path; from sepu.server.embedded import embedded_postgres\n"
-        "with embedded_postgres(Path(sys.argv[1])): print(flush=True); sys.stdin.read()"
-    )
-
-    def start(directory: Path) -> subprocess.Popen[bytes]:
-        command = [sys.executable, "-c", script, str(directory)]
-        return subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-
-    def seconds_of_a_start() -> float:
-        begun = time.monotonic()
-        process = start(state_dir)
-        assert process.stdout
-        assert process.stdout.readline() == b"\n"
-        spent = time.monotonic() - begun
-        process.communicate(b"")
-        assert process.returncode == 0
-        return spent
-
-    first, second = seconds_of_a_start(), seconds_of_a_start()
-    instants = [(state_dir, second * part / 10) for part in range(3, 11, 2)]
-    instants += [(state_dir.with_name(f"new-{part}"), first * part / 4) for part in (1, 3)]
-    for directory, seconds in instants:
-        process = start(directory)
-        time.sleep(seconds)
-        process.terminate()
-        process.communicate()
-        assert process.returncode in {-signal.SIGTERM, 128 + signal.SIGTERM}
-        assert left_over(directory) == [], seconds
-        assert not running(directory)
 
 
 @pytest.mark.parametrize("program", ["initdb", "postgres"])
@@ -465,12 +440,6 @@ def test_where_no_place_can_be_made_the_ways_out_are_told(closed: Path, monkeypa
     with pytest.raises(StartError, match="another user.*--database-url"), embedded_postgres(closed / "state"):
         pass
     assert not (closed / "state").exists()
-
-
-def test_a_damaged_cluster_is_refused_with_the_end_of_the_log(made: Path) -> None:
-    (made / "postgres" / "global" / "pg_control").unlink()
-    with pytest.raises(StartError, match="did not start(.|\n)*pg_control"), embedded_postgres(made):
-        pass
 
 
 def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:

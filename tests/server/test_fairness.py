@@ -170,24 +170,6 @@ def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
     assert charge(server, stuck, 1).headers["idempotency-replayed"] == "true"
 
 
-def test_what_waits_too_long_is_told_in_time(
-    server: Server, database_url: str, connection: psycopg.Connection, rich: IssuedKey
-) -> None:
-    with ExitStack() as stack:
-        holder = stack.enter_context(connect(database_url))
-        holder.autocommit = False
-        holder.execute("lock table sepu.api_key in access exclusive mode")
-        clients = Clients(server, [match(rich, n) for n in range(CLIENTS)], stack)
-        answers = clients.answers(15)
-        assert answers == {"usage_commit_failed": CLIENTS}
-        holder.rollback()
-    assert charge(server, rich, CLIENTS).status == 200
-    ((charged,),) = connection.execute(
-        "select committed from sepu.usage where account_id = %s", [rich.account_id]
-    ).fetchall()
-    assert charged == 1
-
-
 def test_probes_ask_the_database_once_a_second(server: Server) -> None:
     before, started = ledger_calls(server), time.monotonic()
     for _ in range(CLIENTS):

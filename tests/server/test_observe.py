@@ -22,6 +22,7 @@ import psycopg
 import pytest
 from psycopg import sql
 from tests.faults.proxy import socket_directory
+from tests.http.raw import parsed
 from tests.metrics import Labels, records, requests, sample, samples, scrape
 from tests.processes import completed, until
 from tests.programs import program
@@ -76,6 +77,7 @@ class Expected(NamedTuple):
     status: int
     error: str | None = None
     account: str | None = None
+    key: str | None = None  # the Idempotency-Key
     replayed: bool = False
     timed: bool = True
 
@@ -86,30 +88,39 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     who = issued.account_id
     bearer = {"Authorization": f"Bearer {issued.api_key}"}
 
-    def metered(key: str, holder: dict[str, str] = bearer) -> dict[str, str]:
-        return {**holder, "Idempotency-Key": key, "Content-Type": "application/json"}
+    def metered(key: str, holder: dict[str, str] = bearer, **rest: str) -> dict[str, str]:
+        return {**holder, "Idempotency-Key": key, "Content-Type": rest.get("of", "application/json")}
 
     def match(headers: dict[str, str], body: bytes = THREE) -> Response:
         return server.request("POST", "/v1/match", headers, body)
 
-    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who)
-    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, replayed=True)
+    def told(status: int, error: str, endpoint: str = "/v1/match") -> Expected:
+        return Expected(endpoint, status, error, who)
+
+    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, "observed-1")
+    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, "observed-1", replayed=True)
     yield (
         match(metered("observed-1"), THREE.replace(b"1", b"2")),
-        Expected("/v1/match", 409, "idempotency_conflict", who),
+        Expected("/v1/match", 409, "idempotency_conflict", who, "observed-1"),
     )
     yield match(bearer), Expected("/v1/match", 400, "idempotency_key_required", who)
-    yield match(metered("observed-2"), b"{"), Expected("/v1/match", 400, "invalid_json", who)
-    yield match(metered("observed-2"), b"{}"), Expected("/v1/match", 422, "invalid_body", who)
-    yield match(metered("observed-2"), b" " * 20_000), Expected("/v1/match", 413, "payload_too_large", who)
+    yield match(metered("observed-2"), b"{"), Expected("/v1/match", 400, "invalid_json", who, "observed-2")
+    yield match(metered("observed-2"), b"{}"), Expected("/v1/match", 422, "invalid_body", who, "observed-2")
+    yield (
+        match(metered("observed-2"), b" " * 20_000),
+        Expected("/v1/match", 413, "payload_too_large", who, "observed-2"),
+    )
     yield (
         match({**metered("observed-2"), "Content-Type": "text/plain"}),
-        Expected("/v1/match", 415, "unsupported_media_type", who),
+        Expected("/v1/match", 415, "unsupported_media_type", who, "observed-2"),
     )
-    yield server.request("GET", "/v1/search?q=hong", metered("observed-3")), Expected("/v1/search", 200, None, who)
     yield (
         server.request("GET", "/v1/search?q=hong", metered("observed-3")),
-        Expected("/v1/search", 200, None, who, replayed=True),
+        Expected("/v1/search", 200, None, who, "observed-3"),
+    )
+    yield (
+        server.request("GET", "/v1/search?q=hong", metered("observed-3")),
+        Expected("/v1/search", 200, None, who, "observed-3", replayed=True),
     )
     yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 200, None, who)
     yield server.request("GET", "/v1/library", bearer), Expected("/v1/library", 200, None, who)
@@ -124,15 +135,21 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     set_plan(connection, "spent", {"color_match": 0, "color_search": 0}, requests_per_minute=1)
     poor = accounts.create_account(connection, "spent")
     holder = {"Authorization": f"Bearer {poor.api_key}"}
-    yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "quota_exceeded", poor.account_id)
-    yield match(metered("observed-1", holder)), Expected("/v1/match", 429, "rate_limited", poor.account_id)
+    yield (
+        match(metered("observed-1", holder)),
+        Expected("/v1/match", 429, "quota_exceeded", poor.account_id, "observed-1"),
+    )
+    yield (
+        match(metered("observed-1", holder)),
+        Expected("/v1/match", 429, "rate_limited", poor.account_id, "observed-1"),
+    )
     accounts.set_status(connection, who, "suspended")
-    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 403, "account_unavailable", who)
+    yield server.request("GET", "/v1/usage", bearer), told(403, "account_unavailable", "/v1/usage")
     accounts.set_status(connection, who, "active")
 
     # The functions are gone, for the database a syntax error of ours.
     connection.execute("alter schema sepu rename to gone")
-    yield match(metered("observed-4")), Expected("/v1/match", 503, "usage_commit_failed", who)
+    yield match(metered("observed-4")), Expected("/v1/match", 503, "usage_commit_failed", who, "observed-4")
     yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 500, "internal_error", who)
     time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
     yield server.request("GET", "/readyz"), Expected("/readyz", 503, "not_ready")
@@ -141,13 +158,7 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     if server.worker != "meinheld":  # its proxy refuses this
         with server.socket() as raw:
             raw.sendall(b"sepu_secret?q=secret\r\n\r\n")
-            yield parsed(until_closed(raw)), Expected(None, 400, "bad_request", timed=False)
-
-
-def parsed(answer: bytes) -> Response:
-    head, _, body = answer.partition(b"\r\n\r\n")
-    first, *lines = head.decode().split("\r\n")
-    return Response(int(first.split()[1]), {n.lower(): v for n, v in (line.split(": ", 1) for line in lines)}, body)
+            yield Response(*parsed(until_closed(raw))), Expected(None, 400, "bad_request", timed=False)
 
 
 def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watched) -> None:
@@ -155,6 +166,9 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
     began, before = time.monotonic(), samples(metrics)
     with connect(url) as connection:
         kinds = list(every_kind(server, connection))
+        key_ids: dict[str | None, str] = dict(
+            connection.execute("select account_id, key_id from sepu.api_key").fetchall()
+        )
 
     by_id = {response.headers["x-request-id"]: expected for response, expected in kinds}
     assert [response.status for response, _ in kinds] == [expected.status for _, expected in kinds]
@@ -175,11 +189,13 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
             "status": expected.status,
             "error": expected.error,
             "replayed": expected.replayed,
+            "keyId": key_ids.get(expected.account) if expected.status < 500 else None,
+            "idempotencyKeyHash": expected.key and key_format.idempotency_key_hash(str(expected.account), expected.key),
         }
 
     after = samples(metrics)
     wanted: Counter[tuple[str, Labels]] = Counter()
-    for _, (endpoint, status, error, _, _, _) in kinds:
+    for _, (endpoint, status, error, *_) in kinds:
         wanted["sepu_http_requests_total", (("endpoint", endpoint or "other"), ("status", str(status)))] += 1
         if endpoint:
             labels: Labels = (("endpoint", endpoint), ("status_class", f"{status // 100}xx"))

@@ -44,8 +44,16 @@ def full_pipe(pipe: tuple[int, int]) -> tuple[int, int]:
     return pipe
 
 
-def line(number: int = 0) -> tuple[str, Reply, str, str, float]:
-    return f"{number:032}", Reply(200, replayed=True), "/v1/match", "b" * 16, 0.0012349
+def line(number: int = 0) -> tuple[str, Reply, str, str, float, str, str]:
+    return (
+        f"{number:032}",
+        Reply(200, replayed=True),
+        "/v1/match",
+        "b" * 16,
+        0.0012349,
+        f"{'b' * 16}-{'c' * 8}",
+        "the-idempotency-key",
+    )
 
 
 def record(message: str) -> logging.LogRecord:
@@ -108,7 +116,7 @@ def test_a_terminal_gets_text_and_anything_else_json(pipe: tuple[int, int]) -> N
     master, terminal = pty.openpty()
     RequestLog("auto", descriptor=terminal).request(*line())
     assert re.fullmatch(
-        rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[\d+\] \[INFO\] 200 /v1/match 1.2 ms replayed b{16} 0{32}\r\n",
+        rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[\d+\] \[INFO\] 200 /v1/match 1.2 ms replayed b{16}-c{8} 0{32}\r\n",
         os.read(master, 4096),
     )
     reading, writing = pipe
@@ -116,6 +124,7 @@ def test_a_terminal_gets_text_and_anything_else_json(pipe: tuple[int, int]) -> N
         RequestLog(log_format, descriptor=writing).request(*line())
     as_json, as_text, _ = os.read(reading, 4096).split(b"\n")
     assert json.loads(as_json)["durationMs"] == 1.234
+    assert b"the-idempotency-key" not in as_json
     assert as_text.endswith(b"0" * 32)
     RequestLog("json", requests=False, descriptor=writing).request(*line())
     os.set_blocking(reading, False)
@@ -132,7 +141,7 @@ from sepu.server.request_log import RequestLog
 log = RequestLog("json", descriptor=int(sys.argv[1]))
 log.start(lambda: None)
 for number in range(2000):
-    log.request(f"{number:032}", Reply(200), "/v1/match", "b" * 16, 0.001)
+    log.request(f"{number:032}", Reply(200), "/v1/match", "b" * 16, 0.001, None, None)
 print(flush=True)
 while log._lines:
     time.sleep(0.01)

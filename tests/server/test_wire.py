@@ -9,25 +9,13 @@ from collections.abc import Callable
 from ipaddress import ip_network
 
 import pytest
-from tests.server.wire_grammar import HOSTS, NO_HOSTS, SMUGGLED
+from tests.server.wire_grammar import HOSTS, NO_HOSTS
 from tests.server.wire_simulation import Owner, Played, play, play_mutated
 
 from sepu import limits
 
 HISTORIES = int(os.environ.get("SEPU_WIRE_HISTORIES", "100"))
 GET = b"GET / HTTP/1.1\r\nHost: sepu\r\n\r\n"
-POST = b"POST / HTTP/1.1\r\nHost: sepu\r\nContent-Length: 2\r\n\r\n"
-
-
-@pytest.mark.parametrize("part", range(1, len(POST) + 2))
-@pytest.mark.parametrize("at_once", [True, False])
-def test_part_of_a_request_behind_a_whole_one_has_a_deadline(part: int, at_once: bool) -> None:
-    played = Played(at_once=at_once)
-    played.send(GET + (POST + b"{}")[:part])
-    played.owner.answer()
-    played.connection.close_if_idle()  # a stopping worker waits for it
-    assert played.after(limits.REQUEST_SECONDS - 1) == ["answer 0"]
-    assert played.after(1) == ["answer 0", "refused 408"]
 
 
 @pytest.mark.parametrize("before", [b"", GET])
@@ -44,43 +32,6 @@ def test_nobody_is_answered_who_has_asked_nothing(before: bytes) -> None:
     assert played.wire.eof
 
 
-@pytest.mark.parametrize("framing", [b"Content-Length: %d\r\n" % len(SMUGGLED), b"Transfer-Encoding: chunked\r\n"])
-@pytest.mark.parametrize("more", [b"", b"Upgrade: h2c\r\nConnection: Upgrade\r\n"])
-def test_nothing_behind_the_head_of_a_connect_is_a_request(framing: bytes, more: bytes) -> None:
-    head = b"CONNECT sepu:80 HTTP/1.1\r\nHost: sepu\r\nExpect: 100-continue\r\n" + more + framing
-    for segments in ([head + b"\r\n" + SMUGGLED], [head + b"\r\n", SMUGGLED], [GET + head, b"\r\n", SMUGGLED]):
-        played = Played()
-        assert played.send(*segments)[-1].endswith(" close")
-        assert played.owner.asked[-1] == ("CONNECT", "sepu:80", b"")
-        assert len(played.owner.asked) == 1 + segments[0].startswith(GET)
-
-
-@pytest.mark.parametrize("version", [b"1.0", b"1.1"])
-@pytest.mark.parametrize("option", [b"upgrade, close", b"close, Upgrade", b"Upgrade"])
-@pytest.mark.parametrize("parts", [1, 2, 400])
-def test_the_body_beside_an_upgrade_is_a_body_on_the_last_request_too(
-    version: bytes, option: bytes, parts: int
-) -> None:
-    head = b"POST / HTTP/%b\r\nHost: sepu\r\nUpgrade: h2c\r\nConnection: %b\r\n" % (version, option)
-    framed = {b"Content-Length: %d\r\n\r\n" % len(SMUGGLED): SMUGGLED}
-    if version == b"1.1":
-        framed[b"Transfer-Encoding: chunked\r\n\r\n"] = b"5\r\n%b\r\n%x\r\n%b\r\n0\r\nA: b\r\n\r\n" % (
-            SMUGGLED[:5],
-            len(SMUGGLED) - 5,
-            SMUGGLED[5:],
-        )
-    for framing, body in framed.items():
-        played = Played()
-        data = head + framing + body + GET
-        size = -(-len(data) // parts)
-        came = played.send(*(data[at : at + size] for at in range(0, len(data), size)))
-        asked = [("POST", "/", SMUGGLED)]
-        if (version, option) == (b"1.1", b"Upgrade"):
-            assert (came, played.owner.asked) == (["answer 0", "answer 1"], [*asked, ("GET", "/", b"")])
-        else:
-            assert (came, played.owner.asked) == (["answer 0 close"], asked)
-
-
 @pytest.mark.parametrize(("host", "ok"), [*((host, True) for host in HOSTS), *((host, False) for host in NO_HOSTS)])
 def test_a_host_is_a_name_or_an_address_and_perhaps_a_port(host: str, ok: bool) -> None:
     assert Played().send(b"GET / HTTP/1.1\r\nHost: %b\r\n\r\n" % host.encode("latin-1")) == [
@@ -94,26 +45,6 @@ def test_a_host_is_a_name_or_an_address_and_perhaps_a_port(host: str, ok: bool) 
 )
 def test_a_target_in_absolute_form_names_a_host(target: bytes, ok: bool) -> None:
     assert Played().send(b"GET %b HTTP/1.1\r\nHost: sepu\r\n\r\n" % target) == ["answer 0" if ok else "refused 400"]
-
-
-def test_a_client_is_told_to_continue_when_it_is_its_turn() -> None:
-    played = Played(at_once=False)
-    post = POST.replace(b"\r\n\r\n", b"\r\nExpect: 100-continue\r\n\r\n")
-    assert played.send(GET + post) == []
-    played.owner.answer()
-    assert played.came == ["answer 0", "100"]
-    played.send(b"{", b"}" + post + b"{}")  # there the body is here already
-    played.owner.answer()
-    played.owner.answer()
-    assert played.came == ["answer 0", "100", "answer 1", "answer 2"]
-
-
-def test_an_application_that_never_answers_holds_nobody_for_ever() -> None:
-    played = Played(at_once=False)
-    played.send(GET)
-    assert played.after(limits.APPLICATION_SECONDS) == ["refused 500"]
-    played.owner.answer()  # late
-    assert played.came == ["refused 500"]
 
 
 def test_an_address_has_a_share_of_the_connections_unless_it_is_a_proxys() -> None:

@@ -73,12 +73,12 @@ def test_it_is_charged_shown_and_counted(
     ):
         assert [(used["meter"], used["limit"], used["committed"]) for used in usage["usage"]] == expected
     shown = package.json("account", "show", account["accountId"], url=own_url)
-    assert list(shown)[6:10] == ["matchLimit", "searchLimit", "listLimit", "requestsPerMinute"]
-    assert list(shown)[10:] == ["matchCommitted", "searchCommitted", "listCommitted"]
+    assert list(shown)[7:11] == ["matchLimit", "searchLimit", "listLimit", "requestsPerMinute"]
+    assert list(shown)[11:] == ["matchCommitted", "searchCommitted", "listCommitted"]
     assert shown["listLimit"] == 2
     ((month,),) = connection.execute("select distinct period from sepu.usage").fetchall()
     lines = package.run("export-usage", month, url=own_url).splitlines()
-    assert f"{account['accountId']},three,active,{month},color_list,2,2,0,,," in lines
+    assert f"{account['accountId']},three,active,{month},color_list,2,2,0,0,0,2,,," in lines
     assert package.json("audit", url=own_url)["differences"] == []
 
     counted = samples(metrics)

@@ -19,6 +19,14 @@ _OPERATOR = f"""{_READY}
 export PATH=/opt/sepu/bin:$PATH PGSERVICEFILE=/etc/sepu/owner.conf SEPU_DATABASE_URL='postgresql:///?service=sepu'
 ACCOUNT=$(sepu account create --plan standard | sed -n 's/^accountId *//p')
 KEYID=$(sepu key issue $ACCOUNT | sed -n 's/^keyId *//p')
+use_some() {{  # 150 units of an account
+    apiKey=$(sepu key issue $1 | sed -n 's/^apiKey *//p')
+    for n in $(seq 150); do
+        curl -sSf -o /dev/null --unix-socket /run/sepu/1.sock http://localhost/v1/match \\
+            -H "Authorization: Bearer $apiKey" -H "Idempotency-Key: walk-some-$n" \\
+            --json '{{"colors": [{{"r": 1, "g": 2, "b": 3}}]}}' || return
+    done
+}}
 use_up() {{  # three events of a new customer
     sepu plan set small --match-limit 1 --search-limit 1 --requests-per-minute 1 > /dev/null &&
     curl -sSf -o /dev/null --unix-socket /run/sepu/1.sock 'http://localhost/v1/search?q=red' \\
@@ -46,6 +54,7 @@ READ_AS = (
     ),
     (r"(?s)<<'X'(.*)'2026-11-21 17:29:00.664911\+00'", r"<<X\1'$MOMENT'"),
     (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
+    (r"^(sepu credit add .*--month) 2026-11", r"\1 $(date -u +%Y-%m)"),
     (r"password '…'", "password 'secret'"),
     (r"password=…", "password=secret"),
     (r"https://example\.com/hooks", "http://127.0.0.1:8091/hooks"),
@@ -59,6 +68,7 @@ READ_AS = (
 BEFORE = {
     "sepu receipt open": "sepu key rotate $ACCOUNT --public-key sepu-public.jwk > receipt.txt",
     "sepu events list": "use_up",
+    "sepu credit add": "use_some cus_8812",
     "sepu events deliver": "systemd-run -q --working-directory=/srv/sepu /opt/sepu/bin/python -m tests.walk.receiver\n"
     "timeout 60 sh -c 'until curl -s http://127.0.0.1:8091; do sleep 1; done'",
     "systemctl enable --now sepu-events": "use_up",

@@ -19,7 +19,7 @@ _CLONE = BUILD / "sepu"
 # What the pages tell to install, and what an ordinary Debian server has.
 _INSTALLED = (
     "python3-venv,python3-dev,gcc,libc6-dev,nginx,openssl,postgresql-15,prometheus-node-exporter"
-    ",prometheus-postgres-exporter,systemd-sysv,dbus,curl,git,procps,iproute2,ca-certificates"
+    ",prometheus-postgres-exporter,systemd-sysv,dbus,curl,git,procps,iproute2,jq,ca-certificates"
 )
 _DEBOOTSTRAP, _NSPAWN, _NSENTER = "/usr/sbin/debootstrap", "/usr/bin/systemd-nspawn", "/usr/bin/nsenter"
 _START_SECONDS = 120

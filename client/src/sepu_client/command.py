@@ -58,7 +58,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"%(prog)s {__version__}")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     match = commands.add_parser("match", help="show the nearest colours; costs one unit for each colour")
-    match.add_argument("colors", nargs="+", metavar="COLOR", help="'#C83C23', c83c23 or '#fff'; at most 5")
+    match.add_argument(
+        "colors", nargs="+", metavar="COLOR", help="'#C83C23', c83c23, or another colour of CSS; at most 5"
+    )
     match.add_argument("--top", type=int, default=1, metavar="N", help="matches for each colour, at most 3")
     search = commands.add_parser("search", help="find colours by name; costs one unit")
     search.add_argument("text", nargs="+", metavar="TEXT", help="at least 2 characters of a name")

@@ -3,29 +3,32 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Literal
 
 import psycopg
 
+from sepu.admin.history import recording
 from sepu.admin.keys import IssuedKey, issue_key
 from sepu.admin.naming import AccountError, claim_external_id, lock_account, naming
 from sepu.admin.plans import check_limits, no_plan
 from sepu.database.statements import run, value
 from sepu.metering.key_format import account_of, new_account_id
 
-STATUSES = ("active", "suspended", "erased")
+STATUSES = ("active", "suspended", "expired", "erased")
 _PAGE = 5000
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account, its plan's limits, and what it used this month, both by meter."""
+    """An account, its limits (its plan's, with what was granted this month), and what it used, both by meter."""
 
     account_id: str
     external_id: str | None
     name: str | None
     status: str
+    """One of `STATUSES`."""
     created_at: datetime
+    expires_at: datetime | None
     plan_id: str
     limits: Mapping[str, int]
     requests_per_minute: int
@@ -33,9 +36,13 @@ class Account:
 
 
 def create_account(
-    connection: psycopg.Connection, plan_id: str, name: str | None = None, external_id: str | None = None
+    connection: psycopg.Connection,
+    plan_id: str,
+    name: str | None = None,
+    external_id: str | None = None,
+    expires_at: datetime | None = None,
 ) -> IssuedKey:
-    """Makes an account with its first key.
+    """Makes an account with its first key. From `expires_at` on it is as if it were suspended.
 
     Raises:
         AccountError: no such plan, or the name or the external id has another form or is another account's.
@@ -43,27 +50,34 @@ def create_account(
     account_id = new_account_id()
     try:
         with connection.transaction(), naming(name, external_id):
-            claim_external_id(connection, account_id, external_id)
-            names = {"name": name or None, "external_id": external_id or None}
-            run(connection, "create_account", account_id=account_id, plan_id=plan_id, **names)
+            with recording(connection, "account.create", account_id):
+                claim_external_id(connection, account_id, external_id)
+                given = {"name": name or None, "external_id": external_id or None, "expires_at": expires_at}
+                run(connection, "create_account", account_id=account_id, plan_id=plan_id, **given)
             return issue_key(connection, account_id)
     except psycopg.errors.ForeignKeyViolation as error:
         raise no_plan(plan_id) from error
 
 
-def name_account(
-    connection: psycopg.Connection, account_id: str, name: str | None = None, external_id: str | None = None
+def change_account(
+    connection: psycopg.Connection,
+    account_id: str,
+    name: str | None = None,
+    external_id: str | None = None,
+    expires_at: datetime | Literal[""] | None = None,
 ) -> None:
-    """Changes what operators call an account. None leaves a name as it is, and an empty one takes it away.
+    """Changes what operators call an account and when it expires. None leaves a value, "" takes it away.
 
     Raises:
         AccountError: no such account, it was erased, or the name or the external id has another form or is another
             account's.
     """
-    with connection.transaction(), naming(name, external_id):
+    with recording(connection, "account.set", account_id), naming(name, external_id):
         lock_account(connection, account_id)
         claim_external_id(connection, account_id, external_id)
         run(connection, "set_account_names", account_id=account_id, name=name, external_id=external_id)
+        if expires_at is not None:
+            run(connection, "set_account_expiry", account_id=account_id, expires_at=expires_at or None)
 
 
 def lock_first_account(connection: psycopg.Connection) -> bool:
@@ -117,7 +131,7 @@ def set_status(connection: psycopg.Connection, account_id: str, status: str) -> 
     Raises:
         AccountError: no such account, or it was erased.
     """
-    with connection.transaction():
+    with recording(connection, "account.reactivate" if status == "active" else "account.suspend", account_id):
         lock_account(connection, account_id)
         run(connection, "set_account_status", account_id=account_id, status=status)
 
@@ -129,11 +143,9 @@ def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) 
         AccountError: no such account, it was erased, or no such plan.
     """
     try:
-        with connection.transaction():
-            before = lock_account(connection, account_id)
-            if before != plan_id:
-                run(connection, "move_account", account_id=account_id, plan_id=plan_id)
-                run(connection, "record_account_move", account_id=account_id, from_plan=before, to_plan=plan_id)
+        with recording(connection, "account.move", account_id):
+            lock_account(connection, account_id)
+            run(connection, "move_account", account_id=account_id, plan_id=plan_id)
     except psycopg.errors.ForeignKeyViolation as error:
         raise no_plan(plan_id) from error
 

@@ -1,5 +1,5 @@
 """Checks the ledger, for every account, period and meter: committed = pruned + Σ units of stored results, and what a
-prune summed up by day and the events are still there.
+prune summed up by day, the events, the grants and the credits are still there.
 """
 
 from contextlib import suppress
@@ -31,6 +31,14 @@ class Difference(msgspec.Struct, frozen=True, rename="camel"):
     """How many events its charges recorded."""
     recorded: int | None
     """How many there are; None if there are none."""
+    granted: int | None
+    """What the limit was raised by; never negative."""
+    grants: int | None
+    """The units of the grants; None if there are neither grants nor credits."""
+    credited: int | None
+    """Of `committed`, what is not billed."""
+    credits: int | None
+    """The units of the credits; None if there are neither grants nor credits."""
 
 
 class Audit(msgspec.Struct, frozen=True, rename="camel"):
@@ -52,7 +60,7 @@ class AuditSummary:
 
 
 def audit(connection: psycopg.Connection) -> Audit:
-    """Compares every counter with the stored results, days and events, in one snapshot, so traffic may go on."""
+    """Compares every counter with the stored results, days, events and adjustments, in one snapshot beside traffic."""
     ((counters, results, differences),) = run(connection, "audit").fetchall()
     return Audit(counters, results, tuple(Difference(*difference) for difference in differences))
 

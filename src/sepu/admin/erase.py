@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import psycopg
 
 from sepu import limits
+from sepu.admin.history import forget_names, recording
 from sepu.admin.naming import find_account
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
@@ -25,17 +26,20 @@ class Erased:
 def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
     """Closes an account for good, and deletes its names, keys, receipts, stored results, events and days of usage.
 
-    It may be stopped and repeated.
+    Of its history only the names go, and of its grants and credits the reasons. It may be stopped and repeated.
 
     Raises:
         AccountError: no such account.
         SepuError: results are stored that no counter has charged.
     """
+    account_id = find_account(connection, account_id)
     with connection.transaction():
-        account_id = find_account(connection, account_id)
-        run(connection, "erase_account", account_id=account_id)
+        with recording(connection, "account.erase", account_id):
+            run(connection, "erase_account", account_id=account_id)
         receipts = run(connection, "erase_receipts", account_id=account_id).rowcount
+        run(connection, "erase_reasons", account_id=account_id)
         keys = run(connection, "erase_keys", account_id=account_id).rowcount
+        forget_names(connection, account_id)
     # A call under way may have read its key before. The gateway gives it up after this time, and it has ended or waits
     # for a lock.
     time.sleep(limits.STATEMENT_SECONDS + limits.LOCK_SECONDS)

@@ -7,12 +7,13 @@ statement; so several may, and what one claimed and did not finish is due again 
 import random
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 import psycopg
 
 from sepu import limits
+from sepu.admin.history import recording
 from sepu.database.statements import run
 from sepu.errors import SepuError
 
@@ -66,6 +67,11 @@ def payload(event: Event) -> dict[str, object]:
     }
 
 
+def trial() -> dict[str, object]:
+    """Returns the body of a webhook that tries an endpoint, and tells of nothing."""
+    return {"type": "endpoint.tried", "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "data": {}}
+
+
 def list_events(
     connection: psycopg.Connection,
     *,
@@ -100,6 +106,8 @@ class EndpointAnswer:
     """Seconds that the endpoint asked for."""
     final: bool = False
     """It is gone, and wants no events any more."""
+    status: int | None = field(default=None, compare=False)
+    """Of HTTP; None if there was no answer."""
 
 
 def claim_events(connection: psycopg.Connection, most: int = limits.WEBHOOKS) -> list[Event]:
@@ -147,13 +155,17 @@ def retry_delivery(connection: psycopg.Connection, event_id: str) -> None:
     )
     if form is None:
         raise SepuError(f"{event_id!r} is not the id of an event; see: sepu events list --json")
-    if run(connection, "retry_delivery", **form.groupdict()).rowcount == 0:
-        raise SepuError(f"there is no event {event_id!r}")
+    with recording(connection, "events.retry", form["account_id"], event_id):
+        if run(connection, "retry_delivery", **form.groupdict()).rowcount == 0:
+            raise SepuError(f"there is no event {event_id!r}")
 
 
 def retry_dead(connection: psycopg.Connection) -> int:
-    """Makes all events due again that were given up, and counts them."""
-    return run(connection, "retry_dead").rowcount
+    """Makes all events due again that were given up, each by itself, and counts them."""
+    dead = list(list_events(connection, state="dead"))
+    for event in dead:
+        retry_delivery(connection, event.event_id)
+    return len(dead)
 
 
 def count_deliveries(connection: psycopg.Connection) -> Backlog:

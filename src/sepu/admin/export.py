@@ -1,15 +1,14 @@
 """Every account's usage of a month, for billing."""
 
-from collections import defaultdict
 from collections.abc import Generator, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import groupby
 from typing import Any
 
 import psycopg
 
-from sepu.admin.plans import REQUESTS_PER_MINUTE, PlanChange
+from sepu.admin.history import PlanChange, read_moves, read_plan_changes
 from sepu.admin.usage import AccountUsage, account_usage
 from sepu.database import statements
 from sepu.database.connection import snapshot
@@ -19,15 +18,15 @@ from sepu.metering.meters import METERS
 _PAGE = 5000
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Plans:
     """The plans of accounts and the limits of plans: those of now, and what changed since a month began."""
 
-    limits: dict[tuple[str, str], int] = field(default_factory=dict)
+    limits: dict[tuple[str, str], int]
     """By plan and meter."""
-    moves: dict[str, list[PlanChange]] = field(default_factory=lambda: defaultdict(list))
+    moves: dict[str, list[PlanChange]]
     """By account, the first one first."""
-    changes: dict[tuple[str, str], list[PlanChange]] = field(default_factory=lambda: defaultdict(list))
+    changes: dict[tuple[str, str], list[PlanChange]]
     """By plan and meter, the first one first."""
 
     def plan(self, account_id: str, plan_now: str, at: datetime) -> str:
@@ -45,8 +44,7 @@ class _Plans:
         moves = [move for move in self.moves.get(account_id, ()) if move.at < end]
         limits = [
             change
-            for (plan_id, meter), changes in self.changes.items()
-            if meter in METERS or meter == REQUESTS_PER_MINUTE
+            for (plan_id, _), changes in self.changes.items()
             for change in changes
             if change.at < end and self.plan(account_id, plan_now, change.at) == plan_id
         ]
@@ -68,19 +66,20 @@ def count_exported(connection: psycopg.Connection, period: str) -> int:
 def export_usage(connection: psycopg.Connection, period: str, account_id: str | None = None) -> Generator[AccountUsage]:
     """Returns those accounts, or one of them, in the order of their ids, in one snapshot, a page at a time.
 
-    Plan and limits are those of the month's end, or of now if it goes on. Status and names are those of now.
+    Plan and limits are those of the month's end, or of now if it goes on; limits have what was granted. Status and
+    names are those of now.
 
     Raises:
         AccountError: a plan has no limit for a meter.
     """
     month = datetime.strptime(period, "%Y-%m").replace(tzinfo=UTC)
     end = (month + timedelta(days=32)).replace(day=1)
-    which = {"period": period, "account_id": account_id}
     with snapshot(connection):
-        plans = _read_plans(connection, which)
+        limits = {(plan_id, meter): units for plan_id, meter, units in statements.run(connection, "read_plan_limits")}
+        plans = _Plans(limits, read_moves(connection, period, account_id), read_plan_changes(connection, period))
         with connection.cursor(name="export_usage") as cursor:
             cursor.itersize = _PAGE
-            rows = cursor.execute(statements.statement("export_usage"), which)
+            rows = cursor.execute(statements.statement("export_usage"), {"period": period, "account_id": account_id})
             for account, meters in groupby(rows, lambda row: row[:5]):
                 yield _usage(account, period, [row[5:] for row in meters], plans, end)
 
@@ -95,19 +94,12 @@ def _usage(
     account_id, external_id, name, status, plan_now = account
     last = end - timedelta(microseconds=1)
     plan_id = plans.plan(account_id, plan_now, last)
-    units = {meter: (committed, reserved) for meter, committed, reserved in used}
+    units = {meter: of_meter for meter, *of_meter in used}
     limits = {meter: plans.limit(plan_id, meter, last) for meter in METERS}
-    rows = [(meter, limit, *units.get(meter, (0, 0))) for meter, limit in limits.items() if limit is not None]
+    rows = []
+    for meter, limit in limits.items():
+        committed, reserved, granted, credited = units.get(meter, (0, 0, 0, 0))
+        if limit is not None:
+            rows.append((meter, limit + granted, committed, reserved, granted, credited))
     changes = plans.changes_of(account_id, plan_now, end)
     return account_usage((account_id, external_id, name, status, plan_id), period, rows, changes)
-
-
-def _read_plans(connection: psycopg.Connection, which: dict[str, str | None]) -> _Plans:
-    plans = _Plans()
-    for plan_id, meter, units in statements.run(connection, "read_plan_limits"):
-        plans.limits[plan_id, meter] = units
-    for account_id, at, before, after in statements.run(connection, "read_account_moves", **which):
-        plans.moves[account_id].append(PlanChange(at, None, before, after))
-    for plan_id, meter, at, before, after in statements.run(connection, "read_plan_changes", **which):
-        plans.changes[plan_id, meter].append(PlanChange(at, meter, before, after))
-    return plans

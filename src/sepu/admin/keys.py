@@ -1,11 +1,14 @@
 """The keys of accounts: issued, listed, named, given an end and revoked. `rotation.py` replaces them."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import date, datetime
 from typing import Literal
 
 import psycopg
 
+from sepu.admin.history import recording
 from sepu.admin.naming import AccountError, find_account, lock_account, naming
 from sepu.database.statements import run, value
 from sepu.metering import key_format
@@ -50,12 +53,28 @@ def issue_key(
         AccountError: no such account, it was erased, or the name or the external id has another form or is another
             key's.
     """
+    with recording(connection, "key.issue", account_id):
+        return make_key(connection, account_id, expires_at, name, external_id)
+
+
+def make_key(
+    connection: psycopg.Connection,
+    account_id: str,
+    expires_at: datetime | None = None,
+    name: str | None = None,
+    external_id: str | None = None,
+) -> IssuedKey:
+    """Makes a key as `issue_key` does, for who records it.
+
+    Raises:
+        AccountError: as for `issue_key`.
+    """
     key = key_format.new_key(account_id)
     credential = key_format.credential(key)
     if credential is None:
         raise AccountError(f"there is no account {account_id!r}")
     key_id = key_format.new_key_id(account_id)
-    with connection.transaction(), naming(name, external_id):
+    with naming(name, external_id):
         lock_account(connection, account_id)
         issued_at = value(
             connection,
@@ -94,10 +113,11 @@ def change_key(
     Raises:
         AccountError: no such key, or the name or the external id has another form or is another key's of the account.
     """
-    with connection.transaction(), naming(name, external_id):
-        account_id = _change(connection, "set_key_names", key_id, name=name, external_id=external_id)
+    with _changing(connection, "key.set", key_id) as account_id, naming(name, external_id):
+        which = {"account_id": account_id, "key_id": key_id}
+        run(connection, "set_key_names", **which, name=name, external_id=external_id)
         if expires_at is not None:
-            _change(connection, "set_key_expiry", key_id, expires_at=expires_at or None)
+            run(connection, "set_key_expiry", **which, expires_at=expires_at or None)
         return next(key for key in list_keys(connection, account_id) if key.key_id == key_id)
 
 
@@ -107,12 +127,15 @@ def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
     Raises:
         AccountError: no such key.
     """
-    _change(connection, "revoke_key", key_id)
+    with _changing(connection, "key.revoke", key_id) as account_id:
+        run(connection, "revoke_key", account_id=account_id, key_id=key_id)
 
 
-def _change(connection: psycopg.Connection, statement: str, key_id: str, **changes: str | datetime | None) -> str:
-    """Changes a key, and returns its account."""
-    account_id = key_format.account_of(key_id)
-    if account_id is None or not run(connection, statement, account_id=account_id, key_id=key_id, **changes).rowcount:
-        raise AccountError(f"there is no key {key_id!r}")
-    return account_id
+@contextmanager
+def _changing(connection: psycopg.Connection, action: str, key_id: str) -> Iterator[str]:
+    """Records what the block changes of a key; yields the key's account."""
+    account_id = key_format.account_of(key_id) or ""
+    with recording(connection, action, account_id, key_id) as found:
+        if not found:
+            raise AccountError(f"there is no key {key_id!r}")
+        yield account_id

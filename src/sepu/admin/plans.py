@@ -1,18 +1,16 @@
 """Plans: the limits that accounts have, and at which percentages of them events are recorded."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any
 
 import psycopg
 
+from sepu.admin.history import plan_was_used, recording
 from sepu.admin.naming import AccountError
 from sepu.database.statements import run, value
+from sepu.limits import PLANNED_UNITS
 from sepu.metering.meters import METERS
-
-REQUESTS_PER_MINUTE = "requests_per_minute"
-"""The abuse limit, where changes name a limit by its meter."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,68 +25,43 @@ class Plan:
     accounts: int
 
 
-@dataclass(frozen=True, slots=True)
-class PlanChange:
-    """A change of what an account may use: of its plan, or of a limit of its plan."""
-
-    at: datetime
-    meter: str | None
-    """None if it is the plan that changed, and REQUESTS_PER_MINUTE if the abuse limit."""
-    before: str | int
-    after: str | int
-
-
 def set_plan(
     connection: psycopg.Connection,
     plan_id: str,
     limits: Mapping[str, int] | None = None,
     *,
     requests_per_minute: int | None = None,
+    thresholds: Collection[int] | None = None,
 ) -> None:
     """Creates or changes a plan; its accounts feel it with their next request.
 
-    `limits` is by meter. What is not given stays as it is. The limits of before are kept as history.
+    `limits` is by meter, and `thresholds` are the percentages of these at which events are recorded. What is not given
+    stays as it is.
 
     Raises:
-        AccountError: the plan is new and not all is given, or the plan's name or a limit is out of bounds.
+        AccountError: the plan is new and not all is given, or the plan's name, a limit or a threshold is out of bounds.
         TypeError: there is no such meter.
     """
     limits = limits or {}
+    if not all(1 <= threshold <= 100 for threshold in thresholds or ()):
+        raise AccountError("a threshold is a percentage of a limit, from 1 to 100")
     if unknown := sorted(limits.keys() - METERS.keys()):
         raise TypeError(f"a plan has limits for {', '.join(METERS)}, not for {', '.join(unknown)}")
     try:
-        with connection.transaction():
-            known = run(connection, "lock_plan", plan_id=plan_id).fetchone()
-            if known is None:
+        with recording(connection, "plan.set", subject=plan_id) as known:
+            if plan_id not in known:
                 _check_new(plan_id, limits, requests_per_minute)
-            elif requests_per_minute is None:
-                (requests_per_minute,) = known
-            run(connection, "record_rate_change", plan_id=plan_id, requests_per_minute=requests_per_minute)
-            run(connection, "set_plan", plan_id=plan_id, requests_per_minute=requests_per_minute)
+            if requests_per_minute is not None:
+                run(connection, "set_plan", plan_id=plan_id, requests_per_minute=requests_per_minute)
             for meter, units in limits.items():
-                run(connection, "record_plan_change", plan_id=plan_id, meter=meter, units=units)
                 run(connection, "set_plan_limit", plan_id=plan_id, meter=meter, units=units)
-    except psycopg.errors.CheckViolation as error:
-        raise AccountError(
-            f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are 0 or more, "
-            "requests per minute 1 or more"
-        ) from error
-    except psycopg.errors.NumericValueOutOfRange as error:
-        raise AccountError("a limit is larger than 2147483647") from error
-
-
-def set_thresholds(connection: psycopg.Connection, plan_id: str, thresholds: Iterable[int]) -> None:
-    """Says at which percentages of a plan's limits events are recorded, from the next charge on.
-
-    Raises:
-        AccountError: no such plan, or a threshold is out of bounds.
-    """
-    given = sorted(set(thresholds))
-    try:
-        if run(connection, "set_plan_thresholds", plan_id=plan_id, thresholds=given).rowcount == 0:
-            raise no_plan(plan_id)
+            if thresholds is not None:
+                run(connection, "set_plan_thresholds", plan_id=plan_id, thresholds=sorted(set(thresholds)))
     except (psycopg.errors.CheckViolation, psycopg.errors.NumericValueOutOfRange) as error:
-        raise AccountError("a threshold is a percentage of a limit, from 1 to 100") from error
+        raise AccountError(
+            f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are from 0 to {PLANNED_UNITS}, "
+            "requests per minute from 1 to 2147483647"
+        ) from error
 
 
 def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
@@ -99,14 +72,14 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
     """
     has_accounts = AccountError(f"plan {plan_id!r} has accounts; put them on another one first: sepu account move")
     try:
-        with connection.transaction():
-            if run(connection, "lock_plan", plan_id=plan_id).fetchone() is None:
+        with recording(connection, "plan.delete", subject=plan_id) as known:
+            if plan_id not in known:
                 raise no_plan(plan_id)
             if value(connection, "plan_is_used", plan_id=plan_id):
                 raise has_accounts
-            if value(connection, "plan_was_used", plan_id=plan_id):
+            if plan_was_used(connection, plan_id):
                 raise AccountError(f"plan {plan_id!r} stays: accounts had it, and their past months need its limits")
-            for statement in ("delete_plan_changes", "delete_plan_limits", "delete_plan"):
+            for statement in ("delete_plan_limits", "delete_plan"):
                 run(connection, statement, plan_id=plan_id)
     except psycopg.errors.ForeignKeyViolation as error:  # an account was made meanwhile
         raise has_accounts from error
@@ -138,6 +111,11 @@ def no_plan(plan_id: str) -> AccountError:
     return AccountError(f"there is no plan {plan_id!r}; make it with: sepu plan set")
 
 
+def no_limit(plan_id: str, meter: str) -> AccountError:
+    """Says that a plan has no limit for a meter."""
+    return AccountError(f"plan {plan_id!r} has no limit for the meter {meter!r}; give it one with: sepu plan set")
+
+
 def check_limits(plan_id: str, limits: Container[str]) -> None:
     """Makes sure that a plan has a limit for each meter.
 
@@ -146,9 +124,7 @@ def check_limits(plan_id: str, limits: Container[str]) -> None:
     """
     for meter in METERS:
         if meter not in limits:
-            raise AccountError(
-                f"plan {plan_id!r} has no limit for the meter {meter!r}; give it one with: sepu plan set"
-            )
+            raise no_limit(plan_id, meter)
 
 
 def _check_new(plan_id: str, limits: Container[str], requests_per_minute: int | None) -> None:

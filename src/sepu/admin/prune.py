@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import psycopg
 
+from sepu.admin.history import NO_ACCOUNT, record_change
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
@@ -35,11 +36,13 @@ def count_prunable(connection: psycopg.Connection, days: int) -> int:
 def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
     """Deletes results older than `days` by the database's clock, a batch a transaction. May be stopped and repeated.
 
-    It takes the counters in order, so that two prunes at a time do not wait for each other in a circle.
+    A prune that deletes any is in the history. It takes the counters in order, so that two prunes at a time do not wait
+    for each other in a circle.
 
     Raises:
         SepuError: a counter has charged less than its results.
     """
+    recorded = False
     after = {"account_id": "", "period": "", "meter": ""}
     while page := _next_prunable(connection, days, after):
         after = page[-1]
@@ -52,6 +55,9 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
                     deleted, freed = _prune_results(connection, days, counters[0], room)
                     results += deleted
                     units += freed
+                    if deleted and not recorded:
+                        record_change(connection, "prune", NO_ACCOUNT, "results", None, {"olderThanDays": days})
+                        recorded = True
                     if deleted < room:  # or the counter may have more
                         counters.popleft()
             yield PrunedBatch(results, units)

@@ -7,7 +7,8 @@ import psycopg
 from joserfc.jwk import RSAKey
 
 from sepu.admin import receipts
-from sepu.admin.keys import issue_key
+from sepu.admin.history import recording
+from sepu.admin.keys import make_key
 from sepu.admin.naming import AccountError, lock_account
 from sepu.database.statements import run
 
@@ -41,7 +42,7 @@ def rotate_key(
             an argument is out of bounds.
     """
     thumbprint = public_key.thumbprint()
-    with connection.transaction():
+    with recording(connection, "key.rotate", account_id):
         lock_account(connection, account_id)
         made = run(connection, "read_receipt", account_id=account_id, rotation_id=rotation_id).fetchone()
         if made is not None:
@@ -58,7 +59,7 @@ def rotate_key(
                 )
             return Rotation(key_id, issued_at, older_keys_expire_at, repeated=True, receipt=receipt)
 
-        issued = issue_key(connection, account_id, expires_at)
+        issued = make_key(connection, account_id, expires_at)
         if issued.expires_at is not None and issued.expires_at <= issued.issued_at:
             raise AccountError("the new key would have expired already")
         made_at, ends_at = issued.issued_at.astimezone(UTC), issued.expires_at and issued.expires_at.astimezone(UTC)

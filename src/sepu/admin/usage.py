@@ -8,13 +8,31 @@ from typing import Any
 
 import psycopg
 
+from sepu.admin.history import PlanChange
 from sepu.admin.naming import AccountError
-from sepu.admin.plans import PlanChange, check_limits
+from sepu.admin.plans import check_limits
 from sepu.database.statements import run, value
-from sepu.metering.meters import METERS, Usage, usages
+from sepu.metering.meters import METERS, Usage
 
 NEAR_PERCENT = 80
 """Of a limit: who used so much is near it."""
+
+
+class MonthUsage(Usage, frozen=True):
+    """One meter of one account in one month, as it is billed. The limit is the plan's and what was granted."""
+
+    granted: int
+    credited: int
+
+    @property
+    def to_bill(self) -> int:
+        """Returns the units charged and not credited."""
+        return self.committed - self.credited
+
+    def as_dict(self) -> dict[str, str | int]:
+        """Returns what operators see of it."""
+        billed = {"granted": self.granted, "credited": self.credited, "toBill": self.to_bill}
+        return {**super().as_dict(), **billed}
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +44,7 @@ class AccountUsage:
     name: str | None
     status: str
     plan_id: str
-    usage: tuple[Usage, ...]
+    usage: tuple[MonthUsage, ...]
     changes: tuple[PlanChange, ...] = ()
     """Of its plan and limits within the period, if they were asked for."""
 
@@ -60,13 +78,14 @@ def account_usage(
     rows: Sequence[tuple[Any, ...]],
     changes: tuple[PlanChange, ...] = (),
 ) -> AccountUsage:
-    """Reads an account's rows of meter, limit, committed and reserved.
+    """Reads an account's rows of meter, limit, committed, reserved, granted and credited.
 
     Raises:
         AccountError: the plan has no limit for a meter.
     """
     check_limits(account[-1], [meter for meter, *_ in rows])
-    return AccountUsage(*account, usages(period, rows), changes)
+    found = {meter: MonthUsage(period, meter, *rest) for meter, *rest in rows}
+    return AccountUsage(*account, tuple(found[meter] for meter in METERS), changes)
 
 
 def read_today(connection: psycopg.Connection) -> date:
@@ -101,7 +120,7 @@ def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> 
     """Returns who used so much of a meter's limit this month, each with that meter, the nearest to a limit first."""
     rows = run(connection, "top_accounts", percent=percent, limit=limit).fetchall()
     return [
-        AccountUsage(account_id, external_id, name, status, plan_id, (Usage(*used),))
+        AccountUsage(account_id, external_id, name, status, plan_id, (MonthUsage(*used),))
         for account_id, external_id, name, status, plan_id, *used in rows
     ]
 

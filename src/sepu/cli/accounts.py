@@ -1,7 +1,8 @@
 """`sepu account`."""
 
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from datetime import datetime
+from typing import Any, Literal, TypeVar
 
 import click
 from psycopg import Connection
@@ -9,7 +10,8 @@ from psycopg import Connection
 from sepu.admin import accounts
 from sepu.admin.erase import erase_account
 from sepu.cli.database import prints_fields, prints_rows
-from sepu.cli.output import Fields, columns, example, members, percent
+from sepu.cli.output import Fields, columns, example, instant, members, percent
+from sepu.cli.times import ending, ending_or_none
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -38,21 +40,40 @@ def account() -> None:
 
 @account.command("create", epilog=example("account create --plan standard --name 'Silk & Co.' --external-id cus_8812"))
 @click.option("--plan", "plan_id", default="standard", show_default=True, help="Its plan: its limits.")
+@click.option("--expires-at", type=ending, help="When it ends: an instant, or from now, as 14d.")
 @naming_options
 @prints_fields
-def create_account(connection: Connection, plan_id: str, name: str | None, external_id: str | None) -> Fields:
+def create_account(
+    connection: Connection, plan_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
+) -> Fields:
     """Make an account with its first key. The key is shown this once."""
-    issued = accounts.create_account(connection, plan_id, name, external_id)
-    return {"accountId": issued.account_id, "planId": plan_id, "keyId": issued.key_id, "apiKey": issued.api_key}
+    issued = accounts.create_account(connection, plan_id, name, external_id, expires_at)
+    return {
+        "accountId": issued.account_id,
+        "planId": plan_id,
+        "keyId": issued.key_id,
+        "apiKey": issued.api_key,
+        "expiresAt": instant(expires_at),
+    }
 
 
 @account.command("set", epilog=example("account set cus_8812 --name 'Silk and Company'"))
 @click.argument("account_id", metavar="ACCOUNT")
+@click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or from now, as 14d; '' is never.")
 @naming_options
 @prints_fields
-def name_account(connection: Connection, account_id: str, name: str | None, external_id: str | None) -> Fields:
-    """Change an account's name or external id. What is not given stays, and what is empty is taken away."""
-    accounts.name_account(connection, account_id, name, external_id)
+def change_account(
+    connection: Connection,
+    account_id: str,
+    expires_at: datetime | Literal[""] | None,
+    name: str | None,
+    external_id: str | None,
+) -> Fields:
+    """Change an account's name, external id or end. What is not given stays, and what is empty is taken away.
+
+    After its end an account's requests are refused, as if it were suspended.
+    """
+    accounts.change_account(connection, account_id, name, external_id, expires_at)
     return members(accounts.show_account(connection, account_id))
 
 
@@ -60,7 +81,7 @@ def name_account(connection: Connection, account_id: str, name: str | None, exte
 @click.argument("account_id", metavar="ACCOUNT")
 @prints_fields
 def show(connection: Connection, account_id: str) -> Fields:
-    """Show an account's state, its plan's limits, and what it used this month."""
+    """Show an account's state, its limits of this month, and what it used."""
     return members(accounts.show_account(connection, account_id))
 
 
@@ -118,4 +139,5 @@ def erase(connection: Connection, account_id: str) -> Fields:
 
 def _set_status(connection: Connection, account_id: str, status: str) -> Fields:
     accounts.set_status(connection, account_id, status)
-    return {"accountId": account_id, "status": status}
+    shown = accounts.show_account(connection, account_id)  # which may have expired
+    return {"accountId": account_id, "status": shown.status, "expiresAt": instant(shown.expires_at)}

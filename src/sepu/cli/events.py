@@ -1,11 +1,14 @@
 """`sepu events`: lists who crossed a threshold of a limit, and delivers it to other systems."""
 
 import signal
+import sys
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any, TypeVar
+from uuid import uuid4
 
 import click
 import msgspec
@@ -22,9 +25,11 @@ from sepu.cli.database import (
     prints_rows,
 )
 from sepu.cli.files import first_bytes
-from sepu.cli.output import Fields, columns, echo_json, example, members, month
+from sepu.cli.output import Fields, columns, echo_fields, echo_json, example, json_option, members, month
 from sepu.errors import SepuError
 from sepu.server.textfile import write_metrics
+
+F = TypeVar("F", bound=Callable[..., Any])
 
 _STEP_SECONDS = 0.2  # in which a signal to stop is noticed
 
@@ -47,6 +52,21 @@ def _in_table(row: Fields) -> Fields:
     }
 
 
+def _endpoint_options(command: F) -> F:
+    """Adds `--url` and `--secret-file`."""
+    command = click.option(
+        "--secret-file",
+        "secrets",
+        metavar="FILE",
+        envvar="SEPU_EVENTS_SECRET_FILE",
+        type=first_bytes,
+        help="Sign with the secrets in this file, one a line.  [env: SEPU_EVENTS_SECRET_FILE]",
+    )(command)
+    return click.option(
+        "--url", envvar="SEPU_EVENTS_URL", help="Send webhooks to this endpoint.  [env: SEPU_EVENTS_URL]"
+    )(command)
+
+
 @click.group()
 def events() -> None:
     """Quota events: an account's usage crossed a threshold of a limit."""
@@ -65,15 +85,7 @@ def list_events(
 
 
 @events.command("deliver", epilog=example("events deliver --url https://example.com/hooks --secret-file hooks.secret"))
-@click.option("--url", envvar="SEPU_EVENTS_URL", help="Send webhooks to this endpoint.  [env: SEPU_EVENTS_URL]")
-@click.option(
-    "--secret-file",
-    "secrets",
-    metavar="FILE",
-    envvar="SEPU_EVENTS_SECRET_FILE",
-    type=first_bytes,
-    help="Sign with the secrets in this file, one a line.  [env: SEPU_EVENTS_SECRET_FILE]",
-)
+@_endpoint_options
 @click.option("--print", "prints", is_flag=True, help="Print each event as a line of JSON, instead.")
 @click.option("--once", is_flag=True, help="End when nothing is due any more.")
 @click.option(
@@ -130,7 +142,7 @@ def deliver(
                 if len(sending) <= limits.WEBHOOKS // 2:  # a look costs the same, however many it finds
                     look_at = 0
 
-    with nullcontext(_print) if prints else _sender(url or "", secrets or b"") as send:
+    with nullcontext(_print) if prints else _events_sender(url or "", secrets or b"") as send:
         while not stopped:
             began = time.monotonic()
             try:
@@ -153,13 +165,20 @@ def _print(event: Event) -> Future[EndpointAnswer]:
 
 
 @contextmanager
-def _sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[EndpointAnswer]]]:
+def _events_sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[EndpointAnswer]]]:
+    with _sender(url, secrets) as send:
+        yield lambda event: send(event.event_id, ledger.payload(event))
+
+
+@contextmanager
+def _sender(url: str, secrets: bytes) -> Iterator[Callable[[str, dict[str, object]], Future[EndpointAnswer]]]:
+    """Yields what sends a webhook: an id and a body."""
     try:
         from sepu.server.webhooks import Endpoint, Message, read_secrets
     except ModuleNotFoundError as error:
         raise SepuError(f"{error.name} is not installed; webhooks need: pip install 'sepu[events]'") from error
     with Endpoint(url, read_secrets(secrets)).sending() as send:
-        yield lambda event: send(Message(event.event_id, msgspec.json.encode(ledger.payload(event))))
+        yield lambda message_id, body: send(Message(message_id, msgspec.json.encode(body)))
 
 
 def _record(connection: Connection, event: Event, answer: EndpointAnswer) -> None:
@@ -169,6 +188,25 @@ def _record(connection: Connection, event: Event, answer: EndpointAnswer) -> Non
     seconds = ledger.postpone_delivery(connection, event, answer.error, answer.retry_after, final=answer.final)
     then = "it is dead; see: sepu events dead" if seconds is None else f"again in {seconds} s"
     click.echo(f"sepu: {event.event_id}: attempt {event.attempts}: {answer.error}; {then}", err=True)
+
+
+@events.command("try", epilog=example("events try --url https://example.com/hooks --secret-file hooks.secret"))
+@_endpoint_options
+@json_option
+def try_endpoint(url: str | None, secrets: bytes | None, as_json: bool) -> None:
+    """Send one signed test event, as real ones are sent, and show the endpoint's answer. Nothing is stored.
+
+    Its type is endpoint.tried. Exit status: 0, the endpoint took it; 1, it did not.
+    """
+    if url is None or secrets is None:
+        raise click.UsageError("take --url and --secret-file")
+    with _sender(url, secrets) as send:
+        began = time.monotonic()
+        answer = send(f"try-{uuid4()}", ledger.trial()).result()
+        took = round((time.monotonic() - began) * 1000)
+    echo_fields({"status": answer.status, "milliseconds": took, "error": answer.error}, as_json)
+    if answer.error is not None:
+        sys.exit(1)
 
 
 @events.command("dead", epilog=example("events dead"))

@@ -6,7 +6,8 @@ import click
 from psycopg import Connection
 
 from sepu.admin import export
-from sepu.admin.plans import REQUESTS_PER_MINUTE, PlanChange, show_plan
+from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
+from sepu.admin.plans import show_plan
 from sepu.cli.database import with_connection
 from sepu.cli.output import (
     Fields,
@@ -22,10 +23,10 @@ from sepu.cli.output import (
 
 _COLUMNS = (
     *("accountId", "planId", "status", "period", "meter", "limit", "committed", "reserved"),
-    *("externalId", "name", "changes"),
+    *("granted", "credited", "toBill", "externalId", "name", "changes"),
 )
 # What changes for each meter, by the name that the change has.
-_OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: "requestsPerMinute"}
+_OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE}
 
 
 @click.command("export-usage", epilog=example("export-usage 2026-11 > 2026-11.csv"))

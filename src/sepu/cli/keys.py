@@ -1,8 +1,7 @@
 """`sepu key`: API keys of accounts."""
 
-import re
 from collections.abc import Iterable
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 import click
@@ -14,39 +13,7 @@ from sepu.cli.accounts import naming_options
 from sepu.cli.database import prints_fields, prints_rows, with_connection
 from sepu.cli.files import first_bytes
 from sepu.cli.output import Fields, columns, echo_json, example, instant, json_option, members
-
-_LAST_YEAR = 9998  # in some time zones Python has no later one
-
-
-def rfc3339(value: str) -> datetime:
-    """Parses an instant with its offset, such as 2027-01-31T12:00:00Z; click's own type knows no offsets."""
-    try:
-        parsed = datetime.fromisoformat(value)
-    except ValueError:
-        parsed = None
-    if parsed is None or parsed.tzinfo is None:
-        raise click.BadParameter(f"{value!r} is not like 2027-01-31T12:00:00Z")
-    if parsed.year > _LAST_YEAR:
-        raise click.BadParameter(f"{value!r} is too far off; what does not expire needs no instant")
-    if parsed <= datetime.now(UTC):
-        raise click.BadParameter(f"{value!r} is in the past: the key would never work")
-    return parsed
-
-
-def _instant_or_none(value: str) -> datetime | Literal[""]:
-    return rfc3339(value) if value else ""
-
-
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-def duration(value: str) -> timedelta:
-    """Parses a length of time up to a year, such as 7d, 12h, 30m or 0s."""
-    form = re.fullmatch(r"([0-9]{1,8})([smhd])", value)
-    length = form and timedelta(**{_UNITS[form[2]]: int(form[1])})
-    if length is None or length > timedelta(days=366):
-        raise click.BadParameter(f"{value!r} is not like 7d, 12h, 30m or 0s, and at most 366d")
-    return length
+from sepu.cli.times import duration, ending, ending_or_none
 
 
 @click.group()
@@ -56,7 +23,7 @@ def key() -> None:
 
 @key.command("issue", epilog=example("key issue cus_8812 --name 'web shop' --expires-at 2099-01-31T12:00:00Z"))
 @click.argument("account_id", metavar="ACCOUNT")
-@click.option("--expires-at", type=rfc3339, help="The key works before this instant only.")
+@click.option("--expires-at", type=ending, help="When it ends: an instant, or from now, as 7d.")
 @naming_options
 @prints_fields
 def issue_key(
@@ -72,9 +39,9 @@ def issue_key(
     }
 
 
-@key.command("set", epilog=example("key set gfhi7crqxq5fijj3-tyjxpcyh --expires-at 2099-01-31T12:00:00Z"))
+@key.command("set", epilog=example("key set gfhi7crqxq5fijj3-tyjxpcyh --expires-at 7d"))
 @click.argument("key_id", metavar="KEYID")
-@click.option("--expires-at", type=_instant_or_none, help="The key works before this instant only; '' is never.")
+@click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or from now, as 7d; '' is never.")
 @naming_options
 @prints_fields
 def change_key(
@@ -95,7 +62,7 @@ def change_key(
 )
 @click.option("--grace", type=duration, default="7d", show_default=True, help="How long older keys work on.")
 @click.option("--rotation-id", help="Names this rotation.  [default: the public key's thumbprint]")
-@click.option("--expires-at", type=rfc3339, help="The new key works before this instant only.")
+@click.option("--expires-at", type=ending, help="When the new key ends: an instant, or from now, as 7d.")
 @json_option
 @with_connection
 def rotate_key(

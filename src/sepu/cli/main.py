@@ -30,8 +30,12 @@ _SECTIONS = {
         "account": "sepu.cli.accounts",
         "key": "sepu.cli.keys",
         "plan": "sepu.cli.plans",
+        "grant": "sepu.cli.grants",
+        "credit": "sepu.cli.grants",
         "usage": "sepu.cli.usage",
+        "charges": "sepu.cli.charges",
         "top": "sepu.cli.usage",
+        "history": "sepu.cli.history",
         "export-usage": "sepu.cli.export_usage",
     },
 }

@@ -46,7 +46,7 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
 
 _GAP = "  "
 # Of a table's columns these may be cut, so that the rest fits the terminal. The others can be copied as they are.
-_MAY_BE_CUT = ("name", "externalId", "planId")
+_MAY_BE_CUT = ("name", "externalId", "planId", "reason")
 _LEAST_CELLS = 6
 # Whoever lists a million rows sees the first at once: these make the widths.
 _MEASURED_ROWS = 1000

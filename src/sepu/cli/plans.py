@@ -55,11 +55,8 @@ def set_plan(
 
     A new plan needs all limits, and its thresholds are 80,95,100. Of another one, what is not given stays as it is.
     """
-    with connection.transaction():
-        given = {meter: units for meter, units in limits.items() if units is not None}
-        plans.set_plan(connection, name, given, requests_per_minute=requests_per_minute)
-        if thresholds is not None:
-            plans.set_thresholds(connection, name, thresholds)
+    given = {meter: units for meter, units in limits.items() if units is not None}
+    plans.set_plan(connection, name, given, requests_per_minute=requests_per_minute, thresholds=thresholds)
     return members(plans.show_plan(connection, name))
 
 

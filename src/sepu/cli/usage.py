@@ -84,14 +84,15 @@ def _show_month(connection: Connection, account_id: str, period: str | None, for
     elif form == "csv":
         echo_rows((*holder, *rows[0]), ({**holder, **row} for row in rows), "csv")
     else:
-        echo_fields(holder, as_json=False)
+        echo_fields({**holder, "period": shown.usage[0].period}, as_json=False)
         click.echo()
         echo_rows((), rows, "table", _with_share)
 
 
 def _with_share(row: Fields) -> Fields:
     committed, limit = int(str(row["committed"])), int(str(row["limit"]))
-    return {**row, "used": f"{percent(committed, limit)} {bar(committed, limit)}".rstrip()}
+    shown = {name: row[name] for name in ("meter", "limit", "committed", "credited", "toBill")}
+    return {**shown, "used": f"{percent(committed, limit)} {bar(committed, limit)}".rstrip()}
 
 
 def _echo_parts(

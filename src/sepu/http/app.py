@@ -14,7 +14,7 @@ from falcon import Request, Response
 from sepu import limits
 from sepu.http import routes
 from sepu.http.endpoints import Endpoint
-from sepu.http.responder import Responder
+from sepu.http.responder import Responder, new_request_id
 from sepu.http.service import HEALTHY, READINESS, Decision, Service
 
 
@@ -26,12 +26,13 @@ def environ_name(header: str) -> str:
 
 
 class TimedRequest(Request):
-    """Remembers when it arrived, by `time.perf_counter`."""
+    """Remembers when it arrived, by `time.perf_counter`, and has an id."""
 
-    __slots__ = ("started",)
+    __slots__ = ("request_id", "started")
 
     def __init__(self, *arguments: Any, **options: Any) -> None:  # noqa: ANN401
         self.started = time.perf_counter()
+        self.request_id = new_request_id()
         super().__init__(*arguments, **options)
         if self.path.startswith("//"):  # Falcon's router would leave the first slash out
             self.path = "/"
@@ -57,7 +58,7 @@ class _Get(_Resource):
         self._endpoint = endpoint
 
     def on_get(self, req: TimedRequest, resp: Response) -> None:
-        self._responder.respond(self._endpoint.judge(req, b"", self._responder.is_limited), req, resp)
+        self._responder.respond(self._endpoint.judge(req, b"", self._responder.limited_key), req, resp)
 
 
 class _Match(_Resource):
@@ -71,7 +72,7 @@ class _Match(_Resource):
             body = req.stream.read(limits.BODY_BYTES + 1)
         except Exception:  # each server raises another one for broken chunks or an incomplete body
             body = b""
-        self._responder.respond(self._endpoint.judge(req, body, self._responder.is_limited), req, resp)
+        self._responder.respond(self._endpoint.judge(req, body, self._responder.limited_key), req, resp)
 
 
 class _Probe(_Resource):

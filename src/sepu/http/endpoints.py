@@ -17,7 +17,7 @@ from sepu.errors import InputError
 from sepu.http.client_address import Network, Peer, client_address
 from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import JSON, Reply, error, usage_headers
-from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
+from sepu.metering.commands import Admitted, Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.key_format import Credential, credential
 from sepu.metering.meters import METERS
 from sepu.operations.match import Matcher, MatchInput, parse_match
@@ -31,6 +31,8 @@ _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 class Head(Peer, Protocol):
     """Describes the head of a request; Falcon's requests have this form."""
+
+    request_id: str
 
     @property
     def query_string(self) -> str:
@@ -83,18 +85,18 @@ def _idempotency_key(head: Head) -> str:
 Question = tuple[Command[T], Callable[[T], Reply]]
 
 
-def _admitted(holder: Credential, reply: Reply) -> Question[str]:
+def _admitted(holder: Credential, reply: Reply) -> Question[Admitted]:
     """Returns the question whether a request is admitted, which leads to `reply` if it is."""
-    return admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome)
+    return admit(holder), lambda answer: reply if answer.outcome == "ok" else error(answer.outcome)
 
 
-def _refused(holder: Credential, refusal: InputError) -> Question[str]:
+def _refused(holder: Credential, refusal: InputError) -> Question[Admitted]:
     """Returns the question whether a request is admitted, which leads to the refusal of its input if it is."""
     place = (("X-Error-Pointer", refusal.pointer),) if refusal.pointer else ()
     return _admitted(holder, error(refusal.code, *place))
 
 
-def _metered(holder: Credential, key: str, charge: Charge) -> Question[Metered]:
+def _metered(holder: Credential, key: str, charge: Charge, request_id: str) -> Question[Metered]:
     """Returns the question whether to charge, which leads to the body of this or an earlier charge."""
 
     def conclude(metered: Metered) -> Reply:
@@ -107,7 +109,7 @@ def _metered(holder: Credential, key: str, charge: Charge) -> Question[Metered]:
             )
         return Reply(200, usage, metered.body, meter=charge.meter, units=charge.units)
 
-    return meter_request(holder, key, charge), conclude
+    return meter_request(holder, key, charge, request_id), conclude
 
 
 class Endpoint(ABC):
@@ -120,17 +122,17 @@ class Endpoint(ABC):
         self._trusted_proxies = callers.trusted_proxies
 
     def judge(
-        self, head: Head, body: bytes = b"", is_limited: Callable[[Credential], bool] = lambda _: False
+        self, head: Head, body: bytes = b"", limited_key: Callable[[Credential], str | None] = lambda _: None
     ) -> Judgement:
         """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
 
-        An account that `is_limited` is refused before anything is computed.
+        A key of which `limited_key` tells the id is refused before anything is computed.
         """
         holder = _credential(head)
         if holder is None:
             return _UNAUTHORIZED
-        if is_limited(holder):
-            return msgspec.structs.replace(_RATE_LIMITED, account=holder.account_id)
+        if (key_id := limited_key(holder)) is not None:
+            return msgspec.structs.replace(_RATE_LIMITED, account=holder.account_id, key_id=key_id)
         command, reply_to = self.decide(holder, head, body)
         is_known = holder in self._known_keys
         if not is_known:
@@ -159,7 +161,7 @@ class LibraryEndpoint(Endpoint):
         super().__init__(callers)
         self._reply = Reply(200, body=metadata)
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[str]:  # noqa: ARG002
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Admitted]:  # noqa: ARG002
         """Admits, then answers the same to everyone."""
         return _admitted(holder, self._reply)
 
@@ -203,7 +205,7 @@ class MatchEndpoint(Endpoint):
         except InputError as refusal:
             return _refused(holder, refusal)
         charge = Charge(_MATCH.name, request.units, request.fingerprint(), self._matcher.answer(request))
-        return _metered(holder, key, charge)
+        return _metered(holder, key, charge, head.request_id)
 
 
 def _match_input(head: Head, body: bytes) -> MatchInput:
@@ -243,4 +245,4 @@ class SearchEndpoint(Endpoint):
         except InputError as refusal:
             return _refused(holder, refusal)
         charge = Charge(_SEARCH.name, 1, request.fingerprint(), self._searcher.answer(request))
-        return _metered(holder, key, charge)
+        return _metered(holder, key, charge, head.request_id)

@@ -14,7 +14,7 @@ class Reply(msgspec.Struct, frozen=True):
     """Holds a response without its request id: a body, or the code of an error.
 
     For the log and the metrics: the meter that it was charged on and the units, whether it is a replay, and the account
-    that a refused key names.
+    and the id of a key that was refused without asking the database.
     """
 
     status: int
@@ -25,6 +25,7 @@ class Reply(msgspec.Struct, frozen=True):
     units: int = 0
     replayed: bool = False
     account: str | None = None
+    key_id: str | None = None
 
     def render(self, request_id: str) -> bytes:
         """Returns the body; that of an error has the request id."""

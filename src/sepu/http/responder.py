@@ -20,11 +20,12 @@ from sepu.metering.key_format import Credential
 
 log = logging.getLogger("sepu.http")
 
-RequestIds = Callable[[], str]
 L = TypeVar("L")
 
 # The environ of a callback worker has, under this name, the function that takes the reply and the request id.
 SEND = "sepu.send"
+
+_IDEMPOTENCY_KEY = "HTTP_IDEMPOTENCY_KEY"  # in the environ
 
 
 _random_digits: list[str] = []
@@ -44,8 +45,9 @@ def new_request_id() -> str:
 
 
 class TimedHead(Protocol):
-    """Describes a request that knows its route, and its arrival by `time.perf_counter`."""
+    """Describes a request that knows its route, its id, and its arrival by `time.perf_counter`."""
 
+    request_id: str
     started: float
     env: dict[str, Any]
 
@@ -67,8 +69,8 @@ class WaitingLedger(Protocol):
 class CallingLedger(Protocol):
     """Describes a ledger for an event loop."""
 
-    def is_limited(self, holder: Credential) -> bool:
-        """Returns whether the ledger is known to answer `rate_limited`."""
+    def limited_key(self, holder: Credential) -> str | None:
+        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
         """Calls back with the answer or an exception."""
@@ -80,35 +82,37 @@ class CallingLedger(Protocol):
 class Responder(ABC, Generic[L]):
     """Answers requests, and notifies the observer of each reply."""
 
-    def __init__(
-        self, ledger: L, observer: RequestObserver | None = None, request_ids: RequestIds = new_request_id
-    ) -> None:
+    def __init__(self, ledger: L, observer: RequestObserver | None = None) -> None:
         self._ledger = ledger
         self._observer = observer or RequestObserver()
-        self._request_ids = request_ids
 
-    def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
-        """Returns whether the ledger is known to answer `rate_limited`."""
-        return False
+    def limited_key(self, holder: Credential) -> str | None:  # noqa: ARG002
+        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
+        return None
 
     @abstractmethod
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
         """Answers a request by its decision."""
 
     @abstractmethod
-    def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:
+    def _deliver(self, reply: Reply, req: TimedHead, resp: falcon.Response | None) -> None:
         """Passes the reply to the server."""
 
     def respond_to_error(self, raised: BaseException, req: TimedHead, resp: falcon.Response | None) -> None:
         """Answers after an exception: Falcon's for a route or method, or an internal error."""
-        request_id = self._request_ids()
-        self._send(_reply_to(raised, req.uri_template, request_id), request_id, req, resp, None)
+        self._send(_reply_to(raised, req.uri_template, req.request_id), req, resp)
 
     def _send(
-        self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None, account: str | None
+        self,
+        reply: Reply,
+        req: TimedHead,
+        resp: falcon.Response | None,
+        account: str | None = None,
+        key_id: str | None = None,
     ) -> None:
-        self._deliver(reply, request_id, req, resp)
-        self._observer.observe(request_id, reply, req.uri_template, account, req.started)
+        self._deliver(reply, req, resp)
+        idempotency_key = req.env.get(_IDEMPOTENCY_KEY)
+        self._observer.observe(req.request_id, reply, req.uri_template, account, req.started, key_id, idempotency_key)
 
 
 class WaitingResponder(Responder[WaitingLedger]):
@@ -116,46 +120,47 @@ class WaitingResponder(Responder[WaitingLedger]):
 
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
         """Answers a request by its decision."""
-        account = None
+        account = key_id = None
         if isinstance(decision, Pending):
             pending, account = decision, decision.command.account
             try:
-                decision = pending.conclude(self._ledger.run(pending.command))
+                answer = self._ledger.run(pending.command)
+                key_id = answer.key_id
+                decision = pending.conclude(answer)
             except LedgerUnavailable:
                 decision = pending.unavailable
         reply = (HEALTHY if self._ledger.ready() else NOT_READY) if decision is READINESS else decision
-        self._send(reply, self._request_ids(), req, resp, account)
+        self._send(reply, req, resp, account, key_id)
 
-    def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
+    def _deliver(self, reply: Reply, req: TimedHead, resp: falcon.Response | None) -> None:
         assert resp is not None  # noqa: S101
         resp.status = falcon.code_to_http_status(reply.status)
-        for name, value in (*COMMON_HEADERS, ("X-Request-Id", request_id), *reply.headers):
+        for name, value in (*COMMON_HEADERS, ("X-Request-Id", req.request_id), *reply.headers):
             resp.set_header(name, value)
-        resp.data = reply.render(request_id)
+        resp.data = reply.render(req.request_id)
 
 
 class CallbackResponder(Responder[CallingLedger]):
     """Answers when the ledger calls back. The reply goes to `environ[SEND]`, not through Falcon."""
 
-    def is_limited(self, holder: Credential) -> bool:
-        """Returns whether the ledger is known to answer `rate_limited`."""
-        return self._ledger.is_limited(holder)
+    def limited_key(self, holder: Credential) -> str | None:
+        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
+        return self._ledger.limited_key(holder)
 
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers by a decision, now or later."""
         if decision is READINESS:
-            self._ledger.probe(
-                lambda ready: self._send(HEALTHY if ready else NOT_READY, self._request_ids(), req, None, None)
-            )
+            self._ledger.probe(lambda ready: self._send(HEALTHY if ready else NOT_READY, req, None))
         elif isinstance(decision, Reply):
-            self._send(decision, self._request_ids(), req, None, decision.account)
+            self._send(decision, req, None, decision.account, decision.key_id)
         else:
             account, conclude, unavailable = decision.command.account, decision.conclude, decision.unavailable
 
             def done(answer: Any) -> None:  # noqa: ANN401
+                key_id = None
                 if not isinstance(answer, Exception):
                     try:
-                        reply = conclude(answer)
+                        reply, key_id = conclude(answer), answer.key_id
                     except Exception as raised:
                         self.respond_to_error(raised, req, None)
                         return
@@ -164,12 +169,12 @@ class CallbackResponder(Responder[CallingLedger]):
                 else:
                     self.respond_to_error(answer, req, None)
                     return
-                self._send(reply, self._request_ids(), req, None, account)
+                self._send(reply, req, None, account, key_id)
 
             self._ledger.submit(decision.command, done)
 
-    def _deliver(self, reply: Reply, request_id: str, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
-        req.env[SEND](reply, request_id)
+    def _deliver(self, reply: Reply, req: TimedHead, resp: falcon.Response | None) -> None:  # noqa: ARG002
+        req.env[SEND](reply, req.request_id)
 
 
 def _reply_to(raised: BaseException, route: str | None, request_id: str) -> Reply:

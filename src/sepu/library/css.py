@@ -125,7 +125,7 @@ def _read_function(function: Any, text: str) -> Triple | None:  # noqa: ANN401  
     name = _OTHER_NAMES.get(function.lower_name, function.lower_name)
     convert = _OF_FUNCTION.get(name)
     if name == "color" and tokens and tokens[0].type == "ident":
-        convert = _OF_SPACE.get(tokens.pop(0).lower_value)
+        convert = SPACES.get(tokens.pop(0).lower_value)
     if name in _WITH_COMMAS and len(tokens) in (5, 7) and all(between == "," for between in tokens[1::2]):
         tokens = tokens[::2]
     elif len(tokens) == 5 and tokens[3] == "/":
@@ -258,7 +258,7 @@ _OF_FUNCTION: dict[str, Callable[[Sequence[float]], Triple]] = {
     "oklab": _of_oklab,
     "oklch": lambda oklch: _of_oklab(_rectangular(oklch)),
 }
-_OF_SPACE: dict[str, Callable[[Any], Triple]] = {  # 10
+SPACES: dict[str, Callable[[Any], Triple]] = {  # 10
     "srgb": tuple,
     "srgb-linear": lambda channels: _each(_encoded_srgb, channels),
     "display-p3": _space(_P3, _linear_srgb),

@@ -81,7 +81,7 @@ class Lines:
         from rich.text import Text
 
         measured = any(line.measure for lines in self._sections for line in lines)
-        shown = [name for name in Line._fields if name not in dropped and (measured or name != "measure")]
+        shown = [name for name in Line.__annotations__ if name not in dropped and (measured or name != "measure")]
         table = Table(box=SIMPLE, padding=(0, 1, 0, 0))
         if self._swatches:
             table.add_column("", min_width=4)

@@ -65,3 +65,9 @@ def account_of(key_id: str) -> str | None:
     """Returns the account that a key id names; None if the id is malformed."""
     form = _KEY_ID.fullmatch(key_id)
     return form and form[1]
+
+
+def idempotency_key_hash(account_id: str, idempotency_key: str) -> str:
+    """Returns what the request log has of an Idempotency-Key: 48 bits of a SHA-256, of each account another one."""
+    text = f"{account_id}:{idempotency_key}"
+    return hashlib.sha256(text.encode(errors="backslashreplace")).hexdigest()[:12]

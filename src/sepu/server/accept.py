@@ -13,7 +13,7 @@ AHEAD = 2
 AHEAD_SECONDS = 0.001
 # Then requests that are under way come first.
 _AT_ONCE = 8
-# A full worker accepts what no other has accepted meanwhile, and refuses it.
+# A full worker leaves what waits to one that has a place; if none has, it accepts and refuses it.
 _FULL_SECONDS = 0.05
 _REFUSED_AT_ONCE = 64
 
@@ -45,7 +45,10 @@ class Acceptor:
 
     def _resume(self) -> None:
         self._loop.add_reader(self._listener, self._accept)
-        self._accept(1 if self._connections.number < limits.CONNECTIONS else _REFUSED_AT_ONCE)
+        if self._connections.number < limits.CONNECTIONS:
+            self._accept(1)
+        elif self._connections.fewest_of_others() >= limits.CONNECTIONS:
+            self._accept(_REFUSED_AT_ONCE)
 
     def _accept(self, at_least: int = 0) -> None:
         connections = self._connections

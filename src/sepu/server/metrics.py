@@ -124,7 +124,7 @@ class Counts(LedgerObserver):
         self._lock = Lock()  # for gthread's threads
 
     def replied(
-        self, _request_id: str, reply: Reply, route: str | None, _account: str | None, seconds: float | None
+        self, _request_id: str, reply: Reply, route: str | None, _account: str | None, seconds: float | None, *_: object
     ) -> None:
         """Counts a reply."""
         cells = self._cells

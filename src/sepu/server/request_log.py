@@ -23,6 +23,7 @@ from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from sepu.http.replies import Reply
+from sepu.metering.key_format import idempotency_key_hash
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -37,7 +38,10 @@ _MESSAGE_ENDS = 900
 
 
 class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
-    """Holds the fields of a request. The account, which is public, is the only text of the client."""
+    """Holds the fields of a request. The account, which is public, is the only text of the client.
+
+    Of the Idempotency-Key it has the hash.
+    """
 
     time: datetime
     level: str
@@ -50,6 +54,8 @@ class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
     error: str | None
     duration_ms: float | None
     replayed: bool
+    key_id: str | None
+    idempotency_key_hash: str | None
 
 
 class LogRecord(msgspec.Struct, frozen=True):
@@ -97,7 +103,14 @@ class RequestLog(logging.Handler):
                 self._dropped()
 
     def request(
-        self, request_id: str, reply: Reply, route: str | None, account: str | None, seconds: float | None
+        self,
+        request_id: str,
+        reply: Reply,
+        route: str | None,
+        account: str | None,
+        seconds: float | None,
+        key_id: str | None,
+        idempotency_key: str | None,
     ) -> None:
         """Writes the line of an answered request."""
         if self._requests:
@@ -115,6 +128,8 @@ class RequestLog(logging.Handler):
                     reply.error,
                     seconds and int(seconds * 1e6) / 1000,
                     reply.replayed,
+                    key_id,
+                    account and idempotency_key and idempotency_key_hash(account, idempotency_key),
                 )
             )
 
@@ -172,8 +187,8 @@ def _text(record: RequestRecord | LogRecord) -> bytes:
     duration = "" if record.duration_ms is None else f" {record.duration_ms:.1f} ms"
     parts = [f" {record.error}" if record.error else "", " replayed" if record.replayed else ""]
     return (
-        f"{start} {record.status} {record.endpoint or '-'}{duration}{''.join(parts)} {record.account or '-'} "
-        f"{record.request_id}".encode()
+        f"{start} {record.status} {record.endpoint or '-'}{duration}{''.join(parts)} "
+        f"{record.key_id or record.account or '-'} {record.request_id}".encode()
     )
 
 

@@ -133,10 +133,11 @@ async def _forget_redirect(response: httpx.Response) -> None:
 
 
 def _answer(response: httpx.Response) -> EndpointAnswer:
+    status = response.status_code
     if response.is_success:
-        return EndpointAnswer()
+        return EndpointAnswer(status=status)
     wait = _seconds(response.headers.get("retry-after", ""))
-    return EndpointAnswer(f"HTTP {response.status_code}", wait, final=response.status_code == _GONE)
+    return EndpointAnswer(f"HTTP {status}", wait, final=status == _GONE, status=status)
 
 
 def _seconds(retry_after: str) -> float:

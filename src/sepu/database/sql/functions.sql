@@ -17,6 +17,7 @@
 --   find_key      -> authenticate
 --   probe            (of the service, calls none)
 --   prune_results    (of the operator's commands, calls none)
+--   adjust_usage     (of the operator's commands, calls none)
 
 
 -- 1. What only these functions call.
@@ -31,6 +32,7 @@ create or replace function sepu.authenticate(
 ) language plpgsql volatile as $$
 declare
     v_status     text;
+    v_expires_at timestamptz;
     v_used_today boolean;
 begin
     select k.key_id, k.used_until > p_now into key_id, v_used_today from sepu.api_key k
@@ -41,8 +43,9 @@ begin
         return;
     end if;
 
-    select a.status, a.plan_id into v_status, plan_id from sepu.account a where a.account_id = p_account_id;
-    if v_status is distinct from 'active' then
+    select a.status, a.plan_id, a.expires_at into v_status, plan_id, v_expires_at
+      from sepu.account a where a.account_id = p_account_id;
+    if v_status is distinct from 'active' or v_expires_at <= p_now then
         outcome := 'account_unavailable';
         return;
     end if;
@@ -148,32 +151,35 @@ end $$;
 
 -- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
 create or replace function sepu.admit_one(
-    p_account_id text, p_key_hash bytea, p_now timestamptz,
-    out outcome text
-) language plpgsql volatile as $$
+    p_account_id text, p_key_hash bytea, p_now timestamptz
+) returns sepu.admitted language plpgsql volatile as $$
 declare
     v_auth record;
+    v      sepu.admitted;
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
-    if v_auth.outcome <> 'ok' then
-        outcome := v_auth.outcome;
-    elsif sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
-        outcome := 'ok';
-    else
-        outcome := 'rate_limited';
+    v.outcome := v_auth.outcome;
+    v.key_id := v_auth.key_id;
+    if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        v.outcome := 'rate_limited';
     end if;
+    return v;
 end $$;
 
--- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
+-- Reads the usage of the current month, a row a meter. A refusal is one row with only its outcome and the key's id.
+--
+-- The limit is the plan's and what the counter was granted: both have bounds, so that an integer holds the sum.
 create or replace function sepu.read_usage_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
 ) returns setof sepu.used language plpgsql volatile as $$
 declare
-    v_auth record;
-    v      sepu.used;
+    v_auth       record;
+    v            sepu.used;
+    v_plan_limit integer;
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     v.outcome := v_auth.outcome;
+    v.key_id := v_auth.key_id;
     if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
         v.outcome := 'rate_limited';
     end if;
@@ -184,14 +190,18 @@ begin
 
     v.plan_id := v_auth.plan_id;
     v.period := to_char(p_now at time zone 'UTC', 'YYYY-MM');
-    for v.meter, v.unit_limit in
+    for v.meter, v_plan_limit in
         select l.meter, l.units from sepu.plan_limit l where l.plan_id = v_auth.plan_id order by l.meter
     loop
-        select u.committed, u.reserved into v.committed, v.reserved
+        select u.committed, u.reserved, v_plan_limit + u.granted
+          into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = v.meter;
-        v.committed := coalesce(v.committed, 0);
-        v.reserved := coalesce(v.reserved, 0);
+        if not found then
+            v.committed := 0;
+            v.reserved := 0;
+            v.unit_limit := v_plan_limit;
+        end if;
         return next v;
     end loop;
     if not found then  -- a plan without limits gives one row without a meter
@@ -235,7 +245,7 @@ end $$;
 -- `bucket` is the counter of the abuse limit that was asked first; `p_busy_bucket` is the one for a key in use.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_now timestamptz, p_busy_bucket smallint
+    p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz, p_busy_bucket smallint
 ) returns sepu.metered language plpgsql volatile as $$
 declare
     v             sepu.metered;
@@ -244,10 +254,12 @@ declare
     v_input_free  boolean;
     v_key_free    boolean := false;
     v_fingerprint bytea;
+    v_plan_limit  integer;
     v_thresholds  bigint[];
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     v.outcome := v_auth.outcome;
+    v.key_id := v_auth.key_id;
     if v.outcome <> 'ok' then
         return v;
     end if;
@@ -277,16 +289,17 @@ begin
         v.outcome := 'request_in_progress';
         return v;
     end if;
-    select l.units, l.thresholds into v.unit_limit, v_thresholds
+    select l.units, l.thresholds into v_plan_limit, v_thresholds
       from sepu.plan_limit l
      where l.plan_id = v_auth.plan_id and l.meter = p_meter;
-    if v.unit_limit is null then
+    if v_plan_limit is null then
         raise exception using errcode = '22023',
             message = format('plan %s has no limit for the meter %s', v_auth.plan_id, p_meter);
     end if;
     if v_fingerprint is not null then
         v.outcome := 'replayed';
-        select u.committed, u.reserved into v.committed, v.reserved
+        select u.committed, u.reserved, v_plan_limit + u.granted
+          into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
         return v;
@@ -298,15 +311,20 @@ begin
         -- disk.
         update sepu.usage u set committed = u.committed + p_units
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter
-           and u.committed::bigint + u.reserved + p_units <= v.unit_limit
-        returning u.committed, u.reserved into v.committed, v.reserved;
+           and p_units <= v_plan_limit + u.granted - u.committed - u.reserved
+        returning u.committed, u.reserved, v_plan_limit + u.granted
+          into v.committed, v.reserved, v.unit_limit;
         exit when found;
 
-        select u.committed, u.reserved into v.committed, v.reserved
+        select u.committed, u.reserved, v_plan_limit + u.granted
+          into v.committed, v.reserved, v.unit_limit
           from sepu.usage u
          where u.account_id = p_account_id and u.period = v.period and u.meter = p_meter;
-        v.committed := coalesce(v.committed, 0);
-        v.reserved := coalesce(v.reserved, 0);
+        if not found then
+            v.committed := 0;
+            v.reserved := 0;
+            v.unit_limit := v_plan_limit;
+        end if;
         if v.committed::bigint + v.reserved + p_units > v.unit_limit then
             v.outcome := 'quota_exceeded';
             return v;
@@ -322,10 +340,10 @@ begin
         raise exception using errcode = '22023', message = 'no server sends a key, a fingerprint or a body of this length';
     end if;
     insert into sepu.stored_result
-        (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id)
+        (account_id, idempotency_key, fingerprint, meter, units, period, body, created_at, key_id, request_id)
     values
         (p_account_id, p_idempotency_key, p_fingerprint, p_meter, p_units, v.period, p_body, p_now,
-         v_auth.key_id);
+         v_auth.key_id, p_request_id);
     -- How many thresholds are reached: after this charge, and before it.
     if width_bucket(v.committed * 100::bigint / v.unit_limit, v_thresholds)
        > width_bucket((v.committed - p_units) * 100::bigint / v.unit_limit, v_thresholds) then
@@ -345,29 +363,30 @@ end $$;
 -- circle. It waits less long for a lock, because all of its requests wait, and the gateway can repeat them. If it fails,
 -- the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
-    p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
-) language plpgsql volatile security definer
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now()
+) returns sepu.admitted language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
-    outcome := sepu.admit_one(p_account_id, p_key_hash, p_now);
+    return sepu.admit_one(p_account_id, p_key_hash, p_now);
 end $$;
 
 create or replace function sepu.admit_each(
     p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
-) returns table (at bigint, outcome text) language plpgsql volatile security definer
+) returns setof sepu.admitted language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
-    v    record;
-    v_at bigint;
+    v          record;
+    v_admitted sepu.admitted;
+    v_at       bigint;
 begin
     for v in
         select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
          order by r.account_id, r.at
     loop
         v_at := v.at;
-        at := v.at;
-        outcome := sepu.admit_one(v.account_id, v.key_hash, p_now);
-        return next;
+        v_admitted := sepu.admit_one(v.account_id, v.key_hash, p_now);
+        v_admitted.at := v.at;
+        return next v_admitted;
     end loop;
 exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
@@ -425,17 +444,18 @@ end $$;
 
 create or replace function sepu.meter_request(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_now timestamptz default now()
+    p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz default now()
 ) returns sepu.metered language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
     return sepu.meter_one(
-        p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_now, 1::smallint);
+        p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_request_id, p_now,
+        1::smallint);
 end $$;
 
 create or replace function sepu.meter_request_each(
     p_account_ids text[], p_key_hashes bytea[], p_idempotency_keys text[], p_fingerprints bytea[],
-    p_meters text[], p_units integer[], p_bodies bytea[], p_now timestamptz default now()
+    p_meters text[], p_units integer[], p_bodies bytea[], p_request_ids uuid[], p_now timestamptz default now()
 ) returns setof sepu.metered language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
@@ -447,8 +467,9 @@ declare
 begin
     for v in
         select r.*
-          from unnest(p_account_ids, p_key_hashes, p_idempotency_keys, p_fingerprints, p_meters, p_units, p_bodies)
-               with ordinality as r (account_id, key_hash, idempotency_key, fingerprint, meter, units, body, at)
+          from unnest(p_account_ids, p_key_hashes, p_idempotency_keys, p_fingerprints, p_meters, p_units, p_bodies,
+                      p_request_ids) with ordinality
+               as r (account_id, key_hash, idempotency_key, fingerprint, meter, units, body, request_id, at)
          order by r.account_id, r.at
     loop
         v_at := v.at;
@@ -461,7 +482,8 @@ begin
             v_busy_bucket := 1;
         end if;
         v_metered := sepu.meter_one(
-            v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, p_now, v_busy_bucket);
+            v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, v.request_id, p_now,
+            v_busy_bucket);
         if v_metered.bucket = 0 then
             v_busy_bucket := 0;
         end if;
@@ -534,6 +556,66 @@ begin
     end loop;
     if results > 0 then
         update sepu.usage u set pruned = u.pruned + prune_results.units, dated = u.dated + prune_results.units
+         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+    end if;
+end $$;
+
+-- Adds units to a counter's limit (a grant) or takes them off its bill (a credit), once for each adjustment's id; a
+-- negative number does the opposite. The outcome is added, repeated (it was added before), other (the id is that of
+-- another one), over or ahead (a month that cannot be granted any more, or credited yet), below or beyond: the sum would
+-- leave its bounds, which are lowest and highest for these units. What is not added leaves at most an empty counter.
+--
+-- Whoever calls it has locked the account, so nobody else adds the same id meanwhile. From here on the counter is locked,
+-- and charges wait for it, until the transaction ends: so it ends next.
+create or replace function sepu.adjust_usage(
+    p_account_id text, p_adjustment_id uuid, p_kind text, p_period text, p_meter text, p_units integer, p_plan_limit integer,
+    p_operator text, p_database_role text, p_reason text, p_now timestamptz default now(),
+    out outcome text, out lowest bigint, out highest bigint
+) language plpgsql volatile
+  set search_path = pg_catalog, pg_temp set enable_seqscan = off as $$
+declare
+    v       record;
+    v_month text;
+begin
+    select a.kind = p_kind and a.period = p_period and a.meter = p_meter and a.units = p_units as is_same into v
+      from sepu.adjustment a
+     where a.account_id = p_account_id and a.adjustment_id = p_adjustment_id;
+    if found then
+        outcome := case when v.is_same then 'repeated' else 'other' end;
+        return;
+    end if;
+    v_month := to_char(p_now at time zone 'UTC', 'YYYY-MM');
+    if p_kind = 'grant' and p_period < v_month or p_kind = 'credit' and p_period > v_month then
+        outcome := case when p_kind = 'grant' then 'over' else 'ahead' end;
+        return;
+    end if;
+    insert into sepu.usage (account_id, period, meter, committed) values (p_account_id, p_period, p_meter, 0)
+    on conflict (account_id, period, meter) do nothing;
+    select u.committed, u.reserved, u.granted, u.credited into v
+      from sepu.usage u
+     where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter
+       for no key update;
+    if p_kind = 'grant' then
+        -- What is used stays allowed. Where a plan was lowered beneath it, nothing can be taken back.
+        lowest := least(0, greatest(-v.granted, v.committed::bigint + v.reserved - p_plan_limit - v.granted));
+        highest := 147483647 - v.granted;
+    else
+        lowest := -v.credited;
+        highest := v.committed - v.credited;
+    end if;
+    outcome := case when p_units < lowest then 'below' when p_units > highest then 'beyond' else 'added' end;
+    if outcome <> 'added' then
+        return;
+    end if;
+    insert into sepu.adjustment
+        (account_id, adjustment_id, kind, period, meter, units, adjusted_at, operator, database_role, reason)
+    values
+        (p_account_id, p_adjustment_id, p_kind, p_period, p_meter, p_units, p_now, p_operator, p_database_role, p_reason);
+    if p_kind = 'grant' then
+        update sepu.usage u set granted = u.granted + p_units
+         where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
+    else
+        update sepu.usage u set credited = u.credited + p_units
          where u.account_id = p_account_id and u.period = p_period and u.meter = p_meter;
     end if;
 end $$;

@@ -23,21 +23,10 @@ create table sepu.plan_limit (
     constraint plan_limit_pkey primary key (plan_id, meter),
     constraint plan_limit_plan_fkey foreign key (plan_id) references sepu.plan (plan_id),
     constraint plan_limit_meter_form check (meter ~ '^[a-z][a-z0-9_]{0,63}$'),
-    constraint plan_limit_units_natural check (units >= 0),
+    constraint plan_limit_units_bounded check (units between 0 and 2000000000),   -- see usage.granted
     constraint plan_limit_thresholds_percent
         check (array_ndims(thresholds) = 1 and array_position(thresholds, null) is null
                and 1 <= all (thresholds) and 100 >= all (thresholds))
-);
-
--- The limits that a plan had before. What holds now is in plan_limit.
-create table sepu.plan_change (
-    plan_id    text        not null,
-    meter      text        not null,
-    changed_at timestamptz not null,
-    from_units integer     not null,
-    to_units   integer     not null,
-    constraint plan_change_pkey primary key (plan_id, meter, changed_at),
-    constraint plan_change_plan_fkey foreign key (plan_id) references sepu.plan (plan_id)
 );
 
 create table sepu.account (
@@ -45,6 +34,7 @@ create table sepu.account (
     plan_id     text        not null,
     status      text        not null default 'active',
     created_at  timestamptz not null default now(),
+    expires_at  timestamptz,   -- from then on it is as if it were suspended; null: does not expire
     -- What operators call it: customers never see it, nor does the service read it. An external id names one account.
     -- No constraint says so, because a distributed Postgres has none across accounts: the operator's commands look, one
     -- at a time (lock_external_ids).
@@ -57,16 +47,6 @@ create table sepu.account (
     constraint account_name_form check (name ~ '^\S(.{0,198}\S)?$' and name !~ '[[:cntrl:]]'),
     constraint account_external_id_form
         check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$' and external_id !~ '^[a-z2-7]{16}$')
-);
-
--- The plans that an account left. The one that it is on is in account.
-create table sepu.account_move (
-    account_id text        not null,
-    moved_at   timestamptz not null,
-    from_plan  text        not null,
-    to_plan    text        not null,
-    constraint account_move_pkey primary key (account_id, moved_at),
-    constraint account_move_account_fkey foreign key (account_id) references sepu.account (account_id)
 );
 
 create table sepu.api_key (
@@ -117,6 +97,10 @@ create table sepu.usage (
     pruned     integer not null default 0,  -- units whose stored results are past retention and gone
     dated      integer not null default 0,  -- of these, the units that usage_day has: none once the account is erased
     events     integer not null default 0,  -- how many it has, so that an audit notices one that is lost
+    -- The sums of adjustment: units beyond the plan's limit (147483647 at most, so that an integer holds both), and of
+    -- the committed ones those that are not billed.
+    granted    integer not null default 0,
+    credited   integer not null default 0,
     constraint usage_pkey primary key (account_id, period, meter),
     constraint usage_account_fkey foreign key (account_id) references sepu.account (account_id),
     constraint usage_pruned_committed_reserved check (pruned >= 0 and committed >= pruned and reserved >= 0)
@@ -135,6 +119,25 @@ create table sepu.usage_day (
     constraint usage_day_units_positive check (units >= 1)
 );
 
+-- What operators did to a counter: a grant adds units to its limit, a credit takes units off its bill. A row never
+-- changes, but that an erasure forgets the reason: an opposite row undoes a mistake. The counter has the sums.
+create table sepu.adjustment (
+    account_id    text        not null,
+    adjustment_id uuid        not null,   -- of the command, so that it can be repeated
+    kind          text        not null,
+    period        text        not null,
+    meter         text        not null,
+    units         integer     not null,
+    adjusted_at   timestamptz not null,
+    operator      text        not null,   -- who says to have done it
+    database_role text        not null,   -- as whom
+    reason        text,                   -- null: the account was erased
+    constraint adjustment_pkey primary key (account_id, adjustment_id),
+    constraint adjustment_account_fkey foreign key (account_id) references sepu.account (account_id),
+    constraint adjustment_kind_known check (kind in ('grant', 'credit')),
+    constraint adjustment_units_some check (units <> 0)
+);
+
 -- What an idempotency key was charged for, and the response that its retries get. No foreign key: the function that
 -- inserts has just read the account, accounts are never deleted, and the check would lock the account's row each time.
 create table sepu.stored_result (
@@ -147,6 +150,7 @@ create table sepu.stored_result (
     body            bytea       not null,
     created_at      timestamptz not null,
     key_id          text        not null,
+    request_id      uuid        not null,   -- of the request that was charged; a replay has one of its own
     constraint stored_result_pkey primary key (account_id, idempotency_key),
     constraint stored_result_units_positive check (units >= 1)
 );
@@ -194,6 +198,22 @@ create table sepu.event_delivery (
 );
 create index event_delivery_due on sepu.event_delivery (account_id, due_at) where due_at is not null;
 
+-- Every change that an operator's command made, in its own transaction: history.py. A row is never changed, except that
+-- an erasure forgets the names in it. Of no account, as a plan's: the empty text, which a distributed Postgres can place.
+create table sepu.change (
+    account_id text        not null,
+    changed_at timestamptz not null default now(),
+    number     bigint      not null,   -- the command's clock, in ns: the order of one transaction's changes
+    role       text        not null,   -- of the database: who logged in
+    operator   text        not null,   -- who says so: SEPU_OPERATOR, or the name of the user
+    action     text        not null,   -- the command, as account.move
+    subject    text        not null,   -- the id of the account, key, plan or event
+    before     jsonb,                  -- only what changed; null: there was none
+    after      jsonb,                  -- the same; null: there is none any more
+    constraint change_pkey primary key (account_id, changed_at, number),
+    constraint change_operator_form check (length(operator) <= 100 and operator !~ '[[:cntrl:]]')
+);
+
 -- What each audit found: the console shows the last verdict.
 create table sepu.audit_run (
     audited_at  timestamptz not null,
@@ -218,9 +238,15 @@ values ('standard', 'color_match', 2000), ('standard', 'color_search', 1000);
 insert into sepu.probe (slot) select i from generate_series(1, 64) i;
 
 -- The answers of functions. What does not go with the outcome is null.
-create type sepu.metered as (
+create type sepu.admitted as (
     at         bigint,     -- the request's position in its batch
     outcome    text,
+    key_id     text        -- of the key, if it is valid
+);
+create type sepu.metered as (
+    at         bigint,     -- as above
+    outcome    text,
+    key_id     text,
     period     text,
     unit_limit integer,
     committed  integer,
@@ -231,6 +257,7 @@ create type sepu.metered as (
 create type sepu.used as (
     at         bigint,     -- as above
     outcome    text,
+    key_id     text,
     plan_id    text,
     period     text,
     meter      text,

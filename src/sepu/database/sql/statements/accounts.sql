@@ -1,8 +1,11 @@
 -- name: list_accounts
 -- The next accounts in the order of the primary key, after a given one, with this month's usage. A filter that is null
 -- lets all pass.
-select a.account_id, a.external_id, a.name, a.status, a.created_at, a.plan_id,
-       coalesce(json_object_agg(l.meter, l.units) filter (where l.meter is not null), '{}') as limits,
+select a.account_id, a.external_id, a.name,
+       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
+       a.created_at, a.expires_at, a.plan_id,
+       coalesce(json_object_agg(l.meter, l.units + coalesce(u.granted, 0))
+                    filter (where l.meter is not null), '{}') as limits,
        p.requests_per_minute,
        coalesce(json_object_agg(u.meter, u.committed) filter (where u.meter is not null), '{}') as committed
   from sepu.account a
@@ -13,10 +16,11 @@ select a.account_id, a.external_id, a.name, a.status, a.created_at, a.plan_id,
  where a.account_id > %(after)s
    and (%(account_id)s::text is null or a.account_id = %(account_id)s)
    and (%(plan_id)s::text is null or a.plan_id = %(plan_id)s)
-   and (%(status)s::text is null or a.status = %(status)s)
+   and (%(status)s::text is null
+        or case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end = %(status)s)
    and (%(search)s::text is null
         or position(lower(%(search)s) in lower(concat_ws(' ', a.account_id, a.external_id, a.name))) > 0)
- group by a.account_id, a.external_id, a.name, a.status, a.created_at, a.plan_id, p.requests_per_minute
+ group by a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id, p.requests_per_minute
  order by a.account_id
  limit %(limit)s
 
@@ -28,8 +32,8 @@ select account_id from sepu.account order by created_at, account_id limit 1
 select pg_try_advisory_xact_lock(hashtextextended('sepu.first_account', 0))
 
 -- name: create_account
-insert into sepu.account (account_id, plan_id, name, external_id)
-values (%(account_id)s, %(plan_id)s, %(name)s, %(external_id)s)
+insert into sepu.account (account_id, plan_id, name, external_id, expires_at)
+values (%(account_id)s, %(plan_id)s, %(name)s, %(external_id)s, %(expires_at)s)
 
 -- name: set_account_names
 -- What is null stays; what is empty is taken away.
@@ -37,13 +41,11 @@ update sepu.account
    set name = nullif(coalesce(%(name)s, name), ''), external_id = nullif(coalesce(%(external_id)s, external_id), '')
  where account_id = %(account_id)s
 
+-- name: set_account_expiry
+update sepu.account set expires_at = %(expires_at)s where account_id = %(account_id)s
+
 -- name: set_account_status
 update sepu.account set status = %(status)s where account_id = %(account_id)s
 
 -- name: move_account
 update sepu.account set plan_id = %(plan_id)s where account_id = %(account_id)s
-
--- name: record_account_move
-insert into sepu.account_move (account_id, moved_at, from_plan, to_plan)
-values (%(account_id)s, now(), %(from_plan)s, %(to_plan)s)
-on conflict (account_id, moved_at) do update set to_plan = excluded.to_plan

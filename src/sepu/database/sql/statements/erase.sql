@@ -18,6 +18,10 @@ update sepu.usage set dated = 0, events = 0 where account_id = %(account_id)s an
 -- With their deliveries.
 delete from sepu.quota_event where account_id = %(account_id)s
 
+-- name: erase_reasons
+-- Of grants and credits: they may name somebody. Who gave them stays.
+update sepu.adjustment set reason = null where account_id = %(account_id)s
+
 -- name: erase_days
 delete from sepu.usage_day where account_id = %(account_id)s
 

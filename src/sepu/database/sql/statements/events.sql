@@ -74,10 +74,6 @@ select account_id, period, meter, threshold, unit_limit, now()
 on conflict (account_id, period, meter, threshold, unit_limit) do update
    set due_at = excluded.due_at, attempts = 0, delivered_at = null, last_error = null
 
--- name: retry_dead
-update sepu.event_delivery set due_at = now(), attempts = 0, last_error = null
- where due_at is null and delivered_at is null
-
 -- name: count_deliveries
 select count(*) filter (where d.due_at is not null) as due,
        count(*) filter (where d.due_at is null and d.delivered_at is null) as dead,

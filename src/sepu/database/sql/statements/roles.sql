@@ -19,19 +19,19 @@ grant execute on function sepu.admit_each, sepu.read_usage_each, sepu.meter_requ
 -- name: grant_console
 -- All that the console shows, and nothing else: no hash of a key, no idempotency key, no answer.
 grant usage on schema sepu to {role};
-grant select on sepu.migration, sepu.plan, sepu.plan_limit, sepu.plan_change, sepu.audit_run to {role};
-grant select on sepu.account, sepu.account_move, sepu.usage, sepu.usage_day to {role};
+grant select on sepu.migration, sepu.plan, sepu.plan_limit, sepu.change, sepu.audit_run to {role};
+grant select on sepu.account, sepu.usage, sepu.usage_day, sepu.adjustment to {role};
 grant select on sepu.quota_event, sepu.event_delivery to {role};
 grant select (account_id, key_id, name, external_id, created_at, expires_at, revoked_at, used_until)
    on sepu.api_key to {role};
-grant select (account_id, meter, units, period, created_at, key_id) on sepu.stored_result to {role}
+grant select (account_id, meter, units, period, created_at, key_id, request_id) on sepu.stored_result to {role}
 
 -- name: grant_events
 -- All that the delivery of events needs. It reads no key, no result and no body.
 grant usage on schema sepu to {role};
 grant select on sepu.migration, sepu.quota_event to {role};
 grant select (account_id, external_id, name) on sepu.account to {role};
-grant select, insert, update on sepu.event_delivery to {role}
+grant select, update on sepu.event_delivery to {role}
 
 -- name: read_granted_roles
 -- The roles that have a purpose: that were granted what only it calls (of whatever version), reads or writes.

@@ -1,7 +1,11 @@
 -- name: show_usage
 -- A row a meter.
-select a.external_id, a.name, a.status, a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
-       l.meter, l.units, coalesce(u.committed, 0) as committed, coalesce(u.reserved, 0) as reserved
+select a.external_id, a.name,
+       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
+       a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
+       l.meter, l.units + coalesce(u.granted, 0) as unit_limit,
+       coalesce(u.committed, 0) as committed, coalesce(u.reserved, 0) as reserved,
+       coalesce(u.granted, 0) as granted, coalesce(u.credited, 0) as credited
   from sepu.account a
   left join sepu.plan_limit l on l.plan_id = a.plan_id
   left join sepu.usage u on u.account_id = a.account_id and u.meter = l.meter
@@ -14,7 +18,7 @@ select (now() at time zone 'UTC')::date
 -- name: usage_by_month
 select period, meter, sum(committed)::bigint as units
   from sepu.usage
- where %(account_id)s::text is null or account_id = %(account_id)s
+ where committed > 0 and (%(account_id)s::text is null or account_id = %(account_id)s)
  group by period, meter
  order by period
 
@@ -37,11 +41,13 @@ select case when %(by)s = 'day' then to_char(d.day, 'YYYY-MM-DD') else d.key_id 
 
 -- name: top_accounts
 -- The accounts that used so much of a limit this month, the nearest to their limit first.
-select a.account_id, a.external_id, a.name, a.status, a.plan_id, u.period, u.meter, l.units, u.committed, u.reserved
+select a.account_id, a.external_id, a.name,
+       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
+       a.plan_id, u.period, u.meter, l.units + u.granted as unit_limit, u.committed, u.reserved, u.granted, u.credited
   from sepu.usage u
   join sepu.account a on a.account_id = u.account_id
   join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = u.meter
  where u.period = to_char(now() at time zone 'UTC', 'YYYY-MM') and u.committed + u.reserved > 0
-   and (u.committed::bigint + u.reserved) * 100 >= l.units::bigint * %(percent)s
- order by (u.committed::float8 + u.reserved) / greatest(l.units, 1) desc, a.account_id, u.meter
+   and (u.committed::bigint + u.reserved) * 100 >= (l.units + u.granted) * %(percent)s::bigint
+ order by (u.committed::float8 + u.reserved) / greatest(l.units + u.granted, 1) desc, a.account_id, u.meter
  limit %(limit)s

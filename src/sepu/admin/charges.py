@@ -1,0 +1,287 @@
+"""What an account was charged for: found by request, key or day; compared with the request log; charged twice."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from itertools import islice
+from typing import Any, Literal, TypeVar
+
+import msgspec
+import psycopg
+from psycopg import sql
+
+from sepu.admin.usage import read_today
+from sepu.database.statements import run, statement
+from sepu.metering.key_format import account_of, idempotency_key_hash
+from sepu.metering.meters import METERS
+
+REQUEST_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
+KEY_HASH = re.compile(r"[0-9a-f]{12}", re.ASCII)
+_CODE = re.compile(r"[a-z_]{1,64}", re.ASCII)
+
+T = TypeVar("T")
+
+# Of the log, that one statement looks up: each reads the account's results once.
+_LOOKED_UP = 50_000
+
+Outcome = Literal["charged", "replay", "not_charged", "unknown"]
+# Reasons, besides the error codes of the contract.
+PRUNED = "pruned"
+"""It was charged, or may have been, in a month of which results are gone."""
+NOT_STORED = "not_stored"
+"""The ledger has no such charge."""
+FREE = "free"
+"""What the request asked for costs nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredCharge:
+    """A charge that is stored. `idempotency_key_hash` is None if it was not asked for."""
+
+    request_id: str
+    created_at: datetime
+    key_id: str
+    meter: str
+    units: int
+    period: str
+    idempotency_key_hash: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether a request was charged.
+
+    `charged_by` is the request that was charged for its idempotency key, if that is another one; what follows is of the
+    charge. `reason` is an error code of the contract, or one of this module's reasons.
+    """
+
+    request_id: str
+    outcome: Outcome
+    reason: str | None = None
+    charged_by: str | None = None
+    created_at: datetime | None = None
+    key_id: str | None = None
+    meter: str | None = None
+    units: int | None = None
+    period: str | None = None
+    idempotency_key_hash: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Duplicate:
+    """A charge for the same input as the previous one, shortly after it."""
+
+    request_id: str
+    created_at: datetime
+    key_id: str
+    meter: str
+    units: int
+    period: str
+    idempotency_key_hash: str | None
+    previous_request_id: str
+    previous_key_id: str
+    seconds_after: float
+
+
+class LoggedRequest(msgspec.Struct, frozen=True, rename="camel"):
+    """The line of a request in the log."""
+
+    time: datetime
+    event: Literal["request"]
+    request_id: str
+    account: str | None
+    endpoint: str | None
+    status: int
+    error: str | None = None
+    replayed: bool = False
+    key_id: str | None = None
+    idempotency_key_hash: str | None = None
+
+
+def list_charges(
+    connection: psycopg.Connection,
+    account_id: str,
+    *,
+    key_id: str | None = None,
+    day: date | None = None,
+    request_id: str | None = None,
+    before: StoredCharge | None = None,
+    limit: int | None = 100,
+    with_hashes: bool = False,
+) -> Iterator[StoredCharge]:
+    """Returns an account's charges that pass all filters, the newest first, those before a given one.
+
+    A day is of UTC; a request id has the form of a UUID. The console's role may not ask for hashes.
+    """
+    key = sql.Identifier("idempotency_key") if with_hashes else sql.NULL
+    found = connection.cursor().stream(
+        sql.SQL(statement("list_charges")).format(idempotency_key=key),
+        {
+            "account_id": account_id,
+            "key_id": key_id,
+            "day": day,
+            "request_id": request_id,
+            "before": before and before.created_at,
+            "before_id": before and before.request_id,
+            "limit": limit,
+        },
+    )
+    return (_charge(account_id, row) for row in found)
+
+
+def find_charge(connection: psycopg.Connection, account_id: str, idempotency_key: str) -> StoredCharge | None:
+    """Returns the charge of an idempotency key."""
+    row = run(connection, "find_charge", account_id=account_id, idempotency_key=idempotency_key).fetchone()
+    return None if row is None else _charge(account_id, row)
+
+
+def find_charges(
+    connection: psycopg.Connection, account_id: str, request_ids: Sequence[str], hashes: Sequence[str] = ()
+) -> list[StoredCharge]:
+    """Returns the charges of requests, and those whose idempotency keys have these hashes."""
+    found = run(connection, "find_charges", account_id=account_id, request_ids=list(request_ids), hashes=list(hashes))
+    return [_charge(account_id, row) for row in found]
+
+
+def find_duplicates(
+    connection: psycopg.Connection, account_id: str, since: date, until: date, minutes: int
+) -> Iterator[Duplicate]:
+    """Returns the charges for the same input as another one, at most so many minutes before; by days of UTC."""
+    rows = connection.cursor().stream(
+        statement("find_duplicates"), {"account_id": account_id, "since": since, "until": until, "minutes": minutes}
+    )
+    for row in rows:
+        *charge, previous_id, previous_key_id, gap = row
+        first = _charge(account_id, tuple(charge))
+        fields = {name: getattr(first, name) for name in StoredCharge.__slots__}
+        yield Duplicate(
+            **fields,
+            previous_request_id=previous_id,
+            previous_key_id=previous_key_id,
+            seconds_after=round(gap / timedelta(seconds=1), 3),
+        )
+
+
+def pruned_months(connection: psycopg.Connection, account_id: str) -> list[str]:
+    """Returns the months of which results are gone."""
+    return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
+
+
+def range_of(connection: psycopg.Connection, day: date | None, period: str | None) -> tuple[date, date]:
+    """Returns the first and the last day of a day, of a month, or of the last 31 days, by the database's clock."""
+    if day is not None:
+        return day, day
+    if period is None:
+        today = read_today(connection)
+        return today - timedelta(days=30), today
+    first = date.fromisoformat(f"{period}-01")
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+
+
+def judge_requests(connection: psycopg.Connection, account_id: str, request_ids: Iterable[str]) -> Iterator[Verdict]:
+    """Returns whether requests were charged, as far as the ledger alone knows."""
+    pruned = pruned_months(connection, account_id)
+    for some in _in_parts(request_ids):
+        charges = {charge.request_id: charge for charge in find_charges(connection, account_id, some)}
+        for request_id in some:
+            if request_id in charges:
+                yield _of(request_id, "charged", None, charges[request_id])
+            elif pruned:
+                yield Verdict(request_id, "unknown", PRUNED)
+            else:
+                yield Verdict(request_id, "not_charged", NOT_STORED)
+
+
+def judge_log(connection: psycopg.Connection, account_id: str, requests: Iterable[LoggedRequest]) -> Iterator[Verdict]:
+    """Returns whether the account's requests of a log were charged, in the log's order."""
+    pruned = pruned_months(connection, account_id)
+    own = (request for request in requests if request.account == account_id)
+    for some in _in_parts(own):
+        hashes = {request.idempotency_key_hash for request in some if request.idempotency_key_hash}
+        found = find_charges(connection, account_id, [request.request_id for request in some], sorted(hashes))
+        by_request = {charge.request_id: charge for charge in found}
+        by_key = {charge.idempotency_key_hash: charge for charge in found}
+        for request in some:
+            charge = by_request.get(request.request_id)
+            if charge is not None:
+                yield _of(request.request_id, "charged", request.error, charge)
+            else:
+                is_pruned = f"{request.time:%Y-%m}" in pruned
+                outcome, reason = _uncharged(request, is_pruned=is_pruned)
+                other = by_key.get(request.idempotency_key_hash) if request.idempotency_key_hash else None
+                yield _of(request.request_id, outcome, reason, other, request)
+
+
+def read_log_line(line: bytes) -> LoggedRequest | None:
+    """Reads a line of the request log, whatever stands before its JSON. None: it is another record.
+
+    Raises:
+        ValueError: it is no line of such a log, or was cut.
+    """
+    try:
+        request = msgspec.json.decode(line[max(line.find(b"{"), 0) :], type=LoggedRequest)
+    except msgspec.ValidationError:
+        return None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise ValueError("no line of the request log") from error
+    if not REQUEST_ID.fullmatch(request.request_id):
+        return None
+    # It is shown on terminals.
+    return msgspec.structs.replace(
+        request,
+        error=request.error and (request.error if _CODE.fullmatch(request.error) else "unreadable"),
+        key_id=request.key_id if request.key_id and account_of(request.key_id) == request.account else None,
+        idempotency_key_hash=request.idempotency_key_hash
+        if request.idempotency_key_hash and KEY_HASH.fullmatch(request.idempotency_key_hash)
+        else None,
+    )
+
+
+def _uncharged(request: LoggedRequest, *, is_pruned: bool) -> tuple[Outcome, str | None]:
+    """Judges a logged request that has no charge of its own in the ledger."""
+    if request.replayed:
+        return "replay", None
+    if (request.endpoint or "").rpartition("/")[2] not in {meter.operation for meter in METERS.values()}:
+        return "not_charged", request.error or FREE
+    if request.error is None:  # it was answered, so it was charged
+        return ("charged", PRUNED) if is_pruned else ("unknown", NOT_STORED)
+    if request.status >= 500 and is_pruned:  # it may have been charged all the same
+        return "unknown", PRUNED
+    return "not_charged", request.error
+
+
+def _of(
+    request_id: str,
+    outcome: Outcome,
+    reason: str | None,
+    charge: StoredCharge | None,
+    request: LoggedRequest | None = None,
+) -> Verdict:
+    found = Verdict(request_id, outcome, reason)
+    if request is not None:
+        found = replace(found, key_id=request.key_id, idempotency_key_hash=request.idempotency_key_hash)
+    if charge is None:
+        return found
+    return replace(
+        found,
+        charged_by=None if charge.request_id == request_id else charge.request_id,
+        created_at=charge.created_at,
+        key_id=charge.key_id,
+        meter=charge.meter,
+        units=charge.units,
+        period=charge.period,
+        idempotency_key_hash=charge.idempotency_key_hash,
+    )
+
+
+def _charge(account_id: str, row: tuple[Any, ...]) -> StoredCharge:
+    request_id, created_at, key_id, meter, units, period, key = row
+    key_hash = None if key is None else idempotency_key_hash(account_id, key)
+    return StoredCharge(request_id, created_at, key_id, meter, units, period, key_hash)
+
+
+def _in_parts(items: Iterable[T]) -> Iterator[list[T]]:
+    rest = iter(items)
+    while part := list(islice(rest, _LOOKED_UP)):
+        yield part

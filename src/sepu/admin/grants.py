@@ -1,0 +1,138 @@
+"""Grants and credits: units that an operator adds to a month's limit, and units that are taken off its bill."""
+
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Literal
+
+import psycopg
+
+from sepu import limits
+from sepu.admin.history import record_change
+from sepu.admin.naming import lock_account
+from sepu.admin.operator import operator_name
+from sepu.admin.plans import no_limit
+from sepu.database.statements import run
+from sepu.errors import SepuError
+
+Kind = Literal["grant", "credit"]
+
+_REASON = 1000  # characters
+
+
+class BusyError(SepuError):
+    """Says that others hold the account or its counter, and nothing was changed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Adjustment:
+    """A grant or a credit. It never changes; an opposite one undoes it."""
+
+    id: str
+    account_id: str
+    external_id: str | None
+    name: str | None
+    kind: Kind
+    period: str
+    meter: str
+    units: int
+    """Negative ones undo others."""
+    reason: str | None
+    """None if the account was erased."""
+    at: datetime
+    operator: str
+    """Who says to have done it; see `operator_name`."""
+    database_role: str
+
+
+def adjust_usage(
+    connection: psycopg.Connection,
+    kind: Kind,
+    account_id: str,
+    meter: str,
+    units: int,
+    *,
+    reason: str,
+    period: str | None = None,
+    adjustment_id: str | None = None,
+) -> Adjustment:
+    """Grants units of a month, by default the current one, or credits them; negative ones do the opposite.
+
+    Each id is used once: whoever repeats it, gets what was added then. Charges under way are waited for.
+
+    Raises:
+        AccountError: no such account, it was erased, or its plan has no limit for the meter.
+        BusyError: others held the account or its counter for too long.
+        SepuError: the reason, the month, the id or the units are out of bounds.
+    """
+    if not (reason.isprintable() and reason.strip() and len(reason) <= _REASON):
+        raise SepuError(f"a reason has 1 to {_REASON} characters that can be printed")
+    if units == 0 or abs(units) > limits.PLANNED_UNITS:
+        raise SepuError(f"units are a number from 1 to {limits.PLANNED_UNITS}, or a negative one")
+    known = {"account_id": account_id, "adjustment_id": adjustment_id or str(uuid.uuid4())}
+    given = {**known, "kind": kind, "meter": meter, "units": units, "reason": reason, "operator": operator_name()}
+    deadline = time.monotonic() + limits.ADJUSTMENT_SECONDS
+    while True:
+        try:
+            with connection.transaction():
+                _adjust(connection, given, kind, period)
+            return next(_list(connection, **known))
+        except psycopg.errors.LockNotAvailable as error:
+            if time.monotonic() > deadline:
+                raise BusyError(
+                    f"account {account_id} is busy: what others hold of it was not free within "
+                    f"{limits.ADJUSTMENT_SECONDS} seconds, and nothing was changed; try again"
+                ) from error
+
+
+def list_adjustments(
+    connection: psycopg.Connection,
+    kind: Kind | None = None,
+    *,
+    account_id: str | None = None,
+    period: str | None = None,
+    latest: int | None = None,
+) -> Iterator[Adjustment]:
+    """Returns the grants, the credits or both that pass the filters, the oldest first; only so many `latest` ones."""
+    return _list(connection, kind=kind, account_id=account_id, period=period, latest=latest)
+
+
+def _list(connection: psycopg.Connection, **filters: object) -> Iterator[Adjustment]:
+    every = {"kind": None, "account_id": None, "period": None, "adjustment_id": None, "latest": None}
+    for row in run(connection, "list_adjustments", **every | filters):
+        yield Adjustment(*row)
+
+
+def _adjust(connection: psycopg.Connection, given: dict[str, object], kind: Kind, period: str | None) -> None:
+    """Adds it, unless it was added before."""
+    run(connection, "limit_lock_waits", milliseconds=str(round(limits.LOCK_SECONDS * 1000)))
+    plan_id = lock_account(connection, str(given["account_id"]))
+    row = run(connection, "read_month_and_limit", plan_id=plan_id, meter=given["meter"]).fetchone()
+    if row is None:
+        raise no_limit(plan_id, str(given["meter"]))
+    month, limit = row
+    period = period or month
+    ((outcome, lowest, highest),) = run(connection, "adjust_usage", **given, period=period, plan_limit=limit)
+    where = f"of {given['meter']} in {period}"
+    match outcome, kind:
+        case "added", _:
+            added = {"period": period, **{name: given[name] for name in ("meter", "units", "reason")}}
+            record_change(connection, f"{kind}.add", str(given["account_id"]), str(given["adjustment_id"]), None, added)
+        case "other", _:
+            raise SepuError(f"the id {given['adjustment_id']} is that of another grant or credit of this account")
+        case "over", _:
+            raise SepuError(f"the month {period} is over, and a grant would change nothing; see: sepu credit add")
+        case "ahead", _:
+            raise SepuError(f"the month {period} has not begun; it is {month}")
+        case "below", "grant":
+            raise SepuError(f"at most {-lowest} units {where} can be taken back: the rest is used, or was not granted")
+        case "beyond", "grant":
+            raise SepuError(f"at most {highest} more units {where} can be granted")
+        case "below", _:
+            raise SepuError(f"at most {-lowest} units {where} can be billed again: no more are credited")
+        case "beyond", _:
+            raise SepuError(
+                f"at most {highest} units {where} can be credited: no more are charged, or they are credited already"
+            )

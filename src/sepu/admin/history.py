@@ -1,0 +1,196 @@
+"""The history of changes: one row for each account, key or plan that a command changed, in the command's transaction.
+
+A row is never changed, but an erasure forgets the names in those of its account.
+"""
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+import psycopg
+from psycopg.rows import dict_row
+
+from sepu.admin.operator import operator_name
+from sepu.database.statements import run, statement, value
+from sepu.metering.meters import METERS
+
+State = Mapping[str, Any]
+
+NO_ACCOUNT = ""
+"""Whose are the rows of what is of no account, as a plan."""
+
+REQUESTS_PER_MINUTE = "requestsPerMinute"
+"""The abuse limit, where changes name a limit by its meter."""
+
+# Of what a command is called after: the statement that keeps others from changing it, and the one that reads it.
+_STATES = {
+    "account": ("lock_account_state", "read_account_state"),
+    "events": ("lock_account_state", "read_delivery_state"),
+    "key": ("lock_account_state", "read_key_state"),
+    "plan": ("lock_plan_state", "read_plan_state"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What a command changed of one account, key, plan or event."""
+
+    at: datetime
+    account_id: str | None
+    """None for a plan, and a prune."""
+    action: str
+    """The command: `account.move`, `key.revoke`."""
+    subject: str
+    """The id of what was changed."""
+    operator: str
+    """What SEPU_OPERATOR said, else the name of the user who ran the command."""
+    role: str
+    """Of the database, that the command logged in as."""
+    before: Mapping[str, Any] | None
+    """What was changed; None if there was none."""
+    after: Mapping[str, Any] | None
+    """The same; None if there is none any more."""
+
+
+@contextmanager
+def recording(
+    connection: psycopg.Connection, action: str, account_id: str = NO_ACCOUNT, subject: str | None = None
+) -> Iterator[Mapping[str, State]]:
+    """Runs the block in a transaction, and records what it changed; yields what there was, by id.
+
+    `action` says of what: `account.…` of the account, `key.…` of a key of it, or of all, `events.…` of an event,
+    `plan.…` of a plan. No other command changes that meanwhile. If the block changes nothing, or fails, nothing is
+    recorded.
+    """
+    lock, read = _STATES[action.partition(".")[0]]
+    which = {"account_id": account_id, "subject": subject}
+    with connection.transaction():
+        run(connection, lock, **which)
+        before = _read(connection, read, which)
+        yield before
+        after = _read(connection, read, which)
+        for changed in dict.fromkeys([*before, *after]):
+            record_change(connection, action, account_id, changed, before.get(changed), after.get(changed))
+
+
+def record_change(
+    connection: psycopg.Connection,
+    action: str,
+    account_id: str,
+    subject: str,
+    before: State | None,
+    after: State | None,
+) -> None:
+    """Records what differs between two states of something, if anything does.
+
+    None is the state of what there is not. Neither may hold a secret; free text of the customer's goes by the names
+    that an erasure forgets: `name`, `externalId`, `reason`.
+    """
+    old, new = before or {}, after or {}
+    differing = [name for name in {**old, **new} if old.get(name) != new.get(name)]
+    if differing or (before is None) is not (after is None):
+        run(
+            connection,
+            "record_change",
+            account_id=account_id,
+            number=time.time_ns(),
+            operator=operator_name(),
+            action=action,
+            subject=subject,
+            before=None if before is None else _json({name: old.get(name) for name in differing}),
+            after=None if after is None else _json({name: new.get(name) for name in differing}),
+        )
+
+
+def forget_names(connection: psycopg.Connection, account_id: str) -> None:
+    """Deletes the free text from an account's rows."""
+    run(connection, "forget_names", account_id=account_id)
+
+
+def list_changes(
+    connection: psycopg.Connection,
+    *,
+    account_id: str | None = None,
+    since: datetime | None = None,
+    limit: int | None = None,
+    skip: int = 0,
+) -> list[Change]:
+    """Returns all changes, or those of an account and of the plans while it had them, the newest first.
+
+    At most `limit`, after the first `skip`.
+    """
+    most = None if limit is None else skip + limit
+    found = _list(connection, account_id, since=since, limit=most)
+    if account_id is not None:
+        had: list[tuple[datetime, str]] = run(connection, "read_plans_had", account_id=account_id).fetchall()
+        of_plans = _list(connection, NO_ACCOUNT, plans=list({plan_id for _, plan_id in had}), since=since)
+        found += [
+            change
+            for change in of_plans
+            if next((plan_id for at, plan_id in had if at <= change.at), None) == change.subject
+        ]
+        found.sort(key=lambda change: change.at, reverse=True)
+    return found[skip:most]
+
+
+def _list(
+    connection: psycopg.Connection,
+    account_id: str | None,
+    plans: list[str] | None = None,
+    since: datetime | None = None,
+    limit: int | None = None,
+) -> list[Change]:
+    rows = run(connection, "list_changes", account_id=account_id, plans=plans, since=since, limit=limit)
+    return [Change(*row) for row in rows.fetchall()]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanChange:
+    """A change of what an account may use: of its plan, or of a limit of its plan."""
+
+    at: datetime
+    meter: str | None
+    """None if it is the plan that changed, and REQUESTS_PER_MINUTE if the abuse limit."""
+    before: str | int
+    after: str | int
+
+
+def read_moves(connection: psycopg.Connection, period: str, account_id: str | None) -> dict[str, list[PlanChange]]:
+    """Returns by account, or for one, the moves to another plan since a UTC month began, the first one first."""
+    moves: dict[str, list[PlanChange]] = defaultdict(list)
+    for moved, at, before, after in run(connection, "read_moves", period=period, account_id=account_id):
+        moves[moved].append(PlanChange(at, None, before, after))
+    return moves
+
+
+def read_plan_changes(connection: psycopg.Connection, period: str) -> dict[tuple[str, str], list[PlanChange]]:
+    """Returns by plan and meter the changes of limits since a UTC month began, the first one first."""
+    changes: dict[tuple[str, str], list[PlanChange]] = defaultdict(list)
+    for plan_id, at, before, after in run(connection, "read_plan_changes", period=period):
+        for meter in (*METERS, REQUESTS_PER_MINUTE):
+            if after is None:  # another plan may have its name now
+                changes.pop((plan_id, meter), None)
+            elif None not in (before.get(meter), after.get(meter)):
+                changes[plan_id, meter].append(PlanChange(at, meter, before[meter], after[meter]))
+    return changes
+
+
+def plan_was_used(connection: psycopg.Connection, plan_id: str) -> bool:
+    """Returns whether an account was ever made on a plan or moved to or from it."""
+    return bool(value(connection, "plan_was_used", plan_id=plan_id))
+
+
+def _read(connection: psycopg.Connection, name: str, which: Mapping[str, str | None]) -> dict[str, State]:
+    with connection.cursor(row_factory=dict_row) as cursor:
+        rows = cursor.execute(statement(name), which).fetchall()
+    return {row.pop("subject"): {**row.pop("limits", {}), **row} for row in rows}
+
+
+def _json(state: State) -> str:
+    in_utc = {name: at.astimezone(UTC) if isinstance(at, datetime) else at for name, at in state.items()}
+    return msgspec.json.encode(in_utc).decode()

@@ -1,0 +1,213 @@
+"""`sepu charges`."""
+
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from datetime import date
+from itertools import count
+from typing import IO, Any
+
+import click
+from psycopg import Connection
+
+from sepu.admin import charges as admin
+from sepu.admin.charges import Duplicate, LoggedRequest, StoredCharge, Verdict
+from sepu.cli.database import with_connection
+from sepu.cli.output import Form, columns, echo_rows, example, form_options, members, month
+
+_LINE_BYTES = 1 << 16
+_GZIP = b"\x1f\x8b"
+
+
+def _day(value: str) -> date:
+    """Reads a day, such as 2027-01-31."""
+    try:
+        if len(value) == len("2027-01-31"):
+            return date.fromisoformat(value)
+    except ValueError:
+        pass
+    raise click.BadParameter(f"{value!r} is not like 2027-01-31")
+
+
+def _request_id(value: str) -> str:
+    if not admin.REQUEST_ID.fullmatch(value.lower()):
+        raise click.BadParameter(f"{value!r} is not like 6f1c0d2e-8a4b-4c1d-9e5f-0a1b2c3d4e5f")
+    return value.lower()
+
+
+@click.command(epilog=example("charges cus_8812 --request 6f1c0d2e-8a4b-4c1d-9e5f-0a1b2c3d4e5f"))
+@click.argument("account_id", metavar="ACCOUNT")
+@click.option(
+    "--request", "request_ids", metavar="ID", multiple=True, type=_request_id, help="Its X-Request-Id; repeatable."
+)
+@click.option("--idempotency-key", "key", metavar="KEY", help="An Idempotency-Key, or its hash in the request log.")
+@click.option("--key", "key_id", metavar="KEY_ID", help="Only charges with the API key of this id.")
+@click.option("--day", metavar="YYYY-MM-DD", type=_day, help="Only charges of this UTC day.")
+@click.option(
+    "--month", "period", metavar="YYYY-MM", type=month, help="Of duplicates: a UTC month.  [default: the last 31 days]"
+)
+@click.option("--log", "log_file", metavar="FILE", help="A request log, perhaps gzipped; - reads standard input.")
+@click.option("--duplicates", is_flag=True, help="Charges for the input of the one before, by another key.")
+@click.option(
+    "--within",
+    "minutes",
+    metavar="MINUTES",
+    type=click.IntRange(1, 44640),
+    default=10,
+    show_default=True,
+    help="Of duplicates: after the one before.",
+)
+@click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Maximum of rows; 0 for all.")
+@form_options
+@with_connection
+def charges(
+    connection: Connection,
+    account_id: str,
+    request_ids: tuple[str, ...],
+    key: str | None,
+    key_id: str | None,
+    day: date | None,
+    period: str | None,
+    log_file: str | None,
+    duplicates: bool,
+    minutes: int,
+    limit: int,
+    form: Form | None,
+) -> None:
+    """Show what an account was charged for, the newest first; or whether requests were charged.
+
+    With --request or --log there is a line for each request: charged, replay, not_charged or unknown, and why. With
+    --duplicates there is one for each charge that looks as if a client had asked twice.
+    """
+    form = form or "table"
+    if log_file is not None or request_ids:
+        if key or key_id or day or duplicates:
+            raise click.UsageError("--request and --log go with each other, and with no other choice")
+        _judge(connection, account_id, request_ids, log_file, form)
+    elif duplicates:
+        if key or key_id:
+            raise click.UsageError("--duplicates goes with --day, --month and --within")
+        _show_duplicates(connection, account_id, day, period, minutes, form)
+    elif key is not None:
+        if key_id or day:
+            raise click.UsageError("--idempotency-key has one charge; leave the other choices out")
+        found = admin.find_charge(connection, account_id, key)
+        hashed = [key] if admin.KEY_HASH.fullmatch(key) else []
+        _show([found] if found else admin.find_charges(connection, account_id, [], hashed), form)
+        if not found and not hashed:
+            _note_missing(connection, account_id)
+    else:
+        found_charges = admin.list_charges(
+            connection, account_id, key_id=key_id, day=day, limit=limit or None, with_hashes=True
+        )
+        shown = _show(found_charges, form)
+        if shown == limit:
+            click.echo(f"sepu: the newest {limit}; --limit 0 shows all", err=True)
+        elif not shown:
+            _note_missing(connection, account_id)
+
+
+def _show(found: Iterable[StoredCharge], form: Form) -> int:
+    """Prints charges, and returns how many."""
+    shown = count()
+    echo_rows(columns(StoredCharge), (members(charge) for charge, _ in zip(found, shown, strict=False)), form)
+    return next(shown)
+
+
+def _note_missing(connection: Connection, account_id: str) -> None:
+    pruned = admin.pruned_months(connection, account_id)
+    gone = f"; of {', '.join(pruned)} charges were pruned, or erased" if pruned else ""
+    click.echo(f"sepu: no such charge{gone}", err=True)
+
+
+def _judge(
+    connection: Connection, account_id: str, request_ids: Sequence[str], log_file: str | None, form: Form
+) -> None:
+    missing = dict.fromkeys(request_ids)
+    alone = False
+
+    def verdicts() -> Iterator[Verdict]:
+        nonlocal alone
+        if log_file is not None:
+            with _open(log_file) as file:
+                for verdict in admin.judge_log(connection, account_id, _wanted(file, set(request_ids))):
+                    missing.pop(verdict.request_id, None)
+                    yield verdict
+        for verdict in admin.judge_requests(connection, account_id, missing):
+            alone = alone or verdict.outcome != "charged"
+            yield verdict
+
+    echo_rows(columns(Verdict), map(members, verdicts()), form, _in_table)
+    if alone:
+        more = "nor has this log" if log_file else "what became of it is in the request log: --log FILE"
+        click.echo(f"sepu: the ledger has no charge of a request; {more}", err=True)
+
+
+def _in_table(row: Any) -> Any:  # noqa: ANN401
+    names = ("requestId", "outcome", "reason", "chargedBy", "createdAt", "meter", "units", "keyId")
+    return {name: row[name] for name in names}
+
+
+def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str]) -> Iterator[LoggedRequest]:
+    """Reads the requests of a log, or those that are wanted; says how many lines it could not read."""
+    unreadable = 0
+    for line in _lines(file):
+        try:
+            request = admin.read_log_line(line)
+        except ValueError:
+            unreadable += 1
+            continue
+        if request is not None and (not wanted or request.request_id in wanted):
+            yield request
+    if unreadable:
+        click.echo(f"sepu: lines that are not of a request log, or were cut: {unreadable}", err=True)
+
+
+def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
+    """Reads lines; of one that no log writes, its length cuts it."""
+    try:
+        while line := file.readline(_LINE_BYTES):
+            yield line
+            while len(line) == _LINE_BYTES and not line.endswith(b"\n"):
+                line = file.readline(_LINE_BYTES)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        click.echo("sepu: the compressed log is cut or damaged; what stands before was read", err=True)
+
+
+@contextmanager
+def _open(name: str) -> Iterator[IO[bytes] | gzip.GzipFile]:
+    try:
+        file: Any = sys.stdin.buffer if name == "-" else open(name, "rb")  # noqa: SIM115, PTH123
+        file = io.BufferedReader(file)
+    except OSError as error:
+        raise click.BadParameter(f"{name!r}: {error.strerror}") from error
+    with file:
+        if file.peek(len(_GZIP))[: len(_GZIP)] != _GZIP:
+            yield file
+            return
+        with gzip.open(file) as unpacked:
+            yield unpacked
+
+
+def _show_duplicates(
+    connection: Connection, account_id: str, day: date | None, period: str | None, minutes: int, form: Form
+) -> None:
+    since, until = admin.range_of(connection, day, period)
+    units: dict[str, int] = {}
+
+    def rows() -> Iterator[dict[str, Any]]:
+        for duplicate in admin.find_duplicates(connection, account_id, since, until, minutes):
+            units[duplicate.meter] = units.get(duplicate.meter, 0) + duplicate.units
+            yield members(duplicate)
+
+    echo_rows(columns(Duplicate), rows(), form, _duplicate_in_table)
+    worth = ", ".join(f"{count} of {meter}" for meter, count in sorted(units.items())) or "none"
+    click.echo(f"sepu: {since} to {until}: units charged for an input again: {worth}", err=True)
+
+
+def _duplicate_in_table(row: Any) -> Any:  # noqa: ANN401
+    names = ("requestId", "previousRequestId", "secondsAfter", "createdAt", "meter", "units", "keyId", "previousKeyId")
+    return {name: row[name] for name in names}

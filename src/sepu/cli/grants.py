@@ -1,0 +1,129 @@
+"""`sepu grant` and `sepu credit`."""
+
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
+from uuid import UUID, uuid4
+
+import click
+from psycopg import Connection
+
+from sepu.admin import grants
+from sepu.admin.export import export_usage
+from sepu.cli.database import DatabaseUnavailableError, clear_errors, prints_fields, prints_rows
+from sepu.cli.output import Fields, columns, example, members, month
+from sepu.metering.meters import METERS
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+_COLUMNS = columns(grants.Adjustment)
+# Of the usage of its month, what it may have changed.
+_AFTER = ("limit", "granted", "committed", "credited", "toBill")
+# So that -500 is a number, and no option.
+_NEGATIVE = {"ignore_unknown_options": True}
+
+
+def _given(command: F) -> F:
+    """Adds what an adjustment consists of, but its month."""
+    command = click.option(
+        "--id",
+        "adjustment_id",
+        type=click.UUID,
+        help="A UUID; the same one again adds nothing.  [default: a new one]",
+    )(command)
+    command = click.option("--reason", required=True, help="Why; customers never see it.")(command)
+    command = click.argument("units", type=int)(command)
+    command = click.argument("meter", metavar="METER", type=click.Choice(list(METERS)))(command)
+    return click.argument("account_id", metavar="ACCOUNT")(command)
+
+
+def _filters(command: F) -> F:
+    command = click.option("--month", "period", type=month, help="Only of a UTC month such as 2026-11.")(command)
+    return click.argument("account_id", metavar="[ACCOUNT]", required=False)(command)
+
+
+def _in_table(row: Fields) -> Fields:
+    return {
+        "on": str(row["at"])[:10],
+        "account": row["name"] or row["externalId"] or row["accountId"],
+        **{name: row[name] for name in ("period", "meter", "units", "operator", "reason")},
+    }
+
+
+@click.group()
+def grant() -> None:
+    """Grants: units beyond the plan's limit, until the month ends."""
+
+
+@grant.command(
+    "add",
+    context_settings=_NEGATIVE,
+    epilog=example("grant add cus_8812 color_match 500 --reason 'Trade fair, ticket 4711'"),
+)
+@_given
+@click.option("--month", "period", type=month, help="A UTC month such as 2026-11.  [default: the current one]")
+@prints_fields
+def add_grant(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
+    """Add units to an account's limit of a month, from its next request on.
+
+    Negative units take back what was granted, but not what is used. The plan stays.
+    """
+    return _add(connection, "grant", **given)
+
+
+@grant.command("list", epilog=example("grant list cus_8812 --month 2026-11"))
+@_filters
+@prints_rows(_COLUMNS, _in_table)
+def list_grants(connection: Connection, account_id: str | None, period: str | None) -> Iterable[Fields]:
+    """List what was granted to an account, or to all, the oldest first."""
+    return map(members, grants.list_adjustments(connection, "grant", account_id=account_id, period=period))
+
+
+@click.group()
+def credit() -> None:
+    """Credits: charged units that are not billed."""
+
+
+@credit.command(
+    "add",
+    context_settings=_NEGATIVE,
+    epilog=example("credit add cus_8812 color_match 120 --month 2026-11 --reason 'Outage of 3 November'"),
+)
+@_given
+@click.option("--month", "period", type=month, required=True, help="The UTC month of the bill, such as 2026-11.")
+@prints_fields
+def add_credit(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
+    """Take units off an account's bill of a month. They stay charged, and count against the limit.
+
+    Negative units put credited ones on the bill again.
+    """
+    return _add(connection, "credit", **given)
+
+
+@credit.command("list", epilog=example("credit list cus_8812 --month 2026-11"))
+@_filters
+@prints_rows(_COLUMNS, _in_table)
+def list_credits(connection: Connection, account_id: str | None, period: str | None) -> Iterable[Fields]:
+    """List what was credited to an account, or to all, the oldest first."""
+    return map(members, grants.list_adjustments(connection, "credit", account_id=account_id, period=period))
+
+
+def _add(
+    connection: Connection,
+    kind: grants.Kind,
+    account_id: str,
+    adjustment_id: UUID | None,
+    **given: Any,  # noqa: ANN401
+) -> Fields:
+    """Adds it, and returns it with the usage of its month. An id of ours is told if the outcome is not known."""
+    own_id = str(adjustment_id or uuid4())
+    try:
+        with clear_errors():
+            added = grants.adjust_usage(connection, kind, account_id, adjustment_id=own_id, **given)
+            (shown,) = export_usage(connection, added.period, account_id)
+    except DatabaseUnavailableError as error:
+        raise DatabaseUnavailableError(
+            f"{error}. It is not known whether the {kind} was added: run this again with --id {own_id}, "
+            "and it is added once"
+        ) from error
+    (used,) = (used for used in shown.usage if used.meter == added.meter)
+    return {**members(added), **{name: value for name, value in used.as_dict().items() if name in _AFTER}}

@@ -1,0 +1,62 @@
+"""Reads the times that options take."""
+
+import re
+from datetime import UTC, datetime, timedelta
+from typing import Literal
+
+import click
+
+_LAST_YEAR = 9998  # in some time zones Python has no later one
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def duration(value: str) -> timedelta:
+    """Parses a length of time up to a year, such as 7d, 12h, 30m or 0s."""
+    length = _length(value)
+    if length is None:
+        raise click.BadParameter(f"{value!r} is not like 7d, 12h, 30m or 0s, and at most 366d")
+    return length
+
+
+def ending(value: str) -> datetime:
+    """Parses an instant to come with its offset, such as 2027-01-31T12:00:00Z, or how long it is until then: 7d."""
+    now, length, at = datetime.now(UTC), _length(value), _instant(value)
+    if length is not None:
+        at = (now + length).replace(microsecond=0)
+    if at is None or at.tzinfo is None:  # a day alone could mean its beginning or its end
+        raise click.BadParameter(f"{value!r} is not like 2027-01-31T12:00:00Z or 7d")
+    if at.year > _LAST_YEAR:
+        raise click.BadParameter(f"{value!r} is too far off; what does not expire needs no instant")
+    if at <= now:
+        raise click.BadParameter(f"{value!r} is in the past: the key or account would never work")
+    return at
+
+
+def ending_or_none(value: str) -> datetime | Literal[""]:
+    """Parses the same; an empty text is never."""
+    return ending(value) if value else ""
+
+
+def beginning(value: str) -> datetime:
+    """Parses an instant with its offset, a day of UTC such as 2027-01-31, or how long ago it was: 7d."""
+    length, at = _length(value), _instant(value)
+    if length is not None:
+        at = datetime.now(UTC) - length
+    elif at is not None and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        at = at.replace(tzinfo=UTC)
+    if at is None or at.tzinfo is None or not 1 < at.year <= _LAST_YEAR:
+        raise click.BadParameter(f"{value!r} is not like 2027-01-31, 2027-01-31T12:00:00Z or 7d")
+    return at
+
+
+def _length(value: str) -> timedelta | None:
+    form = re.fullmatch(r"([0-9]{1,8})([smhd])", value)
+    length = form and timedelta(**{_UNITS[form[2]]: int(form[1])})
+    return None if length is None or length > timedelta(days=366) else length
+
+
+def _instant(value: str) -> datetime | None:
+    try:
+        return datetime.fromisoformat(value)
+    except ValueError:
+        return None

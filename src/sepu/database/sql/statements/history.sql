@@ -1,0 +1,79 @@
+-- name: lock_account_state
+-- One change of an account and its keys at a time, also of an erased one.
+select from sepu.account where account_id = %(account_id)s for no key update
+
+-- name: lock_plan_state
+-- One change of a plan at a time. Requests read it meanwhile.
+select from sepu.plan where plan_id = %(subject)s for no key update
+
+-- name: read_account_state
+select account_id as subject, plan_id as "planId", status, name, external_id as "externalId", expires_at as "expiresAt"
+  from sepu.account where account_id = %(account_id)s
+
+-- name: read_key_state
+-- Of a key, or of all.
+select key_id as subject, name, external_id as "externalId", expires_at as "expiresAt", revoked_at as "revokedAt"
+  from sepu.api_key
+ where account_id = %(account_id)s and (%(subject)s::text is null or key_id = %(subject)s)
+ order by created_at, key_id
+
+-- name: read_plan_state
+select p.plan_id as subject, p.requests_per_minute as "requestsPerMinute",
+       coalesce(json_object_agg(l.meter, l.units) filter (where l.meter is not null), '{}') as limits,
+       min(l.thresholds) as thresholds
+  from sepu.plan p left join sepu.plan_limit l on l.plan_id = p.plan_id
+ where p.plan_id = %(subject)s
+ group by p.plan_id, p.requests_per_minute
+
+-- name: read_delivery_state
+-- Of an event, by what names it.
+select concat_ws(':', account_id, period, meter, threshold, unit_limit) as subject, attempts,
+       case when delivered_at is not null then 'delivered' when due_at is not null then 'due' else 'dead' end as state
+  from sepu.event_delivery
+ where account_id = %(account_id)s and concat_ws(':', account_id, period, meter, threshold, unit_limit) = %(subject)s
+
+-- name: record_change
+insert into sepu.change (account_id, number, role, operator, action, subject, before, after)
+values (%(account_id)s, %(number)s, session_user, %(operator)s, %(action)s, %(subject)s,
+        %(before)s::jsonb, %(after)s::jsonb)
+
+-- name: forget_names
+update sepu.change
+   set before = before - array['name', 'externalId', 'reason'], after = after - array['name', 'externalId', 'reason']
+ where account_id = %(account_id)s
+
+-- name: read_moves
+-- The plans that accounts left and came to since a month began.
+select account_id, changed_at, before ->> 'planId', after ->> 'planId'
+  from sepu.change
+ where account_id <> '' and before ? 'planId'
+   and changed_at >= (%(period)s || '-01')::timestamp at time zone 'UTC'
+   and (%(account_id)s::text is null or account_id = %(account_id)s)
+ order by account_id, changed_at, number
+
+-- name: read_plan_changes
+-- Since a month began. A plan that is deleted has nothing after.
+select subject, changed_at, before, after
+  from sepu.change
+ where account_id = '' and action in ('plan.set', 'plan.delete') and before is not null
+   and changed_at >= (%(period)s || '-01')::timestamp at time zone 'UTC'
+ order by changed_at, number
+
+-- name: plan_was_used
+select exists (select from sepu.change
+                where account_id <> '' and %(plan_id)s in (before ->> 'planId', after ->> 'planId'))
+
+-- name: read_plans_had
+-- The plans that an account had, the latest first, each since when.
+select changed_at, after ->> 'planId' from sepu.change
+ where account_id = %(account_id)s and after ? 'planId'
+ order by changed_at desc, number desc
+
+-- name: list_changes
+select changed_at, nullif(account_id, ''), action, subject, operator, role, before, after
+  from sepu.change
+ where (%(account_id)s::text is null or account_id = %(account_id)s)
+   and (%(plans)s::text[] is null or subject = any (%(plans)s) and action like 'plan.%%')
+   and (%(since)s::timestamptz is null or changed_at >= %(since)s)
+ order by changed_at desc, number desc
+ limit %(limit)s

@@ -1,0 +1,129 @@
+"""`sepu charges`: each request of a customer who calls is told apart, by the ledger and by the log."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import psycopg
+import pytest
+from tests.cli.running import Run, lines, printed
+
+from sepu.admin import accounts
+from sepu.metering.key_format import Credential, credential, idempotency_key_hash
+
+ACCOUNT = "cus_8812"
+
+
+def request_id(number: int) -> str:
+    return f"6f1c0d2e-8a4b-4c1d-9e5f-{number:012}"
+
+
+@pytest.fixture
+def holder(connection: psycopg.Connection, ledger_url: str) -> Credential:  # noqa: ARG001
+    found = credential(accounts.create_account(connection, "standard", external_id=ACCOUNT).api_key)
+    assert found is not None
+    return found
+
+
+@pytest.fixture
+def charged(connection: psycopg.Connection, holder: Credential) -> Credential:
+    """Two charges for one input 3 minutes apart, one for another input between them, and an old one."""
+    for number, (fingerprint, minutes) in enumerate(((1, 4), (2, 3), (1, 1), (1, 60 * 24 * 40)), 1):
+        connection.execute(
+            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', %s, "
+            "now() - make_interval(mins => %s))",
+            (
+                holder.account_id, holder.key_hash, f"order-{number:04}", bytes([fingerprint] * 32), number,
+                request_id(number), minutes,
+            ),
+        )  # fmt: skip
+    return holder
+
+
+def entry(holder: Credential, number: int, key: int, **other: Any) -> dict[str, Any]:
+    """A line of the request log, of a charge unless it says otherwise."""
+    return {
+        "time": "2031-01-01T00:00:00Z", "level": "info", "event": "request", "pid": 1, "requestId": request_id(number),
+        "account": holder.account_id, "endpoint": "/v1/match", "status": 200, "error": None, "durationMs": 1.0,
+        "replayed": False, "keyId": None,
+        "idempotencyKeyHash": idempotency_key_hash(holder.account_id, f"order-{key:04}"), **other,
+    }  # fmt: skip
+
+
+def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Connection) -> None:
+    ((key_id,),) = connection.execute("select key_id from sepu.api_key").fetchall()
+
+    def found(*choice: str) -> list[str]:
+        return [charge["requestId"] for charge in lines(run("charges", ACCOUNT, *choice, "--json"))]
+
+    newest = [request_id(number) for number in (3, 2, 1, 4)]
+    assert found() == found("--key", key_id) == newest
+    assert found("--idempotency-key", "order-0002") == newest[1:2]
+    assert found("--idempotency-key", idempotency_key_hash(charged.account_id, "order-0002")) == newest[1:2]
+    ((day,),) = connection.execute(
+        "select (min(created_at) at time zone 'UTC')::date from sepu.stored_result"
+    ).fetchall()
+    assert found("--day", str(day)) == newest[3:]
+    short = run("charges", ACCOUNT, "--limit", "2", "--csv")
+    assert (len(short.stdout.splitlines()), short.stderr) == (3, "sepu: the newest 2; --limit 0 shows all\n")
+    nothing = run("charges", ACCOUNT, "--idempotency-key", "another-one")
+    assert (nothing.returncode, nothing.stdout, nothing.stderr) == (0, "", "sepu: no such charge\n")
+    assert run("charges", ACCOUNT, "--request", "6f1c").returncode == 2
+
+
+def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, connection: psycopg.Connection) -> None:
+    choice = ("charges", ACCOUNT, "--request", request_id(2).upper(), "--request", request_id(9), "--json")
+    done = run(*choice)
+    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(v["outcome"], v["reason"], v["units"]) for v in verdicts] == [
+        ("charged", None, 2), ("not_charged", "not_stored", None)
+    ]  # fmt: skip
+    assert "--log FILE" in done.stderr
+    assert charged.account_id
+    connection.execute("update sepu.usage set pruned = 1")
+    assert json.loads(run(*choice).stdout.splitlines()[1])["outcome"] == "unknown"
+
+
+def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
+    replay = entry(charged, 11, 2, replayed=True)
+    expected = [
+        (entry(charged, 2, 2), ("charged", None, None, 2)),
+        (entry(charged, 3, 3, status=503, error="usage_commit_failed"), ("charged", "usage_commit_failed", None, 3)),
+        (replay, ("replay", None, request_id(2), 2)),
+        (entry(charged, 12, 2, status=409, error="idempotency_conflict"),
+         ("not_charged", "idempotency_conflict", request_id(2), 2)),
+        (entry(charged, 13, 9, status=429, error="quota_exceeded"), ("not_charged", "quota_exceeded", None, None)),
+        (entry(charged, 14, 9, endpoint="/v1/usage"), ("not_charged", "free", None, None)),
+        (entry(charged, 15, 9), ("unknown", "not_stored", None, None)),
+        (entry(charged, 16, 9, status=400, error="\x1b[31m"), ("not_charged", "unreadable", None, None)),
+    ]  # fmt: skip
+    foreign = entry(charged, 1, 1, account="b" * 16)
+    log = b"\n".join([
+        b"sepu-1  | " + json.dumps(expected[0][0]).encode(),
+        *(json.dumps(line).encode() for line, _ in expected[1:]),
+        json.dumps(foreign).encode(), b'{"event":"log","message":"x"}', b"\xff\0", b"{" + b"[" * 200_000,
+        b'{"event":"request',
+    ])  # fmt: skip
+    for name, content in (("plain", log), ("packed", gzip.compress(log))):
+        (tmp_path / name).write_bytes(content)
+        done = run("charges", ACCOUNT, "--log", str(tmp_path / name), "--json")
+        verdicts = [json.loads(line) for line in done.stdout.splitlines()]
+        told = [(v["outcome"], v["reason"], v["chargedBy"], v["units"]) for v in verdicts]
+        assert told == [verdict for _, verdict in expected]
+        assert done.stderr == "sepu: lines that are not of a request log, or were cut: 3\n"
+    (tmp_path / "cut").write_bytes(gzip.compress(log)[:-40])
+    assert "cut or damaged" in run("charges", ACCOUNT, "--log", str(tmp_path / "cut")).stderr
+    one = run("charges", ACCOUNT, "--log", "-", "--request", request_id(11), "--json", given=json.dumps(replay))
+    assert printed(one)["outcome"] == "replay"
+
+
+def test_duplicates_are_charges_for_one_input_shortly_after_each_other(run: Run, charged: Credential) -> None:
+    done = run("charges", ACCOUNT, "--duplicates", "--json")
+    found = json.loads(done.stdout)
+    assert (found["requestId"], found["previousRequestId"], found["units"]) == (request_id(3), request_id(1), 3)
+    assert 170 < found["secondsAfter"] < 240
+    assert found["keyId"] == found["previousKeyId"]
+    assert found["keyId"].startswith(charged.account_id)
+    assert done.stderr.endswith("units charged for an input again: 3 of color_match\n")
+    assert run("charges", ACCOUNT, "--duplicates", "--within", "2").stdout == ""

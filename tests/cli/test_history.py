@@ -1,0 +1,186 @@
+"""Who changed what: each command that changes something leaves a row in its own transaction, and no other does."""
+
+import json
+from datetime import UTC, datetime, timedelta
+from functools import partial
+from pathlib import Path
+from unittest.mock import Mock
+
+import psycopg
+import pytest
+from psycopg.conninfo import make_conninfo
+from tests.cli.commands import LEAVES, ON_A_DATABASE
+from tests.cli.running import Run, failed, fields, invoke, lines, printed, rows, text
+
+from sepu.admin.events import list_events, postpone_delivery
+from sepu.admin.history import Change, list_changes
+from sepu.admin.operator import operator_name
+from sepu.metering.key_format import credential
+
+# What each command that changes something takes here, in this order.
+CHANGES = {
+    "plan set": "gold --match-limit 5",
+    "plan delete": "idle",
+    "account create": "--plan gold --expires-at 7d",
+    "account set": "cus_8812 --name Silk --expires-at 2099-01-31T12:00:00Z",
+    "account move": "cus_8812 --plan gold",
+    "account suspend": "cus_8812",
+    "account reactivate": "cus_8812",
+    "key issue": "cus_8812 --name shop",
+    "key set": "{key} --expires-at 2099-01-31T12:00:00Z",
+    "key rotate": "cus_8812 --public-key {public_key}",
+    "key revoke": "{key}",
+    "grant add": "cus_8812 color_match 5 --reason fair",
+    "credit add": "cus_8812 color_match 5 --month {month} --reason outage",
+    "events retry": "--all-dead",
+    "prune": "",
+    "account erase": "cus_8812 --yes",
+}
+NOT_WHEN_REPEATED = CHANGES.keys() - {"plan delete", "account create", "key issue", "grant add", "credit add"}
+# Of the schema and its roles, which Postgres knows; and what becomes of an event, which the event itself tells.
+NOT_OF_THE_LEDGER = {"db distribute", "db grant", "db migrate", "events deliver"}
+
+
+@pytest.fixture
+def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Makes a customer with an old result and a dead event; returns what commands are given of it."""
+    monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)
+    for plan in ("gold", "idle"):
+        text(run("plan", "set", plan, "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9"))
+    made = printed(run("account", "create", "--external-id", "cus_8812", "--json"))
+    holder = credential(made["apiKey"])
+    assert holder is not None
+    for days, units in ((100, 3), (0, 1700)):
+        connection.execute(
+            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', now() - interval '1 day' * %s)",
+            (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), units, days),
+        )
+    [event] = list_events(connection)
+    postpone_delivery(connection, event, "HTTP 410", final=True)
+    public_key = str(tmp_path / "public.jwk")
+    text(run("receipt", "keypair", str(tmp_path / "private.jwk"), public_key))
+    month = f"{datetime.now(UTC) - timedelta(days=1):%Y-%m}"
+    return {
+        "month": month,
+        "key": made["keyId"],
+        "api_key": made["apiKey"],
+        "account": made["accountId"],
+        "public_key": public_key,
+    }
+
+
+def test_what_changes_something_is_recorded_once_with_who_did_it(
+    run: Run, connection: psycopg.Connection, world: dict[str, str]
+) -> None:
+    def newly(seen: int) -> list[Change]:
+        changes = list_changes(connection)
+        return changes[: len(changes) - seen]
+
+    told = ""
+    for command, given in CHANGES.items():
+        seen = len(newly(0))
+        done = run(*command.split(), *given.format(**world).split(), SEPU_OPERATOR="Ada\x1b[2J")
+        assert done.returncode == 0, done.stderr
+        told += done.stdout
+        recorded = newly(seen)
+        assert command.replace(" ", ".") in {change.action for change in recorded}, command
+        assert {(change.operator, change.role) for change in recorded} == {("Ada?[2J", "sepu")}
+        if command in NOT_WHEN_REPEATED:
+            seen = len(newly(0))
+            run(*command.split(), *given.format(**world).split())
+            assert newly(seen) == [], f"{command} changed nothing"
+    history = text(run("history", "--json", "--limit", "1000"))
+    receipt = next(word for word in told.split() if word.startswith("eyJ"))
+    for secret in (world["api_key"], receipt, *connection.execute("select encode(key_hash, 'hex') from sepu.api_key")):
+        assert str(secret) not in history
+
+
+def test_what_is_not_recorded_works_where_nothing_can_be_written(ledger_url: str, world: dict[str, str]) -> None:
+    """A new command that changes something does not: it belongs into the list above."""
+    url = make_conninfo(ledger_url, options="-c default_transaction_read_only=on")
+    given = {"period": "2026-01", "name": "standard", "key_id": world["key"], "account_id": "cus_8812"}
+    for path in ON_A_DATABASE:
+        if not {" ".join(path)} & {*CHANGES, *NOT_OF_THE_LEDGER, "console"}:
+            arguments = [given[each.name or ""] for each in LEAVES[path].params if each.required]
+            done = invoke(*path, *arguments, SEPU_DATABASE_URL=url)
+            assert (done.returncode, done.stderr) == (0, ""), path
+
+
+def test_a_command_that_fails_records_nothing(run: Run, connection: psycopg.Connection, world: dict[str, str]) -> None:
+    seen = list_changes(connection)
+    [event] = list_events(connection)
+    missing = event.event_id.replace("80:2000", "95:2000")
+    failed(run("events", "retry", event.event_id, missing), f"there is no event '{missing}'")
+    failed(run("account", "create", "--external-id", "cus_8812"), f"'cus_8812' is that of account {world['account']}")
+    failed(run("plan", "set", "gold", "--match-limit", "1", "--thresholds", "0"), "from 1 to 100")
+    assert list_changes(connection) == seen
+    assert [event.state for event in list_events(connection)] == ["dead"]
+
+
+def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Connection, world: dict[str, str]) -> None:
+    ada = partial(run, SEPU_OPERATOR="Ada")
+    for command in (
+        "account set cus_8812 --name Silk",
+        "account move cus_8812 --plan gold",
+        "plan set gold --thresholds 50",
+    ):
+        text(ada(*command.split()))
+    account = world["account"]
+    plan, moved, named, issued, created, *_ = (
+        {name: value for name, value in line.items() if name != "at"} for line in lines(run("history", "--json"))
+    )
+    by_ada = {"accountId": account, "subject": account, "operator": "Ada", "role": "sepu"}
+    assert moved == {
+        **by_ada, "action": "account.move", "before": {"planId": "standard"}, "after": {"planId": "gold"}
+    }  # fmt: skip
+    assert (named["before"], named["after"]) == ({"name": None}, {"name": "Silk"})
+    assert (plan["accountId"], plan["subject"], plan["action"]) == (None, "gold", "plan.set")
+    assert (plan["before"], plan["after"]) == ({"thresholds": [80, 95, 100]}, {"thresholds": [50]})
+    assert (issued["action"], issued["subject"], issued["before"], issued["after"]) == (
+        "key.issue",
+        world["key"],
+        None,
+        {},
+    )
+    assert created["after"] == {"planId": "standard", "status": "active", "externalId": "cus_8812"}
+    assert issued["operator"] == operator_name()
+
+    head, *shown = text(run("history", "cus_8812")).splitlines()
+    assert head.split() == ["at", "operator", "action", "subject", "changed"]
+    actions = ["plan.set", "account.move", "account.set", "key.issue", "account.create"]
+    assert [line.split()[2] for line in shown] == actions, "and not what was changed of gold before"
+    assert shown[1].endswith("  planId standard to gold")
+    assert shown[2].endswith("  name - to Silk")
+    assert shown[4].endswith("  planId standard, status active, externalId cus_8812")
+    pages = [list_changes(connection, account_id=account, limit=2, skip=skip) for skip in (0, 2, 4, 6)]
+    assert [change.action for page in pages for change in page] == actions
+    one = run("history", "--limit", "1", "--csv")
+    assert one.stderr == "sepu: these are the newest 1; --limit or --since takes more or others\n"
+    row, *_ = rows(run("history", "--csv", "--since", "1h"))
+    assert json.loads(row["after"]) == {"thresholds": [50]}
+    tomorrow = datetime.now(UTC) + timedelta(days=1)
+    for since in (f"{tomorrow:%Y-%m-%d}", f"{tomorrow.isoformat()}", "0s"):
+        assert text(run("history", "--since", since)) == ""
+    assert "is not like 2027-01-31" in run("history", "--since", "friday").stderr
+
+
+def test_an_operator_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEPU_OPERATOR", "\u202e" + "x" * 200)
+    assert operator_name() == "?" + "x" * 99
+    monkeypatch.setenv("SEPU_OPERATOR", "")
+    monkeypatch.setattr("getpass.getuser", Mock(side_effect=KeyError("uid not found")))
+    assert operator_name().startswith("uid ")
+
+
+def test_an_account_that_ends(run: Run) -> None:
+    made = fields(run("account", "create", "--expires-at", "7d"))
+    assert abs(datetime.fromisoformat(made["expiresAt"]) - datetime.now(UTC) - timedelta(days=7)) < timedelta(minutes=5)
+    account = made["accountId"]
+    for refused, why in (
+        ("2020-01-31T12:00:00Z", "is in the past"),
+        ("2099-01-31", "is not like"),
+        ("367d", "is not like"),
+    ):
+        assert why in run("account", "set", account, "--expires-at", refused).stderr
+    assert printed(run("account", "set", account, "--name", "A", "--json"))["expiresAt"] == made["expiresAt"]
+    assert printed(run("account", "set", account, "--expires-at", "", "--json"))["expiresAt"] is None

@@ -1,0 +1,281 @@
+"""Grants and credits: what a limit, a bill and each request have of them, and what they may never do."""
+
+from datetime import timedelta
+from functools import partial
+from typing import Any
+from uuid import uuid4
+
+import pytest
+from psycopg import Connection
+from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession, until_gone
+
+from sepu import limits
+from sepu.admin import accounts
+from sepu.admin.audit import audit
+from sepu.admin.events import list_events
+from sepu.admin.export import export_usage
+from sepu.admin.grants import Adjustment, adjust_usage, list_adjustments
+from sepu.admin.plans import set_plan
+from sepu.admin.prune import prune
+from sepu.admin.usage import MonthUsage, nearest_limits, show_usage, usage_by_month
+from sepu.errors import SepuError
+
+of_all_accounts = pytest.mark.usefixtures("own_ledger")
+
+MARCH = "2031-03"
+MOST = 2**31 - 1  # what an integer holds
+
+
+def grant(connection: Connection, customer: Customer, units: int, period: str = MARCH, **given: Any) -> Adjustment:
+    return adjust_usage(
+        connection, "grant", customer.account_id, "color_match", units, reason="Fair", period=period, **given
+    )
+
+
+def credit(connection: Connection, customer: Customer, units: int, period: str) -> Adjustment:
+    return adjust_usage(connection, "credit", customer.account_id, "color_match", units, reason="Outage", period=period)
+
+
+def limit(connection: Connection, customer: Customer, key: str = "key-much", **asked: Any) -> int | None:
+    """What a charge that fits no limit is told."""
+    answer = customer.meter(connection, key, units=MOST, **asked)
+    assert answer.outcome == "quota_exceeded"
+    return answer.limit
+
+
+def of_month(connection: Connection, customer: Customer, period: str) -> MonthUsage:
+    ((match, _),) = (found.usage for found in export_usage(connection, period, customer.account_id))
+    return match
+
+
+@of_all_accounts
+def test_a_grant_raises_the_limit_of_its_month_and_meter(connection: Connection, make_customer: MakeCustomer) -> None:
+    customer, other = make_customer(match_limit=3, search_limit=1), make_customer(match_limit=3)
+    assert customer.meter(connection, "key-0001", units=3).outcome == "charged"
+    assert customer.meter(connection, "key-0002", units=2).outcome == "quota_exceeded"
+    customer.meter(connection, "key-next", at=NOON + timedelta(days=31))
+    grant(connection, customer, 5)
+    assert customer.meter(connection, "key-0002", units=2)[:4] == ("charged", MARCH, 8, 5)
+    assert customer.meter(connection, "key-0001", units=3)[:4] == ("replayed", MARCH, 8, 5)
+    assert customer.meter(connection, "key-0003", units=4)[:4] == ("quota_exceeded", MARCH, 8, 5)
+    assert customer.meter(connection, "key-0003", units=3)[:4] == ("charged", MARCH, 8, 8)
+    used = connection.execute(
+        "select meter, unit_limit, committed from sepu.read_usage(%s, %s, %s)",
+        (customer.account_id, customer.credential.key_hash, NOON),
+    ).fetchall()
+    assert used == [("color_match", 8, 8), ("color_search", 1, 0)]
+    assert limit(connection, customer, at=NOON + timedelta(days=31)) == 3
+    assert limit(connection, other) == 3
+    assert audit(connection).differences == ()
+
+
+def test_a_grant_may_come_before_any_charge(connection: Connection, make_customer: MakeCustomer) -> None:
+    """Also for a month that has not begun: it is no usage of that month."""
+    customer = make_customer(match_limit=3)
+    added = grant(connection, customer, 5)
+    assert list(list_adjustments(connection, account_id=customer.account_id)) == [added]
+    assert usage_by_month(connection, customer.account_id) == []
+    assert limit(connection, customer) == 8
+    assert customer.meter(connection, units=8).outcome == "charged"
+    assert (added.kind, added.period, added.units, added.reason) == ("grant", MARCH, 5, "Fair")
+    assert added.database_role == connection.info.user
+
+
+@of_all_accounts
+def test_it_is_of_this_month_unless_another_is_named(connection: Connection, make_customer: MakeCustomer) -> None:
+    customer = make_customer(match_limit=10)
+    adjust_usage(connection, "grant", customer.account_id, "color_match", 30, reason="Fair")
+    shown = show_usage(connection, customer.account_id)
+    assert [(used.limit, used.granted) for used in shown.usage] == [(40, 30), (1000, 0)]
+    assert accounts.show_account(connection, customer.account_id).limits["color_match"] == 40
+    assert of_month(connection, customer, shown.usage[0].period).limit == 40
+    with connection.transaction():
+        ((now,),) = connection.execute("select now()")
+        assert customer.meter(connection, units=32, at=now).outcome == "charged"
+    assert [found.usage[0].limit for found in nearest_limits(connection, 80, 10)] == [40]
+    assert nearest_limits(connection, 81, 10) == []
+
+
+def test_thresholds_are_those_of_the_plan_and_the_grants(connection: Connection, make_customer: MakeCustomer) -> None:
+    customer = make_customer(match_limit=10)
+    customer.meter(connection, "key-0001", units=8)
+    grant(connection, customer, 10)
+    customer.meter(connection, "key-0002", units=7)
+    customer.meter(connection, "key-0003", units=1)
+    grant(connection, customer, -4)
+    customer.meter(connection, "key-0004", units=1)  # from 100 %, by no charge: nothing crosses, and nothing fits
+    told = [
+        (event.threshold, event.limit, event.committed)
+        for event in list_events(connection, account_id=customer.account_id)
+    ]
+    assert told == [(80, 10, 8), (80, 20, 16)]
+
+
+def test_a_mistake_is_taken_back_but_not_what_is_used(connection: Connection, make_customer: MakeCustomer) -> None:
+    customer = make_customer(match_limit=10)
+    with pytest.raises(SepuError, match=r"^at most 0 units of color_match in 2031-03 can be taken back"):
+        grant(connection, customer, -1)
+    grant(connection, customer, 50)
+    customer.meter(connection, units=12)
+    with pytest.raises(SepuError, match=r"^at most 48 units of .* the rest is used"):
+        grant(connection, customer, -49)
+    grant(connection, customer, -48)
+    assert limit(connection, customer) == 12
+    set_plan(connection, customer.plan_id, {"color_match": 5})  # which may go below what is used
+    with pytest.raises(SepuError, match=r"^at most 0 units"):
+        grant(connection, customer, -1)
+    grant(connection, customer, 1)
+    assert limit(connection, customer) == 8
+    assert [added.units for added in list_adjustments(connection, account_id=customer.account_id)] == [50, -48, 1]
+
+
+def test_no_limit_is_beyond_an_integer(connection: Connection, customer: Customer) -> None:
+    """Whatever is done first: the greatest grant and the greatest plan together are the greatest integer."""
+    grant(connection, customer, limits.GRANTED_UNITS - 10)
+    with pytest.raises(SepuError, match=r"^at most 10 more units of .* can be granted"):
+        grant(connection, customer, 11)
+    grant(connection, customer, 10)
+    set_plan(connection, customer.plan_id, {"color_match": limits.PLANNED_UNITS})
+    assert customer.meter(connection, "key-0001", units=MOST - 1)[:4] == ("charged", MARCH, MOST, MOST - 1)
+    assert customer.meter(connection, "key-0001", units=MOST - 1)[:4] == ("replayed", MARCH, MOST, MOST - 1)
+    assert customer.meter(connection, "key-0002", units=2)[:4] == ("quota_exceeded", MARCH, MOST, MOST - 1)
+    assert of_month(connection, customer, MARCH).limit == MOST
+    grant(connection, customer, -1)
+
+
+@of_all_accounts
+def test_a_credit_takes_units_off_the_bill_and_nothing_else(connection: Connection, customer: Customer) -> None:
+    at, period = NOON.replace(year=2025), "2025-03"
+    connection.execute("update sepu.account set created_at = '2020-01-01Z'")
+    customer.meter(connection, units=10, at=at)
+    assert sum(batch.results for batch in prune(connection, 31)) == 1
+    with pytest.raises(SepuError, match=r"^at most 10 units of .* can be credited"):
+        credit(connection, customer, 11, period)
+    credit(connection, customer, 7, period)
+    with pytest.raises(SepuError, match=r"^at most 7 units of .* can be billed again"):
+        credit(connection, customer, -8, period)
+    credit(connection, customer, -1, period)
+    with pytest.raises(SepuError, match=r"^at most 4 units"):
+        credit(connection, customer, 5, period)
+    used = of_month(connection, customer, period)
+    assert (used.limit, used.committed, used.granted, used.credited, used.to_bill) == (2000, 10, 0, 6, 4)
+    assert customer.committed(connection) == {(period, "color_match"): 10}
+    assert [added.units for added in list_adjustments(connection, "credit", period=period)] == [7, -1]
+    assert list(list_adjustments(connection, "grant")) == []
+    assert audit(connection).differences == ()
+    with pytest.raises(SepuError, match="has not begun"):
+        credit(connection, customer, 1, MARCH)
+    with pytest.raises(SepuError, match="is over, and a grant would change nothing"):
+        grant(connection, customer, 1, period)
+
+
+def test_an_id_is_used_once(connection: Connection, customer: Customer) -> None:
+    chosen = str(uuid4())
+    added = grant(connection, customer, 5, adjustment_id=chosen)
+    assert grant(connection, customer, 5, adjustment_id=chosen) == added
+    for units, period in ((6, MARCH), (5, "2031-04")):
+        with pytest.raises(SepuError, match=f"^the id {chosen} is that of another"):
+            grant(connection, customer, units, period, adjustment_id=chosen)
+    assert of_month(connection, customer, MARCH).granted == 5
+
+
+@pytest.mark.parametrize(
+    ("wrong", "why"),
+    [
+        ({"units": 0}, "units are a number from 1 to 2000000000"),
+        ({"units": 2**31}, "units are a number"),
+        ({"reason": " "}, "a reason has 1 to 1000 characters"),
+        ({"reason": "Fair\n"}, "a reason has"),
+        ({"account_id": "nobody"}, "there is no account 'nobody'"),
+        ({"meter": "color_mix"}, "has no limit for the meter 'color_mix'"),
+    ],
+)
+def test_what_is_wrong_is_told(connection: Connection, customer: Customer, wrong: dict[str, Any], why: str) -> None:
+    given: dict[str, Any] = {"account_id": customer.account_id, "meter": "color_match", "units": 5, "reason": "Fair"}
+    with pytest.raises(SepuError, match=why):
+        adjust_usage(connection, "grant", **given | wrong)
+    assert list(list_adjustments(connection, account_id=customer.account_id)) == []
+
+
+def test_who_gives_it_is_named(connection: Connection, customer: Customer, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEPU_OPERATOR", "Zhu")
+    assert grant(connection, customer, 5).operator == "Zhu"
+
+
+def test_a_grant_waits_for_a_charge_and_a_charge_for_a_grant(
+    session: OpenSession, connection: Connection, make_customer: MakeCustomer, held_up: HeldUp
+) -> None:
+    """Each sees what the other did; neither is refused."""
+    customer = make_customer(match_limit=10)
+    customer.meter(connection, "key-0001")
+    a, b = session(), session()
+    a.execute("begin")
+    customer.meter(a, "key-0002", units=4)
+    held_up(lambda: grant(b, customer, 10), lambda: a.execute("commit"))
+    for key, units, charged, told in (
+        ("key-0003", 5, 11, ("charged", 25, 16)),
+        ("key-0004", -9, 9, ("quota_exceeded", 16, 16)),
+    ):
+        a.execute("begin")
+        grant(a, customer, units)
+        answer = held_up(partial(customer.meter, b, key, units=charged), lambda: a.execute("commit"))
+        assert (answer.outcome, answer.limit, answer.committed) == told
+
+
+def test_a_counter_that_stays_locked_is_tried_again_then_told(
+    session: OpenSession, connection: Connection, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(limits, "ADJUSTMENT_SECONDS", 0.2)
+    a = session()
+    a.execute("begin")
+    customer.meter(a)
+    with pytest.raises(SepuError, match="is busy: .* within 0.2 seconds, and nothing was changed; try again"):
+        grant(connection, customer, 5)
+    a.execute("commit")
+    assert grant(connection, customer, 5).units == 5
+
+
+def test_an_operator_who_is_silent_lets_go_of_the_counter(
+    session: OpenSession, connection: Connection, customer: Customer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "LOCK_SECONDS", 0.05)
+    a = session()
+    a.execute("begin")
+    grant(a, customer, 5)
+    until_gone(connection, a.info.backend_pid)
+    assert customer.meter(connection)[:3] == ("charged", MARCH, 2000)
+
+
+# What was done to a counter with a grant of 7 and a credit of 2, and of each difference: granted, grants, credited,
+# credits.
+TAMPERED: dict[str, list[tuple[int | None, ...]]] = {
+    "update sepu.usage set granted = 8": [(8, 7, 2, 2)],
+    "update sepu.usage set credited = 0": [(7, 7, 0, 2)],
+    "delete from sepu.adjustment where kind = 'grant'": [(7, 0, 2, 2)],
+    "delete from sepu.adjustment": [(7, None, 2, None)],
+    "update sepu.adjustment set kind = 'credit'": [(7, 0, 2, 9)],
+    "update sepu.adjustment set units = 3 where kind = 'credit'": [(7, 7, 2, 3)],
+    "update sepu.adjustment set period = '2025-04' where kind = 'grant'": [(7, 0, 2, 2), (None, 7, None, 0)],
+    "update sepu.usage set granted = -1; update sepu.adjustment set units = -1 where kind = 'grant'": [(-1, -1, 2, 2)],
+    "update sepu.usage set credited = 11; update sepu.adjustment set units = 11 where kind = 'credit'": [
+        (7, 7, 11, 11)
+    ],
+}
+
+
+@of_all_accounts
+def test_the_audit_names_what_was_lost_or_made_up(connection: Connection, customer: Customer) -> None:
+    customer.meter(connection, units=10, at=NOON.replace(year=2025))
+    grant(connection, customer, 7)
+    credit(connection, customer, 2, "2025-03")
+    connection.execute("update sepu.adjustment set period = '2025-03'")
+    connection.execute("delete from sepu.usage where period = '2031-03'")
+    connection.execute("update sepu.usage set granted = 7")
+    assert audit(connection).differences == ()
+    for tampered, differences in TAMPERED.items():
+        with connection.transaction(force_rollback=True):
+            for statement in tampered.split(";"):
+                connection.execute(statement.encode())
+            found = audit(connection).differences
+        assert [(one.granted, one.grants, one.credited, one.credits) for one in found] == differences, tampered
