@@ -23,6 +23,7 @@ import numpy as np
 
 include "srgb_to_lab.pxi"
 include "srgb_to_oklab.pxi"
+include "hex_arrays.pxi"
 include "rgb_arrays.pxi"
 include "lab_queries.pxi"
 include "nearest.pxi"

@@ -2,8 +2,7 @@
 
 cdef check_numbers(array, str name):
     if array.dtype.kind not in "uif":
-        hint = "; '#C83C23' is tuple(bytes.fromhex('C83C23'))" if array.dtype.kind == "U" else ""
-        raise TypeError(f"{name} must be real numbers, not {array.dtype}{hint}")
+        raise TypeError(f"{name} must be real numbers, not {array.dtype}")
 
 
 cdef const double[:, ::1] read_rows(values, str name, limits, str problem) except *:
@@ -61,12 +60,14 @@ def check_range(array, scale, str name):
 
 
 def read_rgb(values, scale=None, background=None, int most_channels=3):
-    """Returns sRGB colours from 0 to 255 as uint8 or float64 (..., 3), C-contiguous.
+    """Returns sRGB colours from 0 to 255 as uint8 or float64 (..., 3), C-contiguous; texts are HEX.
 
     `scale`: see `read_scale`. `background`: see `Palette.nearest_batch`; 4 as `most_channels` allows for alpha. Raises
     ValueError for a channel that is not a number from 0 to `scale`.
     """
-    array = np.asarray(values)
+    array = as_array(values)
+    if holds_texts(array):
+        return hex_to_rgb(array)
     check_numbers(array, "rgb")
     channels = array.shape[array.ndim - 1] if array.ndim else 0
     if channels not in (3, most_channels):

@@ -36,7 +36,12 @@ def main() -> None:
     print_table(f"one CIEDE2000 difference, in arrays of up to {PAIRS:,}", pairs)
     print_table(f"the nearest three of {len(PALETTE)} colours to one: median of {SINGLES} (slowest)", single)
     print_table("the same for arrays of up to 10,000 colours: each colour; a pair is a colour and one of 161", batch)
-    for title, rows in [*palettes.own_palettes(), *palettes.images()]:
+    for title, rows in [
+        *palettes.hex_texts(),
+        *palettes.own_palettes(),
+        *palettes.index_sizes(),
+        *palettes.images(),
+    ]:
         print_table(title, rows)
     print_table(f"a search: median of {len(QUERIES)} (slowest); how often it finds what sepu finds", search())
 

@@ -21,6 +21,9 @@ SIZES = (161, 1_000, 30_000)
 COUNTED = 1_000
 ROWS = 10_000
 SIDE = 1_000  # of an image
+PHOTOGRAPH = (3_000, 4_000)
+TEXTS = 1_000_000
+INDEXED = (1_000, 5_000)
 
 Pixels = NDArray[np.uint8]
 Row = tuple[str, ...]
@@ -31,9 +34,9 @@ def random_palette(size: int) -> NDArray[np.float64]:
     return np.random.default_rng(size).integers(0, 256, (size, 3)).astype(float)
 
 
-def photograph() -> Pixels:
+def photograph(height: int = SIDE, width: int = SIDE) -> Pixels:
     """Smooth surfaces with a camera's noise: most colours of a photograph are neighbours, few are equal."""
-    y, x = np.mgrid[0:SIDE, 0:SIDE] / SIDE
+    y, x = np.mgrid[0 : 1 : height * 1j, 0 : 1 : width * 1j]
     waves = np.stack([np.sin(6 * x + 3 * y), np.sin(4 * y - 2 * x + 1), np.cos(5 * x * y + 2)], axis=-1)
     return np.clip(120 + 90 * waves + np.random.default_rng(5).normal(0, 4, waves.shape), 0, 255).astype(np.uint8)
 
@@ -98,7 +101,70 @@ def images() -> list[tuple[str, list[Row]]]:
         tables.append(
             (f"an image of {SIDE * SIDE:,} pixels, {size:,} colours: each pixel", compared(batches, image, SIDE))
         )
+    palette, picture = library(), photograph(*PHOTOGRAPH)
+    rows = compared(
+        [
+            ("sepu", of_sepu(sepu.load().palette(), threads=None), len(picture)),
+            ("on one thread", of_sepu(sepu.load().palette()), len(picture)),
+            ("KD-tree (L*a*b*), scipy", of_tree(palette), len(picture)),
+            ("Pillow, quantize", of_pillow(palette), len(picture)),
+        ],
+        picture,
+        picture.shape[1],
+    )
+    tables.append((f"a photograph of {picture.size // 3:,} pixels, the library: each pixel", rows))
     return tables
+
+
+def library() -> NDArray[np.float64]:
+    return np.array([record.rgb for record in sepu.load()], dtype=np.float64)
+
+
+def hex_texts() -> list[tuple[str, list[Row]]]:
+    """Returns a table: a column of HEX, each text read and matched."""
+    import colour
+    from coloraide import Color
+
+    numbers = np.random.default_rng(6).integers(0, 2**24, TEXTS).tolist()
+    texts = np.array([f"#{number:06X}" for number in numbers], dtype=object)
+    palette, numeric = library(), np.array(numbers)
+    science, tree = ColourScience(palette), of_tree(palette)
+    coloraide = Coloraide(palette)
+    own = sepu.load().palette()
+
+    def by_coloraide(some: NDArray[Any]) -> NDArray[np.integer[Any]]:
+        return coloraide.nearest_batch(np.array([Color(text)[:3] for text in some]) * 255)[:, 0]
+
+    batches: list[tuple[str, Batch, int]] = [
+        ("sepu", of_sepu(own, threads=None), TEXTS),
+        ("on one thread", of_sepu(own), TEXTS),
+        ("sepu.match, one by one", lambda some: np.array([sepu.match(text)[0].ordinal - 1 for text in some]), COUNTED),
+        (
+            "KD-tree, int(text, 16)",
+            lambda some: tree(np.array([[int(text[at : at + 2], 16) for at in (1, 3, 5)] for text in some])),
+            TEXTS // 10,
+        ),
+        (
+            science.name,
+            lambda some: science.nearest_batch(np.asarray(colour.notation.HEX_to_RGB(some.astype(str))) * 255)[:, 0],
+            COUNTED,
+        ),
+        (coloraide.name, by_coloraide, coloraide.rows),
+    ]
+    assert (own.nearest_batch(sepu.hex_to_rgb(numeric))[0] == own.nearest_batch(texts)[0]).all()
+    return [(f"{TEXTS:,} texts such as {texts[0]}, the library: each", compared(batches, texts))]
+
+
+def index_sizes() -> list[tuple[str, list[Row]]]:
+    """Returns a table: what an index takes for how many nearest colours."""
+    rows: list[Row] = []
+    for size in INDEXED:
+        palette = sepu.Palette(random_palette(size), scale=255)
+        for k in (1, 3, 10):
+            began = perf_counter()
+            index = palette.build_index(k=k)
+            rows.append((f"{size:,}, k = {k}", f"{len(index) / 1e6:.3g} MB", f"{perf_counter() - began:.2g} s"))
+    return [("the index of so many own colours: its size, and the time to build it", rows)]
 
 
 def compared(batches: list[tuple[str, Batch, int]], rgb: NDArray[Any], width: int = 1) -> list[Row]:

@@ -23,9 +23,13 @@ if TYPE_CHECKING:
     from sepu._names import NameIndex as NameIndex
     from sepu._palette import Palette as Palette
     from sepu._palette import ciede2000 as ciede2000
+    from sepu._palette import hex_to_rgb as hex_to_rgb
     from sepu._palette import srgb_to_lab as srgb_to_lab
     from sepu.library.images import Image as Image
     from sepu.library.images import ImageError as ImageError
+    from sepu.library.named import NamedPalette as NamedPalette
+    from sepu.library.palette_files import PaletteError as PaletteError
+    from sepu.library.palette_files import read_palette as read_palette
     from sepu.library.parsing import ColorError as ColorError
     from sepu.library.parsing import ColorLike as ColorLike
     from sepu.library.records import Match as Match
@@ -103,13 +107,17 @@ _HOMES = {
     "ImageError": "sepu.library.images",
     "Match": "sepu.library.records",
     "NameIndex": "sepu._names",
+    "NamedPalette": "sepu.library.named",
     "Palette": "sepu._palette",
+    "PaletteError": "sepu.library.palette_files",
     "Record": "sepu.library.records",
     "Records": "sepu.library.records",
     "Release": "sepu.library.release",
     "Share": "sepu.library.records",
     "UnknownNameError": "sepu.library.release",
     "ciede2000": "sepu._palette",
+    "hex_to_rgb": "sepu._palette",
+    "read_palette": "sepu.library.palette_files",
     "srgb_to_lab": "sepu._palette",
 }
 

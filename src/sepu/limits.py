@@ -1,4 +1,4 @@
-"""Every limit and deadline, once each: of requests, workers, the ledger, the delivery of events, and pictures.
+"""Every limit and deadline, once each: of requests, workers, the ledger, the delivery of events, pictures and palettes.
 
 Bytes and seconds, unless the name says otherwise.
 
@@ -143,3 +143,9 @@ IMAGE_HEADER_READS = 10_000
 TIFF_NUMBERS = 2**18
 # Of a JPEG, each of which goes over all pixels. A progressive one has ten.
 JPEG_SCANS = 100
+
+# --- A palette in a file: one more than these, and it is not read.
+
+PALETTE_BYTES = 2**24
+# The index of so many has 190 MB.
+PALETTE_COLORS = 100_000

@@ -291,3 +291,35 @@ def test_an_encoding_without_chinese_is_named() -> None:
 def test_an_argument_that_is_not_utf_8_is_named() -> None:
     assert printed(process("search", b"\xff\xfe", "--json"))["colors"] == []
     assert process("account", "show", b"\xff").returncode == 1
+
+
+def test_a_palette_in_a_file_answers_with_its_names(photo: str, tmp_path: Path) -> None:
+    own = tmp_path / "own.csv"
+    own.write_text("name,hex\nbrick [/],#C83C23\nrose */,#F47983\nrose */,#000\n")
+    palette = ("--palette", str(own))
+    found = printed(invoke("match", "c83c22", "--top", "9", *palette, "--json"))
+    assert list(found) == ["colors"], "the library's version and attribution are not theirs"
+    assert (found["colors"][0]["name"], found["colors"][0]["hex"]) == ("brick [/]", "#C83C23")
+    assert len(found["colors"]) == 3
+    shares = printed(invoke("image", photo, *palette, "--json"))["colors"]
+    assert [(each["name"], each["share"]) for each in shares] == [("brick [/]", 0.75), ("rose */", 0.25)]
+    assert "brick [/]" in invoke("match", "fff", *palette, COLUMNS="80").stdout
+    sheet = invoke("list", *palette, "--format", "css").stdout
+    assert re.findall(r"--([\w-]+): (#\w+); /\* ([^*]+) \*/\n", sheet) == [
+        ("brick", "#C83C23", "brick [/]"),
+        ("rose", "#F47983", "rose "),
+        ("rose-2", "#000000", "rose "),
+    ]
+    failed(invoke("list", "rse", *palette), "no colour is named 'rse'", status=2)
+    (tmp_path / "own.gpl").write_text("nonsense")
+    failed(invoke("list", "--palette", str(tmp_path / "own.gpl")), "line 1: this is not 'GIMP Palette'", status=2)
+
+
+@pytest.mark.parametrize("file_format", ["gpl", "ase", "tokens", "css", "csv", "tsv", "json"])
+def test_what_is_exported_can_be_read_again(file_format: str, tmp_path: Path) -> None:
+    file = tmp_path / f"library.{'tokens.json' if file_format == 'tokens' else file_format}"
+    file.write_bytes(exported(file_format))
+    own = sepu.read_palette(file)
+    assert [record.hex for record in own] == [record.hex for record in sepu.load()]
+    again = invoke("list", "--palette", str(file), "--format", "jsonl").stdout
+    assert again.count("\n") == 161

@@ -4,12 +4,14 @@ import copy
 import csv
 import pickle
 import random
+import re
 import threading
 from collections.abc import Callable
 from functools import partial
 from importlib.machinery import EXTENSION_SUFFIXES
 from math import atan2, degrees
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -21,7 +23,7 @@ from tests.core import ciede2000_reference as reference
 from tests.core.colours import Rgb, channels, colours, random_rgb
 
 from sepu import _palette
-from sepu._palette import Palette, ciede2000, instruction_sets, srgb_to_lab
+from sepu._palette import Palette, ciede2000, hex_to_rgb, instruction_sets, srgb_to_lab
 
 with Path(__file__).with_name("sharma2005.csv").open(encoding="ascii") as file:
     SHARMA = [[float(value) for value in row.values()] for row in csv.DictReader(file)]
@@ -329,7 +331,7 @@ def test_wrong_lab() -> None:
         ciede2000(np.zeros((1, 3)), np.zeros((2, 3)))
 
 
-@pytest.mark.parametrize("values", [[["1", "2", "3"]], [[1j, 2, 3]], [[True, False, True]]])
+@pytest.mark.parametrize("values", [[[None, 2, 3]], [[1j, 2, 3]], [[True, False, True]]])
 def test_what_is_no_number(values: list[list[object]]) -> None:
     with pytest.raises(TypeError, match="real numbers"):
         srgb_to_lab(np.array(values), scale=255)
@@ -412,14 +414,87 @@ def test_what_a_palette_says_of_itself() -> None:
     assert repr(built) == "<Palette of 1 colours by ciede2000, with an index for the nearest 4>"
 
 
-def test_texts_are_refused_with_what_to_do() -> None:
-    with pytest.raises(TypeError, match=r"not <U7; '#C83C23' is tuple\(bytes.fromhex\('C83C23'\)\)"):
-        Palette(["#C83C23", "#fff"])
+def test_an_index_by_its_path_is_refused_with_what_to_do() -> None:
     for path in ("colours.index", Path("colours.index")):
         with pytest.raises(
             TypeError, match=r"index must be True or the bytes .* for a file: pathlib.Path\(…\).read_bytes"
         ):
             Palette([(1, 2, 3)], path)  # type: ignore[arg-type]
+
+
+class Column:
+    """What pandas, Arrow and Polars have: it makes an array of itself."""
+
+    def __init__(self, values: list[str]) -> None:
+        self.values = values
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> NDArray[np.object_]:
+        return np.array(self.values, dtype=object)
+
+
+HEX_FORMS: list[Callable[[list[str]], Any]] = [
+    list,
+    tuple,
+    np.array,
+    lambda texts: np.array(texts, "S"),
+    lambda texts: np.array(texts, ">U9"),
+    lambda texts: np.array(texts, object),
+    lambda texts: np.array(texts, np.dtypes.StringDType()),
+    lambda texts: np.repeat(np.array(texts), 2)[::2],
+    Column,
+]
+
+
+@pytest.mark.parametrize("form", HEX_FORMS)
+def test_hex_of_any_form(form: Callable[[list[str]], Any]) -> None:
+    rng = np.random.default_rng(16)
+    numbers = rng.integers(0, 2**24, 5000)
+    marks = rng.choice(["", "#", " #"], 5000).tolist()
+    texts = [
+        f"{mark}{number:06{case}}" for mark, number, case in zip(marks, numbers.tolist(), "xX" * 2500, strict=True)
+    ]
+    texts += ["#123", "fFf\t", "00a"]
+    expected = np.array([*numbers, 0x112233, 0xFFFFFF, 0x0000AA])[:, np.newaxis] >> [16, 8, 0] & 255
+    found = hex_to_rgb(form(texts))
+    assert found.dtype == np.uint8
+    np.testing.assert_array_equal(found, expected)
+    palette = Palette(form(texts[:99]))
+    for place, same in zip(palette.nearest_batch(form(texts)), palette.nearest_batch(expected), strict=True):
+        np.testing.assert_array_equal(place, same)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        *("", "#", "12", "200", "#12", "#1234", "12345", "#12345g", "#11223344", "0x1234", "##fff", "# fff", "tomato"),
+        *("\N{ARABIC-INDIC DIGIT ONE}" * 3, "#f\N{LATIN SMALL LIGATURE FF}", "\ud800ff", None, float("nan"), b"#fff"),
+    ],
+)
+def test_what_is_no_hex_is_named(wrong: object) -> None:
+    rows: list[Any] = ["#fff", "#C83C23", wrong]
+    forms: list[Any] = [rows, np.array(rows, object), *([np.array(rows)] if isinstance(wrong, str) else [])]
+    for form in forms:
+        with pytest.raises(ValueError, match=rf"^hex\[2\] is {re.escape(repr(wrong))}, and no HEX: "):
+            hex_to_rgb(form)
+    with pytest.raises(ValueError, match=r"^hex\[1, 0\] is .*: write '#C83C23'|leave out what is missing"):
+        hex_to_rgb(np.array([["#fff"], [wrong]], object))
+
+
+def test_hex_as_whole_numbers() -> None:
+    numbers = np.array([[0xC83C23, 0], [0xFFFFFF, 0x010203]])
+    expected = [[[200, 60, 35], [0, 0, 0]], [[255, 255, 255], [1, 2, 3]]]
+    for kind in (np.int64, np.uint32, np.int32, ">i8"):
+        assert hex_to_rgb(numbers.astype(kind)).tolist() == expected
+    assert hex_to_rgb(numbers.tolist()).tolist() == expected
+    assert hex_to_rgb("#C83C23").tolist() == hex_to_rgb(0xC83C23).tolist() == [200, 60, 35]
+    assert hex_to_rgb([]).shape == hex_to_rgb(np.array([], "U7")).shape == (0, 3)
+    assert hex_to_rgb(np.array([7], np.uint8)).tolist() == [[0, 0, 7]]
+    for outside in (-1, 2**24):
+        with pytest.raises(ValueError, match=rf"^hex\[1\] is {outside}, and no HEX: write 0x000000 to 0xFFFFFF"):
+            hex_to_rgb([1, outside])
+    for values in ([1.0], [True], [None], [b"#fff", None]):
+        with pytest.raises(TypeError, match=r"^HEX is texts such as '#C83C23', or whole numbers"):
+            hex_to_rgb(values)  # type: ignore[arg-type]
 
 
 def test_one_is_what_is_asked_for_without_a_number() -> None:

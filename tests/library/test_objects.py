@@ -1,5 +1,6 @@
 """The library as a collection, and what people write for a colour."""
 
+import dataclasses
 import inspect
 from collections.abc import Callable
 from io import StringIO
@@ -198,6 +199,25 @@ def test_records_have_their_values() -> None:
     for top in (0, 162):
         with pytest.raises(ValueError, match=f"top must be from 1 to 161, not {top}"):
             sepu.match("#fff", top=top)
+
+
+def test_a_table_has_a_column_for_each_value() -> None:
+    """What `dataclasses.asdict` returns: pandas asks it."""
+    [match] = sepu.match("#C83C22")
+    flat = {
+        "slug": "fei-hong",
+        "zh": "绯红",
+        "zh_hant": "緋紅",
+        "pinyin": "fēi hóng",
+        "en": "Scarlet Silk",
+        "hex": "#C83C23",
+    }
+    flat |= {"group": match.group, "reliability": "verified"}
+    assert sepu.load()["fei-hong"].to_dict() == flat
+    assert match.to_dict() == dataclasses.asdict(match) == flat | {"delta_e": match.delta_e, "in_srgb": True}
+    [share] = sepu.name_image(np.full((1, 1, 3), 255, np.uint8))
+    assert share.to_dict()["share"] == 1.0
+    assert list(dataclasses.asdict(share)) == [*flat, "share"]
 
 
 def test_notebooks_and_terminals_show_swatches() -> None:

@@ -18,11 +18,13 @@ from rich.text import Text
 
 from sepu import limits
 from sepu.cli.output import example, terminal_width
-from sepu.cli.palette_formats import WRITERS, Entry, row
+from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.display import Line, Lines, line_of
 from sepu.library.images import Pixels, nearest_places, read_image
+from sepu.library.palette_files import READERS, PaletteError, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
-from sepu.library.release import Release, UnknownNameError, load_release
+from sepu.library.records import is_in_srgb
+from sepu.library.release import UnknownNameError, load_release
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -41,8 +43,23 @@ def _format_options(command: F) -> F:
     return formats(command)
 
 
+_palette_option = click.option(
+    "--palette",
+    type=click.Path(exists=True, dir_okay=False),
+    help=f"Take colours and names from this file: {', '.join(READERS)}.",
+)
+
+
+def _load(palette: str | None) -> Source:
+    """Returns the library, or the colours of a file."""
+    try:
+        return load_release() if palette is None else read_palette(palette)
+    except PaletteError as error:
+        raise click.BadParameter(str(error), param_hint="--palette") from None
+
+
 def _print(
-    release: Release, entries: Sequence[Entry], file_format: str | None, sections: Iterable[Sequence[Line]] = ()
+    release: Source, entries: Sequence[Entry], file_format: str | None, sections: Iterable[Sequence[Line]] = ()
 ) -> None:
     """Prints a file, or lines with tabs for a pipe, or a table for a person: of the sections, if there are any."""
     if file_format is not None:
@@ -77,16 +94,12 @@ def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield argument, ""
 
 
-def _parse(release: Release, text: str, where: str) -> Rgb:
+def _parse(release: Source, text: str, where: str) -> Rgb:
     try:
         return parse_color(text, release.named(text))
     except ColorError as error:
         hint = f"; for an image: sepu image {text}" if not where and Path(text).is_file() else release.hint(text)
         raise click.BadParameter(f"{where}{error}{hint}") from None
-
-
-def _in_srgb(rgb: Rgb) -> bool:
-    return min(rgb) >= 0 and max(rgb) <= 255
 
 
 def _hex(rgb: Rgb) -> str:
@@ -96,7 +109,7 @@ def _hex(rgb: Rgb) -> str:
 
 def _exactly(rgb: Rgb) -> str:
     """Returns HEX, or rgb() for channels that HEX cannot express, or color() outside sRGB."""
-    if not _in_srgb(rgb):
+    if not is_in_srgb(rgb):
         return "color(srgb {:.10g} {:.10g} {:.10g})".format(*(channel / 255 for channel in rgb))
     whole = all(channel == round(channel) for channel in rgb)
     return _hex(rgb) if whole else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
@@ -115,8 +128,9 @@ def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) 
 @click.command(epilog=example("match '#C83C23' --top 3"))
 @click.argument("colors", nargs=-1, metavar="COLOR...", shell_complete=_complete)
 @click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
+@_palette_option
 @_format_options
-def match(colors: tuple[str, ...], top: int, file_format: str | None) -> None:
+def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: str | None) -> None:
     """Show the nearest colours by CIEDE2000. This works offline and is not metered.
 
     A colour is '#C83C23', c83c23, '#fff', 200 60 35, a name of the library, or a colour of CSS, such as tomato or
@@ -124,14 +138,14 @@ def match(colors: tuple[str, ...], top: int, file_format: str | None) -> None:
     """
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
-    release = load_release()
+    release = _load(palette)
     given = [(text, _parse(release, text, where)) for text, where in _given(colors)]
     entries, sections = [], []
     for text, rgb in given:
-        matches = release.match_rgb(rgb, top=top)
+        matches = release.match_rgb(rgb, top=min(top, len(release)))
         entries += [Entry(record, _exactly(rgb)) for record in matches]
         is_hex = text.lstrip("#").upper() == _hex(rgb)[1:]
-        given_as = "" if is_hex else text if _in_srgb(rgb) else f"{text} (outside sRGB)"
+        given_as = "" if is_hex else text if is_in_srgb(rgb) else f"{text} (outside sRGB)"
         sections.append([Line(_hex(rgb), "input", en=given_as), *map(line_of, matches)])
     _print(release, entries, file_format, sections)
 
@@ -157,16 +171,17 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
 
 @click.command("list", epilog=example("list --format css"))
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete)
+@_palette_option
 @_format_options
-def list_colors(names: tuple[str, ...], file_format: str | None) -> None:
+def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | None) -> None:
     """List colours, or export them as CSS, Tailwind, GIMP, ASE or JSON.
 
     Without names these are all colours of the library. An exported file has the attribution that must go with it. For
     example: sepu list --format css > colours.css.
     """
-    release = load_release()
+    release = _load(palette)
     try:
-        records = [release[name] for name in names] if names else release.records
+        records = [release[name] for name in names] if names else [*release]
     except UnknownNameError as error:
         raise click.BadParameter(f"{error}; sepu list shows all") from None
     _print(release, [*map(Entry, records)], file_format)
@@ -183,13 +198,22 @@ def list_colors(names: tuple[str, ...], file_format: str | None) -> None:
 )
 @click.option("--picture", type=click.Path(dir_okay=False), help="Write the image in the library's colours here.")
 @click.option("--width", type=click.IntRange(1, 1000), help="Columns of the sketch; default: 60, or what fits.")
+@_palette_option
 @_format_options
-def image(file: str, top: int, within: float, picture: str | None, width: int | None, file_format: str | None) -> None:
+def image(
+    file: str,
+    top: int,
+    within: float,
+    picture: str | None,
+    width: int | None,
+    palette: str | None,
+    file_format: str | None,
+) -> None:
     """Name the colours of an image, with the share of each. This works offline and is not metered.
 
     Each pixel counts for its nearest colour. A - stands for an image on standard input.
     """
-    release = load_release()
+    release = _load(palette)
     with _only_our_errors():
         source = sys.stdin.buffer.read(limits.IMAGE_BYTES + 1) if file == "-" else file
         pixels, opacity = read_image(source)
@@ -219,8 +243,8 @@ def _only_our_errors() -> Iterator[None]:
         os.close(before)
 
 
-def _in_colors_of(release: Release, pixels: Pixels) -> NDArray[np.uint8]:
-    colors = np.array([record.rgb for record in release], np.uint8)
+def _in_colors_of(release: Source, pixels: Pixels) -> NDArray[np.uint8]:
+    colors = np.array([record.rgb for record in release]).round().clip(0, 255).astype(np.uint8)
     named: NDArray[np.uint8] = colors[nearest_places(release.palette(), pixels)]
     return named
 
@@ -236,7 +260,7 @@ def _write_picture(pixels: NDArray[np.uint8], file: str) -> None:
         raise click.BadParameter(f"{file!r}: {error}; use an ending such as .png", param_hint="--picture") from None
 
 
-def _sketch(release: Release, pixels: Pixels, columns: int) -> Text:
+def _sketch(release: Source, pixels: Pixels, columns: int) -> Text:
     """Returns the picture as half blocks: two pixels, one above the other, in each character."""
     height, width = pixels.shape[:2]
     columns = min(columns, width)

@@ -3,24 +3,27 @@
 import csv
 import io
 import struct
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any, NamedTuple
 
 import msgspec
 
-from sepu.library.records import Record
+from sepu.library.named import NamedPalette
+from sepu.library.records import Record, Swatch, rgb_of
 from sepu.library.release import Release
 
 
 class Entry(NamedTuple):
     """A colour that a command found, and the input for which it did; None if there was none."""
 
-    record: Record
+    record: Record | Swatch
     input: str | None = None
 
 
-Writer = Callable[[Release, Sequence[Entry]], bytes]
+Source = Release | NamedPalette
+Writer = Callable[[Source, Sequence[Entry]], bytes]
 
 # Of an SVG, in pixels.
 _SWATCH_WIDTH, _LINE_HEIGHT = 80, 32
@@ -33,7 +36,7 @@ _DIGITS = {"deltaE": 4, "share": 6}
 def members(entry: Entry) -> dict[str, Any]:
     """Returns what JSON has of a colour: the input, its record, and its channels."""
     found: dict[str, Any] = {} if entry.input is None else {"input": entry.input}
-    found |= msgspec.to_builtins(entry.record) | {"rgb": entry.record.rgb}
+    found |= msgspec.to_builtins(entry.record) | {"hex": entry.record.hex, "rgb": entry.record.rgb}
     return found | {name: round(found[name], digits) for name, digits in _DIGITS.items() if name in found}
 
 
@@ -41,33 +44,40 @@ def row(entry: Entry) -> dict[str, object]:
     """Returns the same as the cells of a row for a program."""
     found = members(entry)
     (red, green, blue), name = found["rgb"], found["name"]
-    whole = {**found, **name, "r": red, "g": green, "b": blue}
-    names = ("input", "hex", *_DIGITS, *name, "slug", "reliability", "r", "g", "b")
+    named = name if isinstance(name, dict) else {"name": name}
+    whole = {**found, **named, "r": red, "g": green, "b": blue}
+    names = ("input", "hex", *_DIGITS, *named, "slug", "reliability", "r", "g", "b")
     return {name: whole[name] for name in names if name in whole}
 
 
-def _title(release: Release) -> str:
+def _title(release: Source) -> str:
+    if isinstance(release, NamedPalette):
+        return "Colours (sepu)"
     return f"Traditional Chinese colours (sepu, library {release.manifest.version})"
 
 
-def _name(record: Record) -> str:
+def _name(record: Record | Swatch) -> str:
+    if isinstance(record, Swatch):
+        return record.name
     return " ".join(dict.fromkeys((record.name.zh, record.name.zh_hant, record.name.en)))
 
 
-def _about(release: Release) -> dict[str, object]:
+def _about(release: Source) -> dict[str, object]:
+    if isinstance(release, NamedPalette):
+        return {}
     return {"datasetVersion": release.manifest.version, "attribution": release.attribution}
 
 
-def _json(release: Release, entries: Sequence[Entry]) -> bytes:
+def _json(release: Source, entries: Sequence[Entry]) -> bytes:
     return msgspec.json.encode({**_about(release), "colors": [*map(members, entries)]}) + b"\n"
 
 
-def _json_lines(release: Release, entries: Sequence[Entry]) -> bytes:
+def _json_lines(release: Source, entries: Sequence[Entry]) -> bytes:
     return msgspec.json.Encoder().encode_lines([{**members(entry), **_about(release)} for entry in entries])
 
 
 def _separated(dialect: str) -> Writer:
-    def write(release: Release, entries: Sequence[Entry]) -> bytes:
+    def write(release: Source, entries: Sequence[Entry]) -> bytes:
         rows = [{**row(entry), "attribution": " ".join(release.attribution)} for entry in entries]
         text = io.StringIO()
         if rows:
@@ -79,29 +89,37 @@ def _separated(dialect: str) -> Writer:
     return write
 
 
-def _once(entries: Sequence[Entry]) -> Iterator[Record]:
-    """Yields each colour once: a palette may not have two of a name."""
-    return iter({entry.record.slug: entry.record for entry in entries}.values())
+def _once(entries: Sequence[Entry]) -> Iterator[tuple[str, Record | Swatch]]:
+    """Yields each colour once, with a name of letters, digits and hyphens that no other has."""
+    colors = {(entry.record.slug, entry.record.hex): entry.record for entry in entries}
+    counts = Counter[str]()
+    for (slug, _), record in colors.items():
+        counts[slug] += 1
+        yield slug if counts[slug] == 1 else f"{slug}-{counts[slug]}", record
 
 
 def _style_sheet(before: str, prefix: str, after: str = "}\n") -> Writer:
-    def write(release: Release, entries: Sequence[Entry]) -> bytes:
+    def write(release: Source, entries: Sequence[Entry]) -> bytes:
         about = "\n".join(f" * {line}" for line in (_title(release), *release.attribution))
-        colors = "\n".join(f"{prefix}{record.slug}: {record.hex}; /* {_name(record)} */" for record in _once(entries))
+        colors = "\n".join(
+            f"{prefix}{slug}: {record.hex}; /* {_name(record).replace('*/', '')} */" for slug, record in _once(entries)
+        )
         return f"/*\n{about}\n */\n{before}{colors}\n{after}".encode()
 
     return write
 
 
-def _gimp(release: Release, entries: Sequence[Entry]) -> bytes:
+def _gimp(release: Source, entries: Sequence[Entry]) -> bytes:
     about = "\n".join(f"# {line}" for line in release.attribution)
     colors = "\n".join(
-        f"{red:3} {green:3} {blue:3}\t{_name(record)}" for record in _once(entries) for red, green, blue in [record.rgb]
+        f"{red:3} {green:3} {blue:3}\t{_name(record)}"
+        for _, record in _once(entries)
+        for red, green, blue in [rgb_of(record.hex)]
     )
     return f"GIMP Palette\nName: {_title(release)}\nColumns: 7\n{about}\n{colors}\n".encode()
 
 
-def _ase(release: Release, entries: Sequence[Entry]) -> bytes:
+def _ase(release: Source, entries: Sequence[Entry]) -> bytes:
     """Writes Adobe Swatch Exchange: blocks of big-endian fields. The attribution is in the group's name.
 
     The format has no comments, and is not published; this is what the programs that read it agree about.
@@ -115,34 +133,37 @@ def _ase(release: Release, entries: Sequence[Entry]) -> bytes:
         return struct.pack(">H", len(encoded) // 2) + encoded
 
     colors = [
-        block(0x0001, text(_name(record)) + struct.pack(">4s3fH", b"RGB ", *(part / 255 for part in record.rgb), 0))
-        for record in _once(entries)
+        block(
+            0x0001,
+            text(_name(record)) + struct.pack(">4s3fH", b"RGB ", *(part / 255 for part in rgb_of(record.hex)), 0),
+        )
+        for _, record in _once(entries)
     ]
     group = block(0xC001, text(" ".join((f"{_title(release)}.", *release.attribution))))
     blocks = [group, *colors, block(0xC002, b"")]
     return b"ASEF" + struct.pack(">HHI", 1, 0, len(blocks)) + b"".join(blocks)
 
 
-def _tokens(release: Release, entries: Sequence[Entry]) -> bytes:
+def _tokens(release: Source, entries: Sequence[Entry]) -> bytes:
     """Writes design tokens (Design Tokens Format Module and Color Module, 2025.10)."""
     tokens = {
-        record.slug: {
+        slug: {
             "$value": {
                 "colorSpace": "srgb",
-                "components": [round(part / 255, 6) for part in record.rgb],
+                "components": [round(part / 255, 6) for part in rgb_of(record.hex)],
                 "hex": record.hex.lower(),
             },
             "$description": _name(record),
         }
-        for record in _once(entries)
+        for slug, record in _once(entries)
     }
     about = " ".join((f"{_title(release)}.", *release.attribution))
     return msgspec.json.format(msgspec.json.encode({"$description": about, "$type": "color", **tokens})) + b"\n"
 
 
-def _svg(release: Release, entries: Sequence[Entry]) -> bytes:
+def _svg(release: Source, entries: Sequence[Entry]) -> bytes:
     """Writes a picture of the colours with their names (SVG 2)."""
-    records = [*_once(entries)]
+    records = [record for _, record in _once(entries)]
     lines = [
         f'<rect y="{top}" width="{_SWATCH_WIDTH}" height="{_LINE_HEIGHT}" fill="{record.hex}"/>'
         f'<text x="{_SWATCH_WIDTH + 12}" y="{top + 21}">{escape(_name(record))} {record.hex}</text>'

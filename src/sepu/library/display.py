@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
-from sepu.library.records import Record
+from sepu.library.records import NamedColor, Record
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -15,14 +15,16 @@ _CELL = "padding:.2em .8em .2em 0;text-align:left"
 _SWATCH = "display:inline-block;width:3em;height:1.4em;border:1px solid #8888"
 
 
-def html(records: Sequence[Record]) -> str:
+def html(records: Sequence[NamedColor]) -> str:
     """Returns a table, which needs no style sheet."""
     rows = [
         (
-            f'<span style="{_SWATCH};background:{record.hex}"></span>',
-            *map(escape, (record.name.zh, record.name.pinyin, record.name.en, record.hex, record.measure)),
+            f'<span style="{_SWATCH};background:{line.hex}"></span>',
+            *map(escape, filter(None, (line.zh, line.pinyin, line.en))),
+            line.hex,
+            line.measure,
         )
-        for record in records
+        for line in map(line_of, records)
     ]
     cells = ("".join(f'<td style="{_CELL}">{cell}</td>' for cell in row) for row in rows)
     return f"<table>{''.join(f'<tr>{row}</tr>' for row in cells)}</table>"
@@ -43,8 +45,10 @@ class Line(NamedTuple):
 _DROPPED = ("reliability", "pinyin", "en", "zh")
 
 
-def line_of(record: Record) -> Line:
-    """Returns the line of a record."""
+def line_of(record: NamedColor) -> Line:
+    """Returns the line of a colour."""
+    if not isinstance(record, Record):
+        return Line(record.hex, record.measure, en=record.label)
     name = record.name
     return Line(record.hex, record.measure, name.zh, name.pinyin, name.en, record.reliability)
 

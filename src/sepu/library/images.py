@@ -3,7 +3,6 @@
 import logging
 import os
 import re
-import stat
 import struct
 import warnings
 from collections.abc import Iterator
@@ -17,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sepu import limits
 from sepu._palette import Palette, check_range, ciede2000, read_scale
 from sepu.errors import SepuError
+from sepu.library.files import read_file
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -61,8 +61,8 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
             raise ImageError("Pillow is not installed; image files need: pip install 'sepu[image]'") from None
     else:
         if isinstance(image, str | os.PathLike):
-            name = repr(os.fspath(image))
-            return _split(_decode(_read(image, name), name))
+            content = read_file(image, limits.IMAGE_BYTES, "save it as PNG or JPEG", ImageError)
+            return _split(_decode(content, repr(os.fspath(image))))
         if isinstance(image, bytes):
             return _split(_decode(image, "the image"))
         if isinstance(image, PIL.Image.Image):
@@ -178,24 +178,6 @@ def _decode(content: bytes, name: str) -> NDArray[Any]:
             converted = _to_srgb(image, name)
             converted.load()
         return np.asarray(converted)
-
-
-def _read(path: str | os.PathLike[str], name: str) -> bytes:
-    """Returns the content of a regular file, and waits for no other."""
-    try:
-        with open(path, "rb", opener=_without_waiting) as file:
-            about = os.fstat(file.fileno())
-            if not stat.S_ISREG(about.st_mode):
-                raise ImageError(f"{name} is not a file; copy the image into one first")
-            return file.read(limits.IMAGE_BYTES + 1)
-    except OSError as error:
-        raise ImageError(f"{name}: {error.strerror}") from None
-    except ValueError as error:  # a NUL in the name
-        raise error if isinstance(error, ImageError) else ImageError(f"{name}: {error}") from None
-
-
-def _without_waiting(path: str, flags: int) -> int:
-    return os.open(path, flags | os.O_NONBLOCK | os.O_NOCTTY)
 
 
 @contextmanager

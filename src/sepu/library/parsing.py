@@ -6,11 +6,11 @@ from numbers import Integral, Real
 
 from sepu.errors import SepuError
 from sepu.library.css import read_css
-from sepu.library.records import Record
+from sepu.library.records import NamedColor
 
 Rgb = tuple[float, float, float]
 # `Sequence` also stands for a row of an array, which type checkers do not take for one.
-ColorLike = str | Sequence[float] | Iterable[float] | Mapping[str, float] | Record
+ColorLike = str | Sequence[float] | Iterable[float] | Mapping[str, float] | NamedColor
 
 FORMS = (
     "write '#C83C23', '#fff', (200, 60, 35), a name such as '绯红', 'fei-hong' or 'tomato', or another colour of CSS "
@@ -26,7 +26,7 @@ class ColorError(SepuError, ValueError):
     """This is no colour; the message says what one looks like."""
 
 
-def parse_color(color: ColorLike, named: Sequence[Record] = ()) -> Rgb:
+def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
     """Returns red, green and blue, each 0 to 255, and beyond that for a colour of CSS that lies outside sRGB.
 
     `named` has the records of the library that have the text as a name: it then may not be another colour in CSS.
@@ -35,7 +35,7 @@ def parse_color(color: ColorLike, named: Sequence[Record] = ()) -> Rgb:
         ColorError: `color` is not of the forms that `FORMS` shows.
         TypeError: `color` is neither a text nor three numbers.
     """
-    if isinstance(color, Record):
+    if isinstance(color, NamedColor):
         return color.rgb
     if isinstance(color, str):
         return _parse_text(color.strip(), named)
@@ -58,7 +58,7 @@ def parse_color(color: ColorLike, named: Sequence[Record] = ()) -> Rgb:
     return _checked(channels, color)
 
 
-def _parse_text(text: str, named: Sequence[Record]) -> Rgb:
+def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
     if text.isdecimal() and len(text) <= 3:
         raise ColorError(f"{text!r} is one number: write '#{text:0>3}' for HEX, or three numbers such as '200 60 35'")
     if not named and (form := _HEX.fullmatch(text)):
@@ -72,7 +72,7 @@ def _parse_text(text: str, named: Sequence[Record]) -> Rgb:
         css = read_css(text)
     except ValueError as error:
         raise ColorError(str(error)) from None
-    candidates: dict[Rgb, str] = {record.rgb: f"{record.hex} of {record.name.zh} ({record.slug})" for record in named}
+    candidates: dict[Rgb, str] = {record.rgb: f"{record.hex} of {record.label}" for record in named}
     if css is not None:
         candidates.setdefault(css, "#{:02X}{:02X}{:02X} of CSS".format(*map(round, css)) if named else "")
     if len(candidates) > 1:

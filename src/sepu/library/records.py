@@ -1,11 +1,15 @@
 """The record of a colour, as the release has it, and the types of its values."""
 
-from typing import Annotated, Literal, SupportsIndex, TypeVar, overload
+import dataclasses
+import re
+from collections.abc import Sequence
+from typing import Annotated, Any, ClassVar, Literal, SupportsIndex, TypeVar, overload
 
 import msgspec
 from msgspec import Meta, Struct
 
 from sepu._palette import srgb_to_lab
+from sepu.library.css import lab_of_srgb
 
 # \Z, because $ also matches before a final line break.
 Hex = Annotated[str, Meta(pattern=r"\A#[0-9A-F]{6}\Z")]
@@ -14,13 +18,18 @@ Text = Annotated[str, Meta(min_length=1)]
 Reliability = Literal["verified", "attributed", "disputed"]
 Version = Annotated[str, Meta(pattern=r"\A\d+\.\d+\.\d+\Z")]
 Mode = Literal["commercial"]
-R = TypeVar("R", bound="Record", covariant=True)
+R = TypeVar("R", bound="NamedColor", covariant=True)
 
 
 def rgb_of(hex_value: str) -> tuple[int, int, int]:
     """Returns the red, green and blue of a valid `Hex`, each 0 to 255."""
     red, green, blue = bytes.fromhex(hex_value[1:])
     return red, green, blue
+
+
+def is_in_srgb(rgb: Sequence[float]) -> bool:
+    """Returns whether each channel is from 0 to 255, as those of a colour outside sRGB are not."""
+    return min(rgb) >= 0 and max(rgb) <= 255
 
 
 class Name(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
@@ -32,8 +41,63 @@ class Name(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
     en: Text
 
 
-class Record(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
+Columns = dict[str, "dataclasses.Field[Any]"]
+
+
+def columns(*names: str) -> Columns:
+    """Returns what makes a class with these attributes a dataclass to others: pandas makes a table of its objects."""
+    return {field.name: field for field in dataclasses.fields(dataclasses.make_dataclass("Columns", names))}
+
+
+class NamedColor(Struct, frozen=True):
+    """A colour with a name, in the library or in a palette of somebody's own."""
+
+    __dataclass_fields__: ClassVar[Columns] = {}
+
+    @property
+    def rgb(self) -> tuple[float, float, float]:
+        """Returns red, green and blue, each 0 to 255, or beyond if the colour lies outside sRGB."""
+        return rgb_of(self.hex)
+
+    @property
+    def hex(self) -> str:
+        """Returns the value as `#RRGGBB`: rounded, and clipped if it lies outside sRGB."""
+        return "#{:02X}{:02X}{:02X}".format(*(round(min(max(channel, 0), 255)) for channel in self.rgb))
+
+    @property
+    def lab(self) -> tuple[float, float, float]:
+        """Returns L*, a* and b* under D65 for the 2 degree observer."""
+        if not is_in_srgb(self.rgb):
+            return lab_of_srgb(self.rgb)
+        lightness, a, b = srgb_to_lab([self.rgb], scale=255)[0].tolist()
+        return lightness, a, b
+
+    @property
+    def measure(self) -> str:
+        """Returns what was measured of this colour, for people; nothing for one of a library."""
+        return ""
+
+    @property
+    def label(self) -> str:
+        """Returns its name, for people."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, object]:
+        """Returns the values by name, none of them nested; of these pandas and Polars make the columns of a table."""
+        return dataclasses.asdict(self)
+
+    def _repr_html_(self) -> str:
+        from sepu.library.display import html
+
+        return html([self])
+
+
+class Record(NamedColor, frozen=True, rename="camel", forbid_unknown_fields=True):
     """One colour of the library. `reliability` is confidence in its sources, not an official standard."""
+
+    __dataclass_fields__: ClassVar[Columns] = columns(
+        "slug", "zh", "zh_hant", "pinyin", "en", "hex", "group", "reliability"
+    )
 
     ordinal: int
     group: Text
@@ -47,25 +111,53 @@ class Record(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):
         """Returns red, green and blue, each 0 to 255."""
         return rgb_of(self.hex)
 
-    @property
-    def lab(self) -> tuple[float, float, float]:
-        """Returns L*, a* and b* under D65 for the 2 degree observer."""
-        lightness, a, b = srgb_to_lab([self.rgb])[0].tolist()
-        return lightness, a, b
+    zh = property(lambda self: self.name.zh)
+    zh_hant = property(lambda self: self.name.zh_hant)
+    pinyin = property(lambda self: self.name.pinyin)
+    en = property(lambda self: self.name.en)
 
     @property
-    def measure(self) -> str:
-        """Returns what was measured of this colour, for people; nothing for a record of the library."""
-        return ""
+    def label(self) -> str:
+        """Returns its name and slug, for people."""
+        return f"{self.name.zh} ({self.slug})"
 
     def __repr__(self) -> str:
         """Names the colour in one line: `<Record fei-hong 绯红 #C83C23>`."""
         return f"<{type(self).__name__} {' '.join(filter(None, (self.slug, self.name.zh, self.hex, self.measure)))}>"
 
-    def _repr_html_(self) -> str:
-        from sepu.library.display import html
 
-        return html([self])
+class Swatch(NamedColor, frozen=True, rename="camel"):
+    """A colour of a palette with names."""
+
+    __dataclass_fields__: ClassVar[Columns] = columns("name", "hex")
+
+    name: str
+    rgb: tuple[float, float, float]
+
+    @property
+    def label(self) -> str:
+        """Returns its name."""
+        return self.name
+
+    @property
+    def slug(self) -> str:
+        """Returns its name as letters, digits and hyphens, beginning with a letter, for style sheets."""
+        slug = re.sub(r"[\W_]+", "-", self.name.casefold()).strip("-")
+        return slug if slug[:1].isalpha() else f"c{slug}"
+
+    def __repr__(self) -> str:
+        """Names the colour in one line: `<Swatch 'ink' #1A1A1A>`."""
+        return f"<{type(self).__name__} {' '.join(filter(None, (repr(self.name), self.hex, self.measure)))}>"
+
+
+def _difference(entry: Any) -> str:  # noqa: ANN401  # whatever has one
+    """Returns the difference, for people."""
+    return f"ΔE {entry.delta_e:.4f}"
+
+
+def _share(entry: Any) -> str:  # noqa: ANN401
+    """Returns the share, for people."""
+    return f"{entry.share:.1%}"
 
 
 class Match(Record, frozen=True, rename="camel"):
@@ -74,24 +166,39 @@ class Match(Record, frozen=True, rename="camel"):
     `in_srgb` says whether sRGB has the colour that was asked for. If not, it is matched where it is, and not clipped.
     """
 
+    __dataclass_fields__: ClassVar[Columns] = columns(*Record.__dataclass_fields__, "delta_e", "in_srgb")
+    measure = property(_difference)
+
     delta_e: float
     in_srgb: bool = True
-
-    @property
-    def measure(self) -> str:
-        """Returns the difference, for people."""
-        return f"ΔE {self.delta_e:.4f}"
 
 
 class Share(Record, frozen=True, rename="camel"):
     """A colour of the library, and the share of an image's pixels to which it is the nearest, from 0 to 1."""
 
+    __dataclass_fields__: ClassVar[Columns] = columns(*Record.__dataclass_fields__, "share")
+    measure = property(_share)
+
     share: float
 
-    @property
-    def measure(self) -> str:
-        """Returns the share, for people."""
-        return f"{self.share:.1%}"
+
+class SwatchMatch(Swatch, frozen=True, rename="camel"):
+    """A colour of a palette with names, and what `Match` says."""
+
+    __dataclass_fields__: ClassVar[Columns] = columns(*Swatch.__dataclass_fields__, "delta_e", "in_srgb")
+    measure = property(_difference)
+
+    delta_e: float
+    in_srgb: bool = True
+
+
+class SwatchShare(Swatch, frozen=True, rename="camel"):
+    """A colour of a palette with names, and the share of an image's pixels to which it is the nearest, from 0 to 1."""
+
+    __dataclass_fields__: ClassVar[Columns] = columns(*Swatch.__dataclass_fields__, "share")
+    measure = property(_share)
+
+    share: float
 
 
 class Records(tuple[R, ...]):
@@ -121,6 +228,6 @@ class Records(tuple[R, ...]):
         return Lines([*map(line_of, self)])
 
 
-def with_measure(kind: type[R], record: Record, *values: float) -> R:
-    """Returns the record as a `Match` or a `Share`."""
+def with_measure(kind: type[R], record: NamedColor, *values: float) -> R:
+    """Returns the record as one of the kind that has a difference or a share."""
     return kind(*msgspec.structs.astuple(record), *values)

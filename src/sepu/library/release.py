@@ -1,26 +1,38 @@
 """Loads and verifies the release, from which the server answers."""
 
 from collections.abc import Iterator, Sequence
+from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from operator import index
-from typing import Annotated, Literal, TypeVar, overload
+from typing import Annotated, Generic, Literal, TypeVar, overload
 
 import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
 from sepu._names import NameIndex, fold
-from sepu._palette import Palette, srgb_to_lab
+from sepu._palette import Palette
 from sepu.errors import SepuError
 from sepu.library.css import lab_of_srgb, srgb_of_lab
 from sepu.library.display import html
 from sepu.library.images import Image, Opacity, Pixels, count_pixels, merge_shares, read_image
 from sepu.library.names import build_name_index
 from sepu.library.parsing import ColorLike, Rgb, parse_color
-from sepu.library.records import Match, Mode, Record, Records, Share, Version, rgb_of, with_measure
+from sepu.library.records import (
+    Match,
+    Mode,
+    NamedColor,
+    Record,
+    Records,
+    Share,
+    Version,
+    is_in_srgb,
+    rgb_of,
+    with_measure,
+)
 
 LIBRARY = "library.json"
 SOURCE_PROJECTION = "source-projection.json"
@@ -29,7 +41,12 @@ MANIFEST = "manifest.json"
 INDEX = "index.bin"
 
 Sha256 = Annotated[str, Meta(pattern=r"\A[a-f0-9]{64}\Z")]
+_HINTED = 1000  # names that a mistaken one is compared with
+
 Form = TypeVar("Form")
+R = TypeVar("R", bound=NamedColor)  # what a collection has, with a difference, with a share
+M = TypeVar("M", bound=NamedColor)
+S = TypeVar("S", bound=NamedColor)
 
 
 class ReleaseError(SepuError):
@@ -64,28 +81,20 @@ class _Rights(Struct, frozen=True):
     attribution: str
 
 
-class Release(Struct, frozen=True, dict=True):
-    """A verified release: its manifest, and its records in library order.
+class Collection(Generic[R, M, S]):
+    """Colours with names: iterable, with a length, matched exactly, and found by their names."""
 
-    It is a collection of its records: iterable, with a length, and `release["fei-hong"]` is the record of that slug or
-    name. `index` makes matching faster. If it is None, the answers are the same. `attribution` has the lines that must
-    go with whatever is made of the colours.
-    """
+    __slots__ = ()
 
-    manifest: Manifest
-    records: tuple[Record, ...]
-    index: bytes | None
-    attribution: tuple[str, ...] = ()
-
-    def __repr__(self) -> str:
-        """Names the version only: the index alone has some hundred thousand bytes."""
-        return f"<Release {self.manifest.version}>"
+    records: tuple[R, ...]
+    _match: type[M]
+    _share: type[S]
 
     def __len__(self) -> int:
         """Returns the number of colours."""
         return len(self.records)
 
-    def __iter__(self) -> Iterator[Record]:
+    def __iter__(self) -> Iterator[R]:
         """Iterates over the records in library order."""
         return iter(self.records)
 
@@ -94,12 +103,12 @@ class Release(Struct, frozen=True, dict=True):
         return bool(self.named(item)) if isinstance(item, str) else item in self.records
 
     @overload
-    def __getitem__(self, key: str | int) -> Record: ...
+    def __getitem__(self, key: str | int) -> R: ...
 
     @overload
-    def __getitem__(self, key: slice) -> Records[Record]: ...
+    def __getitem__(self, key: slice) -> Records[R]: ...
 
-    def __getitem__(self, key: str | int | slice) -> Record | Records[Record]:
+    def __getitem__(self, key: str | int | slice) -> R | Records[R]:
         """Returns the record of a slug, of a Chinese or English name, of a pinyin that is unique, or at a place.
 
         Raises UnknownNameError for another name, and IndexError for a place that has no record.
@@ -115,16 +124,19 @@ class Release(Struct, frozen=True, dict=True):
         if len(found) == 1:
             return found[0]
         if found:
-            listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in found)
-            raise UnknownNameError(f"{key!r} is the name of several colours: {listed}; use a slug")
+            raise UnknownNameError(f"{key!r} is the name of several colours: {self._several(found)}")
         raise UnknownNameError(f"no colour is named {key!r}{self.hint(key) or ' or anything similar'}")
+
+    def _several(self, found: Records[R]) -> str:
+        """Returns the colours that have one name, and how to write which is meant."""
+        return f"{', '.join(record.hex for record in found)}; take one by its place, or all by named()"
 
     def hint(self, name: str) -> str:
         """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
-        listed = ", ".join(f"{record.slug} ({record.name.zh})" for record in self.search(name, limit=3))
-        return f": perhaps one of {listed}" if listed else ""
+        near = get_close_matches(name, [record.label for record in self.records[:_HINTED]], 3)
+        return f": perhaps one of {', '.join(near)}" if near else ""
 
-    def named(self, name: str) -> Records[Record]:
+    def named(self, name: str) -> Records[R]:
         """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
         for spelling in (name, fold(name)):
             if places := self._places.get(spelling):
@@ -138,7 +150,7 @@ class Release(Struct, frozen=True, dict=True):
         lab: Sequence[float] | None = None,
         white: Literal["D65", "D50"] = "D65",
         top: int = 1,
-    ) -> Records[Match]:
+    ) -> Records[M]:
         """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in library order.
 
         `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
@@ -156,9 +168,9 @@ class Release(Struct, frozen=True, dict=True):
         nearest = self._palette.nearest(k=self._top(top), lab=lab, white=white)
         return self._matches(nearest, srgb_of_lab([float(value) for value in lab], white))
 
-    def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[Match]:
+    def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
         """Returns what `match` returns, of what `parse_color` returns."""
-        if max(rgb) <= 255 and min(rgb) >= 0:
+        if is_in_srgb(rgb):
             nearest = self._palette.nearest(*rgb, self._top(top))
         else:
             nearest = self._palette.nearest(k=self._top(top), lab=lab_of_srgb(rgb))
@@ -169,19 +181,13 @@ class Release(Struct, frozen=True, dict=True):
             raise ValueError(f"top must be from 1 to {len(self)}, not {top}")
         return top
 
-    def _matches(self, nearest: Sequence[tuple[int, float]], rgb: Rgb) -> Records[Match]:
-        in_srgb = max(rgb) <= 255 and min(rgb) >= 0
-        return Records(with_measure(Match, self.records[place], delta_e, in_srgb) for place, delta_e in nearest)
-
-    def search(self, q: str, *, limit: int = 10) -> Records[Record]:
-        """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
-        if not isinstance(q, str):
-            raise TypeError(f"a search takes text, not {q!r}")
-        return Records(self.records[place] for place in self._names.search(q, _whole(limit, "limit")))
+    def _matches(self, nearest: Sequence[tuple[int, float]], rgb: Rgb) -> Records[M]:
+        found = is_in_srgb(rgb)
+        return Records(with_measure(self._match, self.records[place], delta_e, found) for place, delta_e in nearest)
 
     def name_image(
         self, image: Image, *, top: int | None = None, scale: int | None = None, within: float = 0
-    ) -> Records[Share]:
+    ) -> Records[S]:
         """Returns the colours of an image with their shares of its pixels, the largest share first.
 
         Each pixel counts for the colour that is nearest to it. `image`: a file's path, its content as bytes, or an
@@ -201,13 +207,13 @@ class Release(Struct, frozen=True, dict=True):
 
     def name_pixels(
         self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None, within: float = 0
-    ) -> Records[Share]:
+    ) -> Records[S]:
         """Returns what `name_image` returns, of what `read_image` returned."""
         shares = count_pixels(self._palette, pixels, opacity)
         if within:
-            shares = merge_shares(shares, srgb_to_lab([record.rgb for record in self.records]), within)
+            shares = merge_shares(shares, np.array([record.lab for record in self.records]), within)
         order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place]]
-        return Records(with_measure(Share, self.records[place], float(shares[place])) for place in order[:top])
+        return Records(with_measure(self._share, self.records[place], float(shares[place])) for place in order[:top])
 
     def _repr_html_(self) -> str:
         return html(self.records)
@@ -216,16 +222,62 @@ class Release(Struct, frozen=True, dict=True):
         """Returns a table; rich calls it."""
         return Records(self.records).__rich__()
 
+    def palette(self) -> Palette:
+        """Makes the palette of the colours; an index of the palette is the index of its record."""
+        raise NotImplementedError
+
+    def _index(self) -> dict[str, list[int]]:
+        """Returns the places of each name, as it is and folded."""
+        raise NotImplementedError
+
     @cached_property
     def _palette(self) -> Palette:
         return self.palette()
 
     @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        return self._index()
+
+
+class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
+    """A verified release: its manifest, and its records in library order.
+
+    It is a collection of its records: iterable, with a length, and `release["fei-hong"]` is the record of that slug or
+    name. `index` makes matching faster. If it is None, the answers are the same. `attribution` has the lines that must
+    go with whatever is made of the colours.
+    """
+
+    manifest: Manifest
+    records: tuple[Record, ...]
+    index: bytes | None
+    attribution: tuple[str, ...] = ()
+
+    _match = Match
+    _share = Share
+
+    def __repr__(self) -> str:
+        """Names the version only: the index alone has some hundred thousand bytes."""
+        return f"<Release {self.manifest.version}>"
+
+    def search(self, q: str, *, limit: int = 10) -> Records[Record]:
+        """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
+        if not isinstance(q, str):
+            raise TypeError(f"a search takes text, not {q!r}")
+        return Records(self.records[place] for place in self._names.search(q, _whole(limit, "limit")))
+
+    def _several(self, found: Records[Record]) -> str:
+        return f"{_listed(found)}; use a slug"
+
+    def hint(self, name: str) -> str:
+        """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
+        near = self.search(name, limit=3)
+        return f": perhaps one of {_listed(near)}" if near else ""
+
+    @cached_property
     def _names(self) -> NameIndex:
         return self.names()
 
-    @cached_property
-    def _places(self) -> dict[str, list[int]]:
+    def _index(self) -> dict[str, list[int]]:
         """By slug, and by folded name: a slug is of one colour, whatever else has it as a name."""
         places: dict[str, list[int]] = {}
         for place, record in enumerate(self.records):
@@ -247,6 +299,10 @@ class Release(Struct, frozen=True, dict=True):
     def names(self) -> NameIndex:
         """Makes the index of the records' names; a search returns the indices of records."""
         return build_name_index(self.records)
+
+
+def _listed(records: Sequence[Record]) -> str:
+    return ", ".join(f"{record.slug} ({record.name.zh})" for record in records)
 
 
 def _whole(number: object, name: str) -> int:

@@ -1,0 +1,145 @@
+# Reads arrays of HEX: texts such as '#C83C23' and 'fff', and whole numbers such as 0xC83C23. _palette.pyx includes this
+# file.
+
+cdef extern from "Python.h":
+    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+
+
+cdef enum:
+    NO_DIGIT = 255
+
+cdef unsigned char[256] DIGITS  # the value of each character
+for _character in range(256):
+    DIGITS[_character] = int(chr(_character), 16) if chr(_character) in "0123456789abcdefABCDEF" else NO_DIGIT
+
+
+ctypedef fused Character:
+    const unsigned char
+    const unsigned int
+
+
+cdef inline bint is_space(unsigned int character) noexcept nogil:
+    return character == 32 or 9 <= character <= 13 or 28 <= character <= 31
+
+
+cdef bint read_hex(Character* text, Py_ssize_t size, unsigned char* rgb) noexcept nogil:
+    """Reads what `parse_color` takes for HEX into `rgb`; returns whether it is that."""
+    cdef Py_ssize_t i
+    cdef unsigned char[6] digits
+    cdef bint marked, decimal = True
+    while size and is_space(text[0]):
+        text += 1
+        size -= 1
+    while size and is_space(text[size - 1]):
+        size -= 1
+    marked = size > 0 and text[0] == c"#"
+    text += marked
+    size -= marked
+    if size != 3 and size != 6:
+        return False
+    for i in range(size):
+        digits[i] = DIGITS[text[i]] if text[i] < 256 else <unsigned char> NO_DIGIT
+        if digits[i] == NO_DIGIT:
+            return False
+        decimal = decimal and digits[i] < 10
+    if size == 3 and decimal and not marked:  # one number of three, perhaps
+        return False
+    for i in range(3):
+        rgb[i] = digits[2 * i] << 4 | digits[2 * i + 1] if size == 6 else 17 * digits[i]
+    return True
+
+
+cdef Py_ssize_t read_texts(
+    Character* texts, Py_ssize_t count, Py_ssize_t width, unsigned char* rgb
+) noexcept nogil:
+    """Reads texts of this width, filled up with NUL; returns the place of the first that is no HEX, or `count`."""
+    cdef Py_ssize_t i, size
+    for i in range(count):
+        size = width
+        while size and texts[i * width + size - 1] == 0:
+            size -= 1
+        if not read_hex(&texts[i * width], size, rgb + 3 * i):
+            return i
+    return count
+
+
+cdef Py_ssize_t read_objects(list objects, unsigned char* rgb) except -1:
+    """Does what `read_texts` does for Python's texts."""
+    cdef Py_ssize_t i, size
+    cdef const char* text
+    for i in range(len(objects)):
+        if not isinstance(objects[i], str):
+            return i
+        try:
+            text = PyUnicode_AsUTF8AndSize(objects[i], &size)
+        except UnicodeEncodeError:  # a lone surrogate
+            return i
+        if not read_hex(<const unsigned char*> text, size, rgb + 3 * i):
+            return i
+    return len(objects)
+
+
+cdef as_array(values):
+    """Returns numpy's array of `values`; of texts one of objects, because a single long one would widen all others."""
+    if isinstance(values, (list, tuple)) and values and isinstance(values[0], str):
+        return np.array(values, dtype=object)
+    return np.asarray(values)
+
+
+cdef bint holds_texts(array):
+    """Returns whether there is a text, perhaps beside what is missing; or may have been, in a column without rows."""
+    if array.dtype.kind == "O":
+        return array.size == 0 or any(isinstance(value, str) for value in array.flat)
+    return array.dtype.kind in "UST"
+
+
+def hex_to_rgb(values):
+    """Reads an array of HEX of any shape: texts such as '#C83C23', 'c83c23' and '#fff', or whole numbers such as 0xC83C23.
+
+    `values`: an array, a list, or a column of pandas, Arrow or Polars. Returns uint8 (..., 3), as `Palette.nearest_batch`
+    takes it. Raises ValueError that names the first place with anything else, TypeError for other types.
+    """
+    array = as_array(values)
+    result = np.empty((*array.shape, 3), dtype=np.uint8)
+    if array.dtype.kind in "ui":
+        outside = (array < 0) | (array > 0xFFFFFF)
+        if outside.any():
+            refuse_hex(array, outside.argmax())
+        numbers = array.astype(np.uint32)
+        for place in range(3):
+            result[..., place] = numbers >> 16 - 8 * place & 0xFF
+        return result
+    if array.size and not holds_texts(array):
+        raise TypeError(f"HEX is texts such as '#C83C23', or whole numbers such as 0xC83C23, not {array.dtype}")
+    cdef unsigned char[::1] rgb = result.reshape(-1)
+    cdef const unsigned char[::1] narrow
+    cdef const unsigned int[::1] wide
+    cdef Py_ssize_t count = array.size, width = array.dtype.itemsize, done
+    if count == 0:
+        return result
+    if array.dtype.kind == "S" and width:
+        narrow = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        with nogil:
+            done = read_texts(&narrow[0], count, width, &rgb[0])
+    elif array.dtype.kind == "U" and width:
+        wide = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
+        with nogil:
+            done = read_texts(&wide[0], count, width // 4, &rgb[0])
+    else:
+        done = read_objects(array.reshape(-1).tolist(), &rgb[0])
+    if done < count:
+        refuse_hex(array, done)
+    return result
+
+
+cdef refuse_hex(array, Py_ssize_t at):
+    place = np.unravel_index(at, array.shape)
+    where = f"[{', '.join(map(str, place))}]" if array.ndim else ""
+    value = array.reshape(-1)[at:at + 1].tolist()[0]
+    if not isinstance(value, (str, bytes, int)):
+        hint = "leave out what is missing, as pandas' dropna() does"
+    elif isinstance(value, int):
+        hint = "write 0x000000 to 0xFFFFFF"
+    else:
+        hint = "write '#C83C23', 'C83C23' or '#fff'"
+    raise ValueError(f"hex{where} is {value!r:.60}, and no HEX: {hint}")

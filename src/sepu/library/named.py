@@ -1,0 +1,61 @@
+"""Palettes with names: colours of somebody's own, which are matched and shown as those of the library are."""
+
+from collections.abc import Iterable, Mapping
+
+from sepu._names import fold
+from sepu._palette import Palette
+from sepu.library.parsing import ColorError, ColorLike, parse_color
+from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
+from sepu.library.release import Collection
+
+
+class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
+    """Colours of your own with their names, of which `match` and `name_image` answer as the library does of its own.
+
+    `colors`: a mapping of names to whatever `sepu.match` takes for a colour, or pairs of both, at least one. A name or
+    a colour may come twice: each stays, in its order, and of equal colours the first is the nearest. `index`: as
+    `Palette` takes it. Raises ColorError that names what is no colour.
+    """
+
+    attribution: tuple[str, ...] = ()
+    _match = SwatchMatch
+    _share = SwatchShare
+
+    def __init__(
+        self,
+        colors: Mapping[str, ColorLike] | Iterable[tuple[str, ColorLike]],
+        *,
+        index: bool | bytes | None = None,
+    ) -> None:
+        pairs = colors.items() if isinstance(colors, Mapping) else colors
+        self.records = tuple(_read(name, color) for name, color in pairs)
+        if not self.records:
+            raise ValueError("a palette needs at least one colour")
+        if all(is_in_srgb(record.rgb) for record in self.records):
+            self._numbers = Palette([record.rgb for record in self.records], index, scale=255)
+        else:
+            self._numbers = Palette(index=index, lab=[record.lab for record in self.records])
+
+    def __repr__(self) -> str:
+        """Says how many colours there are."""
+        return f"<NamedPalette of {len(self)} colours>"
+
+    def palette(self) -> Palette:
+        """Returns the palette of the colours, for arrays; its places are those of `records`."""
+        return self._numbers
+
+    def _index(self) -> dict[str, list[int]]:
+        places: dict[str, list[int]] = {}
+        for place, record in enumerate(self.records):
+            for spelling in {record.name, fold(record.name)}:
+                places.setdefault(spelling, []).append(place)
+        return places
+
+
+def _read(name: str, color: ColorLike) -> Swatch:
+    if not isinstance(name, str):
+        raise TypeError(f"a name is a text, not {name!r}; write {{'ink': '#1A1A1A', 'paper': (250, 245, 235)}}")
+    try:
+        return Swatch(name, parse_color(color))
+    except ColorError as error:
+        raise ColorError(f"{name!r}: {error}") from None

@@ -1,0 +1,227 @@
+"""Palettes with names: what they answer, and the files that they are read from."""
+
+import json
+import os
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import sepu
+from sepu import limits
+
+BRAND: dict[str, sepu.ColorLike] = {"ink": "#1A1A1A", "paper": (250, 245.5, 235), "Rote Grütze": "#C83C23"}
+
+
+def test_it_answers_with_its_names() -> None:
+    own = sepu.NamedPalette(BRAND)
+    assert (len(own), [*own][1].name, "ink" in own, "ROTE GRUTZE" in own, "tomato" in own) == (
+        3,
+        "paper",
+        True,
+        True,
+        False,
+    )
+    assert repr(
+        own.match("#C83C23", top=2)
+    ) == "(<SwatchMatch 'Rote Grütze' #C83C23 ΔE 0.0000>, <SwatchMatch 'ink' #1A1A1A ΔE " + (
+        f"{own.match('#C83C23', top=2)[1].delta_e:.4f}>)"
+    )
+    assert own.match("ink")[0].to_dict() == {"name": "ink", "hex": "#1A1A1A", "delta_e": 0.0, "in_srgb": True}
+    assert own.match(own["paper"])[0].delta_e == 0.0, "whose value HEX cannot express"
+    image = np.full((2, 2, 3), 250, np.uint8)
+    image[0, 0] = 20
+    assert [(share.name, share.share) for share in own.name_image(image)] == [("paper", 0.75), ("ink", 0.25)]
+    places, _ = own.palette().nearest_batch(["#000", "#fff"])
+    assert [own[place].name for place in places[:, 0].tolist()] == ["ink", "paper"]
+    assert own[:2]._repr_html_().count("background:#") == 2
+    with pytest.raises(sepu.UnknownNameError, match="no colour is named 'nothing'"):
+        own["nothing"]
+    with pytest.raises(ValueError, match="top must be from 1 to 3, not 4"):
+        own.match("ink", top=4)
+
+
+def test_the_nearest_is_what_the_numbers_alone_say() -> None:
+    rgb = np.random.default_rng(3).uniform(0, 255, (500, 3))
+    palette = sepu.Palette(rgb, scale=255)
+    for index in (None, True):
+        own = sepu.NamedPalette(((str(place), row) for place, row in enumerate(rgb)), index=index)
+        for row in np.random.default_rng(4).uniform(0, 255, (20, 3)).tolist():
+            found = [(int(match.name), match.delta_e) for match in own.match(row, top=5)]
+            assert found == palette.nearest(row[0], row[1], row[2], 5)
+
+
+def test_what_lies_outside_srgb_stays_where_it_is(tmp_path: Path) -> None:
+    """ASE and CSS have L*a*b* of D50; the reference is the search by L*a*b*."""
+    (tmp_path / "a.ase").write_bytes(ase(("cyan", b"LAB ", (0.5, -80, -60)), ("clay", b"LAB ", (0.5, 20, 20))))
+    p3 = {"colorSpace": "display-p3", "components": [0, 1, 0]}
+    (tmp_path / "a.json").write_text(json.dumps({"green": {"$type": "color", "$value": p3}}))
+    for own, css in (
+        (sepu.read_palette(tmp_path / "a.ase"), "lab(50 -80 -60)"),
+        (sepu.read_palette(tmp_path / "a.json"), "color(display-p3 0 1 0)"),
+        (sepu.NamedPalette({"x": "lab(50 -80 -60)"}), "lab(50 -80 -60)"),
+    ):
+        [match] = own.match(css)
+        assert (match.in_srgb, match.hex) == (False, own[0].hex)
+        assert match.delta_e < 1e-6
+    own = sepu.read_palette(tmp_path / "a.ase")
+    palette = sepu.Palette(lab=[record.lab for record in own])
+    assert own.palette().nearest(200, 60, 35, 2) == palette.nearest(200, 60, 35, 2)
+    [(_, delta_e)] = palette.nearest(lab=(50, -80, -60), white="D50")
+    assert delta_e < 1e-6
+    (tmp_path / "a.ase").write_bytes(ase(("x", b"LAB ", (0.5, 900, 0))))
+    with pytest.raises(sepu.PaletteError, match="lab row 0"):
+        sepu.read_palette(tmp_path / "a.ase")
+
+
+def test_names_and_colours_may_come_twice() -> None:
+    own = sepu.NamedPalette([("a", "#000"), ("b", "#000"), ("a", "#fff")])
+    assert [match.name for match in own.match("#000", top=3)] == ["a", "b", "a"]
+    with pytest.raises(
+        sepu.UnknownNameError, match="'a' is the name of several colours: #000000, #FFFFFF; take one by its place"
+    ):
+        own["a"]
+    with pytest.raises(sepu.ColorError, match="'a' is ambiguous: #000000 of a, or #FFFFFF of a"):
+        own.match("a")
+
+
+@pytest.mark.parametrize(
+    ("colors", "reason"),
+    [
+        ({"ink": "nonsense"}, "^'ink': 'nonsense' is no colour"),
+        ({}, "at least one"),
+        ({5: "#fff"}, "a name is a text, not 5"),
+    ],
+)
+def test_what_is_no_palette_is_told(colors: Any, reason: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=reason):
+        sepu.NamedPalette(colors)
+
+
+def ase(*swatches: tuple[str, bytes, tuple[float, ...]]) -> bytes:
+    """Adobe Swatch Exchange, written as Illustrator does: in a group."""
+
+    def text(value: str) -> bytes:
+        return struct.pack(">H", len(value) + 1) + f"{value}\0".encode("utf-16-be")
+
+    def block(kind: int, content: bytes = b"") -> bytes:
+        return struct.pack(">HI", kind, len(content)) + content
+
+    colors = [
+        block(1, text(name) + struct.pack(f">4s{len(channels)}fH", model, *channels, 0))
+        for name, model, channels in swatches
+    ]
+    return (
+        b"ASEF"
+        + struct.pack(">HHI", 1, 0, len(colors) + 2)
+        + b"".join([block(0xC001, text("group")), *colors, block(0xC002)])
+    )
+
+
+RED, PINK = "#C83C23", "#F47983"
+GREY = ase(("纸", b"RGB ", (200 / 255, 60 / 255, 35 / 255)), ("", b"Gray", (0.25,)))
+TOKENS = {
+    "color": {
+        "$type": "color",
+        "$description": "not a colour",
+        "red": {"$value": RED},
+        "pink": {"$value": {"colorSpace": "srgb", "components": [244 / 255, 121 / 255, 131 / 255], "alpha": 1}},
+        "deep": {"again": {"$value": "{color.red}"}},
+    },
+    "gap": {"$type": "dimension", "$value": {"value": 4, "unit": "px"}},
+}
+GIMP = "GIMP Palette\r\nName: x\r\nColumns: 2\r\n# c\r\n200  60  35\tRed wine\r\n 244 121 131\r\n"
+OURS = {"version": "1.0", "colors": [{"slug": "a", "name": {"zh": "绯红", "en": "Silk"}, "hex": RED}]}
+LIST = [{"name": "Red", "hex": RED}, {"name": "x", "rgb": [0, 0, 0]}]
+CSS = """/* --no: #fff; */ @import url(a.css); :root { --red: #C83C23; --pink : rgb(244 121 131); --gap: 4px;
+--hsl: 222 47% 11%; --again: var(--red); --font: abc, serif; --white: white } .dark { --red: #F47983 }"""
+FILES: list[tuple[str, str | bytes, list[tuple[str, str]]]] = [
+    ("a.gpl", GIMP, [("Red wine", RED), (PINK, PINK)]),
+    ("a.ASE", GREY, [("纸", RED), ("#404040", "#404040")]),
+    ("a.tokens.json", json.dumps(TOKENS), [("color.red", RED), ("color.pink", PINK), ("color.deep.again", RED)]),
+    ("a.json", json.dumps({"red": RED, "rosé": [244, 121, 131]}), [("red", RED), ("rosé", PINK)]),
+    ("b.json", json.dumps({"red": {"50": PINK, "900": RED}}), [("red.50", PINK), ("red.900", RED)]),
+    ("c.json", json.dumps(LIST), [("Red", RED), ("x", "#000000")]),
+    ("d.json", json.dumps([RED, "#fff"]), [(RED, RED), ("#fff", "#FFFFFF")]),
+    ("e.json", json.dumps(OURS), [("绯红 Silk", RED)]),
+    ("a.css", CSS, [("red", RED), ("pink", PINK), ("again", PINK), ("white", "#FFFFFF"), ("red", PINK)]),
+    ("a.csv", f"\ufeffName,Hex,Good\nRed,{RED},x\n\n\"Pink, or so\",F47983,\n", [("Red", RED), ("Pink, or so", PINK)]),
+    ("b.csv", "name;R;G;B\nRed;200;60;35\n", [("Red", RED)]),
+    ("a.tsv", f"hex\n{RED}\n", [(RED, RED)]),
+    ("esc.csv", f"name,hex\n\x1b[31mRed\u202e,{RED}\n", [("[31mRed", RED)]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "expected"), FILES, ids=[name for name, _, _ in FILES])
+def test_what_files_hold(tmp_path: Path, name: str, content: str | bytes, expected: list[tuple[str, str]]) -> None:
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    own = sepu.read_palette(file)
+    assert [(record.name, record.hex) for record in own] == expected
+    assert all(channel == round(channel) for record in own for channel in record.rgb if record.hex != "#404040")
+
+
+CMYK = ase(("Warm Red", b"CMYK", (0, 0.5, 1, 0)))
+
+
+def token(components: list[float], **more: float) -> str:
+    return json.dumps({"a": {"$value": {"colorSpace": "srgb", "components": components, **more}}})
+
+
+WRONG: list[tuple[str, str | bytes, str]] = [
+    ("a.aco", "", "does not end in .gpl, .ase, .json, .css, .csv, .tsv; save it as one of these"),
+    ("a.gpl", "JASC-PAL", "line 1: this is not 'GIMP Palette'; export it"),
+    ("a.gpl", "GIMP Palette\n#\n1 2 x", "line 3: '1 2 x' is not like '200 60 35 Scarlet'"),
+    ("a.gpl", "GIMP Palette\n1 2 256 x", "line 2: (1, 2, 256) has the channel 256"),
+    ("a.gpl", "GIMP Palette\nName: x", "has no colour"),
+    ("a.gpl", b"GIMP Palette\n1 2 3 \xff", "line 2: this is not UTF-8"),
+    ("a.ase", b"", "byte 0: this is not 'ASEF'"),
+    ("a.ase", CMYK, "colour 1, 'Warm Red': CMYK is no colour without the profile of a press; convert"),
+    ("a.ase", GREY[:-8], "byte 62: the file is cut off; export it anew"),
+    ("a.ase", ase(("x", b"RGB ", (2, 0, 0))), "colour 1, 'x': its channels are 2.0, 0.0, 0.0, and not from 0 to 1"),
+    ("a.ase", ase(("x", b"RGB ", (float("nan"), 0, 0))), "its channels are nan, 0.0, 0.0, and not from 0 to 1"),
+    ("a.ase", ase(("x", b"HSB ", (0, 0, 0))), "colour 1, 'x': its model is 'HSB'; convert the swatch to RGB"),
+    ("a.ase", b"ASEF" + struct.pack(">HHIHIH", 1, 0, 1, 1, 2, 9), "byte 12: this is no block of swatches"),
+    ("a.json", '{"red":\n "#12"}', "red: '#12' is no colour"),
+    ("a.json", '{"red":\n x}', "line 2: Expecting value"),
+    ("a.json", '{"a": {"red": true}}', "a.red: True is no colour; write '#C83C23'"),
+    ("a.json", '{"red": "#000", "red": "#fff"}', "'red' comes twice in one object"),
+    ("a.json", "[" * 100_000, "objects lie more than 32 deep"),
+    ("a.json", "[" * 50 + "]" * 50, "objects lie more than 32 deep"),
+    ("a.json", '{"a":' * 50 + '"#fff"' + "}" * 50, "objects lie more than 32 deep"),
+    ("a.json", "1" * 5000, "a number is too long"),
+    ("a.json", '{"a": {"$value": "{b}"}, "b": {"$value": "{a}"}}', "a: its references lead nowhere"),
+    ("a.json", '{"a": {"$value": "{c}"}}', "a: {c} is no colour of this file"),
+    ("a.json", token([1, 0, 0], alpha=0.5), "a: it has an alpha channel: blend it"),
+    ("a.json", token([1, 0]), "a: a colour has the members colorSpace"),
+    ("a.css", ":root { --gap: 4px }", "has no colour"),
+    ("a.csv", "a,b\n1,2", "line 1: it does not name the columns; write name,hex or name,r,g,b"),
+    ("a.csv", "name,hex\na,#fff\nb", "line 3: there are 1 cells, and line 1 has 2"),
+    ("a.csv", 'name,hex\n"a,#fff', "line 2: unexpected end of data"),
+    ("a.csv", "name,hex\na,nonsense", "line 2: 'nonsense' is no colour"),
+    ("a.csv", "name,hex\n" + "a,#fff\n" * 1001, "has more than 1,000 colours; save fewer"),
+    ("a.csv", "name,hex\n" + "a" * 100_000, "has more than 100,000 bytes; save its colours alone"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "content", "reason"), WRONG, ids=[reason for _, _, reason in WRONG])
+def test_what_is_no_palette_in_a_file_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str | bytes, reason: str
+) -> None:
+    monkeypatch.setattr(limits, "PALETTE_COLORS", 1000)
+    monkeypatch.setattr(limits, "PALETTE_BYTES", 100_000)
+    file = tmp_path / name
+    file.write_bytes(content if isinstance(content, bytes) else content.encode())
+    with pytest.raises(sepu.PaletteError) as caught:
+        sepu.read_palette(file)
+    assert str(caught.value).startswith(repr(str(file)))
+    assert reason in str(caught.value)
+
+
+def test_what_is_no_file_is_told(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "a.gpl")
+    for name, reason in (("a.gpl", "is not a file"), ("b.gpl", "No such file"), ("c\0.gpl", "null")):
+        with pytest.raises(sepu.PaletteError, match=reason):
+            sepu.read_palette(tmp_path / name)
