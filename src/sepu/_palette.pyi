@@ -15,7 +15,8 @@ def check_range(array: NDArray[np.number[Any]], scale: float, name: str) -> None
 def instruction_sets() -> tuple[str, ...]: ...
 def format_decimal(value: float) -> bytes: ...
 
-DIFFERENCE_NAMES: tuple[str, ...]
+Difference = Literal["ciede2000", "cie94", "cie76", "hyab", "oklab"]
+DIFFERENCE_NAMES: tuple[Difference, ...]
 
 @final
 class Palette:
@@ -25,14 +26,14 @@ class Palette:
         index: bool | Buffer | None = None,
         *,
         lab: ArrayLike | None = None,
-        difference: str = "ciede2000",
+        difference: Difference = "ciede2000",
         scale: float | None = None,
         instruction_set: str | None = None,
     ) -> None: ...
     @property
     def size(self) -> int: ...
     @property
-    def difference(self) -> str: ...
+    def difference(self) -> Difference: ...
     @property
     def index(self) -> bytes | None: ...
     def build_index(

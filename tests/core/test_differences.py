@@ -1,11 +1,16 @@
 """The differences other than CIEDE2000: against published values, an independent reference, and a full scan."""
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 import pytest
 from tests.core import ciede2000_reference, differences_reference
 from tests.core.colours import random_rgb
 
 from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets
+
+if TYPE_CHECKING:
+    from sepu._palette import Difference
 
 
 def test_the_reference_gives_published_values() -> None:
@@ -20,7 +25,7 @@ def test_the_reference_gives_published_values() -> None:
 
 @pytest.mark.parametrize("instruction_set", instruction_sets())
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES[1:])
-def test_differences_equal_the_reference(difference: str, instruction_set: str) -> None:
+def test_differences_equal_the_reference(difference: "Difference", instruction_set: str) -> None:
     members, rgb = random_rgb(21), random_rgb(300, seed=3)
     members[:2], rgb[:2], rgb[2:4] = [[0, 0, 0], [255, 255, 255]], [[0, 0, 0], [9, 9, 9]], members[:2]
     if difference == "oklab":
@@ -40,7 +45,7 @@ def test_differences_equal_the_reference(difference: str, instruction_set: str) 
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
-def test_nearest_equals_a_full_scan(difference: str) -> None:
+def test_nearest_equals_a_full_scan(difference: "Difference") -> None:
     members = np.concatenate([random_rgb(60), random_rgb(60)])  # each twice, so that order counts
     palette, rgb = Palette(members, difference=difference, scale=255), random_rgb(400, seed=4)
     delta_e = palette.delta_e(rgb, scale=255)
@@ -52,7 +57,7 @@ def test_nearest_equals_a_full_scan(difference: str) -> None:
 
 def test_no_difference_and_no_colours() -> None:
     with pytest.raises(ValueError, match="difference must be one of ciede2000, .*oklab, not din99"):
-        Palette([(1, 2, 3)], difference="din99")
+        Palette([(1, 2, 3)], difference="din99")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="needs rgb or lab, one of them"):
         Palette()
     with pytest.raises(ValueError, match="needs rgb or lab, one of them"):

@@ -3,6 +3,7 @@
 import struct
 import threading
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pytest
@@ -15,6 +16,9 @@ from tests.core.index_queries import mixed_palette, queries, same_answers
 
 from sepu._index_builder import delta_e_bounds
 from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets, srgb_to_lab
+
+if TYPE_CHECKING:
+    from sepu._palette import Difference
 
 HEADER = struct.Struct("<8sII16sIQQ32s32s")  # with the SHA-256 of all other bytes
 DIVIDED = 0x40000000
@@ -39,14 +43,14 @@ def test_every_instruction_set_by_the_index(members: NDArray[np.float64], index:
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
-def test_every_difference_by_the_index(members: NDArray[np.float64], difference: str) -> None:
+def test_every_difference_by_the_index(members: NDArray[np.float64], difference: "Difference") -> None:
     general = Palette(members, difference=difference, scale=255)
     indexed = Palette(members, general.build_index(k=4), difference=difference, scale=255)
     same_answers(indexed, general, queries(members, 4_000), 5)
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
-def test_a_thousand_colours(difference: str) -> None:
+def test_a_thousand_colours(difference: "Difference") -> None:
     rgb = random_rgb(1000).round()
     general = Palette(rgb, difference=difference, scale=255)
     indexed = Palette(rgb, index=True, difference=difference, scale=255)
