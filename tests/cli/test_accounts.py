@@ -210,7 +210,7 @@ def test_no_customer_sees_a_name(ledger_url: str, connection: psycopg.Connection
         ]
         assert [answer.status for answer in answers] == [200, 200, 200, 422]
         told = "".join(f"{answer.headers}{answer.body!r}" for answer in answers)
-        until(lambda: server.log.read_text().count(issued.account_id) == len(answers))
+        until(lambda: server.log.read_text().count(f'"account":"{issued.account_id}"') == len(answers))
         log = server.log.read_text()
     for name in ("hush", "secret", "shop"):
         assert name not in (told + log).lower()

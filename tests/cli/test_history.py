@@ -52,7 +52,7 @@ def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch:
     assert holder is not None
     for days, units in ((100, 3), (0, 1700)):
         connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', now() - interval '1 day' * %s)",
+            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', gen_random_uuid(), now() - interval '1 day' * %s)",
             (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), units, days),
         )
     [event] = list_events(connection)
