@@ -10,6 +10,7 @@
     '绯红'
 
 Classes have a help of their own: `help(sepu.Palette)`, also of Release, Record, Match, Share and NameIndex.
+`NamedPalette` and `read_palette` make palettes of your own colours, `hex_to_rgb` reads columns of HEX.
 `docs/library.md` has more: images, palettes and indexes of your own.
 """
 

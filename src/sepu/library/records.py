@@ -29,7 +29,8 @@ def rgb_of(hex_value: str) -> tuple[int, int, int]:
 
 def is_in_srgb(rgb: Sequence[float]) -> bool:
     """Returns whether each channel is from 0 to 255, as those of a colour outside sRGB are not."""
-    return min(rgb) >= 0 and max(rgb) <= 255
+    red, green, blue = rgb
+    return 0 <= red <= 255 and 0 <= green <= 255 and 0 <= blue <= 255
 
 
 class Name(Struct, frozen=True, rename="camel", forbid_unknown_fields=True):

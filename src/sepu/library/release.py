@@ -1,7 +1,6 @@
 """Loads and verifies the release, from which the server answers."""
 
 from collections.abc import Iterator, Sequence
-from difflib import get_close_matches
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
@@ -133,6 +132,8 @@ class Collection(Generic[R, M, S]):
 
     def hint(self, name: str) -> str:
         """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
+        from difflib import get_close_matches
+
         near = get_close_matches(name, [record.label for record in self.records[:_HINTED]], 3)
         return f": perhaps one of {', '.join(near)}" if near else ""
 
@@ -166,24 +167,24 @@ class Collection(Generic[R, M, S]):
         if color is not None:
             raise TypeError("match takes a colour or lab=(L, a, b), not both")
         nearest = self._palette.nearest(k=self._top(top), lab=lab, white=white)
-        return self._matches(nearest, srgb_of_lab([float(value) for value in lab], white))
+        return self._matches(nearest, is_in_srgb(srgb_of_lab([float(value) for value in lab], white)))
 
     def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
         """Returns what `match` returns, of what `parse_color` returns."""
-        if is_in_srgb(rgb):
+        inside = is_in_srgb(rgb)
+        if inside:
             nearest = self._palette.nearest(*rgb, self._top(top))
         else:
             nearest = self._palette.nearest(k=self._top(top), lab=lab_of_srgb(rgb))
-        return self._matches(nearest, rgb)
+        return self._matches(nearest, inside)
 
     def _top(self, top: int) -> int:
         if not 1 <= _whole(top, "top") <= len(self):
             raise ValueError(f"top must be from 1 to {len(self)}, not {top}")
         return top
 
-    def _matches(self, nearest: Sequence[tuple[int, float]], rgb: Rgb) -> Records[M]:
-        found = is_in_srgb(rgb)
-        return Records(with_measure(self._match, self.records[place], delta_e, found) for place, delta_e in nearest)
+    def _matches(self, nearest: Sequence[tuple[int, float]], in_srgb: bool) -> Records[M]:
+        return Records(with_measure(self._match, self.records[place], delta_e, in_srgb) for place, delta_e in nearest)
 
     def name_image(
         self, image: Image, *, top: int | None = None, scale: int | None = None, within: float = 0
