@@ -73,10 +73,10 @@ def test_what_match_reads() -> None:
     [
         ((), "in a shell write '#C83C23' in quotes, because # begins a comment"),
         (("200",), "write '#200' for HEX, or three numbers such as '200 60 35'"),
-        (("1", "2"), "'1 2' is no colour"),
+        (("1", "2"), "'1 2' is not a colour"),
         (("红",), "perhaps one of fen-hong (粉红), pin-hong (品红), tao-hong (桃红)"),
         (("green",), "#00E500 of 绿色 (lv-se), or #008000 of CSS"),
-        (("-",), "line 3: 'nonsense' is no colour"),
+        (("-",), "line 3: 'nonsense' is not a colour"),
     ],
 )
 def test_what_match_refuses(colors: tuple[str, ...], reason: str) -> None:

@@ -76,7 +76,7 @@ def test_matches_are_those_of_the_palette(color: Any, rgb: tuple[float, float, f
         ("green", "'green' is ambiguous: #00E500 of 绿色 (lv-se), or #008000 of CSS; write the value"),
         ("tan", "#B36D61 of 檀 (tan), or #D2B48C of CSS"),
         ("li", "li-sallow"),
-        ("no colour", "is no colour that is known here; write '#C83C23'"),
+        ("no colour", "is not a colour that is known here; write '#C83C23'"),
         ("200", "is one number: write '#200' for HEX, or three numbers"),
         ("#12345", "write '#C83C23'"),
         ("", "write '#C83C23'"),

@@ -14,7 +14,7 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
 
     `colors`: a mapping of names to whatever `sepu.match` takes for a colour, or pairs of both, at least one. A name or
     a colour may come twice: each stays, in its order, and of equal colours the first is the nearest. `index`: as
-    `Palette` takes it. Raises ColorError that names what is no colour.
+    `Palette` takes it. Raises ColorError that names what is not a colour.
     """
 
     attribution: tuple[str, ...] = ()

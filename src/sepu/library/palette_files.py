@@ -139,7 +139,7 @@ def _ase_color(block: bytes, at: int) -> ColorLike:
     if model == b"Gray":
         return _of_unit(3 * struct.unpack_from(">f", block, at + 4))
     if model == b"CMYK":
-        raise PaletteError("CMYK is no colour without the profile of a press; convert the swatch to RGB")
+        raise PaletteError("CMYK is not a colour without the profile of a press; convert the swatch to RGB")
     if model == b"LAB ":  # of D50, as lab() of CSS
         lightness, a, b = struct.unpack_from(">3f", block, at + 4)
         return f"lab({100 * lightness} {a} {b})"
@@ -173,7 +173,7 @@ def _json(content: bytes) -> Iterator[Found]:
                 break
             target = tuple(value[1:-1].split("."))
             if target not in colors:
-                raise PaletteError(f"{where}: {value:.60} is no colour of this file")
+                raise PaletteError(f"{where}: {value:.60} is not a colour of this file")
             value = colors[target][1]
         else:
             raise PaletteError(f"{where}: its references lead nowhere")
@@ -239,7 +239,7 @@ def _json_color(value: object) -> ColorLike:
         css = " ".join(f"{number}%" if percents and place else str(number) for place, number in enumerate(numbers))
         return f"{space}({css})" if percents or space in {"lab", "lch", "oklab", "oklch"} else f"color({space} {css})"
     if not isinstance(value, str | list):
-        raise PaletteError(f"{value!r:.60} is no colour; write '#C83C23'")
+        raise PaletteError(f"{value!r:.60} is not a colour; write '#C83C23'")
     return value
 
 

@@ -23,7 +23,7 @@ _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){
 
 
 class ColorError(SepuError, ValueError):
-    """This is no colour; the message says what one looks like."""
+    """This is not a colour; the message says what one looks like."""
 
 
 def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
@@ -46,7 +46,7 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
     try:
         channels = list(color)
     except TypeError:
-        raise TypeError(f"{color!r} is no colour; {FORMS}") from None
+        raise TypeError(f"{color!r} is not a colour; {FORMS}") from None
     if channels and not isinstance(channels[0], Real):
         raise TypeError(f"{channels[0]!r} is no number; for several colours: [sepu.match(color) for color in colors]")
     if len(channels) != 3:
@@ -79,7 +79,7 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         raise ColorError(f"{text!r} is ambiguous: {', or '.join(candidates.values())}; write the value that you mean")
     if candidates:
         return next(iter(candidates))
-    raise ColorError(f"{text!r} is no colour that is known here; {FORMS}")
+    raise ColorError(f"{text!r} is not a colour that is known here; {FORMS}")
 
 
 def _number(text: str) -> float:
