@@ -68,8 +68,8 @@ def match(
 
     `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
     'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
-    outside sRGB is matched where it is, and its matches have `.in_srgb` False. Raises ColorError for what is not a colour,
-    and for a name that CSS gives to another value than the library.
+    outside sRGB is matched where it is, and its matches have `.in_srgb` False. Raises ColorError for what is no
+    colour, and for a name that CSS gives to another value than the library.
     """
     return _load().match(color, lab=lab, white=white, top=top)
 

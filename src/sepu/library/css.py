@@ -80,7 +80,7 @@ _XYZ_OF_LMS: Matrix = (
 
 
 def read_css(text: str) -> Triple | None:
-    """Returns red, green and blue of sRGB, from 0 to 255, beyond that outside sRGB; None for what is not a colour of CSS.
+    """Returns red, green and blue of sRGB, from 0 to 255, beyond that outside sRGB; None for what CSS does not know.
 
     Raises ValueError for a colour with alpha, for `currentcolor`, and for channels of rgb() that CSS would clip.
     """
