@@ -154,16 +154,17 @@ create or replace function sepu.admit_one(
     p_account_id text, p_key_hash bytea, p_now timestamptz
 ) returns sepu.admitted language plpgsql volatile as $$
 declare
-    v_auth record;
-    v      sepu.admitted;
+    v_auth     record;
+    v_admitted sepu.admitted;
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
-    v.outcome := v_auth.outcome;
-    v.key_id := v_auth.key_id;
-    if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
-        v.outcome := 'rate_limited';
+    v_admitted.outcome := v_auth.outcome;
+    v_admitted.key_id := v_auth.key_id;
+    if v_auth.outcome = 'ok'
+       and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        v_admitted.outcome := 'rate_limited';
     end if;
-    return v;
+    return v_admitted;
 end $$;
 
 -- Reads the usage of the current month, a row a meter. A refusal is one row with only its outcome and the key's id.
