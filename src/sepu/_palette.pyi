@@ -15,8 +15,8 @@ def check_range(array: NDArray[np.number[Any]], scale: float, name: str) -> None
 def instruction_sets() -> tuple[str, ...]: ...
 def format_decimal(value: float) -> bytes: ...
 
-Difference = Literal["ciede2000", "cie94", "cie76", "hyab", "oklab"]
-DIFFERENCE_NAMES: tuple[Difference, ...]
+DifferenceName = Literal["ciede2000", "cie94", "cie76", "hyab", "oklab"]
+DIFFERENCE_NAMES: tuple[DifferenceName, ...]
 
 @final
 class Palette:
@@ -26,14 +26,14 @@ class Palette:
         index: bool | Buffer | None = None,
         *,
         lab: ArrayLike | None = None,
-        difference: Difference = "ciede2000",
+        difference: DifferenceName = "ciede2000",
         scale: float | None = None,
         instruction_set: str | None = None,
     ) -> None: ...
     @property
     def size(self) -> int: ...
     @property
-    def difference(self) -> Difference: ...
+    def difference(self) -> DifferenceName: ...
     @property
     def index(self) -> bytes | None: ...
     def build_index(

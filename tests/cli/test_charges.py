@@ -75,8 +75,8 @@ def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Co
 def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, connection: psycopg.Connection) -> None:
     choice = ("charges", ACCOUNT, "--request", request_id(2).upper(), "--request", request_id(9), "--json")
     done = run(*choice)
-    verdicts = [json.loads(line) for line in done.stdout.splitlines()]
-    assert [(v["outcome"], v["reason"], v["units"]) for v in verdicts] == [
+    statuses = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(v["outcome"], v["reason"], v["units"]) for v in statuses] == [
         ("charged", None, 2), ("not_charged", "not_stored", None)
     ]  # fmt: skip
     assert "--log FILE" in done.stderr
@@ -108,9 +108,9 @@ def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
     for name, content in (("plain", log), ("packed", gzip.compress(log))):
         (tmp_path / name).write_bytes(content)
         done = run("charges", ACCOUNT, "--log", str(tmp_path / name), "--json")
-        verdicts = [json.loads(line) for line in done.stdout.splitlines()]
-        told = [(v["outcome"], v["reason"], v["chargedBy"], v["units"]) for v in verdicts]
-        assert told == [verdict for _, verdict in expected]
+        statuses = [json.loads(line) for line in done.stdout.splitlines()]
+        told = [(v["outcome"], v["reason"], v["chargedBy"], v["units"]) for v in statuses]
+        assert told == [status for _, status in expected]
         assert done.stderr == "sepu: lines that are not of a request log, or were cut: 3\n"
     (tmp_path / "cut").write_bytes(gzip.compress(log)[:-40])
     assert "cut or damaged" in run("charges", ACCOUNT, "--log", str(tmp_path / "cut")).stderr

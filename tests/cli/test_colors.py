@@ -305,10 +305,10 @@ def test_a_palette_in_a_file_answers_with_its_names(photo: str, tmp_path: Path) 
     assert [(each["name"], each["share"]) for each in shares] == [("brick [/]", 0.75), ("rose */", 0.25)]
     assert "brick [/]" in invoke("match", "fff", *palette, COLUMNS="80").stdout
     sheet = invoke("list", *palette, "--format", "css").stdout
-    assert re.findall(r"--([\w-]+): (#\w+); /\* ([^*]+) \*/\n", sheet) == [
+    assert re.findall(r"--([\w-]+): (#\w+); /\* (.+) \*/\n", sheet) == [
         ("brick", "#C83C23", "brick [/]"),
-        ("rose", "#F47983", "rose "),
-        ("rose-2", "#000000", "rose "),
+        ("rose", "#F47983", "rose * /"),
+        ("rose-2", "#000000", "rose * /"),
     ]
     failed(invoke("list", "rse", *palette), "no colour is named 'rse'", status=2)
     (tmp_path / "own.gpl").write_text("nonsense")
@@ -323,3 +323,20 @@ def test_what_is_exported_can_be_read_again(file_format: str, tmp_path: Path) ->
     assert [record.hex for record in own] == [record.hex for record in sepu.load()]
     again = invoke("list", "--palette", str(file), "--format", "jsonl").stdout
     assert again.count("\n") == 161
+
+
+def test_no_name_of_a_file_becomes_code(tmp_path: Path) -> None:
+    """Neither a formula of a spreadsheet, nor a rule of a style sheet, nor an element of a picture."""
+    names = ("=1+1", "**//} body { display: none } /*", "</text><script/>")
+    (tmp_path / "own.gpl").write_text("GIMP Palette\n" + "".join(f"1 2 {n}\t{name}\n" for n, name in enumerate(names)))
+
+    def written(file_format: str) -> str:
+        return text(invoke("list", "--palette", str(tmp_path / "own.gpl"), "--format", file_format))
+
+    for file_format, delimiter in (("csv", ","), ("tsv", "\t")):
+        rows = csv.DictReader(written(file_format).splitlines(), delimiter=delimiter)
+        assert [row["name"][0] for row in rows] == ["'", "*", "<"]
+    for file_format in ("css", "scss", "tailwind"):
+        rules = re.sub(r"/\*.*?\*/", "", written(file_format), flags=re.DOTALL)
+        assert ("body {" in rules, rules.count(";")) == (False, 3)
+    assert ElementTree.fromstring(written("svg")).find(".//{*}script") is None

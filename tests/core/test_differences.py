@@ -10,7 +10,7 @@ from tests.core.colours import random_rgb
 from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets
 
 if TYPE_CHECKING:
-    from sepu._palette import Difference
+    from sepu._palette import DifferenceName
 
 
 def test_the_reference_gives_published_values() -> None:
@@ -25,7 +25,7 @@ def test_the_reference_gives_published_values() -> None:
 
 @pytest.mark.parametrize("instruction_set", instruction_sets())
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES[1:])
-def test_differences_equal_the_reference(difference: "Difference", instruction_set: str) -> None:
+def test_differences_equal_the_reference(difference: "DifferenceName", instruction_set: str) -> None:
     members, rgb = random_rgb(21), random_rgb(300, seed=3)
     members[:2], rgb[:2], rgb[2:4] = [[0, 0, 0], [255, 255, 255]], [[0, 0, 0], [9, 9, 9]], members[:2]
     if difference == "oklab":
@@ -45,7 +45,7 @@ def test_differences_equal_the_reference(difference: "Difference", instruction_s
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
-def test_nearest_equals_a_full_scan(difference: "Difference") -> None:
+def test_nearest_equals_a_full_scan(difference: "DifferenceName") -> None:
     members = np.concatenate([random_rgb(60), random_rgb(60)])  # each twice, so that order counts
     palette, rgb = Palette(members, difference=difference, scale=255), random_rgb(400, seed=4)
     delta_e = palette.delta_e(rgb, scale=255)

@@ -18,7 +18,7 @@ from sepu._index_builder import delta_e_bounds
 from sepu._palette import DIFFERENCE_NAMES, Palette, instruction_sets, srgb_to_lab
 
 if TYPE_CHECKING:
-    from sepu._palette import Difference
+    from sepu._palette import DifferenceName
 
 HEADER = struct.Struct("<8sII16sIQQ32s32s")  # with the SHA-256 of all other bytes
 DIVIDED = 0x40000000
@@ -43,14 +43,14 @@ def test_every_instruction_set_by_the_index(members: NDArray[np.float64], index:
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
-def test_every_difference_by_the_index(members: NDArray[np.float64], difference: "Difference") -> None:
+def test_every_difference_by_the_index(members: NDArray[np.float64], difference: "DifferenceName") -> None:
     general = Palette(members, difference=difference, scale=255)
     indexed = Palette(members, general.build_index(k=4), difference=difference, scale=255)
     same_answers(indexed, general, queries(members, 4_000), 5)
 
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES)
-def test_a_thousand_colours(difference: "Difference") -> None:
+def test_a_thousand_colours(difference: "DifferenceName") -> None:
     rgb = random_rgb(1000).round()
     general = Palette(rgb, difference=difference, scale=255)
     indexed = Palette(rgb, index=True, difference=difference, scale=255)

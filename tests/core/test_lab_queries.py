@@ -14,7 +14,7 @@ from tests.core.colours import random_rgb
 from sepu._palette import DIFFERENCE_NAMES, Palette, srgb_to_lab
 
 if TYPE_CHECKING:
-    from sepu._palette import Difference
+    from sepu._palette import DifferenceName
 
 Floats = NDArray[np.float64]
 numbers = st.one_of(st.floats(-300, 300), st.floats(-1e12, 1e12), st.sampled_from([0.0, -0.0, 5e-324, 1e-155, 50.0]))
@@ -45,7 +45,7 @@ def same_as_a_full_scan(palette: Palette, lab: Floats, k: int) -> None:
 
 @pytest.mark.parametrize("difference", DIFFERENCE_NAMES[:-1])
 @pytest.mark.parametrize("index", [None, True])
-def test_nearest_equals_a_full_scan(difference: "Difference", index: bool | None) -> None:
+def test_nearest_equals_a_full_scan(difference: "DifferenceName", index: bool | None) -> None:
     members = np.concatenate([random_rgb(70), random_rgb(70), [[0, 0, 0], [9, 9, 9]]])  # twice, so that order counts
     palette = Palette(members, index, difference=difference, scale=255)
     lab = np.concatenate([spread(600), srgb_to_lab(members, scale=255), [[1e12, -1e12, 1e12], [-1e12, 0, 5e-324]]])

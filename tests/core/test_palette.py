@@ -26,7 +26,7 @@ from sepu import _palette
 from sepu._palette import Palette, ciede2000, hex_to_rgb, instruction_sets, srgb_to_lab
 
 if TYPE_CHECKING:
-    from sepu._palette import Difference
+    from sepu._palette import DifferenceName
 
 with Path(__file__).with_name("sharma2005.csv").open(encoding="ascii") as file:
     SHARMA = [[float(value) for value in row.values()] for row in csv.DictReader(file)]
@@ -391,7 +391,7 @@ def test_threads_share_a_palette() -> None:
 
 @pytest.mark.parametrize("difference", ["ciede2000", "oklab"])
 @pytest.mark.parametrize("index", [False, True])
-def test_a_copy_answers_the_same(difference: "Difference", index: bool) -> None:
+def test_a_copy_answers_the_same(difference: "DifferenceName", index: bool) -> None:
     """Such as in another process."""
     members, rgb = random_rgb(20), random_rgb(50)
     palette = Palette(members, index, difference=difference, scale=255)

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Any, Literal, TypeVar
@@ -49,7 +49,7 @@ class StoredCharge:
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class RequestStatus:
     """Whether a request was charged.
 
     `charged_by` is the request that was charged for its idempotency key, if that is another one; what follows is of the
@@ -69,16 +69,9 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Duplicate:
+class Duplicate(StoredCharge):
     """A charge for the same input as the previous one, shortly after it."""
 
-    request_id: str
-    created_at: datetime
-    key_id: str
-    meter: str
-    units: int
-    period: str
-    idempotency_key_hash: str | None
     previous_request_id: str
     previous_key_id: str
     seconds_after: float
@@ -151,15 +144,13 @@ def find_duplicates(
     rows = connection.cursor().stream(
         statement("find_duplicates"), {"account_id": account_id, "since": since, "until": until, "minutes": minutes}
     )
-    for row in rows:
-        *charge, previous_id, previous_key_id, gap = row
-        first = _charge(account_id, tuple(charge))
-        fields = {name: getattr(first, name) for name in StoredCharge.__slots__}
+    for *charge, previous_id, previous_key_id, gap in rows:
+        seconds = round(gap / timedelta(seconds=1), 3)
         yield Duplicate(
-            **fields,
+            **asdict(_charge(account_id, tuple(charge))),
             previous_request_id=previous_id,
             previous_key_id=previous_key_id,
-            seconds_after=round(gap / timedelta(seconds=1), 3),
+            seconds_after=seconds,
         )
 
 
@@ -168,7 +159,7 @@ def pruned_months(connection: psycopg.Connection, account_id: str) -> list[str]:
     return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
 
 
-def range_of(connection: psycopg.Connection, day: date | None, period: str | None) -> tuple[date, date]:
+def range_status(connection: psycopg.Connection, day: date | None, period: str | None) -> tuple[date, date]:
     """Returns the first and the last day of a day, of a month, or of the last 31 days, by the database's clock."""
     if day is not None:
         return day, day
@@ -179,21 +170,25 @@ def range_of(connection: psycopg.Connection, day: date | None, period: str | Non
     return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
 
 
-def judge_requests(connection: psycopg.Connection, account_id: str, request_ids: Iterable[str]) -> Iterator[Verdict]:
+def check_requests(
+    connection: psycopg.Connection, account_id: str, request_ids: Iterable[str]
+) -> Iterator[RequestStatus]:
     """Returns whether requests were charged, as far as the ledger alone knows."""
     pruned = pruned_months(connection, account_id)
     for some in _in_parts(request_ids):
         charges = {charge.request_id: charge for charge in find_charges(connection, account_id, some)}
         for request_id in some:
             if request_id in charges:
-                yield _of(request_id, "charged", None, charges[request_id])
+                yield _status(request_id, "charged", None, charges[request_id])
             elif pruned:
-                yield Verdict(request_id, "unknown", PRUNED)
+                yield RequestStatus(request_id, "unknown", PRUNED)
             else:
-                yield Verdict(request_id, "not_charged", NOT_STORED)
+                yield RequestStatus(request_id, "not_charged", NOT_STORED)
 
 
-def judge_log(connection: psycopg.Connection, account_id: str, requests: Iterable[LoggedRequest]) -> Iterator[Verdict]:
+def check_log(
+    connection: psycopg.Connection, account_id: str, requests: Iterable[LoggedRequest]
+) -> Iterator[RequestStatus]:
     """Returns whether the account's requests of a log were charged, in the log's order."""
     pruned = pruned_months(connection, account_id)
     own = (request for request in requests if request.account == account_id)
@@ -205,12 +200,12 @@ def judge_log(connection: psycopg.Connection, account_id: str, requests: Iterabl
         for request in some:
             charge = by_request.get(request.request_id)
             if charge is not None:
-                yield _of(request.request_id, "charged", request.error, charge)
+                yield _status(request.request_id, "charged", request.error, charge)
             else:
                 is_pruned = f"{request.time:%Y-%m}" in pruned
                 outcome, reason = _uncharged(request, is_pruned=is_pruned)
                 other = by_key.get(request.idempotency_key_hash) if request.idempotency_key_hash else None
-                yield _of(request.request_id, outcome, reason, other, request)
+                yield _status(request.request_id, outcome, reason, other, request)
 
 
 def read_log_line(line: bytes) -> LoggedRequest | None:
@@ -227,19 +222,18 @@ def read_log_line(line: bytes) -> LoggedRequest | None:
         raise ValueError("no line of the request log") from error
     if not REQUEST_ID.fullmatch(request.request_id):
         return None
-    # It is shown on terminals.
+    # What a terminal shows has the form that the log writes.
+    key_hash, key_id, code = request.idempotency_key_hash, request.key_id, request.error
     return msgspec.structs.replace(
         request,
-        error=request.error and (request.error if _CODE.fullmatch(request.error) else "unreadable"),
-        key_id=request.key_id if request.key_id and account_of(request.key_id) == request.account else None,
-        idempotency_key_hash=request.idempotency_key_hash
-        if request.idempotency_key_hash and KEY_HASH.fullmatch(request.idempotency_key_hash)
-        else None,
+        error=code and (code if _CODE.fullmatch(code) else "unreadable"),
+        key_id=key_id if key_id and account_of(key_id) == request.account else None,
+        idempotency_key_hash=key_hash if key_hash and KEY_HASH.fullmatch(key_hash) else None,
     )
 
 
 def _uncharged(request: LoggedRequest, *, is_pruned: bool) -> tuple[Outcome, str | None]:
-    """Judges a logged request that has no charge of its own in the ledger."""
+    """Says what became of a logged request that has no charge of its own in the ledger."""
     if request.replayed:
         return "replay", None
     if (request.endpoint or "").rpartition("/")[2] not in {meter.operation for meter in METERS.values()}:
@@ -251,14 +245,14 @@ def _uncharged(request: LoggedRequest, *, is_pruned: bool) -> tuple[Outcome, str
     return "not_charged", request.error
 
 
-def _of(
+def _status(
     request_id: str,
     outcome: Outcome,
     reason: str | None,
     charge: StoredCharge | None,
     request: LoggedRequest | None = None,
-) -> Verdict:
-    found = Verdict(request_id, outcome, reason)
+) -> RequestStatus:
+    found = RequestStatus(request_id, outcome, reason)
     if request is not None:
         found = replace(found, key_id=request.key_id, idempotency_key_hash=request.idempotency_key_hash)
     if charge is None:

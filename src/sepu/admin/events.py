@@ -68,7 +68,7 @@ def payload(event: Event) -> dict[str, object]:
 
 
 def trial() -> dict[str, object]:
-    """Returns the body of a webhook that tries an endpoint, and tells of nothing."""
+    """Returns the body of a test webhook, which reports no event."""
     return {"type": "endpoint.tried", "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "data": {}}
 
 

@@ -60,7 +60,7 @@ def adjust_usage(
 ) -> Adjustment:
     """Grants units of a month, by default the current one, or credits them; negative ones do the opposite.
 
-    Each id is used once: whoever repeats it, gets what was added then. Charges under way are waited for.
+    An id adds once: repeating it returns what was added then. It waits for charges under way.
 
     Raises:
         AccountError: no such account, it was erased, or its plan has no limit for the meter.

@@ -22,7 +22,7 @@ from sepu.metering.meters import METERS
 State = Mapping[str, Any]
 
 NO_ACCOUNT = ""
-"""Whose are the rows of what is of no account, as a plan."""
+"""The account of rows that concern no account, such as a plan's."""
 
 REQUESTS_PER_MINUTE = "requestsPerMinute"
 """The abuse limit, where changes name a limit by its meter."""

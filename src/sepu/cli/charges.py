@@ -14,7 +14,7 @@ import click
 from psycopg import Connection
 
 from sepu.admin import charges as admin
-from sepu.admin.charges import Duplicate, LoggedRequest, StoredCharge, Verdict
+from sepu.admin.charges import Duplicate, LoggedRequest, RequestStatus, StoredCharge
 from sepu.cli.database import with_connection
 from sepu.cli.output import Form, columns, echo_rows, example, form_options, members, month
 
@@ -86,7 +86,7 @@ def charges(
     if log_file is not None or request_ids:
         if key or key_id or day or duplicates:
             raise click.UsageError("--request and --log go with each other, and with no other choice")
-        _judge(connection, account_id, request_ids, log_file, form)
+        _check(connection, account_id, request_ids, log_file, form)
     elif duplicates:
         if key or key_id:
             raise click.UsageError("--duplicates goes with --day, --month and --within")
@@ -123,24 +123,24 @@ def _note_missing(connection: Connection, account_id: str) -> None:
     click.echo(f"sepu: no such charge{gone}", err=True)
 
 
-def _judge(
+def _check(
     connection: Connection, account_id: str, request_ids: Sequence[str], log_file: str | None, form: Form
 ) -> None:
     missing = dict.fromkeys(request_ids)
     alone = False
 
-    def verdicts() -> Iterator[Verdict]:
+    def statuses() -> Iterator[RequestStatus]:
         nonlocal alone
         if log_file is not None:
             with _open(log_file) as file:
-                for verdict in admin.judge_log(connection, account_id, _wanted(file, set(request_ids))):
-                    missing.pop(verdict.request_id, None)
-                    yield verdict
-        for verdict in admin.judge_requests(connection, account_id, missing):
-            alone = alone or verdict.outcome != "charged"
-            yield verdict
+                for status in admin.check_log(connection, account_id, _wanted(file, set(request_ids))):
+                    missing.pop(status.request_id, None)
+                    yield status
+        for status in admin.check_requests(connection, account_id, missing):
+            alone = alone or status.outcome != "charged"
+            yield status
 
-    echo_rows(columns(Verdict), map(members, verdicts()), form, _in_table)
+    echo_rows(columns(RequestStatus), map(members, statuses()), form, _in_table)
     if alone:
         more = "nor has this log" if log_file else "what became of it is in the request log: --log FILE"
         click.echo(f"sepu: the ledger has no charge of a request; {more}", err=True)
@@ -195,7 +195,7 @@ def _open(name: str) -> Iterator[IO[bytes] | gzip.GzipFile]:
 def _show_duplicates(
     connection: Connection, account_id: str, day: date | None, period: str | None, minutes: int, form: Form
 ) -> None:
-    since, until = admin.range_of(connection, day, period)
+    since, until = admin.range_status(connection, day, period)
     units: dict[str, int] = {}
 
     def rows() -> Iterator[dict[str, Any]]:

@@ -23,7 +23,7 @@ from sepu.library.display import Line, Lines, line_of
 from sepu.library.images import Pixels, nearest_places, read_image
 from sepu.library.palette_files import READERS, PaletteError, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
-from sepu.library.records import is_in_srgb
+from sepu.library.records import hex_of, is_in_srgb
 from sepu.library.release import UnknownNameError, load_release
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -59,13 +59,13 @@ def _load(palette: str | None) -> Source:
 
 
 def _print(
-    release: Source, entries: Sequence[Entry], file_format: str | None, sections: Iterable[Sequence[Line]] = ()
+    source: Source, entries: Sequence[Entry], file_format: str | None, sections: Iterable[Sequence[Line]] = ()
 ) -> None:
     """Prints a file, or lines with tabs for a pipe, or a table for a person: of the sections, if there are any."""
     if file_format is not None:
         if file_format == "ase" and sys.stdout.isatty():
             raise click.UsageError("an ASE file is binary; write it to a file: … --format ase > colours.ase")
-        sys.stdout.buffer.write(WRITERS[file_format](release, entries))
+        sys.stdout.buffer.write(WRITERS[file_format](source, entries))
         sys.stdout.flush()
     elif terminal_width() is None:
         for entry in entries:
@@ -94,17 +94,12 @@ def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
             yield argument, ""
 
 
-def _parse(release: Source, text: str, where: str) -> Rgb:
+def _parse(source: Source, text: str, where: str) -> Rgb:
     try:
-        return parse_color(text, release.named(text))
+        return parse_color(text, source.named(text))
     except ColorError as error:
-        hint = f"; for an image: sepu image {text}" if not where and Path(text).is_file() else release.hint(text)
+        hint = f"; for an image: sepu image {text}" if not where and Path(text).is_file() else source.hint(text)
         raise click.BadParameter(f"{where}{error}{hint}") from None
-
-
-def _hex(rgb: Rgb) -> str:
-    """Returns HEX; of a colour outside sRGB, the nearest by channels, which is only shown."""
-    return "#{:02X}{:02X}{:02X}".format(*(round(min(max(channel, 0), 255)) for channel in rgb))
 
 
 def _exactly(rgb: Rgb) -> str:
@@ -112,7 +107,7 @@ def _exactly(rgb: Rgb) -> str:
     if not is_in_srgb(rgb):
         return "color(srgb {:.10g} {:.10g} {:.10g})".format(*(channel / 255 for channel in rgb))
     whole = all(channel == round(channel) for channel in rgb)
-    return _hex(rgb) if whole else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
+    return hex_of(rgb) if whole else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
 
 
 def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -138,16 +133,16 @@ def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: s
     """
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
-    release = _load(palette)
-    given = [(text, _parse(release, text, where)) for text, where in _given(colors)]
+    source = _load(palette)
+    given = [(text, _parse(source, text, where)) for text, where in _given(colors)]
     entries, sections = [], []
     for text, rgb in given:
-        matches = release.match_rgb(rgb, top=min(top, len(release)))
+        matches = source.match_rgb(rgb, top=min(top, len(source)))
         entries += [Entry(record, _exactly(rgb)) for record in matches]
-        is_hex = text.lstrip("#").upper() == _hex(rgb)[1:]
+        is_hex = text.lstrip("#").upper() == hex_of(rgb)[1:]
         given_as = "" if is_hex else text if is_in_srgb(rgb) else f"{text} (outside sRGB)"
-        sections.append([Line(_hex(rgb), "input", en=given_as), *map(line_of, matches)])
-    _print(release, entries, file_format, sections)
+        sections.append([Line(hex_of(rgb), "input", en=given_as), *map(line_of, matches)])
+    _print(source, entries, file_format, sections)
 
 
 @click.command(epilog=example("search tao hong"))
@@ -179,12 +174,12 @@ def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | 
     Without names these are all colours of the library. An exported file has the attribution that must go with it. For
     example: sepu list --format css > colours.css.
     """
-    release = _load(palette)
+    source = _load(palette)
     try:
-        records = [release[name] for name in names] if names else [*release]
+        records = [source[name] for name in names] if names else [*source]
     except UnknownNameError as error:
         raise click.BadParameter(f"{error}; sepu list shows all") from None
-    _print(release, [*map(Entry, records)], file_format)
+    _print(source, [*map(Entry, records)], file_format)
 
 
 @click.command(epilog=example("image photo.jpg --top 5"))
@@ -213,17 +208,17 @@ def image(
 
     Each pixel counts for its nearest colour. A - stands for an image on standard input.
     """
-    release = _load(palette)
+    source = _load(palette)
     with _only_our_errors():
-        source = sys.stdin.buffer.read(limits.IMAGE_BYTES + 1) if file == "-" else file
-        pixels, opacity = read_image(source)
-    found = release.name_pixels(pixels, opacity, top=top, within=within)
+        given = sys.stdin.buffer.read(limits.IMAGE_BYTES + 1) if file == "-" else file
+        pixels, opacity = read_image(given)
+    found = source.name_pixels(pixels, opacity, top=top, within=within)
     if picture is not None:
-        _write_picture(_in_colors_of(release, pixels), picture)
+        _write_picture(_in_colors_of(source, pixels), picture)
     console = Console()
     if file_format is None and terminal_width() and _has_colors(console):
-        console.print(_sketch(release, pixels, width or min(console.width, _SKETCH_COLUMNS)), soft_wrap=True)
-    _print(release, [*map(Entry, found)], file_format)
+        console.print(_sketch(source, pixels, width or min(console.width, _SKETCH_COLUMNS)), soft_wrap=True)
+    _print(source, [*map(Entry, found)], file_format)
 
 
 @contextmanager
@@ -243,9 +238,9 @@ def _only_our_errors() -> Iterator[None]:
         os.close(before)
 
 
-def _in_colors_of(release: Source, pixels: Pixels) -> NDArray[np.uint8]:
-    colors = np.array([record.rgb for record in release]).round().clip(0, 255).astype(np.uint8)
-    named: NDArray[np.uint8] = colors[nearest_places(release.palette(), pixels)]
+def _in_colors_of(source: Source, pixels: Pixels) -> NDArray[np.uint8]:
+    colors = np.array([record.rgb for record in source]).round().clip(0, 255).astype(np.uint8)
+    named: NDArray[np.uint8] = colors[nearest_places(source.palette(), pixels)]
     return named
 
 
@@ -260,16 +255,16 @@ def _write_picture(pixels: NDArray[np.uint8], file: str) -> None:
         raise click.BadParameter(f"{file!r}: {error}; use an ending such as .png", param_hint="--picture") from None
 
 
-def _sketch(release: Source, pixels: Pixels, columns: int) -> Text:
+def _sketch(source: Source, pixels: Pixels, columns: int) -> Text:
     """Returns the picture as half blocks: two pixels, one above the other, in each character."""
     height, width = pixels.shape[:2]
     columns = min(columns, width)
     lines = min(max(1, round(height / width * columns / 2)), _SKETCH_LINES)
     rows = np.linspace(0, height - 1, 2 * lines).round().astype(int)
-    sample = _in_colors_of(release, pixels[rows][:, np.linspace(0, width - 1, columns).round().astype(int)])
+    sample = _in_colors_of(source, pixels[rows][:, np.linspace(0, width - 1, columns).round().astype(int)])
     sketch = Text()
     for upper, lower in zip(sample[::2].tolist(), sample[1::2].tolist(), strict=True):
         for above, below in zip(upper, lower, strict=True):
-            sketch.append("▀", f"{_hex(above)} on {_hex(below)}")
+            sketch.append("▀", f"{hex_of(above)} on {hex_of(below)}")
         sketch.append("\n")
     return sketch

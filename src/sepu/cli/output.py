@@ -153,20 +153,18 @@ def echo_rows(
 
 
 def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:
-    """Prints the header of a CSV, and returns what prints a line.
-
-    A text that a spreadsheet would run as a formula gets an apostrophe before it.
-    """
+    """Prints the header of a CSV, and returns what prints a line."""
     lines = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
     lines.writeheader()
 
     def print_line(row: Fields) -> None:
-        lines.writerow({name: _no_formula(value) for name, value in row.items()})
+        lines.writerow({name: no_formula(value) for name, value in row.items()})
 
     return print_line
 
 
-def _no_formula(value: object) -> object:
+def no_formula(value: object) -> object:
+    """Returns a cell that no spreadsheet runs: a text that looks like a formula gets an apostrophe before it."""
     return f"'{value}" if isinstance(value, str) and value.startswith(_FORMULA) else value
 
 

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from sepu.cli.output import no_formula
 from sepu.library.named import NamedPalette
 from sepu.library.records import Record, Swatch, rgb_of
 from sepu.library.release import Release
@@ -27,7 +28,6 @@ Writer = Callable[[Source, Sequence[Entry]], bytes]
 
 # Of an SVG, in pixels.
 _SWATCH_WIDTH, _LINE_HEIGHT = 80, 32
-
 
 # After the decimal point.
 _DIGITS = {"deltaE": 4, "share": 6}
@@ -50,10 +50,10 @@ def row(entry: Entry) -> dict[str, object]:
     return {name: whole[name] for name in names if name in whole}
 
 
-def _title(release: Source) -> str:
-    if isinstance(release, NamedPalette):
+def _title(source: Source) -> str:
+    if isinstance(source, NamedPalette):
         return "Colours (sepu)"
-    return f"Traditional Chinese colours (sepu, library {release.manifest.version})"
+    return f"Traditional Chinese colours (sepu, library {source.manifest.version})"
 
 
 def _name(record: Record | Swatch) -> str:
@@ -62,28 +62,28 @@ def _name(record: Record | Swatch) -> str:
     return " ".join(dict.fromkeys((record.name.zh, record.name.zh_hant, record.name.en)))
 
 
-def _about(release: Source) -> dict[str, object]:
-    if isinstance(release, NamedPalette):
+def _about(source: Source) -> dict[str, object]:
+    if isinstance(source, NamedPalette):
         return {}
-    return {"datasetVersion": release.manifest.version, "attribution": release.attribution}
+    return {"datasetVersion": source.manifest.version, "attribution": source.attribution}
 
 
-def _json(release: Source, entries: Sequence[Entry]) -> bytes:
-    return msgspec.json.encode({**_about(release), "colors": [*map(members, entries)]}) + b"\n"
+def _json(source: Source, entries: Sequence[Entry]) -> bytes:
+    return msgspec.json.encode({**_about(source), "colors": [*map(members, entries)]}) + b"\n"
 
 
-def _json_lines(release: Source, entries: Sequence[Entry]) -> bytes:
-    return msgspec.json.Encoder().encode_lines([{**members(entry), **_about(release)} for entry in entries])
+def _json_lines(source: Source, entries: Sequence[Entry]) -> bytes:
+    return msgspec.json.Encoder().encode_lines([{**members(entry), **_about(source)} for entry in entries])
 
 
 def _separated(dialect: str) -> Writer:
-    def write(release: Source, entries: Sequence[Entry]) -> bytes:
-        rows = [{**row(entry), "attribution": " ".join(release.attribution)} for entry in entries]
+    def write(source: Source, entries: Sequence[Entry]) -> bytes:
+        rows = [{**row(entry), "attribution": " ".join(source.attribution)} for entry in entries]
         text = io.StringIO()
         if rows:
             lines = csv.DictWriter(text, list(rows[0]), dialect=dialect, lineterminator="\n")
             lines.writeheader()
-            lines.writerows(rows)
+            lines.writerows({name: no_formula(value) for name, value in cells.items()} for cells in rows)
         return text.getvalue().encode()
 
     return write
@@ -99,27 +99,28 @@ def _once(entries: Sequence[Entry]) -> Iterator[tuple[str, Record | Swatch]]:
 
 
 def _style_sheet(before: str, prefix: str, after: str = "}\n") -> Writer:
-    def write(release: Source, entries: Sequence[Entry]) -> bytes:
-        about = "\n".join(f" * {line}" for line in (_title(release), *release.attribution))
+    def write(source: Source, entries: Sequence[Entry]) -> bytes:
+        about = "\n".join(f" * {line}" for line in (_title(source), *source.attribution))
         colors = "\n".join(
-            f"{prefix}{slug}: {record.hex}; /* {_name(record).replace('*/', '')} */" for slug, record in _once(entries)
+            f"{prefix}{slug}: {record.hex}; /* {_name(record).replace('*/', '* /')} */"
+            for slug, record in _once(entries)
         )
         return f"/*\n{about}\n */\n{before}{colors}\n{after}".encode()
 
     return write
 
 
-def _gimp(release: Source, entries: Sequence[Entry]) -> bytes:
-    about = "\n".join(f"# {line}" for line in release.attribution)
+def _gimp(source: Source, entries: Sequence[Entry]) -> bytes:
+    about = "\n".join(f"# {line}" for line in source.attribution)
     colors = "\n".join(
         f"{red:3} {green:3} {blue:3}\t{_name(record)}"
         for _, record in _once(entries)
         for red, green, blue in [rgb_of(record.hex)]
     )
-    return f"GIMP Palette\nName: {_title(release)}\nColumns: 7\n{about}\n{colors}\n".encode()
+    return f"GIMP Palette\nName: {_title(source)}\nColumns: 7\n{about}\n{colors}\n".encode()
 
 
-def _ase(release: Source, entries: Sequence[Entry]) -> bytes:
+def _ase(source: Source, entries: Sequence[Entry]) -> bytes:
     """Writes Adobe Swatch Exchange: blocks of big-endian fields. The attribution is in the group's name.
 
     The format has no comments, and is not published; this is what the programs that read it agree about.
@@ -139,12 +140,12 @@ def _ase(release: Source, entries: Sequence[Entry]) -> bytes:
         )
         for _, record in _once(entries)
     ]
-    group = block(0xC001, text(" ".join((f"{_title(release)}.", *release.attribution))))
+    group = block(0xC001, text(" ".join((f"{_title(source)}.", *source.attribution))))
     blocks = [group, *colors, block(0xC002, b"")]
     return b"ASEF" + struct.pack(">HHI", 1, 0, len(blocks)) + b"".join(blocks)
 
 
-def _tokens(release: Source, entries: Sequence[Entry]) -> bytes:
+def _tokens(source: Source, entries: Sequence[Entry]) -> bytes:
     """Writes design tokens (Design Tokens Format Module and Color Module, 2025.10)."""
     tokens = {
         slug: {
@@ -157,11 +158,11 @@ def _tokens(release: Source, entries: Sequence[Entry]) -> bytes:
         }
         for slug, record in _once(entries)
     }
-    about = " ".join((f"{_title(release)}.", *release.attribution))
+    about = " ".join((f"{_title(source)}.", *source.attribution))
     return msgspec.json.format(msgspec.json.encode({"$description": about, "$type": "color", **tokens})) + b"\n"
 
 
-def _svg(release: Source, entries: Sequence[Entry]) -> bytes:
+def _svg(source: Source, entries: Sequence[Entry]) -> bytes:
     """Writes a picture of the colours with their names (SVG 2)."""
     records = [record for _, record in _once(entries)]
     lines = [
@@ -170,10 +171,10 @@ def _svg(release: Source, entries: Sequence[Entry]) -> bytes:
         for top, record in zip(range(0, _LINE_HEIGHT * len(records), _LINE_HEIGHT), records, strict=True)
     ]
     size = f"0 0 480 {_LINE_HEIGHT * len(records)}"
-    about = escape(" ".join(release.attribution))
+    about = escape(" ".join(source.attribution))
     parts = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size}" font-family="sans-serif" font-size="15">',
-        f"<title>{_title(release)}</title><desc>{about}</desc>",
+        f"<title>{_title(source)}</title><desc>{about}</desc>",
         *lines,
         "</svg>\n",
     )

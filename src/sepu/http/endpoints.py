@@ -126,7 +126,7 @@ class Endpoint(ABC):
     ) -> Judgement:
         """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
 
-        A key of which `limited_key` tells the id is refused before anything is computed.
+        A key whose id `limited_key` returns is refused before anything is computed.
         """
         holder = _credential(head)
         if holder is None:

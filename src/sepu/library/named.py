@@ -44,7 +44,7 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
         """Returns the palette of the colours, for arrays; its places are those of `records`."""
         return self._numbers
 
-    def _index(self) -> dict[str, list[int]]:
+    def _index_names(self) -> dict[str, list[int]]:
         places: dict[str, list[int]] = {}
         for place, record in enumerate(self.records):
             for spelling in {record.name, fold(record.name)}:

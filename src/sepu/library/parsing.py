@@ -6,7 +6,7 @@ from numbers import Integral, Real
 
 from sepu.errors import SepuError
 from sepu.library.css import read_css
-from sepu.library.records import NamedColor
+from sepu.library.records import NamedColor, hex_of
 
 Rgb = tuple[float, float, float]
 # `Sequence` also stands for a row of an array, which type checkers do not take for one.
@@ -74,7 +74,7 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         raise ColorError(str(error)) from None
     candidates: dict[Rgb, str] = {record.rgb: f"{record.hex} of {record.label}" for record in named}
     if css is not None:
-        candidates.setdefault(css, "#{:02X}{:02X}{:02X} of CSS".format(*map(round, css)) if named else "")
+        candidates.setdefault(css, f"{hex_of(css)} of CSS" if named else "")
     if len(candidates) > 1:
         raise ColorError(f"{text!r} is ambiguous: {', or '.join(candidates.values())}; write the value that you mean")
     if candidates:

@@ -2,8 +2,9 @@
 
 import dataclasses
 import re
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Annotated, Any, ClassVar, Literal, SupportsIndex, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal, SupportsIndex, TypeVar, overload
 
 import msgspec
 from msgspec import Meta, Struct
@@ -25,6 +26,11 @@ def rgb_of(hex_value: str) -> tuple[int, int, int]:
     """Returns the red, green and blue of a valid `Hex`, each 0 to 255."""
     red, green, blue = bytes.fromhex(hex_value[1:])
     return red, green, blue
+
+
+def hex_of(rgb: Sequence[float]) -> str:
+    """Returns `#RRGGBB` of red, green and blue: rounded, and clipped to 0 to 255."""
+    return "#{:02X}{:02X}{:02X}".format(*(round(min(max(channel, 0), 255)) for channel in rgb))
 
 
 def is_in_srgb(rgb: Sequence[float]) -> bool:
@@ -63,7 +69,7 @@ class NamedColor(Struct, frozen=True):
     @property
     def hex(self) -> str:
         """Returns the value as `#RRGGBB`: rounded, and clipped if it lies outside sRGB."""
-        return "#{:02X}{:02X}{:02X}".format(*(round(min(max(channel, 0), 255)) for channel in self.rgb))
+        return hex_of(self.rgb)
 
     @property
     def lab(self) -> tuple[float, float, float]:
@@ -78,10 +84,12 @@ class NamedColor(Struct, frozen=True):
         """Returns what was measured of this colour, for people; nothing for one of a library."""
         return ""
 
-    @property
-    def label(self) -> str:
-        """Returns its name, for people."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # each kind of colour has it
+
+        @property
+        @abstractmethod
+        def label(self) -> str:
+            """Returns its name, for people."""
 
     def to_dict(self) -> dict[str, object]:
         """Returns the values by name, none of them nested; of these pandas and Polars make the columns of a table."""

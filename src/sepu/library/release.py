@@ -1,12 +1,13 @@
 """Loads and verifies the release, from which the server answers."""
 
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
 from operator import index
-from typing import Annotated, Generic, Literal, TypeVar, overload
+from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeVar, overload
 
 import msgspec
 import numpy as np
@@ -223,13 +224,15 @@ class Collection(Generic[R, M, S]):
         """Returns a table; rich calls it."""
         return Records(self.records).__rich__()
 
-    def palette(self) -> Palette:
-        """Makes the palette of the colours; an index of the palette is the index of its record."""
-        raise NotImplementedError
+    if TYPE_CHECKING:  # each collection has them
 
-    def _index(self) -> dict[str, list[int]]:
-        """Returns the places of each name, as it is and folded."""
-        raise NotImplementedError
+        @abstractmethod
+        def palette(self) -> Palette:
+            """Makes the palette of the colours; an index of the palette is the index of its record."""
+
+        @abstractmethod
+        def _index_names(self) -> dict[str, list[int]]:
+            """Returns the places of each name, as it is and folded."""
 
     @cached_property
     def _palette(self) -> Palette:
@@ -237,7 +240,7 @@ class Collection(Generic[R, M, S]):
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        return self._index()
+        return self._index_names()
 
 
 class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
@@ -278,7 +281,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
     def _names(self) -> NameIndex:
         return self.names()
 
-    def _index(self) -> dict[str, list[int]]:
+    def _index_names(self) -> dict[str, list[int]]:
         """By slug, and by folded name: a slug is of one colour, whatever else has it as a name."""
         places: dict[str, list[int]] = {}
         for place, record in enumerate(self.records):
