@@ -84,7 +84,7 @@ BEFORE = {
 THEN = {
     "deploy.md": ("curl -sf http://127.0.0.1:9391/metrics", "curl -sf http://127.0.0.1:9392/metrics"),
     "events.md": (
-        _TAKEN.format(6),
+        _TAKEN.format(7),
         "timeout 60 sh -c \"until sepu events status | grep -x 'due  *0'; do sleep 1; done\"",
         "grep '^sepu_events_dead 0' /var/lib/prometheus/node-exporter/sepu_events.prom",
     ),
@@ -97,7 +97,7 @@ THEN = {
         "test \"$(runuser -u postgres -- psql -p 5433 -Atc 'select pg_is_in_recovery()')\" = f",
     ),
     # Postgres was restarted meanwhile.
-    "runbook.md": (f"use_up && {_TAKEN.format(9)} && systemctl show -P NRestarts sepu-events | grep -x 0",),
+    "runbook.md": (f"use_up && {_TAKEN.format(10)} && systemctl show -P NRestarts sepu-events | grep -x 0",),
 }
 # What a machine without Docker and network cannot do, or what does not end.
 LEFT_OUT = {
