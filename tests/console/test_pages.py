@@ -1,7 +1,9 @@
 """The console's pages, as they are served."""
 
 import re
+import socket
 from collections.abc import Iterator
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 from pathlib import Path
@@ -250,6 +252,22 @@ def test_a_page_that_takes_too_long_is_given_up(empty: Console, owner: psycopg.C
         owner.execute("lock table sepu.plan in access exclusive mode")
         assert "statement timeout" in empty.page("/plans", 503)
     assert empty.get("/plans").status == 200
+
+
+def test_slow_clients_delay_nobody(seeded: Console) -> None:
+    host, _, port = seeded.address.partition(":")
+    with ExitStack() as stack:
+        slow = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(8)]
+        for each in slow:
+            each.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+        assert seeded.get("/").status == 200
+        for each in slow:  # nobody had to be disconnected first
+            each.setblocking(False)
+            with pytest.raises(BlockingIOError):
+                each.recv(1)
+            each.setblocking(True)
+            each.sendall(b"Connection: close\r\n\r\n")
+            assert each.recv(12) == b"HTTP/1.1 200"
 
 
 def test_a_port_in_use_is_told(seeded: Console, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from threading import BoundedSemaphore
 
 import click
 import psycopg
@@ -22,6 +23,9 @@ _ENVIRONMENT = "SEPU_CONSOLE_"
 _STATEMENT_SECONDS = 4.0
 # Then the host is taken for gone.
 _SILENT_SECONDS = _STATEMENT_SECONDS + 1
+# Pages that read the ledger at once; the next ones wait for so long.
+_READERS = 4
+_TURN_SECONDS = 5.0
 _GRANT = "the owner of the schema lets the role read by: sepu db grant ROLE --console"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -53,13 +57,25 @@ def console(
         if database_url is None:
             url = console_url(url)
 
+        readers = BoundedSemaphore(_READERS)
+
         @contextmanager
         def reading() -> Iterator[psycopg.Connection]:
-            with clear_errors(), connect(url, _SILENT_SECONDS) as connection, snapshot(connection, _STATEMENT_SECONDS):
-                try:
+            if not readers.acquire(timeout=_TURN_SECONDS):
+                raise DatabaseError(f"{_READERS} pages are being read already; try again")
+            try:
+                with (
+                    clear_errors(),
+                    connect(url, _SILENT_SECONDS) as connection,
+                    snapshot(connection, _STATEMENT_SECONDS),
+                ):
                     yield connection
-                except psycopg.errors.InsufficientPrivilege as error:
-                    raise DatabaseError(f"{error.diag.message_primary}; {_GRANT}") from error
+            except DatabaseError as error:
+                if isinstance(error.__cause__, psycopg.errors.InsufficientPrivilege):
+                    raise DatabaseError(f"{error}; {_GRANT}") from error
+                raise
+            finally:
+                readers.release()
 
         click.echo(f"The console is at {bind or f'http://{address}/'}")
         each_second = [keeper(state_dir)] if database_url is None else []

@@ -1,4 +1,4 @@
-"""Serves the console: one worker with a few threads, which forks nothing and counts nothing."""
+"""Serves the console: one worker with threads, which forks nothing and counts nothing."""
 
 from collections.abc import Callable
 from typing import Any
@@ -6,7 +6,8 @@ from typing import Any
 from sepu.http.observer import RequestObserver
 from sepu.server.gunicorn import Application
 
-_THREADS = 4
+# A slow client keeps one until its deadline (limits.REQUEST_SECONDS). What reads the ledger has a bound of its own.
+_THREADS = 128
 
 
 class ConsoleServer(Application):
