@@ -39,7 +39,7 @@ Form = Literal["table", "json", "csv"]
 Fields = Mapping[str, object]
 
 # What a field with a number for each meter is called after the meter's operation, as in matchLimit.
-_BY_METER = {"limits": "Limit", "committed": "Committed", "units": "Units"}
+_BY_METER = {"limits": "Limit", "committed": "Committed", "last_month": "LastMonth", "units": "Units"}
 
 # A spreadsheet takes a cell that begins so for a formula (OWASP, "CSV Injection").
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
