@@ -1,32 +1,31 @@
 """The accounts of customers: made, named, listed, moved to another plan, suspended."""
 
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import ExitStack
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
-from typing import Any, Literal, LiteralString, TypedDict, Unpack
+from typing import Literal, LiteralString, TypedDict, Unpack
 
 import psycopg
 from psycopg import sql
 
+from sepu.admin.charges import charged_account
 from sepu.admin.history import recording
 from sepu.admin.keys import IssuedKey, issue_key
 from sepu.admin.naming import AccountError, claim_external_id, find_account, lock_account, naming
 from sepu.admin.plans import check_limits, no_plan
-from sepu.database.connection import snapshot
-from sepu.database.statements import run, statement, value
+from sepu.database.statements import run, statement, stream, value
 from sepu.metering.key_format import account_of, new_account_id
 from sepu.metering.meters import METERS
 
 STATUSES = ("active", "suspended", "expired", "erased")
-_PAGE = 5000
 # Of several that a search finds.
 _NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account, its limits (its plan's, with what was granted this month), and what it used in two months, by meter."""
+    """An account, its limits of this month (the plan's and what was granted), and what it used in two months."""
 
     account_id: str
     external_id: str | None
@@ -51,7 +50,7 @@ class Filters(TypedDict, total=False):
     plan_id: str | None
     status: str | None
     search: str | None
-    """A part of the id, the external id or the name, or the id or external id of a key."""
+    """A part of the id, the external id or the name; or the id or external id of a key; or the id of a request."""
     quiet: bool
     """It used something in the month before, and nothing in this one."""
 
@@ -146,9 +145,10 @@ def show_account(connection: psycopg.Connection, account_id: str) -> Account:
     Raises:
         AccountError: no such account.
     """
-    for account in list_accounts(connection, account_id=account_id, limit=1):
-        return account
-    raise AccountError(f"there is no account {account_id!r}")
+    found = list(list_accounts(connection, account_id=account_id))
+    if not found:
+        raise AccountError(f"there is no account {account_id!r}")
+    return found[0]
 
 
 def look_up(connection: psycopg.Connection, given: str) -> Account:
@@ -178,22 +178,16 @@ def list_accounts(
     limit: int | None = None,
     skip: int = 0,
     **filters: Unpack[Filters],
-) -> Iterator[Account]:
+) -> Generator[Account, None, None]:
     """Returns the accounts that pass all filters, in the order of one of `SORTS`; what has no value comes last.
 
-    Without a limit they are read a page at a time, in one snapshot.
+    They are of one moment, and read as they come: close it before the connection.
     """
     key, meter = SORTS[sort]
     direction = sql.SQL("desc" if descending else "asc")
     given = {**_parameters(connection, filters, meter), "limit": limit, "skip": skip}
     query = _composed("list_accounts", key=sql.SQL(key), direction=direction)
-    with snapshot(connection), ExitStack() as stack:
-        if limit is None:
-            cursor = stack.enter_context(connection.cursor(name="list_accounts"))
-            cursor.itersize = _PAGE
-            rows: Iterable[tuple[Any, ...]] = cursor.execute(query, given)
-        else:  # planned for all its rows, and in parallel
-            rows = connection.execute(query, given)
+    with closing(stream(connection, query, given)) as rows:
         for row in rows:
             account = Account(*row)
             check_limits(account.plan_id, account.limits)
@@ -210,13 +204,13 @@ def sum_accounts(connection: psycopg.Connection, **filters: Unpack[Filters]) -> 
 
 
 def _parameters(connection: psycopg.Connection, filters: Filters, meter: str = "") -> dict[str, object]:
-    """Returns those of the statements: a key id that is searched for is its account's."""
+    """Returns those of the statements: a key or a request that is searched for is its account's."""
     today: date = value(connection, "read_today")
     last = today.replace(day=1) - timedelta(days=1)
     every: dict[str, object] = {"account_id": None, "plan_id": None, "status": None, "search": None, "quiet": False}
     given = {**every, **filters, "meter": meter, "this": f"{today:%Y-%m}", "last": f"{last:%Y-%m}"}
     if (search := filters.get("search")) is not None:
-        given["search"] = account_of(search) or search
+        given["search"] = account_of(search) or charged_account(connection, search) or search
     return given
 
 

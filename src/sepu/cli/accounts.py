@@ -1,6 +1,7 @@
 """`sepu account`."""
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -85,7 +86,7 @@ def change_account(
 @click.argument("given", metavar="ACCOUNT")
 @prints_fields
 def show(connection: Connection, given: str) -> Fields:
-    """Show an account's state, its limits of this month, and what it used in this month and the one before.
+    """Show an account's state, its limits, and what it used in this month and the last.
 
     A part of its name will do, too, if no other account has it.
     """
@@ -102,14 +103,16 @@ def show(connection: Connection, given: str) -> Fields:
     type=click.Choice(list(accounts.SORTS)),
     default="id",
     show_default=True,
-    help="By what; used is the last use, -share of the limit, -change since last month.",
+    metavar="COLUMN",
+    help=f"One of {', '.join(accounts.SORTS)}: used is the last use, share that of the limit, change since last month.",
 )
 @click.option("--desc", "descending", is_flag=True, help="The largest or latest first.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of rows.")
 @prints_rows(columns(accounts.Account), _in_table)
 def list_accounts(connection: Connection, **given: Any) -> Iterable[Fields]:  # noqa: ANN401
     """List accounts with the usage of this month and the one before."""
-    return map(members, accounts.list_accounts(connection, **given))
+    with closing(accounts.list_accounts(connection, **given)) as found:
+        yield from map(members, found)
 
 
 @account.command("move", epilog=example("account move cus_8812 --plan standard"))
