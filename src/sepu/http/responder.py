@@ -69,8 +69,8 @@ class WaitingLedger(Protocol):
 class CallingLedger(Protocol):
     """Describes a ledger for an event loop."""
 
-    def limited_key(self, holder: Credential) -> str | None:
-        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
+    def is_limited(self, holder: Credential) -> bool:
+        """Returns whether the ledger is known to answer `rate_limited`."""
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
         """Calls back with the answer or an exception."""
@@ -86,9 +86,9 @@ class Responder(ABC, Generic[L]):
         self._ledger = ledger
         self._observer = observer or RequestObserver()
 
-    def limited_key(self, holder: Credential) -> str | None:  # noqa: ARG002
-        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
-        return None
+    def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
+        """Returns whether the ledger is known to answer `rate_limited`."""
+        return False
 
     @abstractmethod
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
@@ -103,16 +103,11 @@ class Responder(ABC, Generic[L]):
         self._send(_reply_to(raised, req.uri_template, req.request_id), req, resp)
 
     def _send(
-        self,
-        reply: Reply,
-        req: TimedHead,
-        resp: falcon.Response | None,
-        account: str | None = None,
-        key_id: str | None = None,
+        self, reply: Reply, req: TimedHead, resp: falcon.Response | None, holder: Credential | None = None
     ) -> None:
         self._deliver(reply, req, resp)
         idempotency_key = req.env.get(_IDEMPOTENCY_KEY)
-        self._observer.observe(req.request_id, reply, req.uri_template, account, req.started, key_id, idempotency_key)
+        self._observer.observe(req.request_id, reply, req.uri_template, holder, req.started, idempotency_key)
 
 
 class WaitingResponder(Responder[WaitingLedger]):
@@ -120,17 +115,15 @@ class WaitingResponder(Responder[WaitingLedger]):
 
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
         """Answers a request by its decision."""
-        account = key_id = None
+        holder = None
         if isinstance(decision, Pending):
-            pending, account = decision, decision.command.account
+            pending, holder = decision, decision.holder
             try:
-                answer = self._ledger.run(pending.command)
-                key_id = answer.key_id
-                decision = pending.conclude(answer)
+                decision = pending.conclude(self._ledger.run(pending.command))
             except LedgerUnavailable:
                 decision = pending.unavailable
         reply = (HEALTHY if self._ledger.ready() else NOT_READY) if decision is READINESS else decision
-        self._send(reply, req, resp, account, key_id)
+        self._send(reply, req, resp, holder)
 
     def _deliver(self, reply: Reply, req: TimedHead, resp: falcon.Response | None) -> None:
         assert resp is not None  # noqa: S101
@@ -143,24 +136,23 @@ class WaitingResponder(Responder[WaitingLedger]):
 class CallbackResponder(Responder[CallingLedger]):
     """Answers when the ledger calls back. The reply goes to `environ[SEND]`, not through Falcon."""
 
-    def limited_key(self, holder: Credential) -> str | None:
-        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
-        return self._ledger.limited_key(holder)
+    def is_limited(self, holder: Credential) -> bool:
+        """Returns whether the ledger is known to answer `rate_limited`."""
+        return self._ledger.is_limited(holder)
 
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers by a decision, now or later."""
         if decision is READINESS:
             self._ledger.probe(lambda ready: self._send(HEALTHY if ready else NOT_READY, req, None))
         elif isinstance(decision, Reply):
-            self._send(decision, req, None, decision.account, decision.key_id)
+            self._send(decision, req, None, decision.holder)
         else:
-            account, conclude, unavailable = decision.command.account, decision.conclude, decision.unavailable
+            holder, conclude, unavailable = decision.holder, decision.conclude, decision.unavailable
 
             def done(answer: Any) -> None:  # noqa: ANN401
-                key_id = None
                 if not isinstance(answer, Exception):
                     try:
-                        reply, key_id = conclude(answer), answer.key_id
+                        reply = conclude(answer)
                     except Exception as raised:
                         self.respond_to_error(raised, req, None)
                         return
@@ -169,7 +161,7 @@ class CallbackResponder(Responder[CallingLedger]):
                 else:
                     self.respond_to_error(answer, req, None)
                     return
-                self._send(reply, req, None, account, key_id)
+                self._send(reply, req, None, holder)
 
             self._ledger.submit(decision.command, done)
 
