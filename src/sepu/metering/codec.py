@@ -37,7 +37,7 @@ def oid(value: Any) -> int:  # noqa: ANN401
 
 def encoded(value: Any) -> bytes:  # noqa: ANN401
     """Writes a value."""
-    return _WRITERS[type(value)](value)
+    return value if isinstance(value, bytes) else _WRITERS[type(value)](value)
 
 
 def rows_of(result: PGresult) -> Rows | UnreadableValueError:
