@@ -2,6 +2,7 @@
 
 import argparse
 import os
+import subprocess
 import sys
 import time
 from collections import Counter
@@ -27,9 +28,10 @@ from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
 from bench.load.scenarios import ACCOUNTS, SCENARIOS, SKEW, Scenario, bare_insert, first_executions, pgbench_scripts
 from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, scans, settings_of, warm
 from bench.records import DIRECTORY, save
-from tests.serving import serving
+from tests.serving import SEPU, serving
 
 from bench import machine
+from sepu.admin.prune import RETENTION_DAYS
 from sepu.cli.database import connect
 
 OUT = Path("build/load")
@@ -88,6 +90,11 @@ def main() -> None:
     made.add_argument("--starts", type=int, default=20)
     made.add_argument("--requests", type=int, default=1000)
     made.add_argument("--connections", type=_numbers, default="1,8")
+
+    made = command("prune", prune, "matches while `sepu prune` deletes results past their retention")
+    made.add_argument("--results", type=int, default=2_000_000)
+    made.add_argument("--connections", type=_numbers, default="1,32")
+    in_rounds(made)
 
     made = command("soak", soak, "many requests in a closed loop, watching what the workers hold")
     made.add_argument("--requests", type=int, default=1_000_000)
@@ -361,6 +368,43 @@ def neighbours(given: argparse.Namespace) -> None:
     ]
     text += f"\n\n{report.table(heads, rows)}"
     _conclude("neighbours", measuring, given, about, text, report.neighbours_targets)
+
+
+def prune(given: argparse.Namespace) -> None:
+    with ExitStack() as stack:
+        made = stack.enter_context(cluster(given.state_dir))
+        _progress(f"storing {given.results:,} results")
+        url = made.make_aged(ACCOUNTS, given.results, 2 * RETENTION_DAYS)
+        server = stack.enter_context(serving("uvloop", url, workers=given.workers))
+        measuring = Measuring(server.address, made, url, server.process.pid)
+        command = (SEPU, "prune", "--database-url", made.owner_url(EMPTY))
+        with connect(made.owner_url(EMPTY)) as owner:
+            about: dict[str, object] = {**settings_of(owner)}
+            for number in range(given.rounds):
+                for connections in given.connections:
+                    _progress(f"round {number + 1} of {given.rounds}: {connections} connections")
+                    measuring.served(SCENARIOS["match-1"], connections, given.seconds, "before")
+                    with subprocess.Popen(command, stdout=subprocess.DEVNULL) as pruning:
+                        measuring.served(SCENARIOS["match-1"], connections, given.seconds, "pruning")
+                        if pruning.poll() is not None:
+                            sys.exit("the prune ended before the round; take more --results")
+                        pruning.terminate()
+            row = owner.execute("select sum(pruned) from sepu.usage").fetchone()
+            about["results pruned"] = int(row[0]) if row else 0
+
+    def targets(figures: dict[Cell, Figures]) -> list[Target]:
+        return [
+            Target(
+                f"{many} connection{'s' * (many > 1)}: p99 while a prune runs ÷ before",
+                figures[Cell("pruning", many, "sepu")].p99 / figures[Cell("before", many, "sepu")].p99,
+                2,
+                at_most=True,
+            )
+            for many in given.connections
+        ] + [Target("errors", sum(sum(one.errors.values()) for one in figures.values()), 0, at_most=True)]
+
+    text = f"{report.measured(measuring.figures())}\n\n{about['results pruned']:,} results pruned"
+    _conclude("prune", measuring, given, about, text, targets)
 
 
 def soak(given: argparse.Namespace) -> None:

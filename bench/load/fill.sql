@@ -1,5 +1,6 @@
--- As if each ample account had made as many requests of one colour this month. The primary key is made anew at the end,
--- which takes a tenth of the time that keeping it would. A result is as large as that of one colour and top 1.
+-- As if each ample account had made as many requests of one colour, all of them load.age ago. The primary key is made
+-- anew at the end, which takes a tenth of the time that keeping it would. A result is as large as that of one colour and
+-- top 1.
 set synchronous_commit = off;
 set maintenance_work_mem = '512MB';
 alter table sepu.stored_result drop constraint stored_result_pkey;
@@ -8,12 +9,13 @@ insert into sepu.stored_result (account_id, idempotency_key, fingerprint, meter,
 select a.account_id,
        'fill-' || substr(md5(a.account_id || n), 1, 20),
        decode(repeat(md5(a.account_id || n), 2), 'hex'),
-       'color_match', 1, to_char(now() at time zone 'UTC', 'YYYY-MM'), convert_to(repeat('x', 250), 'UTF8'), now(),
-       a.account_id || '-aaaaaaaa', gen_random_uuid()
+       'color_match', 1,
+       to_char((now() - current_setting('load.age')::interval) at time zone 'UTC', 'YYYY-MM'),
+       convert_to(repeat('x', 250), 'UTF8'), now() - current_setting('load.age')::interval, a.account_id || '-aaaaaaaa', gen_random_uuid()
   from generate_series(1, current_setting('load.results')::integer) n
  cross join (select account_id from sepu.account where plan_id = 'load-ample') a;
 alter table sepu.stored_result add constraint stored_result_pkey primary key (account_id, idempotency_key);
 insert into sepu.usage (account_id, period, meter, committed)
-select account_id, to_char(now() at time zone 'UTC', 'YYYY-MM'), 'color_match',
+select account_id, to_char((now() - current_setting('load.age')::interval) at time zone 'UTC', 'YYYY-MM'), 'color_match',
        current_setting('load.results')::integer
   from sepu.account where plan_id = 'load-ample';

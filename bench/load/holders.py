@@ -96,7 +96,10 @@ def _copy(connection: psycopg.Connection, seed: str, plan: str, numbers: Iterabl
             copy.write_row((ident, sha256(ident.encode()).digest(), f"{ident}-bbbbbbbb"))
 
 
-def fill(connection: psycopg.Connection, results: int) -> None:
-    """Adds stored results to all ample accounts, as many to each, and counts them."""
-    connection.execute("select set_config('load.results', %s, false)", [str(results)])
+def fill(connection: psycopg.Connection, results: int, days: int = 0) -> None:
+    """Adds stored results of so many days ago to all ample accounts, as many to each, and counts them."""
+    connection.execute(
+        "select set_config('load.results', %s, false), set_config('load.age', %s, false)",
+        [str(results), f"{days} days"],
+    )
     connection.execute(_FILL.read_bytes())

@@ -55,6 +55,14 @@ class Cluster:
         """The filled database; made once, and then kept."""
         return self._prepare(FILLED, accounts, results)
 
+    def make_aged(self, accounts: int, results: int, days: int) -> str:
+        """An empty database with results of so many days ago."""
+        url = self.make_empty(accounts)
+        with connect(self.owner_url(EMPTY)) as owner:
+            fill(owner, results // accounts, days)
+            settle(owner, filled=True)
+        return url
+
     def is_filled(self) -> bool:
         with connect(self.url) as root:
             return bool(root.execute("select from pg_database where datname = %s", [FILLED]).fetchall())

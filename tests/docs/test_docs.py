@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from bench.capacity import capacity
 from docs.site.errors import MISTAKES
 from docs.site.errors import PAGE as ERRORS_PAGE
 from docs.site.errors import page as page_of_errors
@@ -42,6 +43,10 @@ def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connec
         assert with_answers(page, reader(ask, uvloop.address, key)) == page
         answers[file.name] = page.count("\n{")
     assert answers == {"api.md": 7, "README.md": 2}
+
+
+def test_what_to_buy_is_what_the_figures_give() -> None:
+    assert f"\n\n{capacity()}\n\n" in (ROOT / "docs" / "capacity.md").read_text("utf-8")
 
 
 def test_customers_are_shown_the_attribution_to_keep() -> None:

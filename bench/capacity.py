@@ -1,0 +1,61 @@
+"""Computes the table of docs/capacity.md from measured figures and assumptions: `python -m bench.capacity`."""
+
+from math import ceil
+
+from bench.load.report import table
+
+# Measured: docs/performance-details.md (100k-accounts on 32 connections) and docs/scaling.md.
+SERVICE_SECONDS, POSTGRES_SECONDS = 97e-6, 120e-6  # of a core, a charge
+RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES = 438 + 26 + 16, 661, 291  # with the key's id and the request id
+WAL_BYTES = {"": 9400, "with `wal_compression = lz4`": 3900}  # a charge whose pages are cold
+# Assumed: docs/capacity.md says the same in words.
+PEAK, BUSY, ROOM = 10, 0.5, 2
+KEPT_DAYS, MONTH_DAYS = 90, 30
+WARM_SECONDS, ACCOUNT_PAGES = 1800, 5
+ONE_CORES, ONE_BYTES = 32, 16e12
+CUSTOMERS = ((10_000, 3_000), (1_000_000, 10), (10_000_000, 10), (1_000_000, 3_000), (10_000_000, 3_000))
+
+
+def capacity() -> str:
+    """Returns the table: a column for each number of accounts and of charges a month for each of them."""
+    columns = [_column(accounts, charges) for accounts, charges in CUSTOMERS]
+    heads = ["accounts", *(f"{accounts:,}" for accounts, _ in CUSTOMERS)]
+    return table(heads, [[what, *(column[what] for column in columns)] for what in columns[0]])
+
+
+def _column(accounts: int, charges: int) -> dict[str, str]:
+    average = accounts * charges / MONTH_DAYS / 86_400
+    peak = PEAK * average
+    stored = average * 86_400 * KEPT_DAYS
+    size = stored * RESULT_BYTES + accounts * (ACCOUNT_BYTES + COUNTER_BYTES * KEPT_DAYS // MONTH_DAYS)
+    service, postgres = (ceil(peak * seconds / BUSY) for seconds in (SERVICE_SECONDS, POSTGRES_SECONDS))
+    memory = min(accounts, peak * WARM_SECONDS) * ACCOUNT_PAGES * 8192
+    return {
+        "charges a month, each account": f"{charges:,}",
+        "charges a second, average": _rounded(average),
+        "charges a second, busiest minute": _rounded(peak),
+        "cores for the service": str(service),
+        "cores for Postgres": str(postgres),
+        "memory for warm pages": _bytes(memory),
+        "the database": _bytes(size),
+        "disk, with room": _bytes(ROOM * size),
+        "growth a day until the first prune": _bytes(average * 86_400 * RESULT_BYTES),
+        **{f"WAL a day {how}".strip(): _bytes(average * 86_400 * wal) for how, wal in WAL_BYTES.items()},
+        "database servers": "one Postgres" if postgres <= ONE_CORES and size <= ONE_BYTES else "Citus",
+    }
+
+
+def _rounded(number: float) -> str:
+    """Writes two digits."""
+    return f"{float(f'{number:.2g}'):,.0f}" if number >= 10 else f"{number:.2g}"
+
+
+def _bytes(number: float) -> str:
+    for unit, name in ((1e12, "TB"), (1e9, "GB")):
+        if number >= unit:
+            return f"{_rounded(number / unit)} {name}"
+    return f"{_rounded(number / 1e6)} MB"
+
+
+if __name__ == "__main__":
+    print(capacity())
