@@ -66,6 +66,10 @@ class Lane:
         for call in calls:
             self.busy.discard(call.mark)
 
+    async def open(self) -> None:
+        """Connects before the first call, which then need not wait; not for long, if the database does not answer."""
+        await self.dispatchers[0].open()
+
     async def close(self) -> None:
         """Ends the sessions for good."""
         if self._timer is not None:
@@ -168,6 +172,11 @@ class Dispatcher:
     def _waits(self) -> bool:
         beside = self._beside
         return (beside is None or beside.busy_for() > limits.RELIEF_SECONDS) and self._lane.waits()
+
+    async def open(self) -> None:
+        """Connects, and waits a while for it."""
+        self._connecting = self._connecting or self._loop.create_task(self._connect())
+        await asyncio.wait([self._connecting], timeout=limits.RECONNECT_SECONDS)
 
     def poll(self) -> None:
         """Reads the answer, if it has come."""

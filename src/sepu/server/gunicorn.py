@@ -169,6 +169,11 @@ class Server(Application):
         self._ledger.watch()
         return create_app(self._service, WaitingResponder(self._ledger, self.observer))
 
+    async def connect(self) -> None:
+        """Opens the session of a uvloop worker's first request."""
+        if self.batcher is not None:
+            await (self.batcher.batches if self._settings.join else self.batcher.singles).open()
+
     def _before_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._block_of[worker.age] = self._blocks.take()
 

@@ -78,6 +78,7 @@ class UvloopWorker(Worker):
         ):
             loop.add_signal_handler(number, handler)
         self.connections_changed()
+        await self.app.connect()
         protocol = partial(Connection, self)
         acceptors = [Acceptor(loop, listener, protocol, self.app.open_connections) for listener in self.sockets]
         while self.alive and self.ppid == os.getppid():
