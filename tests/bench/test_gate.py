@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from unittest.mock import AsyncMock
 
@@ -227,7 +228,7 @@ def test_an_alarm_names_the_function_and_the_import_that_have_grown() -> None:
     def request(turns: int) -> None:
         loop(turns)
 
-    counts = [{OPCODES: opcodes.executed(lambda turns=turns: request(turns))} for turns in (1, 30)]
+    counts = [{OPCODES: opcodes.executed(partial(request, turns))} for turns in (1, 30)]
     _, name, unit, *_ = next(line for line in lines("x", *counts) if "opcodes" in line).splitlines()[-1].split("|")
     assert "loop" in name
     assert "request" not in name
