@@ -12,7 +12,7 @@ ROWS = 10
 
 def lines(path: str, base: Functions, head: Functions) -> Iterator[str]:
     """Yields the functions that have grown most, the units apart."""
-    rows = [row for unit in head for row in _grown(unit, base.get(unit, {}), head[unit])]
+    rows = [row for unit in head if unit in base for row in _grown(unit, base[unit], head[unit])]
     if rows:
         yield f"### What has grown in {path}\n"
         yield table(("function", "unit", "base", "head", "share of the growth"), rows)
