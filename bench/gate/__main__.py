@@ -9,13 +9,14 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import callgrind, proof
+from bench.gate import callgrind, explain, proof
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.sides import KINDS, Comparison, changed, compare
 from bench.load.report import table
 
 # A change by more is an alarm. `make bench-gate-proof` shows that it is more than the noise, and less than 1 %.
 TOLERANCE = 0.005
+SHOWN = 2  # paths whose functions are shown
 
 
 class Row(NamedTuple):
@@ -60,14 +61,27 @@ def _judged(row: Row, costs: Sequence[Accepted]) -> Row:
     return row._replace(alarms=True, verdict=f"{row.verdict}, more than accepted" if mine else row.verdict)
 
 
+def _wrong(found: Comparison, costs: Sequence[Accepted]) -> list[str]:
+    """Returns the paths of a worker that have grown most: those whose functions are shown."""
+    alarms = [row for row in rows(found, costs) if row.alarms and row.costs]
+    alarms.sort(key=lambda row: row.costs or 0, reverse=True)
+    return [row.name for row in alarms if not row.name.startswith(("SQL: ", "memory: "))][:SHOWN]
+
+
 def check(ref: str) -> None:
     """Compares what is checked out with its base."""
     before, head = named(ref) if ref else base("HEAD"), working_tree()
-    found = asyncio.run(compare(before, head))
-    judged = list(rows(found, list(accepted(before))))
+    costs = list(accepted(before))
+    found = asyncio.run(compare(before, head, lambda found: _wrong(found, costs)))
+    judged = list(rows(found, costs))
     told = [f"Counted against {git('log', '-1', '--format=%h (%s)', before)}, with {sys.version.split()[0]}.", ""]
     if judged:
-        told += [table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)), ""]
+        told += [
+            table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)),
+            "",
+        ]
+    for path, sides in found.explained.items():
+        told += explain.lines(path, *sides)
     same = KINDS.keys() - changed(before, head)
     told += [f"Not counted, because no file that it depends on has changed: {kind}." for kind in sorted(same)]
     told += [

@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 # On aarch64 an older one aborts at numpy: https://bugs.kde.org/461074
@@ -59,13 +60,37 @@ def environment(**more: str) -> dict[str, str]:
     }
 
 
-def counted(prefix: str, process: int | str = "*") -> list[int]:
-    """Returns the instructions in each file of a process. Removes the files."""
-    found = []
+def dumps(prefix: str, process: int | str = "*") -> list[str]:
+    """Returns the files of a process, and removes them."""
     files = Path(prefix).parent.glob(f"{Path(prefix).name}.{process}.*")
-    for file in sorted(files, key=lambda file: int(file.suffix[1:])):
-        total = _TOTAL.search(file.read_text("utf-8"))
+    ordered = sorted(files, key=lambda file: int(file.suffix[1:]))
+    found = [file.read_text("utf-8", "replace") for file in ordered]
+    for file in ordered:
         file.unlink()
-        assert total is not None
-        found.append(int(total[1]))
+    return found
+
+
+def total(dump: str) -> int:
+    """Returns the instructions in a file."""
+    found = _TOTAL.search(dump)
+    assert found is not None
+    return int(found[1])
+
+
+def functions(dump: str) -> Counter[str]:
+    """Returns the instructions of each function in a file, without those of the functions that it calls."""
+    found: Counter[str] = Counter()
+    library, name, called = "", "", False
+    for line in dump.splitlines():
+        key, _, value = line.partition("=")
+        if key == "ob":
+            library = Path(value).name
+        elif key == "fn":
+            named = "(no name)" if value.startswith("0x") else value.partition("'")[0]
+            name = f"{named} ({library})"
+        elif key == "calls":
+            called = True  # the next line has what the called function took
+        elif line[:1].isdigit():
+            found[name] += 0 if called else int(line.split()[-1])
+            called = False
     return found

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import psycopg
-from bench.gate.callgrind import command, counted, environment
+from bench.gate.callgrind import command, dumps, environment, total
 from bench.gate.disturbance import Disturbance, begin
 from bench.load.holders import open_accounts
 from bench.load.stage import cluster, migrate, settle
@@ -94,7 +94,7 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     )
     if done.returncode or "ERROR" in done.stderr:
         sys.exit(next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr))
-    found = counted(f"{counts}/callgrind")
+    found = [total(dump) for dump in dumps(f"{counts}/callgrind")]
     shutil.rmtree(counts)
     if not all(found):
         sys.exit("callgrind has counted no instructions in Postgres")

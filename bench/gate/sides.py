@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -33,6 +33,9 @@ LAYOUTS = 2
 _SECONDS = 1800
 _NONE = Disturbance()
 
+# What functions take, by the unit: each function, or the stack of functions if it is Python's.
+OPCODES, NATIVE = "opcodes of Python", "native instructions"
+Functions = Mapping[str, Mapping[str, int]]
 Figures = dict[str, float]
 
 
@@ -64,40 +67,78 @@ class Side:
     async def count(self, kinds: Sequence[str], harness: Path, disturbed: Disturbance = _NONE) -> Counts:
         """Counts figures of these kinds by the harness in that directory."""
         counts = Counts()
+        async with self._database(harness, "counts" if "database" in kinds else "", disturbed) as base:
+            if base.url and "worker" in kinds:
+                for number in range(LAYOUTS):
+                    base.lay_out(number)
+                    counts.take("count", *await base.count())
+                memory = base.program("memory"), {"PYTHONHASHSEED": "0", **base.where}
+                counts.take("memory", *await _run(*memory))
+            counts.take("database", *await _ended(base.process, b"\n"))
+        return counts
+
+    async def functions(self, paths: Sequence[str], harness: Path) -> dict[str, Functions]:
+        """Returns what the functions of these figures take, by the unit."""
+        async with self._database(harness, "") as base:
+            native, _ = await base.count(*paths)
+            python, _ = await _run(base.counting("", *paths), callgrind.environment(**base.where))
+        units = (OPCODES, python), (NATIVE, native)
+        found = [(unit, json.loads(text or "{}")) for unit, text in units]
+        return {path: {unit: of[path] for unit, of in found if isinstance(of.get(path), dict)} for path in paths}
+
+    @asynccontextmanager
+    async def _database(self, harness: Path, wanted: str, disturbed: Disturbance = _NONE) -> "AsyncIterator[_Counting]":
+        """Runs the database of this side until the block ends."""
         with tempfile.TemporaryDirectory(prefix="sepu-gate-") as made:
             directory = Path(made)
             directory.chmod(0o711)  # Postgres may run as another user
-            disturbance, prefix = directory / "disturbance.json", str(directory / "callgrind")
             # The gate is always head's: that of base was removed.
-            where = {"PYTHONPATH": _path(self.directory / "src", harness, harness.with_name("head"))}
-
-            def lay_out(number: int) -> None:
-                layout = disturbed.layout * LAYOUTS + number
-                where["LAYOUT"] = "x" * layout  # shifts the stack, too
-                disturbance.write_text(json.dumps(disturbed._replace(layout=layout)))
-
-            def program(name: str, *arguments: str) -> list[str]:
-                return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments, str(disturbance)]
-
-            lay_out(0)
-            command = program("database", f"{directory}/state", "counts" if "database" in kinds else "")
-            async with _running(command, {**os.environ, **where}) as database:
-                assert database.stdout is not None
-                url = (await database.stdout.readline()).decode().strip()
-                if url and "worker" in kinds:
-                    count = callgrind.command(prefix, "getppid", *program("count", prefix, url))
-                    for number in range(LAYOUTS):
-                        lay_out(number)
-                        counts.take("count", *await _run(count, callgrind.environment(**where)))
-                    counts.take("memory", *await _run(program("memory"), {"PYTHONHASHSEED": "0", **where}))
-                counts.take("database", *await _ended(database, b"\n"))
-        return counts
+            head = harness.with_name("head")
+            where = {"PYTHONPATH": _path(self.directory / "src", harness, head)}
+            counting = _Counting(directory, where, disturbed)
+            counting.lay_out(0)
+            command = counting.program("database", f"{directory}/state", wanted)
+            async with _running(command, {**os.environ, **where}) as counting.process:
+                assert counting.process.stdout is not None
+                counting.url = (await counting.process.stdout.readline()).decode().strip()
+                yield counting
 
     async def hot_paths(self) -> set[str]:
         """Returns the names of the paths of its own harness."""
         where = {"PYTHONPATH": _path(self.directory / "src", self.directory)}
         told, _ = await _run([sys.executable, "-P", "-c", _NAMES], {**os.environ, **where})
         return set(told.splitlines())
+
+
+@dataclass
+class _Counting:
+    """The programs that count one side, and its database."""
+
+    directory: Path
+    where: dict[str, str]
+    disturbed: Disturbance
+    url: str = ""
+    process: Process = field(init=False)
+
+    @property
+    def _disturbance(self) -> Path:
+        return self.directory / "disturbance.json"
+
+    def lay_out(self, number: int) -> None:
+        layout = self.disturbed.layout * LAYOUTS + number
+        self.where["LAYOUT"] = "x" * layout  # shifts the stack, too
+        self._disturbance.write_text(json.dumps(self.disturbed._replace(layout=layout)))
+
+    def program(self, name: str, *arguments: str) -> list[str]:
+        return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments, str(self._disturbance)]
+
+    def counting(self, prefix: str, *paths: str) -> list[str]:
+        return [*self.program("count", prefix, self.url), *paths]
+
+    async def count(self, *paths: str) -> tuple[str, str]:
+        prefix = str(self.directory / "callgrind")
+        command = callgrind.command(prefix, "getppid", *self.counting(prefix, *paths))
+        return await _run(command, callgrind.environment(**self.where))
 
 
 def _path(*directories: Path) -> str:
@@ -146,6 +187,7 @@ class Comparison(NamedTuple):
     base: Counts
     head: Counts
     gone: set[str]
+    explained: Mapping[str, tuple[Functions, Functions]] = {}
 
 
 def changed(base: str, head: str) -> list[str]:
@@ -153,8 +195,8 @@ def changed(base: str, head: str) -> list[str]:
     return [kind for kind, files in KINDS.items() if objects(base, files) != objects(head, files)]
 
 
-async def compare(base: str, head: str) -> Comparison:
-    """Counts what can differ between two trees."""
+async def compare(base: str, head: str, wrong: Callable[[Comparison], Sequence[str]] = lambda _: ()) -> Comparison:
+    """Counts what can differ between two trees; and of what is wrong, what the functions take."""
     kinds, harnesses_differ = changed(base, head), objects(base, ["bench"]) != objects(head, ["bench"])
     if not kinds and not harnesses_differ:
         return Comparison(Counts(), Counts(), set())
@@ -166,4 +208,8 @@ async def compare(base: str, head: str) -> Comparison:
         if first.failures.keys() - second.failures.keys():
             own = await before.count(kinds, before.directory)
             first = Counts(own.figures | first.figures, own.failures)
-    return Comparison(first, second, gone)
+        found = Comparison(first, second, gone)
+        if not (paths := wrong(found)):
+            return found
+        of_base, of_head = await asyncio.gather(*(side.functions(paths, after.directory) for side in (before, after)))
+        return found._replace(explained={path: (of_base[path], of_head[path]) for path in paths})

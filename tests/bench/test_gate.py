@@ -5,15 +5,17 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from unittest.mock import AsyncMock
 
 import pytest
 from bench.compare import compare
 from bench.gate import __main__ as gate
-from bench.gate import callgrind, sides
+from bench.gate import callgrind, opcodes, sides
 from bench.gate.costs import Accepted, accepted, line
-from bench.gate.sides import Comparison, Counts
+from bench.gate.explain import lines
+from bench.gate.sides import OPCODES, Comparison, Counts
 from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED
 from tests.processes import completed
@@ -213,3 +215,31 @@ def test_a_slower_path_is_named_with_its_interval() -> None:
         found = compare(first, second, pairs=3)
     assert found["operation: match"].word == found["judgement: match"].word == "slower"
     assert found["operation: match"].low > 1.2
+
+
+# --- what the person reads who was told no
+
+
+def test_an_alarm_names_the_function_and_the_import_that_have_grown() -> None:
+    def loop(turns: int) -> None:
+        for _ in range(turns):
+            pass
+
+    def request(turns: int) -> None:
+        loop(turns)
+
+    counts = [{OPCODES: opcodes.executed(partial(request, turns))} for turns in (1, 30)]
+    _, name, unit, *_ = next(line for line in lines("x", *counts) if "opcodes" in line).splitlines()[-1].split("|")
+    assert "loop" in name
+    assert "request" not in name
+    assert unit.strip() == OPCODES
+    assert not list(lines("x", counts[0], counts[0]))
+    stack = "import sepu.server;import sepu.http;import json;import json.decoder;compile (re.py)"
+    assert opcodes.function(stack) == "import json, by sepu.http"
+    assert opcodes.function("import sepu.http;f (sepu/http/a.py)") == "import sepu.http"
+    assert opcodes.function("g (a.py);f (b.py)") == "f (b.py)"
+
+
+def test_native_functions_have_only_their_own_instructions() -> None:
+    dump = "ob=/lib/libm.so\nfn=sin\n12 5\ncfn=cos\ncalls=1 7\n12 900\nfn=0x1234\n4 1\n\nfn=cos'2\n4 9\n"
+    assert callgrind.functions(dump) == {"sin (libm.so)": 5, "(no name) (libm.so)": 1, "cos (libm.so)": 9}
