@@ -77,8 +77,8 @@ class UvloopWorker(Worker):
             (signal.SIGWINCH, lambda: None),
         ):
             loop.add_signal_handler(number, handler)
-        self.connections_changed()
         await self.app.connect()
+        self.connections_changed()
         protocol = partial(Connection, self)
         acceptors = [Acceptor(loop, listener, protocol, self.app.open_connections) for listener in self.sockets]
         while self.alive and self.ppid == os.getppid():
