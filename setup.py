@@ -1,11 +1,15 @@
 """Compiles the core. Everything that is not about the compiler lives in pyproject.toml."""
 
 import re
+import sys
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
+
+if sys.byteorder != "little":
+    sys.exit("sepu: this machine is big-endian; sepu is tried on x86-64 and 64-bit ARM only, which are little-endian")
 
 # One wheel serves CPython 3.11 and later.
 LIMITED_API = "0x030B0000"

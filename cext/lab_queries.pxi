@@ -35,7 +35,10 @@ cdef inline void multiply_lab(
 
 
 cdef inline bint find_in_srgb(const Lab* lab, double* rgb) noexcept nogil:
-    """Fills `rgb` with the channels of a colour, from 0 to 255; returns whether they are in that range."""
+    """Fills `rgb` with the channels of a colour, from 0 to 255; returns whether they are in that range.
+
+    Only to find its cell: what `pow` rounds, which differs between C libraries, changes no answer.
+    """
     cdef int i
     multiply_lab(lab.lightness, lab.a, lab.b, LINEAR_RGB_OF_XYZ, rgb)
     for i in range(3):
