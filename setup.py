@@ -2,6 +2,7 @@
 
 import re
 import sys
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
@@ -11,8 +12,8 @@ from setuptools.command.build_ext import build_ext
 if sys.byteorder != "little":
     sys.exit("sepu: this machine is big-endian; sepu is tried on x86-64 and 64-bit ARM only, which are little-endian")
 
-# One wheel serves CPython 3.11 and later.
-LIMITED_API = "0x030B0000"
+# One wheel serves CPython 3.11 and later. One without a GIL has no stable ABI before 3.15, and Cython none for it yet.
+LIMITED_API = {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"Py_LIMITED_API": "0x030B0000"}
 
 CORE = ["palette", "names", "index_builder"]
 INCLUDED = [str(file) for file in Path("cext").iterdir() if file.suffix in {".h", ".pxi"}]
@@ -27,9 +28,9 @@ extensions = [
         [f"cext/_{name}.pyx"],
         include_dirs=["cext"],
         depends=INCLUDED,
-        define_macros=[("Py_LIMITED_API", LIMITED_API)],
+        define_macros=[*LIMITED_API.items()],
         extra_compile_args=COMPILER,
-        py_limited_api=True,
+        py_limited_api=bool(LIMITED_API),
     )
     for name in CORE
 ]
@@ -53,6 +54,12 @@ setup(
         "sepu.database": ["sql/**/*.sql"],
     },
     cmdclass={"build_ext": BuildExtension},
-    ext_modules=cythonize(extensions, language_level=3, build_dir="build"),
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    ext_modules=cythonize(
+        extensions,
+        language_level=3,
+        build_dir="build",
+        # What threads share never changes once it is made.
+        compiler_directives={"freethreading_compatible": True},
+    ),
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if LIMITED_API else {},
 )

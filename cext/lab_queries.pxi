@@ -57,7 +57,7 @@ def read_lab(values, white):
     check_numbers(array, "lab")
     if not array.ndim or array.shape[array.ndim - 1] != 3:
         raise ValueError(f"lab must have the shape (..., 3), not {array.shape}")
-    rows = np.ascontiguousarray(array, dtype=np.float64)
+    rows = np.array(array, dtype=np.float64, order="C")  # our own: another thread may write to theirs after the check
     outside = ~(np.abs(rows) <= GREATEST_LAB)  # nor NaN
     if outside.any():
         place = np.unravel_index(outside.argmax(), rows.shape)

@@ -60,7 +60,7 @@ def test_a_job_takes_one_of_them_or_all(job: str, asked: str) -> None:
 
 
 def test_the_core_is_built_for_the_oldest() -> None:
-    assert f'LIMITED_API = "0x03{int(OLDEST[2:]):02X}0000"' in text("setup.py")
+    assert f'"Py_LIMITED_API": "0x03{int(OLDEST[2:]):02X}0000"' in text("setup.py")
     assert f'"py_limited_api": "cp{OLDEST.replace(".", "")}"' in text("setup.py")
     assert f"--universal --python-version {OLDEST} " in text("Makefile")
     assert f"sys.version_info < ({OLDEST.replace('.', ', ')})" in text("requirements/check")
