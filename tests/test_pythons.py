@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from tools.dist.contents import CLIENT, ROOT, SEPU
+from tools.dist.contents import CLIENT, FREE_THREADED, ROOT, SEPU
 from tools.workflows.steps import jobs
 
 PYTHONS = SEPU.pythons
@@ -42,7 +42,7 @@ def test_older_ones_cannot_install_it(root: Path) -> None:
 
 def test_a_wheel_is_tried_on_each() -> None:
     settings = tomllib.loads(text("pyproject.toml"))["tool"]["cibuildwheel"]
-    assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in PYTHONS]
+    assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in PYTHONS + FREE_THREADED]
 
 
 def test_the_suite_has_to_pass_on_each() -> None:

@@ -87,7 +87,8 @@ def main() -> int:
         python = emulated_python(place / "debian", emulator)
         run(python, "-c", "import platform; assert platform.machine() == 'aarch64'")
         click.echo(f"\n{wheel.name} under emulation, which takes some minutes")
-        return int(not perform(next(trials(SEPU, sdist, place)), wheel, python, place / "trial"))  # the core's
+        trial = next(trials(SEPU, sdist, place, SEPU.pythons[0]))  # the core's
+        return int(not perform(trial, wheel, python, place / "trial"))
 
 
 if __name__ == "__main__":
