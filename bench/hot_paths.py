@@ -57,15 +57,15 @@ HEADERS = {
     "Accept": "*/*",
 }
 # What the functions of the ledger return for a charge, and for a request that is admitted without one.
-_CHARGED = ("charged", "bbbbbbbbbbbbbbbb-bbbbbbbb", "2026-11", 2000, 5, 0, b'{"datasetVersion":"1.0.0","results":[]}')
-_ADMITTED = ("ok", "bbbbbbbbbbbbbbbb-bbbbbbbb")
+_CHARGED = ("charged", "2026-11", 2000, 5, 0, b'{"datasetVersion":"1.0.0","results":[]}')
+_ADMITTED = ("ok",)
 
 
 class InstantLedger:
     """Replaces the batcher and charges at once, so that only the code around it is measured."""
 
-    def limited_key(self, holder: Credential) -> str | None:  # noqa: ARG002
-        return None
+    def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
+        return False
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
         done(command.read([_CHARGED if command.on_duplicate is not None else _ADMITTED]))

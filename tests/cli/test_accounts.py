@@ -56,7 +56,8 @@ def test_an_account_from_its_plan_to_its_suspension(run: Run, connection: psycop
     shown = printed(run("account", "show", account_id, "--json"))
     assert INSTANT.fullmatch(shown.pop("createdAt"))
     limits = {"matchLimit": 7, "searchLimit": 5, "requestsPerMinute": 30, "matchCommitted": 0, "searchCommitted": 0}
-    names = {"accountId": account_id, "externalId": None, "name": None, "expiresAt": None}
+    limits |= {"matchLastMonth": 0, "searchLastMonth": 0}
+    names = {"accountId": account_id, "externalId": None, "name": None, "expiresAt": None, "lastUsedOn": None}
     assert shown == {**names, "status": "active", "planId": "tiny", **limits}
 
     assert printed(run("account", "move", account_id, "--plan", "standard", "--json"))["planId"] == "standard"
@@ -124,18 +125,17 @@ def test_accounts_are_searched(run: Run) -> None:
     assert {(row["accountId"], row["name"]) for row in listed} == {(silk, NAME), (tea, "Tea 50%_")}
 
 
-def test_all_accounts(run: Run, connection: psycopg.Connection, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_accounts(run: Run, connection: psycopg.Connection) -> None:
     assert lines(run("account", "list", "--json")) == []
-    monkeypatch.setattr(accounts, "_PAGE", 3)
     made = sorted(accounts.create_account(connection, "standard").account_id for _ in range(7))
     accounts.set_status(connection, made[0], "suspended")
     listed = lines(run("account", "list", "--json"))
     assert [account["accountId"] for account in listed] == made
     assert listed[0] == printed(run("account", "show", made[0], "--json"))
     head, *shown = text(run("account", "list")).splitlines()
-    assert head.split() == ["accountId", "externalId", "name", "status", "planId", "match", "search"]
+    assert head.split() == ["accountId", "externalId", "name", "status", "planId", "match", "search", "lastUsedOn"]
     assert [line.split()[0] for line in shown] == made
-    assert shown[0].split()[1:] == ["-", "-", "suspended", "standard", "0", "%", "0", "%"]
+    assert shown[0].split()[1:] == ["-", "-", "suspended", "standard", "0", "%", "0", "%", "-"]
 
 
 def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:

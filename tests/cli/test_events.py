@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from secrets import token_hex
 from typing import Any
 
 import psycopg
@@ -30,7 +31,7 @@ from sepu.admin.events import claim_events, list_events, postpone_delivery
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.database.migrate import migrate
-from sepu.metering.key_format import credential, new_key_id
+from sepu.metering.key_format import credential
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)
@@ -48,7 +49,7 @@ class Events:
 
     def customer(self, units: int = 10, external_id: str | None = None) -> Customer:
         """A customer who has used so many of 10 units."""
-        plan_id = "test-" + new_key_id("plan")
+        plan_id = f"test-{token_hex(4)}"
         set_plan(self.connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=1000)
         issued = accounts.create_account(self.connection, plan_id, "Silk & Co.", external_id)
         found = credential(issued.api_key)
@@ -359,7 +360,7 @@ def test_figures_for_prometheus(events: Events, tmp_path: Path) -> None:
 
 
 def test_a_role_that_can_deliver_and_nothing_else(events: Events, ledger_url: str) -> None:
-    role = "deliverer_" + new_key_id("role").replace("-", "_")
+    role = f"deliverer_{token_hex(4)}"
     events.connection.execute(f"create role {role} login".encode())
     try:
         assert printed(events.run("db", "grant", role, "--events", "--json")) == {"role": role}

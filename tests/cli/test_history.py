@@ -99,7 +99,13 @@ def test_what_changes_something_is_recorded_once_with_who_did_it(
 def test_what_is_not_recorded_works_where_nothing_can_be_written(ledger_url: str, world: dict[str, str]) -> None:
     """A new command that changes something does not: it belongs into the list above."""
     url = make_conninfo(ledger_url, options="-c default_transaction_read_only=on")
-    given = {"period": "2026-01", "name": "standard", "key_id": world["key"], "account_id": "cus_8812"}
+    given = {
+        "period": "2026-01",
+        "name": "standard",
+        "key_id": world["key"],
+        "account_id": "cus_8812",
+        "given": "cus_8812",
+    }
     for path in ON_A_DATABASE:
         if not {" ".join(path)} & {*CHANGES, *NOT_OF_THE_LEDGER, "console"}:
             arguments = [given[each.name or ""] for each in LEAVES[path].params if each.required]

@@ -162,7 +162,19 @@ def test_a_reader_that_goes_away(ledger_url: str, connection: psycopg.Connection
         "insert into sepu.account (account_id, plan_id) "
         "select translate(lpad(to_hex(n), 16, '0'), '0189', 'wxyz'), 'standard' from generate_series(1, 9000) n"
     )
-    for command in (("account", "list"), ("export-usage", THIS)):
+    issued = accounts.create_account(connection, "standard")
+    connection.execute(
+        "insert into sepu.stored_result select %s, n::text, sha256('1'), 'color_match', 1, '2031-01', '{}', now(), %s,"
+        " gen_random_uuid() from generate_series(1, 9000) n",
+        (issued.account_id, issued.key_id),
+    )
+    charges = ("charges", issued.account_id)
+    for command in (
+        ("account", "list"),
+        ("export-usage", THIS),
+        (*charges, "--limit", "0"),
+        (*charges, "--duplicates"),
+    ):
         reading = [str(SEPU), *command, "--database-url", ledger_url]
         with subprocess.Popen(reading, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writing:
             assert writing.stdout is not None

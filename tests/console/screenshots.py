@@ -27,8 +27,8 @@ def main() -> None:
             return Look(f"http://{found.address}{target}", width, "dark" if dark else "light", file, height)
 
         looks = [
-            shot("overview", "/", 1000, 520),
-            shot("accounts", "/accounts", 1280, 560),
+            shot("overview", "/", 1000, 760),
+            shot("accounts", "/accounts?sort=match-share&desc=yes", 1280, 860),
             shot("account-dark", "/accounts/cus_8812", 1000, 1000, dark=True),
             shot("narrow", "/accounts/cus_8812", 400, 800),
         ]

@@ -7,6 +7,7 @@ import psycopg
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
+from sepu.admin.grants import adjust_usage
 from sepu.admin.keys import IssuedKey, change_key, issue_key, revoke_key
 from sepu.admin.naming import find_account
 from sepu.admin.plans import list_plans, set_plan
@@ -51,6 +52,9 @@ def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
         connection.execute("update sepu.api_key set created_at = %s where account_id = %s", (made, issued.account_id))
     revoke_key(connection, issue_key(connection, issued.account_id, name="old shop").key_id)
     set_plan(connection, "standard", {"color_match": 2100}, requests_per_minute=150)
+    silk = find_account(connection, "cus_8812")
+    adjust_usage(connection, "grant", silk, "color_match", 50, reason="Trade fair, ticket 4711")
+    adjust_usage(connection, "credit", silk, "color_search", 20, reason="The outage of Monday")
     suspended = find_account(connection, "cus_9201")
     accounts.set_status(connection, suspended, "suspended")
     record_audit(connection, audit(connection))

@@ -8,16 +8,27 @@ from tests.console.running import Console
 
 pytestmark = pytest.mark.slow
 
-PAGES = ("/", "/accounts", "/accounts/cus_8812", "/plans", "/usage", "/events", "/nowhere")
-WIDTHS = (1280, 400)
-SCHEMES: tuple[Scheme, ...] = ("light", "dark")
+PAGES = (
+    "/",
+    "/accounts",
+    "/accounts?sort=match-share&desc=yes",
+    "/accounts/cus_8812",
+    "/accounts/cus_8812/charges",
+    "/accounts/cus_8812/history",
+    "/plans",
+    "/usage",
+    "/events",
+    "/history",
+    "/nowhere",
+)
+WINDOWS: tuple[tuple[int, Scheme], ...] = ((1280, "light"), (400, "dark"))
 
 
 @pytest.fixture(scope="module")
 def seen(seeded: Console) -> dict[Look, Seen]:
-    pages = [
-        Look(f"http://{seeded.address}{page}", width, scheme) for page, width, scheme in product(PAGES, WIDTHS, SCHEMES)
-    ]
+    other: tuple[tuple[int, Scheme], ...] = ((1280, "dark"), (400, "light"))
+    seen = [*product(PAGES, WINDOWS), *product(["/", "/accounts/cus_8812"], other)]
+    pages = [Look(f"http://{seeded.address}{page}", *window) for page, window in seen]
     return dict(zip(pages, look(pages), strict=True))
 
 
@@ -42,7 +53,7 @@ def test_nothing_is_fetched_from_elsewhere_and_nothing_is_blocked(seeded: Consol
 def test_the_keyboard_reaches_everything_and_shows_where_it_is(seen: dict[Look, Seen]) -> None:
     for page, found in seen.items():
         names = [stop.name for stop in found.reached]
-        assert names[:5] == ["To the content", "Overview", "Accounts", "Usage", "Events"]
+        assert names[:7] == ["To the content", "Overview", "Accounts", "Usage", "Events", "Plans", "History"]
         assert [stop.name for stop in found.reached if stop.outline == "none"] == []
         if page.url.endswith("/accounts"):
             assert {"Search", "Silk & Co.", "四季染坊"} <= set(names)

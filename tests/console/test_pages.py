@@ -3,16 +3,19 @@
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 from pathlib import Path
+from socketserver import BaseRequestHandler, ThreadingTCPServer
 
+import click
 import psycopg
 import pytest
 from psycopg import sql
 from tests.console.running import Console
 from tests.console.seeding import CUSTOMERS
+from tests.endpoint import answering
 from tests.processes import completed
 from tests.serving import SEPU
 
@@ -21,6 +24,8 @@ from sepu.admin.audit import audit, record_audit
 from sepu.admin.events import list_events
 from sepu.admin.naming import find_account
 from sepu.cli.database import connect
+from sepu.cli.main import commands
+from sepu.console.metrics import Running, read_running
 from sepu.database.roles import grant
 
 NOW = datetime.now(UTC)
@@ -76,7 +81,7 @@ def test_every_link_leads_to_a_page_without_a_secret(seeded: Console) -> None:
 
 def test_who_is_near_a_limit(seeded: Console) -> None:
     text = plain(seeded.page("/"))
-    assert re.search(r"Silk & Co\. standard colours 1,[89]\d\d of 2,100 \d\d %", text)
+    assert re.search(r"Silk & Co\. standard colours 1,[89]\d\d of 2,150 \d\d %", text)
     assert "Lantern Studio" not in text
     audited = f"({NOW:%Y-%m-%d}|{datetime.now(UTC):%Y-%m-%d})"  # midnight may pass
     assert re.search(r"It adds up: \d+ counters, [\d,]+ stored results\. " + audited, text)
@@ -111,10 +116,10 @@ def test_one_account(seeded: Console) -> None:
         account_id = find_account(connection, "cus_8812")
         committed = "select period, committed from sepu.usage where meter = 'color_match' and account_id = %s"
         months: dict[str, int] = dict(connection.execute(committed, (account_id,)).fetchall())
-    assert f"Colours {months[THIS]:,} of 2,100 " in page
+    assert f"Colours {months[THIS]:,} of 2,150 " in page
     before = plain(seeded.page(f"/accounts/{account_id}?month={LAST}"))
     assert f"Colours {months[LAST]:,} of 2,000 " in before, "the plan's limit of then"
-    (days,) = re.findall(r"by day Day Colours Searches (.*)", before)
+    (days,) = re.findall(r"by day Day Colours Searches (.*?) Months", before)
     assert sum(int(units.replace(",", "")) for units in re.findall(r"\d-\d\d ([\d,]+)", days)) == months[LAST]
 
 
@@ -186,7 +191,7 @@ def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connect
         page = empty.page(target)
         pages += 1
         found += re.findall(r'href="/accounts/([a-z2-7]{16})"', page)
-        target = next((link for link in links(page) if "after=" in link), None)
+        target = next((link for link in links(page) if f"page={pages}" in link), None)
     assert (pages, sorted(found)) == (3, sorted(made))
 
 
@@ -274,3 +279,141 @@ def test_a_port_in_use_is_told(seeded: Console, tmp_path: Path) -> None:
     taken = completed([SEPU, "console", "--port", seeded.address.rpartition(":")[2], "--state-dir", tmp_path])
     assert (taken.returncode, taken.stdout) == (1, "")
     assert "is taken" in taken.stderr
+
+
+def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:
+    def order(query: str) -> list[str]:
+        page = seeded.page(f"/accounts?{query}")
+        return [unescape(name) for name in re.findall(r'<th scope="row"><a [^>]*>([^<]*)</a>', page)]
+
+    by_share = ("Silk & Co.", "Porcelain Works", "Brush and Ink")
+    assert set(order("sort=match-share&desc=yes")[:3]) == set(by_share)
+    assert order("sort=match&desc=yes")[0] == "Porcelain Works"
+    assert order("sort=name") == order("sort=name&desc=yes")[::-1] == sorted(order(""), key=str.lower)
+    assert 'aria-sort="descending"' in seeded.page("/accounts?sort=match-share&desc=yes")
+    with connect(seeded.owner_url) as connection:
+        used: dict[str, int] = dict(
+            connection.execute(
+                "select meter, sum(committed) from sepu.usage where period = %s group by 1", (THIS,)
+            ).fetchall()
+        )
+    text = plain(seeded.page("/accounts"))
+    assert f"8 accounts. This month: {used['color_match']:,} colours (" in text
+    assert "not sorted by" in seeded.page("/accounts?sort=x", 400)
+    assert "there is no page" in seeded.page("/accounts?page=-1", 400)
+    assert "No account is like this" in seeded.page("/accounts?page=9")
+
+
+def test_charges_by_page_day_key_and_request(empty: Console, owner: psycopg.Connection) -> None:
+    issued = accounts.create_account(owner, "standard", "Silk & Co.")
+    owner.execute(
+        "insert into sepu.stored_result select %s, 'order-' || n, sha256('1'), 'color_match', n, %s, '{}',"
+        " '2026-02-01 12:00Z'::timestamptz + n / 20 * interval '1 min', %s, gen_random_uuid()"
+        " from generate_series(1, 250) n",
+        (issued.account_id, "2026-02", issued.key_id),
+    )
+    first = f"/accounts/{issued.account_id}/charges"
+    units: list[str] = []
+    target: str | None = first
+    while target is not None:
+        page = empty.page(target)
+        units += re.findall(r'<td>colours</td><td class="number">(\d+)</td>', page)
+        target = next((link for link in links(page) if "before=" in link), None)
+    assert sorted(map(int, units)) == list(range(1, 251)), "each once, though twenty have one time"
+    ((request_id,),) = owner.execute("select request_id::text from sepu.stored_result where units = 7").fetchall()
+    assert empty.page(f"{first}?request={request_id}").count(request_id) > 1
+    assert f"--request {request_id}" in empty.page(f"{first}?request={request_id}")
+    assert '<td class="number">7</td>' in empty.page(f"{first}?request={request_id.upper()}&key={issued.key_id}")
+    assert "There is no such charge" in empty.page(f"{first}?day=2026-02-02")
+    assert "There is no such charge" in empty.page(f"{first}?key={issued.account_id}-aaaaaaaa")
+    assert "Older" in empty.page(f"{first}?day=2026-02-01")
+    for bad in ("day=x", "day=2026-02-30", "request=x", "before=x", "before=2026-02-01T00:00:00~x"):
+        empty.page(f"{first}?{bad}", 400)
+    found = plain(empty.page(f"/accounts?search={request_id}"))
+    assert "1 account." in found
+    assert "Silk & Co." in found
+
+
+def test_grants_credits_and_history(seeded: Console) -> None:
+    text = plain(seeded.page("/accounts/cus_8812"))
+    assert re.search(r"grant colours 50 \S+ Trade fair, ticket 4711", text)
+    assert re.search(r"credit searches 20 \S+ The outage of Monday", text)
+    history = plain(seeded.page("/accounts/cus_8812/history"))
+    assert re.search(r"grant\.add \S+ – .*units 50.*reason Trade fair, ticket 4711", history)
+    every = plain(seeded.page("/history"))
+    assert "plan.set" in every
+    assert "account.suspend" in every
+    assert "There is none" in seeded.page("/history?page=99")
+
+
+def test_a_month_and_a_day_as_a_chart(seeded: Console) -> None:
+    page = seeded.page(f"/accounts/cus_8812?month={LAST}")
+    assert f'aria-label="Units: {LAST} by day"' in page
+    heights = [float(height) for height in re.findall(r'<rect class="series0" [^>]*height="([\d.]+)"', page)]
+    assert len(heights) > 20
+    assert 0 < min(heights) < max(heights) <= 100
+    with connect(seeded.owner_url) as connection:
+        row = connection.execute(
+            "select (s.created_at at time zone 'UTC')::date, to_char(s.created_at at time zone 'UTC', 'HH24'), s.units"
+            " from sepu.stored_result s join sepu.account using (account_id)"
+            " where external_id = 'cus_8812' and meter = 'color_match' and period = %s limit 1",
+            (LAST,),
+        ).fetchone()
+    assert row is not None
+    day, hour, units = row
+    hours = seeded.page(f"/accounts/cus_8812?month={LAST}&day={day}")
+    assert f'aria-label="Units: {day} by hour"' in hours
+    assert f" {hour} {units:,} " in plain(hours)
+    assert "is not a day like" in seeded.page("/usage?day=2026-13-01", 400)
+
+
+def test_each_command_that_a_page_names_exists(seeded: Console) -> None:
+    named = set()
+    account = "/accounts/cus_8812"
+    for target in ("/", "/accounts", account, f"{account}/charges", "/usage", "/events", "/plans", "/history"):
+        named |= {unescape(line) for line in re.findall(r"<code>sepu ([^<]*)</code>", seeded.page(target))}
+    assert len(named) > 15
+    for line in named:
+        words = line.split()
+        command: click.Command | None = commands
+        while isinstance(command, click.Group):
+            command = command.get_command(click.Context(command), words.pop(0))
+        assert command is not None, line
+        options = {option for each in command.params for option in each.opts}
+        assert {word for word in words if word.startswith("-")} <= options, line
+
+
+def test_the_state_of_the_service(seeded: Console) -> None:
+    text = plain(seeded.page("/"))
+    assert re.search(r"Database PostgreSQL \S+.*, the primary, [\d.]+ MB", text)
+    assert re.search(r"Events \d+ to be delivered, the oldest for [\d,]+ (hours|minutes)\.", text)
+    assert re.search(r"Colours [\d,]+ today; yesterday [\d,]+ by this time, and [\d,]+ in all", text)
+    assert re.search(r"Workers not known Last backup not known", text)
+
+
+@contextmanager
+def saying(answer: bytes) -> Iterator[str]:
+    """An address where a server says this and goes silent."""
+
+    class Handler(BaseRequestHandler):
+        def handle(self) -> None:
+            self.request.recv(1 << 16)
+            self.request.sendall(answer)
+            self.request.recv(1)  # until the client leaves
+
+    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server, answering(server):
+        yield "http://{}:{}/metrics".format(*server.server_address)
+
+
+def test_workers_and_backups_of_the_metrics() -> None:
+    old = 1_790_000_000
+    text = f'# TYPE sepu_workers gauge\nsepu_workers 3\nx NaN\nsepu_backup_timestamp_seconds{{a="b"}} {old}\n'
+    head = "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n"
+    with (
+        saying((head.format(len(text)) + text).encode()) as good,
+        saying(head.format(2).encode() + b"\xff{") as bad,
+        saying(head.format(9).encode()) as silent,
+    ):
+        found = read_running([good, bad, silent, good, "http://127.0.0.1:9/", "nonsense"])
+    assert found == Running(6, datetime.fromtimestamp(old, UTC), (bad, silent, "http://127.0.0.1:9/", "nonsense"))
+    assert read_running([]) == Running()

@@ -9,7 +9,7 @@ import pytest
 
 from sepu import limits
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN, DEMO_REQUESTS_PER_MINUTE
-from sepu.console.pages import AUDIT_IS_OLD
+from sepu.console.pages import DAILY_IS_OLD
 from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
@@ -154,9 +154,9 @@ NAMED = {
         *(f"{limits.IMAGE_HEADER_READS:,} reads", f"{limits.JPEG_SCANS} scans", f"{limits.TIFF_NUMBERS:,} numbers"),
     ],
     "docs/library.md": [f"{limits.IMAGE_BYTES // KIB**2} MiB", f"{limits.IMAGE_PIXELS:,} pixels"],
-    "docs/console.md": [f"{AUDIT_IS_OLD // timedelta(hours=1)} hours"],
+    "docs/console.md": [f"{DAILY_IS_OLD // timedelta(hours=1)} hours"],
     "deploy/postgres/sepu.conf": [f"{SESSIONS} connections"],
-    "deploy/prometheus/alerts.yml": [f"sepu_audit_timestamp_seconds > {AUDIT_IS_OLD // timedelta(hours=1)} * 3600"],
+    "deploy/prometheus/alerts.yml": [f"sepu_audit_timestamp_seconds > {DAILY_IS_OLD // timedelta(hours=1)} * 3600"],
 }
 
 

@@ -64,7 +64,7 @@ class Pair:
         members = receipts.new_private_key().as_dict(private=True)
         account_id = key_format.new_account_id()
         api_key = key_format.new_key(account_id)
-        contents = Contents(account_id, key_format.new_key_id(account_id), api_key, datetime(2026, 1, 31, tzinfo=UTC))
+        contents = Contents(account_id, f"{account_id}-abcdefgh", api_key, datetime(2026, 1, 31, tzinfo=UTC))
         numbers = {name: str(value) for name, value in members.items() if name not in {"use", "alg", "kid", "key_ops"}}
         return Pair(json.dumps(members).encode(), numbers, contents)
 

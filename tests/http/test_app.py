@@ -46,8 +46,8 @@ class BrokenBatcher:
     def __init__(self, *, at_once: bool) -> None:
         self._at_once = at_once
 
-    def limited_key(self, holder: object) -> str | None:  # noqa: ARG002
-        return None
+    def is_limited(self, holder: object) -> bool:  # noqa: ARG002
+        return False
 
     def submit(self, command: object, done: Callable[[Any], None]) -> None:
         try:

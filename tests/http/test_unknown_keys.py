@@ -15,7 +15,6 @@ from sepu.http.app import TimedRequest
 from sepu.http.endpoints import Callers, LibraryEndpoint, Pending
 from sepu.http.known_keys import KnownKeys
 from sepu.metering import key_format
-from sepu.metering.commands import Admitted
 from sepu.metering.key_format import Credential
 from sepu.metering.refusals import Refusals
 
@@ -49,7 +48,7 @@ def test_a_key_is_known_while_it_is_accepted() -> None:
     for outcome in ("unauthorized", "rate_limited", "unauthorized", "ok"):
         pending = endpoint.judge(request)
         assert isinstance(pending, Pending)
-        pending.conclude(Admitted(outcome))
+        pending.conclude(outcome)
         known.append(pending.command.sender is None)
     assert known == [False, False, True, False]
 

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
+from secrets import token_hex
 from time import monotonic, sleep
 from typing import NamedTuple, Protocol, TypeVar
 
@@ -17,7 +18,7 @@ from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.metering.commands import Charge, Command, Metered, meter_request
-from sepu.metering.key_format import Credential, credential, new_key_id
+from sepu.metering.key_format import Credential, credential
 
 T = TypeVar("T")
 
@@ -124,7 +125,7 @@ def make_customer(connection: Connection) -> MakeCustomer:
     """Makes customers, by default on a plan that is in nobody's way."""
 
     def make(match_limit: int = 2000, search_limit: int = 1000, requests_per_minute: int = 100_000) -> Customer:
-        plan_id = "test-" + new_key_id("plan")
+        plan_id = f"test-{token_hex(4)}"
         limits = {"color_match": match_limit, "color_search": search_limit}
         set_plan(connection, plan_id, limits, requests_per_minute=requests_per_minute)
         issued = accounts.create_account(connection, plan_id)

@@ -313,10 +313,10 @@ def test_a_ledger_meters(connection: Connection, gateway: Gateway, make_customer
     usage, search = Usage(period, "color_match", 8, 5, 0), Usage(period, "color_search", 4, 0, 0)
     empty = gateway.run(read_usage(customer.credential))
     assert [meter.committed for meter in empty.usage] == [0, 0]
-    assert gateway.run(request) == Metered("charged", customer.key_id, usage, request.parameters[6])
-    assert gateway.run(request) == Metered("replayed", customer.key_id, usage, request.parameters[6])
-    assert gateway.run(customer.request("key-0002", units=5)) == Metered("quota_exceeded", customer.key_id, usage)
-    assert gateway.run(customer.request(what="blue")) == Metered("idempotency_conflict", customer.key_id)
+    assert gateway.run(request) == Metered("charged", usage, request.parameters[6])
+    assert gateway.run(request) == Metered("replayed", usage, request.parameters[6])
+    assert gateway.run(customer.request("key-0002", units=5)) == Metered("quota_exceeded", usage)
+    assert gateway.run(customer.request(what="blue")) == Metered("idempotency_conflict")
     report = gateway.run(read_usage(customer.credential))
     assert (report.outcome, report.plan_id, report.usage) == ("ok", customer.plan_id, (usage, search))
     assert usage.as_dict() == {
@@ -356,7 +356,7 @@ def test_a_duplicate_without_an_answer_is_a_failure(gateway: Gateway, customer: 
 
 def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, session: OpenSession) -> None:
     other = session()
-    assert gateway.run(admit(customer.credential)).outcome == "ok"
+    assert gateway.run(admit(customer.credential)) == "ok"
     backend = gateway.run(BACKEND)
     other.execute("begin")
     other.execute("select from sepu.request_rate where account_id = %s for update", (customer.account_id,))

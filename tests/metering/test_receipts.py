@@ -32,7 +32,7 @@ def public(pair: dict[str, Any]) -> dict[str, Any]:
 def contents() -> Contents:
     account_id = key_format.new_account_id()
     key = key_format.new_key(account_id)
-    return Contents(account_id, key_format.new_key_id(account_id), key, datetime(2026, 1, 31, 12, 0, 0, 5, UTC), None)
+    return Contents(account_id, f"{account_id}-abcdefgh", key, datetime(2026, 1, 31, 12, 0, 0, 5, UTC), None)
 
 
 def text(members: object) -> bytes:

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator
 from pathlib import Path
+from secrets import token_hex
 from typing import LiteralString, get_args
 
 import psycopg
@@ -18,7 +19,6 @@ from sepu.database import statements
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open, make_role
 from sepu.errors import SepuError
-from sepu.metering.key_format import new_key_id
 
 PURPOSES = get_args(Purpose)
 TABLES = (
@@ -48,7 +48,7 @@ def service(service_url: str) -> Iterator[Connection]:
 @pytest.fixture
 def role(connection: Connection) -> Iterator[str]:
     """A role that was granted nothing yet; its name needs quotes."""
-    name = "Test-" + new_key_id("role")
+    name = f"Test-{token_hex(4)}"
     connection.execute(sql.SQL("create role {} login").format(sql.Identifier(name)))
     yield name
     connection.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))

@@ -25,7 +25,6 @@ from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
 from sepu.metering.session import Done, Session, SessionLost
 
-KEY_ID = "the-key-id"
 PERIOD = "2031-03"
 _LOOK_SECONDS = 0.1
 _READ_USAGE = commands.read_usage(Credential("", b"")).statement
@@ -394,8 +393,8 @@ class Database:
         metered, reads_usage = len(parameters) > 2, call.command.statement == _READ_USAGE
         self.requests[call.account] -= is_valid
         if not is_valid or self.requests[call.account] < 0:
-            refusal = (commands.RATE_LIMITED, KEY_ID) if is_valid else (commands.UNAUTHORIZED, None)
-            return [(*refusal, *[None] * (5 if metered else 6 if reads_usage else 0))]
+            refusal = commands.RATE_LIMITED if is_valid else commands.UNAUTHORIZED
+            return [(refusal, *[None] * (5 if metered else 6 if reads_usage else 0))]
         if reads_usage:
-            return [("ok", KEY_ID, "standard", PERIOD, meter, 10**6, call.number, 0) for meter in METERS]
-        return [("charged", KEY_ID, PERIOD, 10**6, call.number, 0, parameters[6])] if metered else [("ok", KEY_ID)]
+            return [("ok", "standard", PERIOD, meter, 10**6, call.number, 0) for meter in METERS]
+        return [("charged", PERIOD, 10**6, call.number, 0, parameters[6])] if metered else [("ok",)]

@@ -14,7 +14,7 @@ from uuid import UUID
 import msgspec
 import psycopg
 from async_solipsism import EventLoop, ResolutionWarning, SleepForeverError
-from tests.schedules.database import FAULTS, KEY_ID, REFUSALS, Call, Database, KeyHash, SimulatedSession, State
+from tests.schedules.database import FAULTS, REFUSALS, Call, Database, KeyHash, SimulatedSession, State
 
 from sepu import limits
 from sepu.metering import failure
@@ -222,7 +222,7 @@ class Schedule:
             sender = random.choice(_ADDRESSES)
         command = msgspec.structs.replace(make(Credential(account, key_hash)), sender=sender)
         call = key_hash.call = Call(number, command, self._loop.time(), account, sender or account, sender is None)
-        if random.random() < 0.5 and batcher.limited_key(Credential(account, key_hash)):
+        if random.random() < 0.5 and batcher.is_limited(Credential(account, key_hash)):
             self._check(self._is_limited(call), call, "is limited, and the database did not say so")
             return
         self._waiting[call.turn][number] = call
@@ -416,7 +416,7 @@ class Schedule:
         else:
             self.reached["told without asking"] += 1
             self._check(
-                answer == call.command.refused(RATE_LIMITED, KEY_ID) and self._is_limited(call), call, "is told", answer
+                answer == call.command.refused(RATE_LIMITED) and self._is_limited(call), call, "is told", answer
             )
         most = SINGLE_SESSIONS + BATCH_SESSIONS + PROBE_SESSIONS
         self._check(self._database.most_sessions <= most, self._database.most_sessions, "sessions")

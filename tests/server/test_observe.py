@@ -189,7 +189,7 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
             "status": expected.status,
             "error": expected.error,
             "replayed": expected.replayed,
-            "keyId": key_ids.get(expected.account) if expected.status < 500 else None,
+            "keyId": key_ids.get(expected.account) if expected.status != 401 else None,
             "idempotencyKeyHash": expected.key and key_format.idempotency_key_hash(str(expected.account), expected.key),
         }
 

@@ -19,6 +19,7 @@ from tests.processes import running
 from tests.serving import START_SECONDS
 
 from sepu.http.replies import Reply
+from sepu.metering.key_format import Credential
 from sepu.server import request_log
 from sepu.server.request_log import RequestLog
 
@@ -44,14 +45,13 @@ def full_pipe(pipe: tuple[int, int]) -> tuple[int, int]:
     return pipe
 
 
-def line(number: int = 0) -> tuple[str, Reply, str, str, float, str, str]:
+def line(number: int = 0) -> tuple[str, Reply, str, Credential, float, str]:
     return (
         f"{number:032}",
         Reply(200, replayed=True),
         "/v1/match",
-        "b" * 16,
+        Credential("b" * 16, bytes(32)),
         0.0012349,
-        f"{'b' * 16}-{'c' * 8}",
         "the-idempotency-key",
     )
 
@@ -116,7 +116,7 @@ def test_a_terminal_gets_text_and_anything_else_json(pipe: tuple[int, int]) -> N
     master, terminal = pty.openpty()
     RequestLog("auto", descriptor=terminal).request(*line())
     assert re.fullmatch(
-        rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[\d+\] \[INFO\] 200 /v1/match 1.2 ms replayed b{16}-c{8} 0{32}\r\n",
+        rb"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d \[\d+\] \[INFO\] 200 /v1/match 1.2 ms replayed b{16}-a{8} 0{32}\r\n",
         os.read(master, 4096),
     )
     reading, writing = pipe
@@ -141,7 +141,7 @@ from sepu.server.request_log import RequestLog
 log = RequestLog("json", descriptor=int(sys.argv[1]))
 log.start(lambda: None)
 for number in range(2000):
-    log.request(f"{number:032}", Reply(200), "/v1/match", "b" * 16, 0.001, None, None)
+    log.request(f"{number:032}", Reply(200), "/v1/match", None, 0.001, None)
 print(flush=True)
 while log._lines:
     time.sleep(0.01)

@@ -1,26 +1,31 @@
 """The accounts of customers: made, named, listed, moved to another plan, suspended."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
+from contextlib import closing
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any, Literal
+from datetime import date, datetime, timedelta
+from typing import Literal, LiteralString, TypedDict, Unpack
 
 import psycopg
+from psycopg import sql
 
+from sepu.admin.charges import charged_account
 from sepu.admin.history import recording
 from sepu.admin.keys import IssuedKey, issue_key
-from sepu.admin.naming import AccountError, claim_external_id, lock_account, naming
+from sepu.admin.naming import AccountError, claim_external_id, find_account, lock_account, naming
 from sepu.admin.plans import check_limits, no_plan
-from sepu.database.statements import run, value
+from sepu.database.statements import run, statement, stream, value
 from sepu.metering.key_format import account_of, new_account_id
+from sepu.metering.meters import METERS
 
 STATUSES = ("active", "suspended", "expired", "erased")
-_PAGE = 5000
+# Of several that a search finds.
+_NAMED = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """An account, its limits (its plan's, with what was granted this month), and what it used, both by meter."""
+    """An account, its limits of this month (the plan's and what was granted), and what it used in two months."""
 
     account_id: str
     external_id: str | None
@@ -33,6 +38,49 @@ class Account:
     limits: Mapping[str, int]
     requests_per_minute: int
     committed: Mapping[str, int]
+    last_month: Mapping[str, int]
+    last_used_on: date | None
+    """The day, in UTC, of the latest use of any of its keys."""
+
+
+class Filters(TypedDict, total=False):
+    """What an account must have to be listed; None lets all pass."""
+
+    account_id: str | None
+    plan_id: str | None
+    status: str | None
+    search: str | None
+    """A part of the id, the external id or the name; or the id or external id of a key; or the id of a request."""
+    quiet: bool
+    """It used something in the month before, and nothing in this one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """How many accounts there are, and by meter what they used in this month and the one before."""
+
+    accounts: int
+    committed: Mapping[str, int]
+    last_month: Mapping[str, int]
+
+
+SORTS: dict[str, tuple[LiteralString, str]] = {
+    "id": ("account_id", ""),
+    "name": ("lower(name)", ""),
+    "externalId": ("external_id", ""),
+    "status": ("status", ""),
+    "plan": ("plan_id", ""),
+    "created": ("created_at", ""),
+    "used": ("used_until", ""),
+    **{meter.operation: ("used", name) for name, meter in METERS.items()},
+    **{f"{meter.operation}-share": ("share", name) for name, meter in METERS.items()},
+    **{f"{meter.operation}-change": ("change", name) for name, meter in METERS.items()},
+}
+"""What accounts may be sorted by: a column of the statement, and the meter that it is of.
+
+`used` is the last use; of a meter there are the units of this month, how much of the limit they are, and how many more
+than in the month before.
+"""
 
 
 def create_account(
@@ -97,32 +145,77 @@ def show_account(connection: psycopg.Connection, account_id: str) -> Account:
     Raises:
         AccountError: no such account.
     """
-    for account in list_accounts(connection, account_id=account_id):
-        return account
-    raise AccountError(f"there is no account {account_id!r}")
+    found = list(list_accounts(connection, account_id=account_id))
+    if not found:
+        raise AccountError(f"there is no account {account_id!r}")
+    return found[0]
+
+
+def look_up(connection: psycopg.Connection, given: str) -> Account:
+    """Returns the account that this is the id or the external id of, or the only one that a search for it finds.
+
+    Raises:
+        AccountError: there is none, or there are several.
+    """
+    try:
+        return show_account(connection, find_account(connection, given))
+    except AccountError:
+        found = list(list_accounts(connection, search=given, limit=_NAMED + 1))
+    if not found:
+        raise AccountError(f"there is no account {given!r}")
+    if len(found) > 1:
+        named = ", ".join(f"{account.account_id} ({account.name or '-'})" for account in found[:_NAMED])
+        more = ", …" if len(found) > _NAMED else ""
+        raise AccountError(f"several accounts are like {given!r}: {named}{more}; see: sepu account list --search TEXT")
+    return found[0]
 
 
 def list_accounts(
     connection: psycopg.Connection,
     *,
-    account_id: str | None = None,
-    plan_id: str | None = None,
-    status: str | None = None,
-    search: str | None = None,
-    after: str = "",
-    page_size: int = _PAGE,
-) -> Iterator[Account]:
-    """Returns the accounts that pass all filters in the order of their ids, those after a given one.
+    sort: str = "id",
+    descending: bool = False,
+    limit: int | None = None,
+    skip: int = 0,
+    **filters: Unpack[Filters],
+) -> Generator[Account, None, None]:
+    """Returns the accounts that pass all filters, in the order of one of `SORTS`; what has no value comes last.
 
-    `search` is a part of the id, the external id or the name, or the id of a key. Each page is a statement, so an
-    account that is made meanwhile may be among them.
+    They are of one moment, and read as they come: close it before the connection.
     """
-    if search is not None:
-        search = account_of(search) or search
-    filters = {"account_id": account_id, "plan_id": plan_id, "status": status, "search": search}
-    while page := run(connection, "list_accounts", after=after, limit=page_size, **filters).fetchall():
-        yield from map(_account, page)
-        after = page[-1][0]
+    key, meter = SORTS[sort]
+    direction = sql.SQL("desc" if descending else "asc")
+    given = {**_parameters(connection, filters, meter), "limit": limit, "skip": skip}
+    query = _composed("list_accounts", key=sql.SQL(key), direction=direction)
+    with closing(stream(connection, query, given)) as rows:
+        for row in rows:
+            account = Account(*row)
+            check_limits(account.plan_id, account.limits)
+            yield account
+
+
+def sum_accounts(connection: psycopg.Connection, **filters: Unpack[Filters]) -> Sums:
+    """Counts the accounts that pass all filters, and adds up what they used."""
+    given = _parameters(connection, filters)
+    every = not any(filters.values())
+    (count,) = connection.execute(_composed("count_accounts"), given).fetchone() or (0,)
+    rows = connection.execute(_composed("sum_accounts"), {**given, "every": every}).fetchall()
+    return Sums(count, {meter: used for meter, used, _ in rows}, {meter: used for meter, _, used in rows})
+
+
+def _parameters(connection: psycopg.Connection, filters: Filters, meter: str = "") -> dict[str, object]:
+    """Returns those of the statements: a key or a request that is searched for is its account's."""
+    today: date = value(connection, "read_today")
+    last = today.replace(day=1) - timedelta(days=1)
+    every: dict[str, object] = {"account_id": None, "plan_id": None, "status": None, "search": None, "quiet": False}
+    given = {**every, **filters, "meter": meter, "this": f"{today:%Y-%m}", "last": f"{last:%Y-%m}"}
+    if (search := filters.get("search")) is not None:
+        given["search"] = account_of(search) or charged_account(connection, search) or search
+    return given
+
+
+def _composed(name: str, **parts: sql.SQL) -> sql.Composed:
+    return sql.SQL(statement(name)).format(matching=sql.SQL(statement("matching_accounts")), **parts)
 
 
 def set_status(connection: psycopg.Connection, account_id: str, status: str) -> None:
@@ -148,9 +241,3 @@ def move_account(connection: psycopg.Connection, account_id: str, plan_id: str) 
             run(connection, "move_account", account_id=account_id, plan_id=plan_id)
     except psycopg.errors.ForeignKeyViolation as error:
         raise no_plan(plan_id) from error
-
-
-def _account(row: tuple[Any, ...]) -> Account:
-    account = Account(*row)
-    check_limits(account.plan_id, account.limits)
-    return account

@@ -1,7 +1,8 @@
 """What an account was charged for: found by request, key or day; compared with the request log; charged twice."""
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import date, datetime, timedelta
 from itertools import islice
@@ -12,7 +13,7 @@ import psycopg
 from psycopg import sql
 
 from sepu.admin.usage import read_today
-from sepu.database.statements import run, statement
+from sepu.database.statements import run, statement, stream
 from sepu.metering.key_format import account_of, idempotency_key_hash
 from sepu.metering.meters import METERS
 
@@ -99,28 +100,28 @@ def list_charges(
     key_id: str | None = None,
     day: date | None = None,
     request_id: str | None = None,
-    before: StoredCharge | None = None,
+    before: tuple[datetime, str] | None = None,
     limit: int | None = 100,
     with_hashes: bool = False,
-) -> Iterator[StoredCharge]:
-    """Returns an account's charges that pass all filters, the newest first, those before a given one.
+) -> Generator[StoredCharge, None, None]:
+    """Returns an account's charges that pass all filters, the newest first, those before a time and a request.
 
     A day is of UTC; a request id has the form of a UUID. The console's role may not ask for hashes.
     """
     key = sql.Identifier("idempotency_key") if with_hashes else sql.NULL
-    found = connection.cursor().stream(
-        sql.SQL(statement("list_charges")).format(idempotency_key=key),
-        {
-            "account_id": account_id,
-            "key_id": key_id,
-            "day": day,
-            "request_id": request_id,
-            "before": before and before.created_at,
-            "before_id": before and before.request_id,
-            "limit": limit,
-        },
-    )
-    return (_charge(account_id, row) for row in found)
+    query = sql.SQL(statement("list_charges")).format(idempotency_key=key)
+    given = {
+        "account_id": account_id,
+        "key_id": key_id,
+        "day": day,
+        "request_id": request_id,
+        "before": before and before[0],
+        "before_id": before and before[1],
+        "limit": limit,
+    }
+    with closing(stream(connection, query, given)) as rows:
+        for row in rows:
+            yield _charge(account_id, row)
 
 
 def find_charge(connection: psycopg.Connection, account_id: str, idempotency_key: str) -> StoredCharge | None:
@@ -139,19 +140,26 @@ def find_charges(
 
 def find_duplicates(
     connection: psycopg.Connection, account_id: str, since: date, until: date, minutes: int
-) -> Iterator[Duplicate]:
+) -> Generator[Duplicate, None, None]:
     """Returns the charges for the same input as another one, at most so many minutes before; by days of UTC."""
-    rows = connection.cursor().stream(
-        statement("find_duplicates"), {"account_id": account_id, "since": since, "until": until, "minutes": minutes}
-    )
-    for *charge, previous_id, previous_key_id, gap in rows:
-        seconds = round(gap / timedelta(seconds=1), 3)
-        yield Duplicate(
-            **asdict(_charge(account_id, tuple(charge))),
-            previous_request_id=previous_id,
-            previous_key_id=previous_key_id,
-            seconds_after=seconds,
-        )
+    given = {"account_id": account_id, "since": since, "until": until, "minutes": minutes}
+    with closing(stream(connection, statement("find_duplicates"), given)) as rows:
+        for *charge, previous_id, previous_key_id, gap in rows:
+            seconds = round(gap / timedelta(seconds=1), 3)
+            yield Duplicate(
+                **asdict(_charge(account_id, tuple(charge))),
+                previous_request_id=previous_id,
+                previous_key_id=previous_key_id,
+                seconds_after=seconds,
+            )
+
+
+def charged_account(connection: psycopg.Connection, request_id: str) -> str | None:
+    """Returns the account that was charged for a request; None if none was, or it is not the id of a request."""
+    if not REQUEST_ID.fullmatch(request_id.lower()):
+        return None
+    row = run(connection, "find_charged_account", request_id=request_id.lower()).fetchone()
+    return None if row is None else str(row[0])
 
 
 def pruned_months(connection: psycopg.Connection, account_id: str) -> list[str]:

@@ -73,7 +73,6 @@ def make_key(
     credential = key_format.credential(key)
     if credential is None:
         raise AccountError(f"there is no account {account_id!r}")
-    key_id = key_format.new_key_id(account_id)
     with naming(name, external_id):
         lock_account(connection, account_id)
         issued_at = value(
@@ -81,12 +80,12 @@ def make_key(
             "issue_key",
             account_id=account_id,
             key_hash=credential.key_hash,
-            key_id=key_id,
+            key_id=credential.key_id,
             expires_at=expires_at,
             name=name or None,
             external_id=external_id or None,
         )
-    return IssuedKey(account_id, key_id, issued_at, expires_at, key)
+    return IssuedKey(account_id, credential.key_id, issued_at, expires_at, key)
 
 
 def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey]:

@@ -59,6 +59,15 @@ class Part:
     """By meter."""
 
 
+@dataclass(frozen=True, slots=True)
+class DayAndDayBefore:
+    """The units of a day and of the day before: all of them, and those until the same time of the day."""
+
+    today: int
+    yesterday: int
+    yesterday_by_now: int
+
+
 def show_usage(connection: psycopg.Connection, account_id: str) -> AccountUsage:
     """Returns the account and its usage of the current period, whatever its status.
 
@@ -109,6 +118,18 @@ def usage_by_day(connection: psycopg.Connection, period: str | None, account_id:
         found.setdefault(day.isoformat(), Part(day.isoformat(), dict.fromkeys(METERS, 0)))
         day += timedelta(days=1)
     return sorted(found.values(), key=lambda part: part.name or "")
+
+
+def usage_by_hour(connection: psycopg.Connection, day: date, account_id: str | None = None) -> list[Part]:
+    """Returns the 24 hours of a UTC day, `00` to `23`; only what is still stored counts."""
+    found = {part.name: part for part in _parts(run(connection, "usage_on_day", day=day, account_id=account_id))}
+    return [found.get(hour) or Part(hour, dict.fromkeys(METERS, 0)) for hour in (f"{n:02}" for n in range(24))]
+
+
+def usage_of_two_days(connection: psycopg.Connection) -> dict[str, DayAndDayBefore]:
+    """Returns by meter what all accounts used today and yesterday; only what is still stored counts."""
+    rows = {meter: DayAndDayBefore(*units) for meter, *units in run(connection, "usage_of_two_days")}
+    return {meter: rows.get(meter) or DayAndDayBefore(0, 0, 0) for meter in METERS}
 
 
 def usage_by_key(connection: psycopg.Connection, period: str | None, account_id: str) -> list[Part]:

@@ -1,6 +1,7 @@
 """`sepu account`."""
 
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from datetime import datetime
 from typing import Any, Literal, TypeVar
 
@@ -30,7 +31,11 @@ def _in_table(row: Fields) -> Fields:
         meter.operation: percent(found[f"{meter.operation}Committed"], found[f"{meter.operation}Limit"])
         for meter in METERS.values()
     }
-    return {**{name: row[name] for name in ("accountId", "externalId", "name", "status", "planId")}, **used}
+    return {
+        **{name: row[name] for name in ("accountId", "externalId", "name", "status", "planId")},
+        **used,
+        "lastUsedOn": row["lastUsedOn"],
+    }
 
 
 @click.group()
@@ -78,23 +83,36 @@ def change_account(
 
 
 @account.command("show", epilog=example("account show cus_8812"))
-@click.argument("account_id", metavar="ACCOUNT")
+@click.argument("given", metavar="ACCOUNT")
 @prints_fields
-def show(connection: Connection, account_id: str) -> Fields:
-    """Show an account's state, its limits of this month, and what it used."""
-    return members(accounts.show_account(connection, account_id))
+def show(connection: Connection, given: str) -> Fields:
+    """Show an account's state, its limits, and what it used in this month and the last.
+
+    A part of its name will do, too, if no other account has it.
+    """
+    return members(accounts.look_up(connection, given))
 
 
-@account.command("list", epilog=example("account list --search silk --plan standard"))
+@account.command("list", epilog=example("account list --sort match-share --desc --limit 10"))
 @click.option("--search", help="Only accounts with this in their id, external id or name, or with the key of this id.")
 @click.option("--plan", "plan_id", help="Only accounts of this plan.")
 @click.option("--status", type=click.Choice(accounts.STATUSES), help="Only accounts in this state.")
+@click.option("--quiet", is_flag=True, help="Only accounts that used something last month, and nothing this month.")
+@click.option(
+    "--sort",
+    type=click.Choice(list(accounts.SORTS)),
+    default="id",
+    show_default=True,
+    metavar="COLUMN",
+    help=f"One of {', '.join(accounts.SORTS)}: used is the last use, share that of the limit, change since last month.",
+)
+@click.option("--desc", "descending", is_flag=True, help="The largest or latest first.")
+@click.option("--limit", type=click.IntRange(1), help="Maximum number of rows.")
 @prints_rows(columns(accounts.Account), _in_table)
-def list_accounts(
-    connection: Connection, search: str | None, plan_id: str | None, status: str | None
-) -> Iterable[Fields]:
-    """List accounts, in the order of their ids, with this month's usage."""
-    return map(members, accounts.list_accounts(connection, plan_id=plan_id, status=status, search=search))
+def list_accounts(connection: Connection, **given: Any) -> Iterable[Fields]:  # noqa: ANN401
+    """List accounts with the usage of this month and the one before."""
+    with closing(accounts.list_accounts(connection, **given)) as found:
+        yield from map(members, found)
 
 
 @account.command("move", epilog=example("account move cus_8812 --plan standard"))

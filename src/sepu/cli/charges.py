@@ -5,7 +5,7 @@ import io
 import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import date
 from itertools import count
 from typing import IO, Any
@@ -100,10 +100,11 @@ def charges(
         if not found and not hashed:
             _note_missing(connection, account_id)
     else:
-        found_charges = admin.list_charges(
-            connection, account_id, key_id=key_id, day=day, limit=limit or None, with_hashes=True
-        )
-        shown = _show(found_charges, form)
+        most = limit or None
+        with closing(
+            admin.list_charges(connection, account_id, key_id=key_id, day=day, limit=most, with_hashes=True)
+        ) as found_charges:
+            shown = _show(found_charges, form)
         if shown == limit:
             click.echo(f"sepu: the newest {limit}; --limit 0 shows all", err=True)
         elif not shown:
@@ -199,11 +200,12 @@ def _show_duplicates(
     units: dict[str, int] = {}
 
     def rows() -> Iterator[dict[str, Any]]:
-        for duplicate in admin.find_duplicates(connection, account_id, since, until, minutes):
+        for duplicate in found:
             units[duplicate.meter] = units.get(duplicate.meter, 0) + duplicate.units
             yield members(duplicate)
 
-    echo_rows(columns(Duplicate), rows(), form, _duplicate_in_table)
+    with closing(admin.find_duplicates(connection, account_id, since, until, minutes)) as found:
+        echo_rows(columns(Duplicate), rows(), form, _duplicate_in_table)
     worth = ", ".join(f"{count} of {meter}" for meter, count in sorted(units.items())) or "none"
     click.echo(f"sepu: {since} to {until}: units charged for an input again: {worth}", err=True)
 

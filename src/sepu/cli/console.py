@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 from threading import BoundedSemaphore
 
@@ -12,6 +13,7 @@ import psycopg
 from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
 from sepu.cli.output import env_option, example
 from sepu.console.app import create_console
+from sepu.console.metrics import read_running
 from sepu.database.connection import snapshot
 from sepu.server import listen
 from sepu.server.console import ConsoleServer
@@ -41,9 +43,22 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
     default="",
     metavar="NAME,...",
 )
+@env_option(
+    "--metrics-urls",
+    "Addresses of metrics with the workers and backups that the overview shows.",
+    _ENVIRONMENT,
+    default="",
+    metavar="URL,...",
+)
 @database_options
 def console(
-    host: str, port: int, bind: str | None, allowed_hosts: str, database_url: str | None, state_dir: Path
+    host: str,
+    port: int,
+    bind: str | None,
+    allowed_hosts: str,
+    metrics_urls: str,
+    database_url: str | None,
+    state_dir: Path,
 ) -> None:
     """Serve pages for operators, which only read, in the foreground, until Ctrl-C or SIGTERM.
 
@@ -51,7 +66,8 @@ def console(
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RequestLog("auto")])
     address = listen.address(host, port, bind, "gthread")
-    hosts = {host, *_LOOPBACK, *(name.strip() for name in allowed_hosts.split(",") if name.strip())}
+    hosts = {host, *_LOOPBACK, *_parts(allowed_hosts)}
+    running = partial(read_running, _parts(metrics_urls))
     with ExitStack() as stack:
         url = stack.enter_context(database(database_url, state_dir))
         if database_url is None:
@@ -79,4 +95,8 @@ def console(
 
         click.echo(f"The console is at {bind or f'http://{address}/'}")
         each_second = [keeper(state_dir)] if database_url is None else []
-        ConsoleServer(address, create_console(reading, hosts), *each_second).run()
+        ConsoleServer(address, create_console(reading, hosts, running), *each_second).run()
+
+
+def _parts(given: str) -> list[str]:
+    return [part.strip() for part in given.split(",") if part.strip()]

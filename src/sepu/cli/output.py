@@ -4,7 +4,8 @@ import csv
 import os
 import shutil
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import closing, nullcontext
 from dataclasses import fields
 from datetime import UTC, date, datetime
 from functools import cache
@@ -39,7 +40,7 @@ Form = Literal["table", "json", "csv"]
 Fields = Mapping[str, object]
 
 # What a field with a number for each meter is called after the meter's operation, as in matchLimit.
-_BY_METER = {"limits": "Limit", "committed": "Committed", "units": "Units"}
+_BY_METER = {"limits": "Limit", "committed": "Committed", "last_month": "LastMonth", "units": "Units"}
 
 # A spreadsheet takes a cell that begins so for a formula (OWASP, "CSV Injection").
 _FORMULA = ("=", "+", "-", "@", "\t", "\r", "\n", "＝", "＋", "－", "＠")
@@ -140,16 +141,18 @@ def echo_rows(
     """Prints rows as JSON objects, CSV, or a table.
 
     A row has a value for each column. `in_table` makes of it what the table has; without it, the table has the columns.
+    A generator is closed, also if nobody reads what is printed.
     """
-    if form == "json":
-        for row in rows:
-            echo_json(row)
-    elif form == "csv":
-        print_line = csv_printer(columns)
-        for row in rows:
-            print_line(row)
-    else:
-        _echo_table(map(in_table, rows) if in_table else rows)
+    with closing(rows) if isinstance(rows, Generator) else nullcontext():
+        if form == "json":
+            for row in rows:
+                echo_json(row)
+        elif form == "csv":
+            print_line = csv_printer(columns)
+            for row in rows:
+                print_line(row)
+        else:
+            _echo_table(map(in_table, rows) if in_table else rows)
 
 
 def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:

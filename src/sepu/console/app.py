@@ -5,6 +5,7 @@ import traceback
 from collections.abc import Callable, Collection
 from contextlib import AbstractContextManager
 from datetime import UTC, date, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from falcon import Request, Response
 
 from sepu.admin.naming import AccountError
 from sepu.console import pages
+from sepu.console.metrics import Running
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
@@ -36,10 +38,12 @@ _HEADERS = {
 }
 _UNKNOWN_HOST = "The console does not answer to this name. If it should: sepu console --allowed-hosts NAME"
 PAGES: dict[str, tuple[str, pages.Page]] = {
-    "/": ("overview.html", pages.overview),
     "/accounts": ("accounts.html", pages.account_list),
     "/accounts/{account_id}": ("account.html", pages.account),
+    "/accounts/{account_id}/charges": ("charges.html", pages.charge_list),
+    "/accounts/{account_id}/history": ("history.html", pages.account_history),
     "/events": ("events.html", pages.event_list),
+    "/history": ("history.html", pages.history),
     "/plans": ("plans.html", pages.plan_list),
     "/usage": ("usage.html", pages.usage),
 }
@@ -83,7 +87,9 @@ class _Resource:
         resp.text = self._template.render(found, at=self._at, section="/" + self._at.split("/")[1])
 
 
-def create_console(reading: Reading, hosts: Collection[str]) -> "falcon.App[Request, Response]":
+def create_console(
+    reading: Reading, hosts: Collection[str], running: Callable[[], Running] = Running
+) -> "falcon.App[Request, Response]":
     """Connects the pages to Falcon. Answers only requests to one of these hosts."""
     templates = _templates()
     app = falcon.App(middleware=[_Guard(hosts)])
@@ -98,7 +104,9 @@ def create_console(reading: Reading, hosts: Collection[str]) -> "falcon.App[Requ
     app.add_error_handler(Exception, on_error)
     app.add_error_handler(falcon.HTTPError, on_error)
     app.add_static_route("/static", Path(__file__).with_name("static"))
-    for route, (name, page) in PAGES.items():
+    overview = ("overview.html", partial(pages.overview, running=running))
+    every: dict[str, tuple[str, pages.Page]] = {"/": overview, **PAGES}
+    for route, (name, page) in every.items():
         app.add_route(route, _Resource(reading, route, templates.get_template(name), page))
     return app
 

@@ -1,19 +1,33 @@
 """What each page shows, read from the ledger."""
 
 from collections.abc import Callable, Iterable, Mapping
-from datetime import UTC, datetime, timedelta
-from itertools import islice
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import psycopg
 
-from sepu.admin import accounts, events
+from sepu.admin import accounts, charges, events
 from sepu.admin.audit import last_audit
 from sepu.admin.export import export_usage
+from sepu.admin.grants import list_adjustments
+from sepu.admin.history import list_changes
 from sepu.admin.keys import list_keys
 from sepu.admin.naming import find_account
 from sepu.admin.plans import list_plans
-from sepu.admin.usage import NEAR_PERCENT, Part, nearest_limits, read_today, usage_by_day, usage_by_key, usage_by_month
+from sepu.admin.usage import (
+    NEAR_PERCENT,
+    Part,
+    nearest_limits,
+    read_today,
+    usage_by_day,
+    usage_by_hour,
+    usage_by_key,
+    usage_by_month,
+    usage_of_two_days,
+)
+from sepu.console.chart import chart
+from sepu.console.metrics import Running
+from sepu.database.statements import run
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS, is_month
 
@@ -24,41 +38,67 @@ Page = Callable[..., Mapping[str, Any]]
 _NEAREST = 50
 _ACCOUNTS = 50
 _EVENTS = 100
+_CHARGES = 100
+_CHANGES = 100
+# No page has a number above; nobody turns so many.
+_LAST_PAGE = 10_000
+# What the overview leaves out rather than wait for it longer.
+_OVERVIEW_MILLISECONDS = 700
 # The daily job may be late, as its alert has it (SepuAuditOld).
-AUDIT_IS_OLD = timedelta(hours=26)
+DAILY_IS_OLD = timedelta(hours=26)
 
 
 class AddressError(SepuError):
     """Says that a parameter of the page's address is not valid."""
 
 
-def overview(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:  # noqa: ARG001
-    """Returns who is near a limit, and the last audit."""
+def overview(
+    connection: psycopg.Connection,
+    parameter: Parameter,  # noqa: ARG001
+    running: Callable[[], Running],
+) -> Mapping[str, Any]:
+    """Returns the state of the service, and who is near a limit."""
     verdict = last_audit(connection)
+    now = datetime.now(UTC)
+    beside = running()
     return {
         "near_percent": NEAR_PERCENT,
         "nearest": nearest_limits(connection, NEAR_PERCENT, _NEAREST + 1),
         "shown": _NEAREST,
         "audit": verdict,
-        "audit_is_old": verdict is not None and datetime.now(UTC) - verdict.audited_at > AUDIT_IS_OLD,
+        "audit_is_old": verdict is not None and now - verdict.audited_at > DAILY_IS_OLD,
+        "database": run(connection, "read_server").fetchone(),
+        "backlog": events.count_deliveries(connection),
+        "running": beside,
+        "backup_is_old": beside.backed_up_at is not None and now - beside.backed_up_at > DAILY_IS_OLD,
+        "days": _in_time(connection, usage_of_two_days),
     }
 
 
 def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
-    """Returns a page of the accounts that pass the filters."""
-    filters = {name: parameter(name) for name in ("search", "plan_id", "status")}
-    status = filters["status"]
+    """Returns a page of the accounts that pass the filters, in the order of a column, and the sums of all of them."""
+    filters: accounts.Filters = {name: parameter(name) for name in ("search", "plan_id", "status")}  # type: ignore[assignment]
+    filters["quiet"] = parameter("quiet") == "yes"
+    status, sort = filters["status"], parameter("sort") or "id"
     if status is not None and status not in accounts.STATUSES:
         raise AddressError(f"there is no status {status!r}")
-    found = accounts.list_accounts(connection, after=parameter("after") or "", page_size=_ACCOUNTS + 1, **filters)
-    page = list(islice(found, _ACCOUNTS + 1))
+    if sort not in accounts.SORTS:
+        raise AddressError(f"accounts are not sorted by {sort!r}")
+    descending, number = parameter("desc") == "yes", _page_number(parameter)
+    found = accounts.list_accounts(
+        connection, sort=sort, descending=descending, limit=_ACCOUNTS + 1, skip=number * _ACCOUNTS, **filters
+    )
+    page = list(found)
+    chosen = {name: given or "" for name, given in filters.items() if name != "quiet"}
     return {
         "accounts": page[:_ACCOUNTS],
-        "after": page[_ACCOUNTS - 1].account_id if len(page) > _ACCOUNTS else None,
-        "is_first": parameter("after") is None,
-        "filters": {name: given or "" for name, given in filters.items()},
+        "sums": accounts.sum_accounts(connection, **filters),
+        "sort": sort,
+        "descending": descending,
+        "filters": {**chosen, "quiet": "yes" if filters["quiet"] else ""},
         "plans": list_plans(connection),
         "statuses": accounts.STATUSES,
+        **_neighbours(number, len(page) > _ACCOUNTS),
     }
 
 
@@ -74,11 +114,51 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
         "month": month,
         "used": found[0],
         "events": list(events.list_events(connection, account_id=account_id, period=month)),
+        "adjustments": list(list_adjustments(connection, account_id=account_id, period=month)),
         "months": _with_bars(usage_by_month(connection, account_id)),
-        "days": _with_bars(usage_by_day(connection, month, account_id)),
+        **_days(connection, parameter, month, account_id),
         "keys": list_keys(connection, account_id),
         "by_key": {part.name: part.units for part in usage_by_key(connection, month, account_id)},
     }
+
+
+def charge_list(connection: psycopg.Connection, parameter: Parameter, account_id: str) -> Mapping[str, Any]:
+    """Returns a page of an account's charges, the newest first, by day, key or request."""
+    shown = accounts.show_account(connection, find_account(connection, account_id))
+    request_id, day = parameter("request"), _day(parameter)
+    if request_id is not None and not charges.REQUEST_ID.fullmatch(request_id.lower()):
+        raise AddressError(f"{request_id!r} is not the id of a request, such as 6f1c0d2e-8a4b-4c1d-9e5f-0a1b2c3d4e5f")
+    found = charges.list_charges(
+        connection,
+        shown.account_id,
+        key_id=parameter("key"),
+        day=day,
+        request_id=request_id and request_id.lower(),
+        before=_before(parameter),
+        limit=_CHARGES + 1,
+    )
+    page = list(found)
+    last = page[_CHARGES - 1] if len(page) > _CHARGES else None
+    return {
+        "account": shown,
+        "charges": page[:_CHARGES],
+        "next": last and f"{last.created_at.astimezone(UTC).isoformat()}~{last.request_id}",
+        "is_first": parameter("before") is None,
+        "filters": {"day": day or "", "key": parameter("key") or "", "request": request_id or ""},
+        "keys": list_keys(connection, shown.account_id),
+        "pruned": charges.pruned_months(connection, shown.account_id),
+    }
+
+
+def account_history(connection: psycopg.Connection, parameter: Parameter, account_id: str) -> Mapping[str, Any]:
+    """Returns a page of what operators changed of an account."""
+    shown = accounts.show_account(connection, find_account(connection, account_id))
+    return {"account": shown, **_changes(connection, parameter, shown.account_id)}
+
+
+def history(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
+    """Returns a page of what operators changed."""
+    return {"account": None, **_changes(connection, parameter)}
 
 
 def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
@@ -107,8 +187,71 @@ def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, 
     return {
         "month": month,
         "months": _with_bars(usage_by_month(connection)),
-        "days": _with_bars(usage_by_day(connection, month)),
+        **_days(connection, parameter, month),
     }
+
+
+def _days(
+    connection: psycopg.Connection, parameter: Parameter, month: str, account_id: str | None = None
+) -> Mapping[str, Any]:
+    """Returns the days of a month and, if a day is asked for, its hours; and the chart of the finer ones."""
+    days, day = usage_by_day(connection, month, account_id), _day(parameter)
+    hours = usage_by_hour(connection, day, account_id) if day is not None else []
+    return {"day": day, "days": _with_bars(days), "hours": _with_bars(hours), "chart": chart(hours or days)}
+
+
+def _changes(connection: psycopg.Connection, parameter: Parameter, account_id: str | None = None) -> Mapping[str, Any]:
+    number = _page_number(parameter)
+    found = list_changes(connection, account_id=account_id, limit=_CHANGES + 1, skip=number * _CHANGES)
+    return {"changes": found[:_CHANGES], **_neighbours(number, len(found) > _CHANGES)}
+
+
+def _neighbours(number: int, are_more: bool) -> Mapping[str, int | None]:
+    """Returns the numbers of the pages before and after, from 0."""
+    return {"previous": number - 1 if number else None, "following": number + 1 if are_more else None}
+
+
+def _in_time(connection: psycopg.Connection, read: Callable[[psycopg.Connection], Any]) -> Any:  # noqa: ANN401
+    """Returns what is read, as the last of the page; None if that would take long."""
+    try:
+        with connection.transaction():
+            run(connection, "limit_statement", milliseconds=str(_OVERVIEW_MILLISECONDS))
+            return read(connection)
+    except psycopg.errors.QueryCanceled:
+        return None
+
+
+def _page_number(parameter: Parameter) -> int:
+    given = parameter("page") or "0"
+    if not (given.isascii() and given.isdecimal() and len(given) <= 5 and int(given) <= _LAST_PAGE):
+        raise AddressError(f"there is no page {given!r}")
+    return int(given)
+
+
+def _day(parameter: Parameter) -> date | None:
+    given = parameter("day")
+    if given is None:
+        return None
+    try:
+        if len(given) == len("2027-01-31"):
+            return date.fromisoformat(given)
+    except ValueError:
+        pass
+    raise AddressError(f"{given!r} is not a day like 2027-01-31")
+
+
+def _before(parameter: Parameter) -> tuple[datetime, str] | None:
+    """Reads after which charge a page begins."""
+    given = parameter("before")
+    if given is None:
+        return None
+    at, _, request_id = given.partition("~")
+    try:
+        if charges.REQUEST_ID.fullmatch(request_id) and (found := datetime.fromisoformat(at)).tzinfo:
+            return found, request_id
+    except ValueError:
+        pass
+    raise AddressError("this page of charges does not exist; begin with the first")
 
 
 def _month(connection: psycopg.Connection, parameter: Parameter) -> str:

@@ -2,13 +2,14 @@
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, LiteralString
 
 import psycopg
+from psycopg.abc import Query
 
 _SQL = files("sepu.database").joinpath("sql")
 
@@ -38,6 +39,13 @@ def statement(name: str) -> LiteralString:
 def run(connection: psycopg.Connection, name: str, /, **parameters: object) -> psycopg.Cursor:
     """Runs the statement of that name."""
     return connection.execute(statement(name), parameters)
+
+
+def stream(
+    connection: psycopg.Connection, query: Query, parameters: Mapping[str, object]
+) -> Generator[tuple[Any, ...], None, None]:
+    """Yields the rows of a statement as they come. Close it before the connection, whose lock it holds."""
+    yield from connection.cursor().stream(query, parameters)
 
 
 def value(connection: psycopg.Connection, name: str, /, **parameters: object) -> Any:  # noqa: ANN401

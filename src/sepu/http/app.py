@@ -58,7 +58,7 @@ class _Get(_Resource):
         self._endpoint = endpoint
 
     def on_get(self, req: TimedRequest, resp: Response) -> None:
-        self._responder.respond(self._endpoint.judge(req, b"", self._responder.limited_key), req, resp)
+        self._responder.respond(self._endpoint.judge(req, b"", self._responder.is_limited), req, resp)
 
 
 class _Match(_Resource):
@@ -72,7 +72,7 @@ class _Match(_Resource):
             body = req.stream.read(limits.BODY_BYTES + 1)
         except Exception:  # each server raises another one for broken chunks or an incomplete body
             body = b""
-        self._responder.respond(self._endpoint.judge(req, body, self._responder.limited_key), req, resp)
+        self._responder.respond(self._endpoint.judge(req, body, self._responder.is_limited), req, resp)
 
 
 class _Probe(_Resource):

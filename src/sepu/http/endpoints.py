@@ -17,7 +17,7 @@ from sepu.errors import InputError
 from sepu.http.client_address import Network, Peer, client_address
 from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import JSON, Reply, error, usage_headers
-from sepu.metering.commands import Admitted, Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
+from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.key_format import Credential, credential
 from sepu.metering.meters import METERS
 from sepu.operations.match import Matcher, MatchInput, parse_match
@@ -40,8 +40,9 @@ class Head(Peer, Protocol):
 
 
 class Pending(msgspec.Struct, Generic[T], frozen=True):
-    """Holds a question to the ledger, what its answer leads to, and the reply if there is no answer."""
+    """Holds who asks, a question to the ledger, what its answer leads to, and the reply if there is no answer."""
 
+    holder: Credential
     command: Command[T]
     conclude: Callable[[T], Reply]
     unavailable: Reply
@@ -85,12 +86,12 @@ def _idempotency_key(head: Head) -> str:
 Question = tuple[Command[T], Callable[[T], Reply]]
 
 
-def _admitted(holder: Credential, reply: Reply) -> Question[Admitted]:
+def _admitted(holder: Credential, reply: Reply) -> Question[str]:
     """Returns the question whether a request is admitted, which leads to `reply` if it is."""
-    return admit(holder), lambda answer: reply if answer.outcome == "ok" else error(answer.outcome)
+    return admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome)
 
 
-def _refused(holder: Credential, refusal: InputError) -> Question[Admitted]:
+def _refused(holder: Credential, refusal: InputError) -> Question[str]:
     """Returns the question whether a request is admitted, which leads to the refusal of its input if it is."""
     place = (("X-Error-Pointer", refusal.pointer),) if refusal.pointer else ()
     return _admitted(holder, error(refusal.code, *place))
@@ -122,17 +123,17 @@ class Endpoint(ABC):
         self._trusted_proxies = callers.trusted_proxies
 
     def judge(
-        self, head: Head, body: bytes = b"", limited_key: Callable[[Credential], str | None] = lambda _: None
+        self, head: Head, body: bytes = b"", is_limited: Callable[[Credential], bool] = lambda _: False
     ) -> Judgement:
         """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
 
-        A key whose id `limited_key` returns is refused before anything is computed.
+        A key that `is_limited` is refused before anything is computed.
         """
         holder = _credential(head)
         if holder is None:
             return _UNAUTHORIZED
-        if (key_id := limited_key(holder)) is not None:
-            return msgspec.structs.replace(_RATE_LIMITED, account=holder.account_id, key_id=key_id)
+        if is_limited(holder):
+            return msgspec.structs.replace(_RATE_LIMITED, holder=holder)
         command, reply_to = self.decide(holder, head, body)
         is_known = holder in self._known_keys
         if not is_known:
@@ -147,7 +148,7 @@ class Endpoint(ABC):
                 self._known_keys.add(holder)
             return reply
 
-        return Pending(command, conclude, self.unavailable)
+        return Pending(holder, command, conclude, self.unavailable)
 
     @abstractmethod
     def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
@@ -161,7 +162,7 @@ class LibraryEndpoint(Endpoint):
         super().__init__(callers)
         self._reply = Reply(200, body=metadata)
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Admitted]:  # noqa: ARG002
+    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[str]:  # noqa: ARG002
         """Admits, then answers the same to everyone."""
         return _admitted(holder, self._reply)
 

@@ -3,6 +3,7 @@
 import msgspec
 
 from sepu.http.errors import ERRORS
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage
 
 JSON = "application/json"
@@ -13,8 +14,8 @@ COMMON_HEADERS = (("Content-Type", JSON), ("Cache-Control", "no-store"))
 class Reply(msgspec.Struct, frozen=True):
     """Holds a response without its request id: a body, or the code of an error.
 
-    For the log and the metrics: the meter that it was charged on and the units, whether it is a replay, and the account
-    and the id of a key that was refused without asking the database.
+    For the log and the metrics: the meter that it was charged on and the units, whether it is a replay, and the
+    credential that was refused without asking the database.
     """
 
     status: int
@@ -24,8 +25,7 @@ class Reply(msgspec.Struct, frozen=True):
     meter: str | None = None
     units: int = 0
     replayed: bool = False
-    account: str | None = None
-    key_id: str | None = None
+    holder: Credential | None = None
 
     def render(self, request_id: str) -> bytes:
         """Returns the body; that of an error has the request id."""

@@ -4,10 +4,11 @@ import logging
 import os
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, Generic, Protocol, TypeVar
 
 import falcon
+import numpy as np
 
 from sepu.http.endpoints import Pending
 from sepu.http.observer import RequestObserver
@@ -28,20 +29,30 @@ SEND = "sepu.send"
 _IDEMPOTENCY_KEY = "HTTP_IDEMPOTENCY_KEY"  # in the environ
 
 
-_random_digits: list[str] = []
-os.register_at_fork(after_in_child=_random_digits.clear)  # or a child would repeat its parent's
+_request_ids: list[str] = []
+os.register_at_fork(after_in_child=_request_ids.clear)  # or a child would repeat its parent's
+_DIGITS = [place for place in range(36) if place not in {8, 13, 18, 23}]  # where no hyphen is
 
 
 def new_request_id() -> str:
-    """Returns a random UUID (RFC 9562, version 4). PERF: one system call for many saves 3 % of a request."""
+    """Returns a random UUID (RFC 9562, version 4)."""
     try:
-        digits = _random_digits.pop()
+        return _request_ids.pop()
     except IndexError:
-        many = os.urandom(16 * 256).hex()
-        _random_digits.extend(many[start : start + 32] for start in range(32, len(many), 32))
-        digits = many[:32]
-    variant = "89ab"[int(digits[16], 16) & 3]
-    return f"{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-{variant}{digits[17:20]}-{digits[20:]}"
+        first, *others = _random_uuids(256)
+        _request_ids.extend(others)
+        return first
+
+
+def _random_uuids(number: int) -> Iterator[str]:
+    # PERF: one system call and one formatting for many save 4 % of a request.
+    octets = np.frombuffer(os.urandom(16 * number), np.uint8).reshape(number, 16).copy()
+    octets[:, 6] = octets[:, 6] & 0x0F | 0x40
+    octets[:, 8] = octets[:, 8] & 0x3F | 0x80
+    texts = np.full((number, 36), ord("-"), np.uint8)
+    texts[:, _DIGITS] = np.frombuffer(octets.tobytes().hex().encode(), np.uint8).reshape(number, 32)
+    text = texts.tobytes().decode()
+    return (text[start : start + 36] for start in range(0, len(text), 36))
 
 
 class TimedHead(Protocol):
@@ -69,8 +80,8 @@ class WaitingLedger(Protocol):
 class CallingLedger(Protocol):
     """Describes a ledger for an event loop."""
 
-    def limited_key(self, holder: Credential) -> str | None:
-        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
+    def is_limited(self, holder: Credential) -> bool:
+        """Returns whether the ledger is known to answer `rate_limited`."""
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
         """Calls back with the answer or an exception."""
@@ -86,9 +97,9 @@ class Responder(ABC, Generic[L]):
         self._ledger = ledger
         self._observer = observer or RequestObserver()
 
-    def limited_key(self, holder: Credential) -> str | None:  # noqa: ARG002
-        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
-        return None
+    def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
+        """Returns whether the ledger is known to answer `rate_limited`."""
+        return False
 
     @abstractmethod
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
@@ -103,16 +114,11 @@ class Responder(ABC, Generic[L]):
         self._send(_reply_to(raised, req.uri_template, req.request_id), req, resp)
 
     def _send(
-        self,
-        reply: Reply,
-        req: TimedHead,
-        resp: falcon.Response | None,
-        account: str | None = None,
-        key_id: str | None = None,
+        self, reply: Reply, req: TimedHead, resp: falcon.Response | None, holder: Credential | None = None
     ) -> None:
         self._deliver(reply, req, resp)
         idempotency_key = req.env.get(_IDEMPOTENCY_KEY)
-        self._observer.observe(req.request_id, reply, req.uri_template, account, req.started, key_id, idempotency_key)
+        self._observer.observe(req.request_id, reply, req.uri_template, holder, req.started, idempotency_key)
 
 
 class WaitingResponder(Responder[WaitingLedger]):
@@ -120,17 +126,15 @@ class WaitingResponder(Responder[WaitingLedger]):
 
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
         """Answers a request by its decision."""
-        account = key_id = None
+        holder = None
         if isinstance(decision, Pending):
-            pending, account = decision, decision.command.account
+            pending, holder = decision, decision.holder
             try:
-                answer = self._ledger.run(pending.command)
-                key_id = answer.key_id
-                decision = pending.conclude(answer)
+                decision = pending.conclude(self._ledger.run(pending.command))
             except LedgerUnavailable:
                 decision = pending.unavailable
         reply = (HEALTHY if self._ledger.ready() else NOT_READY) if decision is READINESS else decision
-        self._send(reply, req, resp, account, key_id)
+        self._send(reply, req, resp, holder)
 
     def _deliver(self, reply: Reply, req: TimedHead, resp: falcon.Response | None) -> None:
         assert resp is not None  # noqa: S101
@@ -143,24 +147,23 @@ class WaitingResponder(Responder[WaitingLedger]):
 class CallbackResponder(Responder[CallingLedger]):
     """Answers when the ledger calls back. The reply goes to `environ[SEND]`, not through Falcon."""
 
-    def limited_key(self, holder: Credential) -> str | None:
-        """Returns the id of the key if the ledger is known to answer `rate_limited`."""
-        return self._ledger.limited_key(holder)
+    def is_limited(self, holder: Credential) -> bool:
+        """Returns whether the ledger is known to answer `rate_limited`."""
+        return self._ledger.is_limited(holder)
 
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers by a decision, now or later."""
         if decision is READINESS:
             self._ledger.probe(lambda ready: self._send(HEALTHY if ready else NOT_READY, req, None))
         elif isinstance(decision, Reply):
-            self._send(decision, req, None, decision.account, decision.key_id)
+            self._send(decision, req, None, decision.holder)
         else:
-            account, conclude, unavailable = decision.command.account, decision.conclude, decision.unavailable
+            holder, conclude, unavailable = decision.holder, decision.conclude, decision.unavailable
 
             def done(answer: Any) -> None:  # noqa: ANN401
-                key_id = None
                 if not isinstance(answer, Exception):
                     try:
-                        reply, key_id = conclude(answer), answer.key_id
+                        reply = conclude(answer)
                     except Exception as raised:
                         self.respond_to_error(raised, req, None)
                         return
@@ -169,7 +172,7 @@ class CallbackResponder(Responder[CallingLedger]):
                 else:
                     self.respond_to_error(answer, req, None)
                     return
-                self._send(reply, req, None, account, key_id)
+                self._send(reply, req, None, holder)
 
             self._ledger.submit(decision.command, done)
 

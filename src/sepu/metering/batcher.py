@@ -91,15 +91,12 @@ class Batcher:
             self.batches.add(call)
         self._sweep_later()
 
-    def limited_key(self, holder: Credential) -> str | None:
-        """Returns the id of a key to be refused, if it is known to be over the abuse limit.
-
-        The first requests still ask the ledger.
-        """
+    def is_limited(self, holder: Credential) -> bool:
+        """Returns whether to refuse a key known to be over the abuse limit; the first requests still ask the ledger."""
         if not self._limited or (known := self._limited.get((holder.account_id, holder.key_hash))) is None:
-            return None
+            return False
         known.asked += 1
-        return known.key_id if known.asked > limits.LIMITED_CALLS and known.until > self._loop.time() else None
+        return known.asked > limits.LIMITED_CALLS and known.until > self._loop.time()
 
     def poll(self) -> None:
         """Reads what the database has answered, so that the next batch is sent before the event loop's next turn.
@@ -225,7 +222,7 @@ class Batcher:
         self._observer.command_ended()
         outcome = rows[0][0]
         if outcome == RATE_LIMITED:
-            self._limit(call, rows[0][1])
+            self._limit(call)
         elif outcome == UNAUTHORIZED:
             self._refusals.count(self._loop.time())
         try:
@@ -234,16 +231,16 @@ class Batcher:
             answer = error
         _tell(call.done, answer)
 
-    def _limit(self, refused: PendingCall, key_id: str) -> None:
+    def _limit(self, refused: PendingCall) -> None:
         """Answers the calls that wait with a key over its abuse limit, as the ledger would in the same window."""
         now = self._loop.time()
         holder = refused.command.holder
         if (known := self._limited.get(holder)) is None or known.until <= now:
-            self._limited[holder] = _Limited(key_id, now + limits.LIMITED_SECONDS)
+            self._limited[holder] = _Limited(now + limits.LIMITED_SECONDS)
         # Taken all at once: who is told may ask again at once.
         for call in self.batches.queue.take_where(lambda call: call.command.holder == holder, refused.turn):
             self._observer.command_ended()
-            _tell(call.done, call.command.refused(RATE_LIMITED, key_id))
+            _tell(call.done, call.command.refused(RATE_LIMITED))
 
     def _fail(self, call: PendingCall, error: Exception | None = None) -> None:
         self._observer.command_ended()
@@ -269,9 +266,8 @@ class Batcher:
 
 
 class _Limited(msgspec.Struct):
-    """What is known of a key over its abuse limit: its id, until when, and how many requests came since."""
+    """What is known of a key over its abuse limit: until when, and how many requests came since."""
 
-    key_id: str
     until: float
     asked: int = 0
 

@@ -37,18 +37,7 @@ def oid(value: Any) -> int:  # noqa: ANN401
 
 def encoded(value: Any) -> bytes:  # noqa: ANN401
     """Writes a value."""
-    if isinstance(value, bytes):
-        return value
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, int):
-        return _int4(value)
-    # An array: one dimension, no nulls, the type, the length, from 1.
-    parts = [b"\0\0\0\1\0\0\0\0", _int4(oid(value[0])), _int4(len(value)), b"\0\0\0\1"]
-    for item in value:
-        data = encoded(item)
-        parts += (_int4(len(data)), data)
-    return b"".join(parts)
+    return value if isinstance(value, bytes) else _WRITERS[type(value)](value)
 
 
 def rows_of(result: PGresult) -> Rows | UnreadableValueError:
@@ -68,3 +57,14 @@ def rows_of(result: PGresult) -> Rows | UnreadableValueError:
 
 def _int4(value: int) -> bytes:
     return value.to_bytes(4, "big", signed=True)
+
+
+def _array(values: list[Any]) -> bytes:
+    # One dimension, no nulls, the type, the length, from 1.
+    parts = [b"\0\0\0\1\0\0\0\0", _int4(oid(values[0])), _int4(len(values)), b"\0\0\0\1"]
+    for data in map(_WRITERS[type(values[0])], values):
+        parts += (len(data).to_bytes(4, "big"), data)
+    return b"".join(parts)
+
+
+_WRITERS: dict[type, Callable[[Any], bytes]] = {str: str.encode, bytes: bytes, int: _int4, list: _array}

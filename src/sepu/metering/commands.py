@@ -22,30 +22,21 @@ class Charge(msgspec.Struct, frozen=True):
     body: bytes
 
 
-class Admitted(msgspec.Struct, frozen=True):
-    """`ok`, or the contract's code of the refusal; and the id of the key, if the database says that it is valid."""
-
-    outcome: str
-    key_id: str | None = None
-
-
 class Metered(msgspec.Struct, frozen=True):
-    """`charged`, `replayed`, or the contract's code of the refusal; and the id of the key, as above.
+    """`charged`, `replayed`, or the contract's code of the refusal.
 
     `usage` goes with `charged`, `replayed` and `quota_exceeded`; `body` with the first two.
     """
 
     outcome: str
-    key_id: str | None = None
     usage: Usage | None = None
     body: bytes | None = None
 
 
 class UsageReport(msgspec.Struct, frozen=True):
-    """`ok`, or the contract's code of the refusal; and the id of the key, as above. The rest goes with `ok`."""
+    """`ok`, or the contract's code of the refusal. The rest goes with `ok`."""
 
     outcome: str
-    key_id: str | None = None
     plan_id: str = ""
     usage: tuple[Usage, ...] = ()
 
@@ -53,16 +44,16 @@ class UsageReport(msgspec.Struct, frozen=True):
 class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
-    `refused` makes the answer of a refusal's code and the key's id, if it is known. `on_duplicate` is the one when a
-    unique constraint refuses the row: another request has just stored it. `joined_statement` does the same for arrays
-    of the parameters; it puts the position, from 1, before each row, and keeps the rows of a position together.
+    `refused` makes the answer of a refusal's code. `on_duplicate` is the one when a unique constraint refuses the row:
+    another request has just stored it. `joined_statement` does the same for arrays of the parameters; it puts the
+    position, from 1, before each row, and keeps the rows of a position together.
     """
 
     statement: LiteralString
     parameters: tuple[Any, ...]
     read: Callable[[Sequence[Row]], T]
     joined_statement: LiteralString | None = None
-    refused: Callable[..., Any] = Admitted
+    refused: Callable[[str], Any] = str
     on_duplicate: T | None = None
     sender: str | None = None
     """With a key that is not verified yet: the client's address, which has a turn among others."""
@@ -85,7 +76,7 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
         return account, key_hash
 
 
-# The first columns of each row are the outcome and the key's id. The gateway itself looks for these outcomes.
+# The first column of each row is the outcome; the gateway itself looks for these.
 RATE_LIMITED = "rate_limited"
 UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = Metered("request_in_progress")
@@ -101,10 +92,10 @@ _METER_REQUEST = statements.statement("meter_request")
 _METER_REQUEST_EACH = statements.statement("meter_request_each")
 
 
-def admit(credential: Credential) -> Command[Admitted]:
+def admit(credential: Credential) -> Command[str]:
     """Admits a request that charges nothing: `ok`, or the contract's code of the refusal."""
     parameters = (credential.account_id, credential.key_hash)
-    return Command(_ADMIT, parameters, _read_admitted, _ADMIT_EACH)
+    return Command(_ADMIT, parameters, _read_value, _ADMIT_EACH)
 
 
 def find_key(credential: Credential, address: str | None) -> Command[bool]:
@@ -123,10 +114,10 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge, 
     """Charges and stores, replays or refuses, in one transaction. What is stored has the request's id, a UUID."""
 
     def read(rows: Sequence[Row]) -> Metered:
-        ((outcome, key_id, period, limit, committed, reserved, body),) = rows
+        ((outcome, period, limit, committed, reserved, body),) = rows
         if period is None:
-            return Metered(outcome, key_id)
-        return Metered(outcome, key_id, Usage(period, charge.meter, limit, committed, reserved), body)
+            return Metered(outcome)
+        return Metered(outcome, Usage(period, charge.meter, limit, committed, reserved), body)
 
     parameters = (
         credential.account_id,
@@ -146,13 +137,8 @@ def _read_value(rows: Sequence[Row]) -> Any:  # noqa: ANN401
     return value
 
 
-def _read_admitted(rows: Sequence[Row]) -> Admitted:
-    ((outcome, key_id),) = rows
-    return Admitted(outcome, key_id)
-
-
 def _read_usage_report(rows: Sequence[Row]) -> UsageReport:
-    outcome, key_id, plan_id, period, *_ = rows[0]
+    outcome, plan_id, period, *_ = rows[0]
     if outcome != "ok":
-        return UsageReport(outcome, key_id)
-    return UsageReport(outcome, key_id, plan_id, usages(period, [row[4:] for row in rows]))
+        return UsageReport(outcome)
+    return UsageReport(outcome, plan_id, usages(period, [row[3:] for row in rows]))

@@ -29,6 +29,7 @@ from sepu import limits
 from sepu.http.errors import ERRORS
 from sepu.http.replies import Reply
 from sepu.http.routes import ALLOW
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
 from sepu.metering.observer import LedgerObserver
 from sepu.server.start_error import StartError
@@ -124,7 +125,13 @@ class Counts(LedgerObserver):
         self._lock = Lock()  # for gthread's threads
 
     def replied(
-        self, _request_id: str, reply: Reply, route: str | None, _account: str | None, seconds: float | None, *_: object
+        self,
+        _request_id: str,
+        reply: Reply,
+        route: str | None,
+        _holder: Credential | None,
+        seconds: float | None,
+        *_: object,
     ) -> None:
         """Counts a reply."""
         cells = self._cells

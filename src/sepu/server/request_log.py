@@ -23,7 +23,7 @@ from gunicorn.config import Config
 from gunicorn.glogging import Logger
 
 from sepu.http.replies import Reply
-from sepu.metering.key_format import idempotency_key_hash
+from sepu.metering.key_format import Credential, idempotency_key_hash
 
 LogFormat = Literal["auto", "json", "text"]
 
@@ -107,14 +107,14 @@ class RequestLog(logging.Handler):
         request_id: str,
         reply: Reply,
         route: str | None,
-        account: str | None,
+        holder: Credential | None,
         seconds: float | None,
-        key_id: str | None,
         idempotency_key: str | None,
     ) -> None:
         """Writes the line of an answered request."""
         if self._requests:
             status = reply.status
+            account = None if holder is None else holder.account_id
             self._put(
                 RequestRecord(
                     datetime.now(UTC),
@@ -128,7 +128,7 @@ class RequestLog(logging.Handler):
                     reply.error,
                     seconds and int(seconds * 1e6) / 1000,
                     reply.replayed,
-                    key_id,
+                    None if holder is None or status == 401 else holder.key_id,
                     account and idempotency_key and idempotency_key_hash(account, idempotency_key),
                 )
             )

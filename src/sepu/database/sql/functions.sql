@@ -151,23 +151,23 @@ end $$;
 
 -- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
 create or replace function sepu.admit_one(
-    p_account_id text, p_key_hash bytea, p_now timestamptz
-) returns sepu.admitted language plpgsql volatile as $$
+    p_account_id text, p_key_hash bytea, p_now timestamptz,
+    out outcome text
+) language plpgsql volatile as $$
 declare
-    v_auth     record;
-    v_admitted sepu.admitted;
+    v_auth record;
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
-    v_admitted.outcome := v_auth.outcome;
-    v_admitted.key_id := v_auth.key_id;
-    if v_auth.outcome = 'ok'
-       and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
-        v_admitted.outcome := 'rate_limited';
+    if v_auth.outcome <> 'ok' then
+        outcome := v_auth.outcome;
+    elsif sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+        outcome := 'ok';
+    else
+        outcome := 'rate_limited';
     end if;
-    return v_admitted;
 end $$;
 
--- Reads the usage of the current month, a row a meter. A refusal is one row with only its outcome and the key's id.
+-- Reads the usage of the current month, a row a meter. A refusal is one row with nothing but its outcome.
 --
 -- The limit is the plan's and what the counter was granted: both have bounds, so that an integer holds the sum.
 create or replace function sepu.read_usage_one(
@@ -180,7 +180,6 @@ declare
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     v.outcome := v_auth.outcome;
-    v.key_id := v_auth.key_id;
     if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
         v.outcome := 'rate_limited';
     end if;
@@ -260,7 +259,6 @@ declare
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     v.outcome := v_auth.outcome;
-    v.key_id := v_auth.key_id;
     if v.outcome <> 'ok' then
         return v;
     end if;
@@ -364,30 +362,29 @@ end $$;
 -- circle. It waits less long for a lock, because all of its requests wait, and the gateway can repeat them. If it fails,
 -- the error's detail is the position of the request to blame.
 create or replace function sepu.admit(
-    p_account_id text, p_key_hash bytea, p_now timestamptz default now()
-) returns sepu.admitted language plpgsql volatile security definer
+    p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out outcome text
+) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
-    return sepu.admit_one(p_account_id, p_key_hash, p_now);
+    outcome := sepu.admit_one(p_account_id, p_key_hash, p_now);
 end $$;
 
 create or replace function sepu.admit_each(
     p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
-) returns setof sepu.admitted language plpgsql volatile security definer
+) returns table (at bigint, outcome text) language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
-    v          record;
-    v_admitted sepu.admitted;
-    v_at       bigint;
+    v    record;
+    v_at bigint;
 begin
     for v in
         select r.* from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at)
          order by r.account_id, r.at
     loop
         v_at := v.at;
-        v_admitted := sepu.admit_one(v.account_id, v.key_hash, p_now);
-        v_admitted.at := v.at;
-        return next v_admitted;
+        at := v.at;
+        outcome := sepu.admit_one(v.account_id, v.key_hash, p_now);
+        return next;
     end loop;
 exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');

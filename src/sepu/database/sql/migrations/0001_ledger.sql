@@ -238,15 +238,9 @@ values ('standard', 'color_match', 2000), ('standard', 'color_search', 1000);
 insert into sepu.probe (slot) select i from generate_series(1, 64) i;
 
 -- The answers of functions. What does not go with the outcome is null.
-create type sepu.admitted as (
+create type sepu.metered as (
     at         bigint,     -- the request's position in its batch
     outcome    text,
-    key_id     text        -- of the key, if it is valid
-);
-create type sepu.metered as (
-    at         bigint,     -- as above
-    outcome    text,
-    key_id     text,
     period     text,
     unit_limit integer,
     committed  integer,
@@ -257,7 +251,6 @@ create type sepu.metered as (
 create type sepu.used as (
     at         bigint,     -- as above
     outcome    text,
-    key_id     text,
     plan_id    text,
     period     text,
     meter      text,

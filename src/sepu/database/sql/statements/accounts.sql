@@ -1,28 +1,66 @@
--- name: list_accounts
--- The next accounts in the order of the primary key, after a given one, with this month's usage. A filter that is null
--- lets all pass.
+-- name: matching_accounts
+-- The accounts that pass the filters, and what they may be sorted by; a filter that is null lets all pass. The other
+-- statements ask for a part of it, and Postgres leaves out the joins of the rest.
 select a.account_id, a.external_id, a.name,
        case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
-       a.created_at, a.expires_at, a.plan_id,
-       coalesce(json_object_agg(l.meter, l.units + coalesce(u.granted, 0))
-                    filter (where l.meter is not null), '{}') as limits,
-       p.requests_per_minute,
-       coalesce(json_object_agg(u.meter, u.committed) filter (where u.meter is not null), '{}') as committed
+       a.created_at, a.plan_id, k.used_until,
+       coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
+       (coalesce(u.committed, 0)::float8 + coalesce(u.reserved, 0)) / greatest(l.units + coalesce(u.granted, 0), 1) as share
   from sepu.account a
-  join sepu.plan p on p.plan_id = a.plan_id
-  left join sepu.plan_limit l on l.plan_id = a.plan_id
-  left join sepu.usage u on u.account_id = a.account_id and u.meter = l.meter
-        and u.period = to_char(now() at time zone 'UTC', 'YYYY-MM')
- where a.account_id > %(after)s
-   and (%(account_id)s::text is null or a.account_id = %(account_id)s)
+  left join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = %(meter)s
+  left join sepu.usage u on u.account_id = a.account_id and u.meter = %(meter)s and u.period = %(this)s
+  left join sepu.usage b on b.account_id = a.account_id and b.meter = %(meter)s and b.period = %(last)s
+  left join (select account_id, max(used_until) as used_until from sepu.api_key group by account_id) k
+    on k.account_id = a.account_id
+  left join (select account_id, max(period) as latest
+               from sepu.usage where period in (%(this)s, %(last)s) and committed > 0 group by account_id) r
+    on r.account_id = a.account_id
+ where (%(account_id)s::text is null or a.account_id = %(account_id)s)
    and (%(plan_id)s::text is null or a.plan_id = %(plan_id)s)
    and (%(status)s::text is null
         or case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end = %(status)s)
    and (%(search)s::text is null
-        or position(lower(%(search)s) in lower(concat_ws(' ', a.account_id, a.external_id, a.name))) > 0)
- group by a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id, p.requests_per_minute
- order by a.account_id
- limit %(limit)s
+        or position(lower(%(search)s) in lower(concat_ws(' ', a.account_id, a.external_id, a.name))) > 0
+        or a.account_id in (select account_id from sepu.api_key where external_id = %(search)s))
+   and (not %(quiet)s or r.latest = %(last)s)
+
+-- name: list_accounts
+-- Their usage of this month and of the one before.
+with listed as (
+    select account_id, {key} as key
+      from ({matching}) m
+     order by 2 {direction} nulls last, 1
+     limit %(limit)s offset %(skip)s
+)
+select a.account_id, a.external_id, a.name,
+       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
+       a.created_at, a.expires_at, a.plan_id,
+       json_object_agg(l.meter, l.units + coalesce(u.granted, 0)) as limits,
+       p.requests_per_minute,
+       coalesce(json_object_agg(u.meter, u.committed) filter (where u.meter is not null), '{{}}') as committed,
+       coalesce(json_object_agg(b.meter, b.committed) filter (where b.meter is not null), '{{}}') as last_month,
+       (select (max(k.used_until) at time zone 'UTC' - interval '1 day')::date
+          from sepu.api_key k where k.account_id = a.account_id) as last_used_on
+  from listed o
+  join sepu.account a on a.account_id = o.account_id
+  join sepu.plan p on p.plan_id = a.plan_id
+  join sepu.plan_limit l on l.plan_id = a.plan_id
+  left join sepu.usage u on u.account_id = a.account_id and u.meter = l.meter and u.period = %(this)s
+  left join sepu.usage b on b.account_id = a.account_id and b.meter = l.meter and b.period = %(last)s
+ group by o.key, a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id, p.requests_per_minute
+ order by o.key {direction} nulls last, a.account_id
+
+-- name: count_accounts
+select count(*) from ({matching}) m
+
+-- name: sum_accounts
+-- Their usage of this month and of the one before, by meter. Without a filter no account is looked at.
+select u.meter, coalesce(sum(u.committed) filter (where u.period = %(this)s), 0)::bigint as this_month,
+       coalesce(sum(u.committed) filter (where u.period = %(last)s), 0)::bigint as last_month
+  from sepu.usage u
+  left join ({matching}) m on m.account_id = u.account_id
+ where u.period in (%(this)s, %(last)s) and (%(every)s or m.account_id is not null)
+ group by u.meter
 
 -- name: oldest_account
 select account_id from sepu.account order by created_at, account_id limit 1

@@ -8,25 +8,25 @@ select is_valid from sepu.find_key(%s, %s)
 select at, is_valid from sepu.find_key_each(%s::text[], %s::bytea[])
 
 -- name: admit
-select outcome, key_id from sepu.admit(%s, %s)
+select outcome from sepu.admit(%s, %s)
 
 -- name: admit_each
-select at, outcome, key_id from sepu.admit_each(%s::text[], %s::bytea[])
+select at, outcome from sepu.admit_each(%s::text[], %s::bytea[])
 
 -- name: read_usage
-select outcome, key_id, plan_id, period, meter, unit_limit, committed, reserved
+select outcome, plan_id, period, meter, unit_limit, committed, reserved
   from sepu.read_usage(%s, %s)
 
 -- name: read_usage_each
-select at, outcome, key_id, plan_id, period, meter, unit_limit, committed, reserved
+select at, outcome, plan_id, period, meter, unit_limit, committed, reserved
   from sepu.read_usage_each(%s::text[], %s::bytea[])
 
 -- name: meter_request
-select outcome, key_id, period, unit_limit, committed, reserved, body
+select outcome, period, unit_limit, committed, reserved, body
   from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, %s::uuid)
 
 -- name: meter_request_each
-select at, outcome, key_id, period, unit_limit, committed, reserved, body
+select at, outcome, period, unit_limit, committed, reserved, body
   from sepu.meter_request_each(
     %s::text[], %s::bytea[], %s::text[], %s::bytea[], %s::text[], %s::integer[], %s::bytea[],
     %s::uuid[]

@@ -39,6 +39,26 @@ select case when %(by)s = 'day' then to_char(d.day, 'YYYY-MM-DD') else d.key_id 
  group by 1, 2
  order by 1 nulls first
 
+-- name: usage_on_day
+-- A day by hour, as far as its results are stored.
+select to_char(created_at at time zone 'UTC', 'HH24') as part, meter, sum(units)::bigint as units
+  from sepu.stored_result
+ where created_at >= %(day)s::timestamp at time zone 'UTC'
+   and created_at < (%(day)s::timestamp + interval '24 hours') at time zone 'UTC'
+   and (%(account_id)s::text is null or account_id = %(account_id)s)
+ group by 1, 2
+ order by 1
+
+-- name: usage_of_two_days
+-- Today, and yesterday: all of it, and until this time of the day.
+select meter, coalesce(sum(units) filter (where created_at >= today), 0)::bigint as today,
+       coalesce(sum(units) filter (where created_at < today), 0)::bigint as yesterday,
+       coalesce(sum(units) filter (where created_at <= now() - interval '24 hours'), 0)::bigint as by_now
+  from sepu.stored_result,
+       (select date_trunc('day', now(), 'UTC') as today) t
+ where created_at >= date_trunc('day', now(), 'UTC') - interval '24 hours'
+ group by meter
+
 -- name: top_accounts
 -- The accounts that used so much of a limit this month, the nearest to their limit first.
 select a.account_id, a.external_id, a.name,
