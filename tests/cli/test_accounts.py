@@ -226,3 +226,31 @@ def test_an_account_is_erased_when_the_operator_says_so(run: Run) -> None:
     shown = printed(run("account", "show", account_id, "--json"))
     assert (shown["status"], shown["name"]) == ("erased", None)
     failed(run("account", "reactivate", account_id), "or it was erased")
+
+
+def test_the_largest_who_went_quiet_and_a_part_of_a_name(run: Run, connection: psycopg.Connection) -> None:
+    month = "to_char(now() - interval '{} month', 'YYYY-MM')"
+    names = ("Silk north", "Silk south", "Tea")
+    made = [accounts.create_account(connection, "standard", name).account_id for name in names]
+    for account_id, (this, last) in zip(made, ((5, 10), (0, 4), (7, 0)), strict=True):
+        for back, units in ((0, this), (1, last)):
+            connection.execute(
+                f"insert into sepu.usage (account_id, period, meter, committed) "
+                f"values (%s, {month.format(back)}, 'color_match', %s)".encode(),
+                (account_id, units),
+            )
+
+    def found(*choice: str) -> list[int]:
+        return [made.index(account["accountId"]) for account in lines(run("account", "list", *choice, "--json"))]
+
+    assert found("--sort", "match", "--desc") == found("--sort", "match-share", "--desc") == [2, 0, 1]
+    assert found("--sort", "match-change") == [0, 1, 2]
+    assert found("--sort", "name", "--limit", "2") == [0, 1]
+    assert found("--quiet") == [1]
+    with connection.transaction():
+        sums = accounts.sum_accounts(connection, search="silk")
+    assert (sums.accounts, sums.committed["color_match"], sums.last_month["color_match"]) == (2, 5, 14)
+    assert accounts.sum_accounts(connection, quiet=True).accounts == 1
+    assert printed(run("account", "show", "tea", "--json"))["accountId"] == made[2]
+    failed(run("account", "show", "silk"), "several accounts are like 'silk'")
+    failed(run("account", "show", "nobody"), "there is no account")

@@ -379,8 +379,10 @@ def test_each_command_that_a_page_names_exists(seeded: Console) -> None:
         while isinstance(command, click.Group):
             command = command.get_command(click.Context(command), words.pop(0))
         assert command is not None, line
-        options = {option for each in command.params for option in each.opts}
-        assert {word for word in words if word.startswith("-")} <= options, line
+        options = {word for word in words if word.startswith("-")}
+        assert options <= {option for each in command.params for option in each.opts}, line
+        needed = [each.opts for each in command.params if each.required and isinstance(each, click.Option)]
+        assert all(options & {*opts} for opts in needed), line
 
 
 def test_the_state_of_the_service(seeded: Console) -> None:

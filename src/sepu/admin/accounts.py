@@ -186,7 +186,7 @@ def list_accounts(
     key, meter = SORTS[sort]
     direction = sql.SQL("desc" if descending else "asc")
     given = {**_parameters(connection, filters, meter), "limit": limit, "skip": skip}
-    query = _composed("list_accounts", key=sql.SQL(key), direction=direction)
+    query = _composed("list_accounts", filters, key=sql.SQL(key), direction=direction)
     with closing(stream(connection, query, given)) as rows:
         for row in rows:
             account = Account(*row)
@@ -198,8 +198,8 @@ def sum_accounts(connection: psycopg.Connection, **filters: Unpack[Filters]) -> 
     """Counts the accounts that pass all filters, and adds up what they used."""
     given = _parameters(connection, filters)
     every = not any(filters.values())
-    (count,) = connection.execute(_composed("count_accounts"), given).fetchone() or (0,)
-    rows = connection.execute(_composed("sum_accounts"), {**given, "every": every}).fetchall()
+    (count,) = connection.execute(_composed("count_accounts", filters), given).fetchone() or (0,)
+    rows = connection.execute(_composed("sum_accounts", filters), {**given, "every": every}).fetchall()
     return Sums(count, {meter: used for meter, used, _ in rows}, {meter: used for meter, _, used in rows})
 
 
@@ -207,15 +207,18 @@ def _parameters(connection: psycopg.Connection, filters: Filters, meter: str = "
     """Returns those of the statements: a key or a request that is searched for is its account's."""
     today: date = value(connection, "read_today")
     last = today.replace(day=1) - timedelta(days=1)
-    every: dict[str, object] = {"account_id": None, "plan_id": None, "status": None, "search": None, "quiet": False}
+    every: dict[str, object] = {"account_id": None, "plan_id": None, "status": None, "search": None}
     given = {**every, **filters, "meter": meter, "this": f"{today:%Y-%m}", "last": f"{last:%Y-%m}"}
     if (search := filters.get("search")) is not None:
         given["search"] = account_of(search) or charged_account(connection, search) or search
     return given
 
 
-def _composed(name: str, **parts: sql.SQL) -> sql.Composed:
-    return sql.SQL(statement(name)).format(matching=sql.SQL(statement("matching_accounts")), **parts)
+def _composed(name: str, filters: Filters, **parts: sql.SQL) -> sql.Composed:
+    quiet = sql.SQL(statement("quiet_accounts") if filters.get("quiet") else "")
+    return sql.SQL(statement(name)).format(
+        matching=sql.SQL(statement("matching_accounts")).format(quiet=quiet), **parts
+    )
 
 
 def set_status(connection: psycopg.Connection, account_id: str, status: str) -> None:
