@@ -255,12 +255,11 @@ client:  ## sepu-client, as `make wheel` and `make reproduce` do it: client/dist
 sdist wheel reproduce client: build/wheel/ready
 	$(WHEEL) $@
 
-try-aarch64: build build/wheel/ready  ## the wheel for 64-bit ARM, cross-compiled, and tried under emulation (Debian, qemu-user-static)
-	build/wheel/bin/python -m tools.dist.aarch64 $(BIN)/python
+try-aarch64: build/wheel/ready  ## the wheel for 64-bit ARM, cross-compiled, and tried under emulation (Debian, qemu-user-static)
+	build/wheel/bin/python -m tools.dist.aarch64
 
-answers: build  ## hashes of a million matches, which every processor has to give: build/answers/
-	@mkdir -p build/answers
-	$(BIN)/python -m tools.answers > build/answers/$$(uname -sm | tr ' ' -).txt
+answers: build  ## hash a million matches, which every machine has to answer alike: tests/operations/answers.txt
+	$(BIN)/python -m tests.operations.answers
 
 check-dist: build/wheel/ready  ## the checks of whatever is in dist/
 	$(WHEEL) check

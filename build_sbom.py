@@ -35,12 +35,20 @@ def sbom(project: Distribution) -> str:
             component=component,
             lifecycles=[PredefinedLifecycle(LifecyclePhase.BUILD)],
             timestamp=datetime.fromtimestamp(int(date), UTC) if date else None,
-            tools=ToolRepository(components=[described(distribution(name)) for name in TOOLS]),
+            tools=ToolRepository(components=[*(described(distribution(name)) for name in TOOLS), *further_tools()]),
         ),
         components=requirements(project),
     )
     bom.register_dependency(component, bom.components)
     return JsonV1Dot6(bom).output_as_string(indent=1) + "\n"
+
+
+def further_tools() -> Iterator[Component]:
+    """Yields what makes the wheel beside this backend: SBOM_TOOLS, such as "ziglang==0.17.1 auditwheel==6.8.2"."""
+    for tool in os.environ.get("SBOM_TOOLS", "").split():
+        name, _, version = tool.partition("==")
+        purl = PackageURL("pypi", name=name, version=version)
+        yield Component(name=name, version=version, bom_ref=str(purl), purl=purl)
 
 
 def described(found: Distribution, description: str | None = None) -> Component:

@@ -1,21 +1,30 @@
 """Compiles the core. Everything that is not about the compiler lives in pyproject.toml."""
 
+import os
 import re
+import sys
+import sysconfig
 from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, find_packages, setup
 from setuptools.command.build_ext import build_ext
 
-# One wheel serves CPython 3.11 and later.
-LIMITED_API = "0x030B0000"
+if sys.byteorder != "little":
+    sys.exit("sepu: this machine is big-endian; sepu is tried on x86-64 and 64-bit ARM only, which are little-endian")
 
+# One wheel serves CPython 3.11 and later. One without a GIL has no stable ABI before 3.15, and Cython none for it yet.
+LIMITED_API = {} if sysconfig.get_config_var("Py_GIL_DISABLED") else {"Py_LIMITED_API": "0x030B0000"}
+
+PROCESSORS = os.cpu_count() or 1
 CORE = ["palette", "names", "index_builder"]
 INCLUDED = [str(file) for file in Path("cext").iterdir() if file.suffix in {".h", ".pxi"}]
 
 # Every operation rounds on its own, or the instruction sets give other bits. Nothing reads errno or the floating-point
 # flags, and keeping them right prevents vector instructions for square roots and conditions.
 COMPILER = ["-O3", "-ffp-contract=off", "-fno-math-errno", "-fno-trapping-math"]
+if "-g" not in os.environ.get("CFLAGS", ""):
+    COMPILER.append("-g0")  # Python's own flags may ask for debugging information, which takes a third of the time
 
 extensions = [
     Extension(
@@ -23,9 +32,9 @@ extensions = [
         [f"cext/_{name}.pyx"],
         include_dirs=["cext"],
         depends=INCLUDED,
-        define_macros=[("Py_LIMITED_API", LIMITED_API)],
+        define_macros=[*LIMITED_API.items(), *([("SEPU_BOUNDS", "1")] if name == "index_builder" else [])],
         extra_compile_args=COMPILER,
-        py_limited_api=True,
+        py_limited_api=bool(LIMITED_API),
     )
     for name in CORE
 ]
@@ -49,6 +58,16 @@ setup(
         "sepu.database": ["sql/**/*.sql"],
     },
     cmdclass={"build_ext": BuildExtension},
-    ext_modules=cythonize(extensions, language_level=3, build_dir="build"),
-    options={"bdist_wheel": {"py_limited_api": "cp311"}},
+    ext_modules=cythonize(
+        extensions,
+        language_level=3,
+        build_dir="build",
+        nthreads=PROCESSORS,
+        # What threads share never changes once it is made.
+        compiler_directives={"freethreading_compatible": True},
+    ),
+    options={
+        "build_ext": {"parallel": str(PROCESSORS)},
+        "bdist_wheel": {"py_limited_api": "cp311" if LIMITED_API else ""},
+    },
 )

@@ -4,7 +4,7 @@
 docs/indexes.md derives the bounds; index_format.pxi describes the bytes.
 """
 
-from libc.math cimport INFINITY, fabs, pow, sqrt
+from libc.math cimport INFINITY, fabs, fma, sqrt
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport free, malloc, qsort, realloc
 from libc.string cimport memcpy

@@ -5,6 +5,7 @@ It knows spellings, integers and sets. sepu.library.names gives it the spellings
 the orders; docs/searching.md states the rules.
 """
 
+from cpython.object cimport PyObject
 from cpython.mem cimport PyMem_Free, PyMem_Malloc
 from libc.stdint cimport uint16_t, uint32_t, uint64_t
 from libc.string cimport memset
@@ -12,7 +13,7 @@ from libc.string cimport memset
 from unicodedata import category, normalize
 
 cdef extern from "Python.h":
-    object PyList_GetSlice(object values, Py_ssize_t low, Py_ssize_t high)
+    object PyTuple_GetSlice(PyObject* values, Py_ssize_t low, Py_ssize_t high)
     Py_ssize_t PyUnicode_GetLength(object text) except -1
     Py_UCS4* PyUnicode_AsUCS4(object text, Py_UCS4* buffer, Py_ssize_t size, int copy_null) except NULL
     Py_UCS4* PyUnicode_AsUCS4Copy(object text) except NULL
@@ -173,7 +174,8 @@ cdef list add_spelling(_TrieNode root, str form, list trie):
 cdef struct Node:
     uint32_t first  # its children are the nodes first … first + children - 1, by ascending letter
     uint32_t children
-    uint32_t hits  # the number of the list of values, best first, that the prefix of this node finds
+    uint32_t hit_count
+    PyObject* hits  # a tuple of the values, best first, that the prefix of this node finds, and None
     # Rows of sets, a set for each level; each set includes the sets of the levels before it.
     uint32_t equal  # the prefix is a name
     uint32_t whole  # the prefix is a part
@@ -248,11 +250,13 @@ cdef class NameIndex:
                 node.child_letters |= letter_bit(self.letters[end])
                 queue.append(unpacked.children[letter])
                 end += 1
-            node.hits = lists.setdefault(tuple(unpacked.hits), len(lists))
+            values = (*unpacked.hits, None)
+            values = lists.setdefault(values, values)
+            node.hits, node.hit_count = <PyObject*> values, len(values) - 1
             node.equal = rows.setdefault(unpacked.equal, len(rows))
             node.whole = rows.setdefault(unpacked.whole, len(rows))
             node.starts = rows.setdefault(unpacked.starts, len(rows))
-        self.hits = [list(values) for values in lists]
+        self.hits = list(lists)
         self.sets = b"".join([self.pack_row(levels) for levels in rows])
         self.rows = self.sets
 
@@ -302,7 +306,7 @@ cdef class NameIndex:
                 letters += 1
         if letters == n:
             if node != NO_NODE:
-                return PyList_GetSlice(self.hits[self.nodes[node].hits], 0, limit)
+                return self.take_hits(node, limit)
         else:
             found = self.find_words(node, text, n, limit)
             if found:
@@ -316,6 +320,11 @@ cdef class NameIndex:
                 text[letters] = text[i]
                 letters += 1
         return self.find_misspelt(text, letters, limit)
+
+    cdef list take_hits(self, uint32_t node, Py_ssize_t limit):
+        # PERF: a list of Python's has a lock, and so has what counts references to a whole tuple: threads without a GIL
+        # would wait for each other. A part of a tuple is a new one.
+        return list(PyTuple_GetSlice(self.nodes[node].hits, 0, min(limit, <Py_ssize_t> self.nodes[node].hit_count)))
 
     cdef list find_words(self, uint32_t node, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
         """Finds names that start with `text`, the prefix of `node`, then values that have all its words."""
@@ -337,7 +346,7 @@ cdef class NameIndex:
         found = []
         if node != NO_NODE:
             # Only names have spaces, so all hits of a text with spaces are names that start with it.
-            found = PyList_GetSlice(self.hits[self.nodes[node].hits], 0, limit)
+            found = self.take_hits(node, limit)
         return self.append_ranked(sets, found, limit)
 
     cdef list find_misspelt(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):

@@ -250,8 +250,8 @@ def read_index(bytes index, bytes digest not None, Py_ssize_t size, str differen
         raise ValueError("index is truncated, or longer than its lists")
     if hash_parts(header, numbers) != checksum:
         raise ValueError("index is not intact: its SHA-256 differs")
-    cells = np.frombuffer(numbers, "<u4", cell_count).astype(np.uint32, copy=False)
-    lists = np.frombuffer(numbers, number_type, offset=4 * cell_count).astype(number_type.newbyteorder("="), copy=False)
+    cells = np.frombuffer(numbers, np.uint32, cell_count)
+    lists = np.frombuffer(numbers, number_type, offset=4 * cell_count)
     cdef Claims claims
     cdef const unsigned int[::1] cell_view = cells
     cdef const unsigned short[::1] narrow

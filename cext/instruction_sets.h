@@ -13,19 +13,28 @@
 
 #define EACH_LANE for (int i = 0; i < LANES; i++)
 
-#define TARGET
+/* A search takes the differences, the building of an index their bounds: a module compiles what it takes. */
+#if defined(SEPU_BOUNDS)
+#define COMPUTE(function) 0
+#define BOUND(function) NAME(function)
+#else
+#define COMPUTE(function) NAME(function)
+#define BOUND(function) 0
+#endif
+
+#define TARGET __attribute__((unused))
 #define NAME(function) function##_baseline
 #include "kernels.h"
 
 #if defined(__x86_64__)
-#define TARGET __attribute__((target("avx2")))
+#define TARGET __attribute__((unused, target("avx2")))
 #define NAME(function) function##_avx2
 #include "kernels.h"
 
 #if defined(__clang__)
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl")))
+#define TARGET __attribute__((unused, target("avx512f,avx512dq,avx512vl")))
 #else
-#define TARGET __attribute__((target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")))
+#define TARGET __attribute__((unused, target("avx512f,avx512dq,avx512vl,prefer-vector-width=512")))
 #endif
 #define NAME(function) function##_avx512
 #include "kernels.h"

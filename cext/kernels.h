@@ -9,11 +9,11 @@
 #include "euclidean_kernels.h"
 
 static const DeltaE NAME(differences)[DIFFERENCES] = {
-    [CIEDE2000] = {"ciede2000", NAME(compute_delta_e_ciede2000), NAME(bound_ciede2000)},
-    [CIE76] = {"cie76", NAME(compute_delta_e_euclidean), NAME(bound_euclidean)},
-    [CIE94] = {"cie94", NAME(compute_delta_e_cie94), NAME(bound_cie94)},
-    [HYAB] = {"hyab", NAME(compute_delta_e_hyab), NAME(bound_hyab)},
-    [OKLAB] = {"oklab", NAME(compute_delta_e_euclidean), NAME(bound_euclidean)},
+    [CIEDE2000] = {"ciede2000", COMPUTE(compute_delta_e_ciede2000), BOUND(bound_ciede2000)},
+    [CIE76] = {"cie76", COMPUTE(compute_delta_e_euclidean), BOUND(bound_euclidean)},
+    [CIE94] = {"cie94", COMPUTE(compute_delta_e_cie94), BOUND(bound_cie94)},
+    [HYAB] = {"hyab", COMPUTE(compute_delta_e_hyab), BOUND(bound_hyab)},
+    [OKLAB] = {"oklab", COMPUTE(compute_delta_e_euclidean), BOUND(bound_euclidean)},
 };
 
 #undef NAME

@@ -35,7 +35,10 @@ cdef inline void multiply_lab(
 
 
 cdef inline bint find_in_srgb(const Lab* lab, double* rgb) noexcept nogil:
-    """Fills `rgb` with the channels of a colour, from 0 to 255; returns whether they are in that range."""
+    """Fills `rgb` with the channels of a colour, from 0 to 255; returns whether they are in that range.
+
+    Only to find its cell: what `pow` rounds, which differs between C libraries, changes no answer.
+    """
     cdef int i
     multiply_lab(lab.lightness, lab.a, lab.b, LINEAR_RGB_OF_XYZ, rgb)
     for i in range(3):
@@ -54,7 +57,7 @@ def read_lab(values, white):
     check_numbers(array, "lab")
     if not array.ndim or array.shape[array.ndim - 1] != 3:
         raise ValueError(f"lab must have the shape (..., 3), not {array.shape}")
-    rows = np.ascontiguousarray(array, dtype=np.float64)
+    rows = np.array(array, dtype=np.float64, order="C")  # our own: another thread may write to theirs after the check
     outside = ~(np.abs(rows) <= GREATEST_LAB)  # nor NaN
     if outside.any():
         place = np.unravel_index(outside.argmax(), rows.shape)

@@ -76,9 +76,9 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
     if channels == 3:
         if array.dtype == np.uint8 and scale == 255:
             return np.ascontiguousarray(array)
-        rows = np.ascontiguousarray(array, dtype=np.float64)
+        rows = np.array(array, dtype=np.float64, order="C")  # our own: another thread may write to theirs after the check
         if scale == 1:
-            rows = rows * 255.0
+            rows *= 255.0
         if not are_channels(rows.reshape(-1)):
             check_range(array, scale, "rgb")
         return rows

@@ -31,10 +31,37 @@ cdef double EPSILON = 216.0 / 24389.0
 cdef double KAPPA = 24389.0 / 27.0
 
 
+cdef double power_2_4(double t) noexcept nogil:
+    """Returns t to the power of 2.4, for t from 0.05 to 1, to 0.5 units in the last place.
+
+    The pow of the C libraries differ in the last bits. This is t^2 times the fifth root of t^2.
+    """
+    cdef uint64_t bits
+    cdef double square = t * t, square_rest = fma(t, t, -square)
+    cdef double root, fifth, second, second_rest, fourth, fourth_rest, rest, power
+    memcpy(&bits, &square, sizeof(bits))
+    bits = bits // 5 + 0x3325D66666666666ULL  # divides the exponent and its bias by five; the error is 3.5 %
+    memcpy(&root, &bits, sizeof(root))
+    cdef int step
+    for step in range(2):  # two steps of Halley's method
+        fifth = root * root * root * root * root
+        root *= (2.0 * fifth + 3.0 * square) / (3.0 * fifth + 2.0 * square)
+    # One step of Newton's method, in twice the precision: each product with what its rounding left out.
+    second = root * root
+    second_rest = fma(root, root, -second)
+    fourth = second * second
+    fourth_rest = fma(second, second, -fourth) + 2.0 * second * second_rest
+    fifth = fourth * root
+    rest = (square - fifth) + (square_rest - fma(fourth, root, -fifth) - fourth_rest * root)
+    rest /= 5.0 * fourth
+    power = square * root
+    return power + (fma(square, root, -power) + (square * rest + square_rest * root))
+
+
 cdef double compute_linear_channel(double channel) noexcept nogil:
     """Applies the transfer function of IEC 61966-2-1: 0..255 to 0..1."""
     cdef double value = channel / 255.0
-    return value / 12.92 if value <= 0.04045 else pow((value + 0.055) / 1.055, 2.4)
+    return value / 12.92 if value <= 0.04045 else power_2_4((value + 0.055) / 1.055)
 
 
 cdef double[256] LINEAR_8_BIT_CHANNELS

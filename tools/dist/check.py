@@ -6,6 +6,7 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from email import message_from_bytes
+from importlib.metadata import distributions
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -28,15 +29,37 @@ def tools(file: Path) -> list[list[str]]:
         return [metadata, contents]
     abi = [str(BIN / "abi3audit"), "--strict", "--verbose", path]
     system = [str(BIN / "auditwheel"), "show", path]
-    return [metadata, contents, abi, *([system] if "linux" in file.name else [])]
+    return [
+        metadata,
+        contents,
+        *([abi] if "-abi3-" in file.name else []),
+        *([system] if "linux" in file.name else []),
+    ]
+
+
+def read_sbom(wheel: Path) -> tuple[str, str]:
+    """The path and the text of the SBOM in a wheel."""
+    with ZipFile(wheel) as held:
+        [path] = [name for name in held.namelist() if re.search(r"\.dist-info/sboms/[\w-]+\.cdx\.json$", name)]
+        return path, held.read(path).decode("utf-8")
+
+
+def other_tools(wheel: Path) -> list[str]:
+    """What a wheel was made with, by its SBOM, and has another version here."""
+    about = json.loads(read_sbom(wheel)[1])["metadata"]
+    made_with = [*about["tools"]["components"], *about["component"].get("components", [])]
+    return [
+        f"{tool['name']}=={tool['version']}"
+        for tool in made_with
+        if "purl" in tool and all(found.version != tool["version"] for found in distributions(name=tool["name"]))
+    ]
 
 
 def sbom(wheel: Path) -> list[str]:
     """What is wrong with a wheel's SBOM: against the schema of CycloneDX, and against the wheel's metadata."""
+    path, text = read_sbom(wheel)
     with ZipFile(wheel) as held:
-        [path] = [name for name in held.namelist() if re.search(r"\.dist-info/sboms/[\w-]+\.cdx\.json$", name)]
         [metadata] = [message_from_bytes(held.read(name)) for name in held.namelist() if name.endswith("/METADATA")]
-        text = held.read(path).decode("utf-8")
     if invalid := JsonStrictValidator(SchemaVersion.V1_6).validate_str(text):
         return [f"{path}: {invalid}"]
     bom = json.loads(text)

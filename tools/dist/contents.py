@@ -4,6 +4,7 @@ It follows from what git tracks: every source is in the sdist, every file of the
 needs no line here.
 """
 
+import re
 import subprocess
 import tarfile
 import tomllib
@@ -15,6 +16,9 @@ from typing import Any
 from zipfile import ZipFile
 
 ROOT = Path(__file__).parents[2]
+
+# The CPythons without a GIL, each of which needs a wheel of its own.
+FREE_THREADED = ["3.14t", "3.15t"]
 
 SOURCES = ("src/", "cext/", "data/")
 # What setuptools adds to an sdist.
@@ -103,9 +107,13 @@ def pure(wheel: Path) -> bool:
 
 
 def held(file: Path) -> set[str]:
-    """The files that a wheel or an sdist does hold; those of an sdist without the directory that they are all in."""
+    """The files that a wheel or an sdist does hold; those of an sdist without the directory that they are all in.
+
+    A module for one CPython without a GIL is named as those with the stable ABI.
+    """
     if file.suffix == ".whl":
         with ZipFile(file) as wheel:
-            return {entry.filename for entry in wheel.infolist() if not entry.is_dir()}
+            names = [entry.filename for entry in wheel.infolist() if not entry.is_dir()]
+        return {re.sub(r"\.cpython-3\d+t-[\w-]+\.so$", ".abi3.so", name) for name in names}
     with tarfile.open(file) as sdist:
         return {member.name.partition("/")[2] for member in sdist if not member.isdir()}

@@ -1,25 +1,29 @@
-"""Tries a wheel in new environments of each CPython here; sepu's by what cibuildwheel is told, and as a server.
+"""Tries a wheel in new environments of a CPython; sepu's by what cibuildwheel is told, and as a server.
 
 Away from the checkout, with nothing on the PATH but the environment and curl: no compiler.
 """
 
 import os
-import re
 import shutil
 import subprocess
 import sys
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
 from tools.dist.build import unpack
-from tools.dist.contents import CLIENT, ROOT, SEPU, Distribution
+from tools.dist.contents import CLIENT, FREE_THREADED, ROOT, SEPU, Distribution
 
-ABOUT = "import sys; print(sys.implementation.name, *sys.version_info[:3])"
+ABOUT = """
+import sys, sysconfig
+version = "%d.%d" % sys.version_info[:2] + "t" * bool(sysconfig.get_config_var("Py_GIL_DISABLED"))
+print(sys.implementation.name, version)
+"""
 # In cibuildwheel's words, and not in its settings: a pure wheel needs no cibuildwheel.
 CLIENT_TRIAL = {
     "before-test": "pip install --require-hashes --only-binary :all: -r {project}/requirements/client.txt",
@@ -48,18 +52,17 @@ SERVER_TRIAL = {
 
 
 def pythons() -> dict[str, str]:
-    """One CPython of each version that we support, by version."""
-    places = [sys.executable, *(place for version in SEPU.pythons if (place := shutil.which(f"python{version}")))]
+    """One CPython of each version that we support, by version; those without a GIL have a t behind it."""
+    versions = [*SEPU.pythons, *FREE_THREADED]
+    places = [sys.executable, *(place for version in versions if (place := shutil.which(f"python{version}")))]
     places += map(str, sorted((Path.home() / ".pyenv" / "versions").glob("*/bin/python3")))
     found: dict[str, str] = {}
     for python in places:
         # a shim of pyenv may be there and lead nowhere
         asked = subprocess.run([python, "-c", ABOUT], capture_output=True, check=False, text=True)
-        if (match := re.fullmatch(r"cpython (3 \d+) \d+\n", asked.stdout)) and (
-            version := match[1].replace(" ", ".")
-        ) in SEPU.pythons:
-            found.setdefault(version, python)
-    return {version: found[version] for version in SEPU.pythons if version in found}
+        if asked.stdout.startswith("cpython "):
+            found.setdefault(asked.stdout.split()[1], python)
+    return {version: found[version] for version in versions if version in found}
 
 
 @dataclass(frozen=True)
@@ -77,26 +80,34 @@ class Trial:
         yield from self.settings["test-command"]
 
 
-def trials(distribution: Distribution, sdist: Path, place: Path) -> Iterator[Trial]:
-    """What its wheel is tried by."""
+def trials(distribution: Distribution, sdist: Path, place: Path, version: str) -> Iterator[Trial]:
+    """What its wheel is tried by with this version of CPython."""
     if distribution == CLIENT:
         yield Trial(ROOT, CLIENT_TRIAL)  # its sdist has no tests
     else:
         project = unpack(sdist, place)
-        yield Trial(project, tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"])
-        yield Trial(ROOT, SERVER_TRIAL, "[server,embedded]")
+        settings = tomllib.loads((project / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
+        for override in settings["overrides"]:
+            if fnmatch(f"cp{version.replace('.', '')}-manylinux", override["select"]):
+                settings |= override
+        yield Trial(project, settings)
+        if version in SEPU.pythons:
+            yield Trial(ROOT, SERVER_TRIAL, "[server,embedded]")
 
 
-def tryout(distribution: Distribution, wheel: Path, sdist: Path, python: str) -> bool:
-    """Installs and tests the wheel; whether it works."""
+def tryout(distribution: Distribution, wheel: Path, sdist: Path, version: str, python: str) -> bool:
+    """Installs and tests the wheel, and says what came of it; whether it works."""
+    said: list[str] = []
     with TemporaryDirectory(prefix="sepu-tryout-") as directory:
-        return all(
-            perform(trial, wheel.resolve(), python, Path(directory, str(number)))
-            for number, trial in enumerate(trials(distribution, sdist, Path(directory)))
+        good = all(
+            perform(trial, wheel.resolve(), python, Path(directory, str(number)), said.append)
+            for number, trial in enumerate(trials(distribution, sdist, Path(directory), version))
         )
+    click.echo("\n".join([f"\n{wheel.name} with CPython {version}", *said]))
+    return good
 
 
-def perform(trial: Trial, wheel: Path, python: str, place: Path) -> bool:
+def perform(trial: Trial, wheel: Path, python: str, place: Path, say: Callable[[str], None] = click.echo) -> bool:
     """Performs a trial in the new directory `place`; whether it succeeds."""
     for name in trial.settings["test-sources"]:
         copy = place / "cwd" / name
@@ -110,7 +121,17 @@ def perform(trial: Trial, wheel: Path, python: str, place: Path) -> bool:
     variables = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "SEPU_"))}
     variables |= {"PATH": str(path), "PIP_QUIET": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     for command in trial.steps(wheel):
-        click.echo(f"$ {command}")
-        if subprocess.run(["/bin/sh", "-c", command], cwd=place / "cwd", env=variables, check=False).returncode:
+        say(f"$ {command}")
+        done = subprocess.run(
+            ["/bin/sh", "-c", command],
+            cwd=place / "cwd",
+            env=variables,
+            check=False,
+            text=True,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+        )
+        say(done.stdout)
+        if done.returncode:
             return False
     return True

@@ -2,7 +2,6 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
@@ -20,6 +19,7 @@ from sepu.library.css import lab_of_srgb, srgb_of_lab
 from sepu.library.display import html
 from sepu.library.images import Image, Opacity, Pixels, count_pixels, merge_shares, read_image
 from sepu.library.names import build_name_index
+from sepu.library.once import once
 from sepu.library.parsing import ColorLike, Rgb, parse_color
 from sepu.library.records import (
     Match,
@@ -234,11 +234,11 @@ class Collection(Generic[R, M, S]):
         def _index_names(self) -> dict[str, list[int]]:
             """Returns the places of each name, as it is and folded."""
 
-    @cached_property
+    @once
     def _palette(self) -> Palette:
         return self.palette()
 
-    @cached_property
+    @once
     def _places(self) -> dict[str, list[int]]:
         return self._index_names()
 
@@ -277,7 +277,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         near = self.search(name, limit=3)
         return f": perhaps one of {_listed(near)}" if near else ""
 
-    @cached_property
+    @once
     def _names(self) -> NameIndex:
         return self.names()
 

@@ -1,23 +1,25 @@
-"""Prints a hash of every 10,000 of a million matches and of the searches: the same on every processor. `make answers`.
+"""Answers to a million matches and to searches for every name: the same bytes on every machine.
 
-With the number of a block, prints its answers instead.
+`make answers` writes the hash of each block into answers.txt. With the number of a block, prints its answers instead:
+those of two machines show what differs.
 """
 
 import sys
 from collections.abc import Iterator
 from hashlib import sha256
+from pathlib import Path
 
 import click
 import msgspec
 import numpy as np
-from bench.queries import QUERIES
 
 import sepu
 from sepu.operations.color import color
 from sepu.operations.match import MAX_TOP, Matcher, MatchInput
 from sepu.operations.search import MAX_LIMIT, Searcher, SearchInput
 
-BLOCKS, BLOCK = 100, 10_000
+HASHES = Path(__file__).with_suffix(".txt")
+BLOCKS, BLOCK = 10, 100_000
 
 _RELEASE = sepu.load()
 _COLORS = [msgspec.json.encode(color(record)) for record in _RELEASE.records]
@@ -38,10 +40,12 @@ def matches(block: int) -> Iterator[bytes]:
 
 
 def searches() -> Iterator[bytes]:
-    """The response bodies of what people search for."""
+    """The response bodies for each name, for what it begins with, and without its second letter."""
     searcher = Searcher(_RELEASE.names(), _COLORS, _RELEASE.manifest.version)
-    for q in QUERIES:
-        yield searcher.answer(SearchInput(q, MAX_LIMIT))
+    for record in _RELEASE.records:
+        for name in (record.name.zh, record.name.pinyin, record.name.en, record.slug):
+            for q in (name, name[:3], name[:1] + name[2:]):
+                yield searcher.answer(SearchInput(q, MAX_LIMIT))
 
 
 def answers(block: int) -> Iterator[bytes]:
@@ -49,15 +53,15 @@ def answers(block: int) -> Iterator[bytes]:
     return matches(block) if block < BLOCKS else searches()
 
 
-def main(blocks: list[str]) -> None:
-    """Prints the answers of these blocks, or the hash of each."""
-    for block in map(int, blocks):
-        for answer in answers(block):
-            click.echo(answer)
-    for block in range(0 if blocks else BLOCKS + 1):
-        hashed = sha256(b"\n".join(answers(block))).hexdigest()
-        click.echo(f"{block} {hashed}")
+def hashed(block: int) -> str:
+    """A line of answers.txt."""
+    hash_of_all = sha256(b"\n".join(answers(block))).hexdigest()
+    return f"{block} {hash_of_all}"
 
 
 if __name__ == "__main__":
-    main(sys.argv[1:])
+    if blocks := sys.argv[1:]:
+        for answer in (answer for block in blocks for answer in answers(int(block))):
+            click.echo(answer)
+    else:
+        HASHES.write_text("".join(f"{hashed(block)}\n" for block in range(BLOCKS + 1)))

@@ -1,0 +1,18 @@
+"""Values that are made when they are first asked for, by one thread."""
+
+from functools import cached_property
+from threading import RLock
+from typing import TypeVar
+
+T = TypeVar("T")
+
+_making = RLock()
+
+
+class once(cached_property[T]):  # noqa: N801  # as property and cached_property
+    """A cached property that is made once: threads that ask meanwhile wait for the same. Later no lock is taken."""
+
+    def __get__(self, instance: object, owner: type | None = None) -> T:  # type: ignore[override]
+        """Returns the value; makes it, unless another thread has."""
+        with _making:
+            return super().__get__(instance, owner)
