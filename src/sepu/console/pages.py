@@ -79,6 +79,8 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
     """Returns a page of the accounts that pass the filters, in the order of a column, and the sums of all of them."""
     filters: accounts.Filters = {name: parameter(name) for name in ("search", "plan_id", "status")}  # type: ignore[assignment]
     filters["quiet"] = parameter("quiet") == "yes"
+    given = filters["search"]
+    filters["search"] = given and accounts.searched(connection, given)  # once: to find a request takes long
     status, sort = filters["status"], parameter("sort") or "id"
     if status is not None and status not in accounts.STATUSES:
         raise AddressError(f"there is no status {status!r}")
@@ -89,7 +91,7 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
         connection, sort=sort, descending=descending, limit=_ACCOUNTS + 1, skip=number * _ACCOUNTS, **filters
     )
     page = list(found)
-    chosen = {name: given or "" for name, given in filters.items() if name != "quiet"}
+    chosen = {name: parameter(name) or "" for name in ("search", "plan_id", "status")}
     return {
         "accounts": page[:_ACCOUNTS],
         "sums": accounts.sum_accounts(connection, **filters),

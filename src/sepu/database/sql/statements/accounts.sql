@@ -3,15 +3,14 @@
 -- statements ask for a part of it, and Postgres leaves out the joins of the rest.
 select a.account_id, a.external_id, a.name,
        case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
-       a.created_at, a.plan_id, k.used_until,
+       a.created_at, a.plan_id,
+       (select max(k.used_until) from sepu.api_key k where k.account_id = a.account_id) as used_until,
        coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
        (coalesce(u.committed, 0)::float8 + coalesce(u.reserved, 0)) / greatest(l.units + coalesce(u.granted, 0), 1) as share
   from sepu.account a
   left join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = %(meter)s
   left join sepu.usage u on u.account_id = a.account_id and u.meter = %(meter)s and u.period = %(this)s
   left join sepu.usage b on b.account_id = a.account_id and b.meter = %(meter)s and b.period = %(last)s
-  left join (select account_id, max(used_until) as used_until from sepu.api_key group by account_id) k
-    on k.account_id = a.account_id
  where (%(account_id)s::text is null or a.account_id = %(account_id)s)
    and (%(plan_id)s::text is null or a.plan_id = %(plan_id)s)
    and (%(status)s::text is null
