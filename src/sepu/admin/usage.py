@@ -112,12 +112,18 @@ def usage_by_day(connection: psycopg.Connection, period: str | None, account_id:
     """Returns each day of a UTC month, by default the current one, until today, after what has no day."""
     today = read_today(connection)
     period = period or f"{today:%Y-%m}"
-    found = {part.name: part for part in _in_month(connection, "day", period, account_id)}
-    day = date.fromisoformat(f"{period}-01")
-    while f"{day:%Y-%m}" == period and day <= today:
-        found.setdefault(day.isoformat(), Part(day.isoformat(), dict.fromkeys(METERS, 0)))
-        day += timedelta(days=1)
-    return sorted(found.values(), key=lambda part: part.name or "")
+    return _each_day(_in_month(connection, period, account_id), period, today)
+
+
+def usage_by_key(connection: psycopg.Connection, period: str | None, account_id: str) -> list[Part]:
+    """Returns the keys with which an account used something in a month, after what has no key; see usage_by_day."""
+    return _added_up(_in_month(connection, period or f"{read_today(connection):%Y-%m}", account_id), 1)
+
+
+def usage_by_day_and_key(connection: psycopg.Connection, period: str, account_id: str) -> tuple[list[Part], list[Part]]:
+    """Returns both, with the account's results read once."""
+    rows = _in_month(connection, period, account_id)
+    return _each_day(rows, period, read_today(connection)), _added_up(rows, 1)
 
 
 def usage_by_hour(connection: psycopg.Connection, day: date, account_id: str | None = None) -> list[Part]:
@@ -132,11 +138,6 @@ def usage_of_two_days(connection: psycopg.Connection) -> dict[str, DayAndDayBefo
     return {meter: rows.get(meter) or DayAndDayBefore(0, 0, 0) for meter in METERS}
 
 
-def usage_by_key(connection: psycopg.Connection, period: str | None, account_id: str) -> list[Part]:
-    """Returns the keys with which an account used something in a month, after what has no key; see usage_by_day."""
-    return _in_month(connection, "key", period or f"{read_today(connection):%Y-%m}", account_id)
-
-
 def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> list[AccountUsage]:
     """Returns who used so much of a meter's limit this month, each with that meter, the nearest to a limit first."""
     rows = run(connection, "top_accounts", percent=percent, limit=limit).fetchall()
@@ -146,8 +147,27 @@ def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> 
     ]
 
 
-def _in_month(connection: psycopg.Connection, by: str, period: str, account_id: str | None) -> list[Part]:
-    return _parts(run(connection, "usage_in_month", by=by, period=period, account_id=account_id).fetchall())
+def _in_month(connection: psycopg.Connection, period: str, account_id: str | None) -> list[tuple[Any, ...]]:
+    return run(connection, "usage_in_month", period=period, account_id=account_id).fetchall()
+
+
+def _each_day(rows: Iterable[tuple[Any, ...]], period: str, today: date) -> list[Part]:
+    found = {part.name: part for part in _added_up(rows, 0)}
+    day = date.fromisoformat(f"{period}-01")
+    while f"{day:%Y-%m}" == period and day <= today:
+        found.setdefault(day.isoformat(), Part(day.isoformat(), dict.fromkeys(METERS, 0)))
+        day += timedelta(days=1)
+    return sorted(found.values(), key=lambda part: part.name or "")
+
+
+def _added_up(rows: Iterable[tuple[Any, ...]], column: int) -> list[Part]:
+    """Adds up the rows of a month by day (0) or by key (1); what has none comes first."""
+    found: dict[str | None, dict[str, int]] = {}
+    for *names, meter, units in rows:
+        parts = found.setdefault(names[column], dict.fromkeys(METERS, 0))
+        if meter in parts:
+            parts[meter] += units
+    return [Part(name, found[name]) for name in sorted(found, key=lambda name: name or "")]
 
 
 def _parts(rows: Iterable[tuple[Any, ...]]) -> list[Part]:

@@ -20,8 +20,8 @@ from sepu.admin.usage import (
     nearest_limits,
     read_today,
     usage_by_day,
+    usage_by_day_and_key,
     usage_by_hour,
-    usage_by_key,
     usage_by_month,
     usage_of_two_days,
 )
@@ -111,6 +111,7 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
     found = list(export_usage(connection, month, account_id))
     if not found:
         raise AddressError(f"account {account_id} was made after {month}")
+    days, by_key = usage_by_day_and_key(connection, month, account_id)
     return {
         "account": accounts.show_account(connection, account_id),
         "month": month,
@@ -118,9 +119,9 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
         "events": list(events.list_events(connection, account_id=account_id, period=month)),
         "adjustments": list(list_adjustments(connection, account_id=account_id, period=month)),
         "months": _with_bars(usage_by_month(connection, account_id)),
-        **_days(connection, parameter, month, account_id),
+        **_days(connection, parameter, days, account_id),
         "keys": list_keys(connection, account_id),
-        "by_key": {part.name: part.units for part in usage_by_key(connection, month, account_id)},
+        "by_key": {part.name: part.units for part in by_key},
     }
 
 
@@ -189,15 +190,15 @@ def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, 
     return {
         "month": month,
         "months": _with_bars(usage_by_month(connection)),
-        **_days(connection, parameter, month),
+        **_days(connection, parameter, usage_by_day(connection, month)),
     }
 
 
 def _days(
-    connection: psycopg.Connection, parameter: Parameter, month: str, account_id: str | None = None
+    connection: psycopg.Connection, parameter: Parameter, days: list[Part], account_id: str | None = None
 ) -> Mapping[str, Any]:
     """Returns the days of a month and, if a day is asked for, its hours; and the chart of the finer ones."""
-    days, day = usage_by_day(connection, month, account_id), _day(parameter)
+    day = _day(parameter)
     hours = usage_by_hour(connection, day, account_id) if day is not None else []
     return {"day": day, "days": _with_bars(days), "hours": _with_bars(hours), "chart": chart(hours or days)}
 

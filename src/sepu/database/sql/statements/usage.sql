@@ -23,9 +23,9 @@ select period, meter, sum(committed)::bigint as units
  order by period
 
 -- name: usage_in_month
--- A month by day or by key: what is stored, what was pruned by day, and what erased accounts used. One statement, so a
--- prune beside it takes nothing away.
-select case when %(by)s = 'day' then to_char(d.day, 'YYYY-MM-DD') else d.key_id end as part,
+-- A month by day and, of one account, by key: what is stored, what was pruned by day, and what erased accounts used. One
+-- statement, so a prune beside it takes nothing away.
+select to_char(d.day, 'YYYY-MM-DD') as day, case when %(account_id)s::text is not null then d.key_id end as key_id,
        d.meter, sum(d.units)::bigint as units
   from (select account_id, key_id, (created_at at time zone 'UTC')::date as day, meter, units
           from sepu.stored_result where period = %(period)s
@@ -36,8 +36,7 @@ select case when %(by)s = 'day' then to_char(d.day, 'YYYY-MM-DD') else d.key_id 
         select account_id, null, null, meter, pruned - dated
           from sepu.usage where period = %(period)s and pruned > dated) d
  where %(account_id)s::text is null or d.account_id = %(account_id)s
- group by 1, 2
- order by 1 nulls first
+ group by d.day, 2, 3
 
 -- name: usage_on_day
 -- A day by hour, as far as its results are stored.
