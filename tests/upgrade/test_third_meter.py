@@ -74,7 +74,8 @@ def test_it_is_charged_shown_and_counted(
         assert [(used["meter"], used["limit"], used["committed"]) for used in usage["usage"]] == expected
     shown = package.json("account", "show", account["accountId"], url=own_url)
     assert list(shown)[7:11] == ["matchLimit", "searchLimit", "listLimit", "requestsPerMinute"]
-    assert list(shown)[11:] == ["matchCommitted", "searchCommitted", "listCommitted"]
+    used = [f"{operation}{what}" for what in ("Committed", "LastMonth") for operation in ("match", "search", "list")]
+    assert list(shown)[11:] == [*used, "lastUsedOn"]
     assert shown["listLimit"] == 2
     ((month,),) = connection.execute("select distinct period from sepu.usage").fetchall()
     lines = package.run("export-usage", month, url=own_url).splitlines()

@@ -1,7 +1,7 @@
 """`sepu console`."""
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
@@ -13,7 +13,7 @@ import psycopg
 from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
 from sepu.cli.output import env_option, example
 from sepu.console.app import create_console
-from sepu.console.metrics import read_running
+from sepu.console.pages import Running
 from sepu.database.connection import snapshot
 from sepu.server import listen
 from sepu.server.console import ConsoleServer
@@ -67,7 +67,7 @@ def console(
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RequestLog("auto")])
     address = listen.address(host, port, bind, "gthread")
     hosts = {host, *_LOOPBACK, *_parts(allowed_hosts)}
-    running = partial(read_running, _parts(metrics_urls))
+    running = _reading_metrics(_parts(metrics_urls)) if metrics_urls else Running
     with ExitStack() as stack:
         url = stack.enter_context(database(database_url, state_dir))
         if database_url is None:
@@ -96,6 +96,14 @@ def console(
         click.echo(f"The console is at {bind or f'http://{address}/'}")
         each_second = [keeper(state_dir)] if database_url is None else []
         ConsoleServer(address, create_console(reading, hosts, running), *each_second).run()
+
+
+def _reading_metrics(urls: list[str]) -> Callable[[], Running]:
+    try:
+        from sepu.console.metrics import read_running
+    except ModuleNotFoundError as error:
+        raise click.UsageError("--metrics-urls needs: pip install 'sepu[events]'") from error
+    return partial(read_running, urls)
 
 
 def _parts(given: str) -> list[str]:

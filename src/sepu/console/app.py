@@ -16,7 +16,7 @@ from falcon import Request, Response
 
 from sepu.admin.naming import AccountError
 from sepu.console import pages
-from sepu.console.metrics import Running
+from sepu.console.pages import Running
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 

@@ -2,26 +2,17 @@
 
 import asyncio
 from collections.abc import Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
+from sepu.console.pages import Running
+
 # For all addresses together: a page waits for them.
 _SECONDS = 0.7
 _BYTES = 4 << 20
 _MOST = 2.0**40
-
-
-@dataclass(frozen=True, slots=True)
-class Running:
-    """What is known of what runs beside the database; None is not known."""
-
-    workers: int | None = None
-    backed_up_at: datetime | None = None
-    unread: tuple[str, ...] = ()
-    """The addresses that gave no metrics in time."""
 
 
 def read_running(addresses: Sequence[str]) -> Running:

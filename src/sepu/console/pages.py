@@ -1,6 +1,7 @@
 """What each page shows, read from the ledger."""
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
@@ -26,7 +27,7 @@ from sepu.admin.usage import (
     usage_of_two_days,
 )
 from sepu.console.chart import chart
-from sepu.console.metrics import Running
+from sepu.database.connection import read_server
 from sepu.database.statements import run
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS, is_month
@@ -48,6 +49,16 @@ _OVERVIEW_MILLISECONDS = 700
 DAILY_IS_OLD = timedelta(hours=26)
 
 
+@dataclass(frozen=True, slots=True)
+class Running:
+    """What is known of what runs beside the database; None is not known."""
+
+    workers: int | None = None
+    backed_up_at: datetime | None = None
+    unread: tuple[str, ...] = ()
+    """The addresses that gave no metrics in time."""
+
+
 class AddressError(SepuError):
     """Says that a parameter of the page's address is not valid."""
 
@@ -67,7 +78,7 @@ def overview(
         "shown": _NEAREST,
         "audit": verdict,
         "audit_is_old": verdict is not None and now - verdict.audited_at > DAILY_IS_OLD,
-        "database": run(connection, "read_server").fetchone(),
+        "database": read_server(connection),
         "backlog": events.count_deliveries(connection),
         "running": beside,
         "backup_is_old": beside.backed_up_at is not None and now - beside.backed_up_at > DAILY_IS_OLD,
@@ -218,7 +229,7 @@ def _in_time(connection: psycopg.Connection, read: Callable[[psycopg.Connection]
     """Returns what is read, as the last of the page; None if that would take long."""
     try:
         with connection.transaction():
-            run(connection, "limit_statement", milliseconds=str(_OVERVIEW_MILLISECONDS))
+            run(connection, "limit_statements", milliseconds=str(_OVERVIEW_MILLISECONDS))
             return read(connection)
     except psycopg.errors.QueryCanceled:
         return None

@@ -3,6 +3,7 @@
 import select
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import Any, LiteralString, TypeVar
 
 import psycopg
@@ -67,6 +68,21 @@ def hung_up(pgconn: PGconn) -> bool:
         except psycopg.OperationalError:
             return True
     return False
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What the server says of itself; `octets` is the size of the database."""
+
+    version: str
+    is_standby: bool
+    octets: int
+
+
+def read_server(connection: psycopg.Connection) -> ServerState:
+    """Returns the state of the server."""
+    [row] = statements.run(connection, "read_server").fetchall()
+    return ServerState(*row)
 
 
 @contextmanager

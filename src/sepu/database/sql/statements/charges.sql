@@ -48,3 +48,7 @@ select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c
 -- name: list_pruned
 -- The months of which results are gone.
 select distinct period from sepu.usage where account_id = %(account_id)s and pruned > 0 order by period
+
+-- name: find_charged_account
+-- Reads all results: an index on the request would cost each charge a write.
+select account_id from sepu.stored_result where request_id = %(request_id)s::uuid

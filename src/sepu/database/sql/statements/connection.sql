@@ -7,3 +7,6 @@ select set_config('statement_timeout', %(milliseconds)s, true)
 select exists (
     select from pg_stat_activity
      where usename = current_user and wait_event = 'SyncRep' and query_start < now() - %s * interval '1 ms')
+
+-- name: read_server
+select current_setting('server_version'), pg_is_in_recovery(), pg_database_size(current_database())

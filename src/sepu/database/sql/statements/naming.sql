@@ -5,10 +5,6 @@ select account_id from sepu.account where account_id = %(given)s or external_id 
 -- name: find_holder
 select account_id from sepu.api_key where account_id = %(account_id)s and key_id = %(key_id)s
 
--- name: find_charged_account
--- Reads all results: an index on the request would cost each charge a write.
-select account_id from sepu.stored_result where request_id = %(request_id)s::uuid
-
 -- name: lock_external_ids
 -- Held until the transaction ends, so that two commands do not give one external id to two accounts.
 select pg_advisory_xact_lock(hashtextextended('sepu.external_id', 0))
