@@ -71,7 +71,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "idempotency_conflict": (
         "The key was used for a request with another input. That request is still replayed with it.",
-        "Create a key for each intent. A counter that starts again, or a key for each user, is none.",
+        "Create a key for each intent. A counter that restarts, or one key per user, does not identify an intent.",
     ),
     "request_in_progress": (
         "An earlier attempt with this key is still running.",

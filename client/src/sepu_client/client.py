@@ -125,7 +125,7 @@ class Client:
         """Returns the `top` nearest colours to each of any number of colours, in their order; costs one unit for each.
 
         Sends five colours a request, one request after the other, each with a key of its own: KEY.1, KEY.2 and so on.
-        If it ends by an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
+        If it raises an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
         charged again. Without a key of yours it is a new intent under a new key. `scale` and errors: as for `match`.
         """
         calls = core.match_many(colors, top, idempotency_key, scale)
