@@ -7,6 +7,8 @@ cdef extern from "Python.h":
 
 cdef enum:
     NO_DIGIT = 255
+    FIXED_WIDTH = 12  # characters, of a copy of texts of any length
+    COPIED = 16384  # texts at a time
 
 cdef unsigned char[256] DIGITS  # the value of each character
 for _character in range(256):
@@ -93,6 +95,34 @@ cdef bint holds_texts(array):
     return array.dtype.kind in "UST"
 
 
+cdef Py_ssize_t read_array(array, result) except -1:
+    """Does what `read_texts` does for a flat array of texts."""
+    cdef unsigned char[::1] rgb = result
+    cdef const unsigned char[::1] narrow
+    cdef const unsigned int[::1] wide
+    cdef Py_ssize_t count = len(array), width = array.dtype.itemsize, done = 0, end, first
+    if array.dtype.kind == "S" and width:
+        narrow = np.ascontiguousarray(array).view(np.uint8)
+        with nogil:
+            done = read_texts(&narrow[0], count, width, &rgb[0])
+    elif array.dtype.kind == "U" and width:
+        wide = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).view(np.uint32)
+        with nogil:
+            done = read_texts(&wide[0], count, width // 4, &rgb[0])
+    elif array.dtype.kind == "T":  # PERF: numpy copies its texts of any length faster than it makes Python's of them
+        for first in range(0, count, COPIED):
+            end = min(first + COPIED, count)
+            texts = array[first:end].astype(f"U{FIXED_WIDTH}")
+            if texts.view(np.uint32)[FIXED_WIDTH - 1::FIXED_WIDTH].any():  # one may have been cut
+                texts = array[first:end].astype(object)
+            done += read_array(texts, result[3 * first:3 * end])
+            if done < end:
+                break
+    else:
+        done = read_objects(array.tolist(), &rgb[0])
+    return done
+
+
 def hex_to_rgb(values):
     """Reads an array of HEX of any shape: texts such as '#C83C23', 'c83c23' and '#fff', or whole numbers such as 0xC83C23.
 
@@ -111,23 +141,8 @@ def hex_to_rgb(values):
         return result
     if array.size and not holds_texts(array):
         raise TypeError(f"HEX is texts such as '#C83C23', or whole numbers such as 0xC83C23, not {array.dtype}")
-    cdef unsigned char[::1] rgb = result.reshape(-1)
-    cdef const unsigned char[::1] narrow
-    cdef const unsigned int[::1] wide
-    cdef Py_ssize_t count = array.size, width = array.dtype.itemsize, done
-    if count == 0:
-        return result
-    if array.dtype.kind == "S" and width:
-        narrow = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
-        with nogil:
-            done = read_texts(&narrow[0], count, width, &rgb[0])
-    elif array.dtype.kind == "U" and width:
-        wide = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).reshape(-1).view(np.uint32)
-        with nogil:
-            done = read_texts(&wide[0], count, width // 4, &rgb[0])
-    else:
-        done = read_objects(array.reshape(-1).tolist(), &rgb[0])
-    if done < count:
+    done = read_array(array.reshape(-1), result.reshape(-1)) if array.size else 0
+    if done < array.size:
         refuse_hex(array, done)
     return result
 

@@ -38,6 +38,7 @@ def main() -> None:
     print_table("the same for arrays of up to 10,000 colours: each colour; a pair is a colour and one of 161", batch)
     for title, rows in [
         *palettes.hex_texts(),
+        *palettes.lab_queries(),
         *palettes.own_palettes(),
         *palettes.index_sizes(),
         *palettes.images(),

@@ -16,6 +16,8 @@ from PIL import Image
 from scipy.spatial import KDTree
 
 import sepu
+from sepu.library.css import srgb_of_lab
+from sepu.library.records import is_in_srgb
 
 SIZES = (161, 1_000, 30_000)
 COUNTED = 1_000
@@ -153,6 +155,35 @@ def hex_texts() -> list[tuple[str, list[Row]]]:
     ]
     assert (own.nearest_batch(sepu.hex_to_rgb(numeric))[0] == own.nearest_batch(texts)[0]).all()
     return [(f"{TEXTS:,} texts such as {texts[0]}, the library: each", compared(batches, texts))]
+
+
+def lab_queries() -> list[tuple[str, list[Row]]]:
+    """Returns a table for colours of sRGB, and one for those that it lacks: L*a*b* matched with the library."""
+    palette, own = library(), sepu.load().palette()
+    members = sepu.srgb_to_lab(palette, scale=255)
+    tree, arrays, coloraide = KDTree(members), (ScikitImage(palette), ColourScience(palette)), Coloraide(palette)
+    rng = np.random.default_rng(7)
+    spread = rng.uniform((0, -120, -120), (100, 120, 120), (4 * ROWS, 3))
+    outside = spread[[not is_in_srgb(srgb_of_lab(row)) for row in spread.tolist()]][:ROWS]
+    assert len(outside) == ROWS
+
+    def by_arrays(peer: ColourScience) -> Batch:
+        return lambda lab: np.argmin(peer.delta_e(lab[:, np.newaxis], peer.palette), axis=1)
+
+    def by_coloraide(lab: NDArray[Any]) -> NDArray[np.integer[Any]]:
+        colours = [coloraide.color("lab-d65", row) for row in lab.tolist()]
+        return np.array([np.argmin([one.delta_e(two, method="2000") for two in coloraide.palette]) for one in colours])
+
+    batches: list[tuple[str, Batch, int]] = [
+        ("sepu", lambda lab: own.nearest_batch(lab=lab)[0][:, 0], ROWS),
+        ("KD-tree (L*a*b*), scipy", lambda lab: np.asarray(tree.query(lab)[1]), ROWS),
+        *((peer.name, by_arrays(peer), peer.rows) for peer in arrays),
+        (coloraide.name, by_coloraide, coloraide.rows),
+    ]
+    return [
+        (f"{ROWS:,} queries in L*a*b* {where} sRGB, the library: each", compared(batches, lab))
+        for where, lab in (("in", sepu.srgb_to_lab(rng.uniform(0, 255, (ROWS, 3)), scale=255)), ("outside", outside))
+    ]
 
 
 def index_sizes() -> list[tuple[str, list[Row]]]:

@@ -11,13 +11,16 @@ from urllib.parse import urlencode
 import numpy as np
 import psycopg
 import pytest
+from coloraide.css.color_names import name2val_map
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Opened
 
+import sepu
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.errors import InputError
+from sepu.library.parsing import parse_color
 from sepu.operations.match import MAX_COLORS, parse_match
 from sepu.operations.search import parse_search
 from sepu_client import RGB, ApiError, core
@@ -112,6 +115,22 @@ def test_a_match_is_refused_as_the_service_would(colors: list[tuple[float, ...]]
             core.match(colors, top, None, 255)
     else:
         assert parse_match(core.match(colors, top, None, 255).content or b"") == expected
+
+
+def test_each_name_of_css_is_the_colour_that_the_library_takes_it_for() -> None:
+    names = name2val_map.keys() - {"transparent"}
+    assert len(names) == 148
+    for name in names:
+        try:
+            expected = parse_color(name, sepu.load().named(name))
+        except sepu.ColorError as error:
+            values = re.findall("#[0-9A-F]{6}", str(error))
+            with pytest.raises(
+                ValueError, match=f"^{name!r} is ambiguous: .*{'.*'.join(values)} of CSS; write the value"
+            ):
+                read_colors([name])
+        else:
+            assert read_colors([name]) == [expected]
 
 
 WHITE = st.text("\t\v\x1c\x85\xa0\u180e\u2003\u200b\u3000\ufeff ", max_size=3)

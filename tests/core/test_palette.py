@@ -435,7 +435,7 @@ HEX_FORMS: list[Callable[[list[str]], Any]] = [
     tuple,
     np.array,
     lambda texts: np.array(texts, "S"),
-    lambda texts: np.array(texts, ">U9"),
+    lambda texts: np.array(texts, ">U19"),
     lambda texts: np.array(texts, object),
     lambda texts: np.array(texts, np.dtypes.StringDType()),
     lambda texts: np.repeat(np.array(texts), 2)[::2],
@@ -451,8 +451,8 @@ def test_hex_of_any_form(form: Callable[[list[str]], Any]) -> None:
     texts = [
         f"{mark}{number:06{case}}" for mark, number, case in zip(marks, numbers.tolist(), "xX" * 2500, strict=True)
     ]
-    texts += ["#123", "fFf\t", "00a"]
-    expected = np.array([*numbers, 0x112233, 0xFFFFFF, 0x0000AA])[:, np.newaxis] >> [16, 8, 0] & 255
+    texts += ["#123", "fFf\t", "00a", f"{'#123':>16}"]
+    expected = np.array([*numbers, 0x112233, 0xFFFFFF, 0x0000AA, 0x112233])[:, np.newaxis] >> [16, 8, 0] & 255
     found = hex_to_rgb(form(texts))
     assert found.dtype == np.uint8
     np.testing.assert_array_equal(found, expected)
@@ -476,6 +476,14 @@ def test_what_is_no_hex_is_named(wrong: object) -> None:
             hex_to_rgb(form)
     with pytest.raises(ValueError, match=r"^hex\[1, 0\] is .*: write '#C83C23'|leave out what is missing"):
         hex_to_rgb(np.array([["#fff"], [wrong]], object))
+
+
+@pytest.mark.parametrize("wrong", ["", "tomato", "#C83C23 and more", "#C83C23     , "])
+def test_the_first_text_that_is_no_hex_is_named_among_many(wrong: str) -> None:
+    texts = np.array(["#fff"] * 40_000, np.dtypes.StringDType())
+    texts[39_998:] = wrong
+    with pytest.raises(ValueError, match=rf"^hex\[39998\] is {wrong!r}, and no HEX: "):
+        hex_to_rgb(texts)
 
 
 def test_hex_as_whole_numbers() -> None:
