@@ -20,7 +20,7 @@ _CONNECTIONS = 300  # pgbench's, the nodes', and ours
 
 @contextmanager
 def replicated(made: Cluster, accounts: int) -> Iterator[tuple[str, str]]:
-    """Gives the cluster a standby that each commit waits for; the URLs of the service's role, and of the standby."""
+    """Adds a standby that each commit waits for; yields the URLs of the service's role, and of the standby."""
     primary_dir = Path(str(conninfo_to_dict(made.url)["host"])).parent
     with connect(made.url) as root:
         root.execute(f"alter system set max_connections = {_CONNECTIONS}".encode())

@@ -47,7 +47,7 @@ __all__ = ["__version__", "load", "match", "name_image", "search"]
 
 
 def load() -> "Release":
-    """Return the verified release that this package carries: the library of 161 colours.
+    """Returns the verified release that this package carries: the library of 161 colours.
 
     It is a collection of its records: iterable, with a length, and `load()["fei-hong"]` is the colour of that slug or
     name. It has the `.manifest` and the `.records` in library order, and makes a `.palette()` and an index of the
@@ -64,7 +64,7 @@ def match(
     white: Literal["D65", "D50"] = "D65",
     top: int = 1,
 ) -> "Records[Match]":
-    """Return the `top` nearest colours by CIEDE2000, nearest first: records with a `.delta_e`.
+    """Returns the `top` nearest colours by CIEDE2000, nearest first: records with a `.delta_e`.
 
     `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
     'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
@@ -75,14 +75,14 @@ def match(
 
 
 def search(q: str, *, limit: int = 10) -> "Records[Record]":
-    """Return at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
+    """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
     return _load().search(q, limit=limit)
 
 
 def name_image(
     image: "Image", *, top: int | None = None, scale: int | None = None, within: float = 0
 ) -> "Records[Share]":
-    """Return the colours of an image with their `.share` of its pixels, the largest first, at most `top` of them.
+    """Returns the colours of an image with their `.share` of its pixels, the largest first, at most `top` of them.
 
     Each pixel counts for the colour that is nearest to it, and as much as it is opaque. `image`: a file's path, its
     content as bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3)

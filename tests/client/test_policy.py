@@ -86,7 +86,7 @@ class Fake:
 
 
 def run(outcomes: Iterable[core.Answer | core.Lost], deadline: float, fraction: float, takes: float = 0.0) -> Any:
-    """Plays outcomes into the core; gives what it came to, the clock with its waits, and how long each try may take."""
+    """Plays outcomes into the core; returns what it came to, the clock with its waits, and the seconds of each try."""
     fake, allowed = Fake(), list[float]()
     steps = core.settle(
         core.search("hong", 10, "the-one-key"), 10, deadline, fake.time, lambda low, high: low + fraction * (high - low)

@@ -523,7 +523,7 @@ def _merged(spans: Iterable[tuple[float, float]]) -> list[tuple[float, float]]:
 def windows(
     start: Numbers, end: Numbers, until: Numbers, surely: Numbers, forgotten: Sequence[tuple[float, float]]
 ) -> Iterator[tuple[float, Numbers]]:
-    """Gives the windows of the abuse limit: no earlier than when each begins, and who counts in no other.
+    """Returns the windows of the abuse limit: no earlier than when each begins, and who counts in no other.
 
     The attempts are in the order in which they began; some count `surely`, between start and end, the others perhaps,
     until later. A window begins with its first request, a minute after the window before or later, or when Postgres

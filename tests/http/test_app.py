@@ -22,7 +22,7 @@ from sepu.metering import key_format
 
 SECRET = key_format.new_key("a" * 16)
 
-# Method, target, headers and body; gives the status and the body.
+# Takes method, target, headers and body; returns the status and the body.
 Ask = Callable[[str, str, dict[str, str], str], tuple[int, bytes]]
 
 

@@ -46,7 +46,7 @@ def _unverified(account: str) -> str:
 
 
 class FairQueue:
-    """Gives each account (or address) its turn: one that sends many calls delays itself.
+    """Takes the accounts (or addresses) in turn: one that sends many calls delays itself.
 
     The calls of a turn keep their order. It belongs to one event loop, so it needs no lock.
     """

@@ -193,7 +193,7 @@ class Connection(asyncio.BufferedProtocol):
         return self._state is not _CLOSING
 
     def pause_writing(self) -> None:
-        """Gives the client some time to read its answers."""
+        """Sets the deadline by which the client has to read its answers."""
         if self._state in _OPEN:
             self._enter(_STUCK)
 

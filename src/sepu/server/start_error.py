@@ -1,4 +1,4 @@
-"""Tells the person who starts a server what is wrong, or what happens."""
+"""Says to the person who starts a server what is wrong, or what happens."""
 
 import sys
 from pathlib import Path

@@ -54,7 +54,7 @@ class UvloopWorker(Worker):
         self.loop.close()
 
     def connections_changed(self) -> None:
-        """Tells the other workers."""
+        """Publishes the number of open connections to the other workers."""
         if self.alive:
             self.app.open_connections.number = len(self.connections)
 
