@@ -112,9 +112,8 @@ cdef Py_ssize_t read_array(array, result) except -1:
     elif array.dtype.kind == "T":  # PERF: numpy copies its texts of any length faster than it makes Python's of them
         for first in range(0, count, COPIED):
             end = min(first + COPIED, count)
-            texts = array[first:end].astype(f"U{FIXED_WIDTH}")
-            if texts.view(np.uint32)[FIXED_WIDTH - 1::FIXED_WIDTH].any():  # one may have been cut
-                texts = array[first:end].astype(object)
+            is_cut = (np.strings.str_len(array[first:end]) > FIXED_WIDTH).any()
+            texts = array[first:end].astype(object if is_cut else f"U{FIXED_WIDTH}")
             done += read_array(texts, result[3 * first:3 * end])
             if done < end:
                 break
