@@ -11,7 +11,7 @@ import sepu
 from sepu.library.css import SPACES, lab_of_srgb, read_css, srgb_of_lab
 
 # Of Web Platform Tests, css/css-color (parsing/color-computed-hsl, parsing/color-valid-hwb, predefined-*, lab-001,
-# display-p3-linear-005), and of the examples of the specification.
+# display-p3-linear-005), and of the examples of the specification; some of them again with percentages.
 PUBLISHED = """
     #f0f -> 255 0 255; #008000ff -> 0 128 0; RebeccaPurple -> 102 51 153
     rgb(50% 128 25%) -> 127.5 128 63.75; rgb(none 128 none) -> 0 128 0; RGBA(1, 2, 3, 1) -> 1 2 3
@@ -27,6 +27,8 @@ PUBLISHED = """
     lch(52.2345% 72.2 56.2) -> 198 93 6; lch(0 0 0) -> 0 0 0
     oklab(40.101% 0.1147 0.0453) -> 125 35 41; oklch(40.101% 0.12332 21.555) -> 125 35 41
     oklch(51.975% 0.17686 142.495) -> 0 128 0
+    lab(46.277 -38.0496% 38.8664%) -> 0 128 0; lch(52.2345% 48.1333% 56.2) -> 198 93 6
+    oklab(40.101% 28.675% 11.325%) -> 125 35 41; oklch(40.101% 30.83% 21.555) -> 125 35 41
     color(srgb 0 0.5 0) -> 0 128 0; color(srgb 100% none 0.2) -> 255 0 51
     color(display-p3 0.21508071610847918 0.4922429411940395 0.13085464082643297) -> 0 128 0
     color(display-p3-linear 1 1 0.0895) -> 255 255 0; color(XYZ-d50 0.12266 0.22836 0.03093) -> 0 153 0
