@@ -185,7 +185,7 @@ def test_an_id_is_used_once(connection: Connection, customer: Customer) -> None:
         ({"units": 0}, "units are a number from 1 to 2000000000"),
         ({"units": 2**31}, "units are a number"),
         ({"reason": " "}, "a reason has 1 to 1000 characters"),
-        ({"reason": "Fair\n"}, "a reason has"),
+        *(({"reason": reason}, "a reason has") for reason in ("Fair\n", "x" * 1001)),
         ({"account_id": "nobody"}, "there is no account 'nobody'"),
         ({"meter": "color_mix"}, "has no limit for the meter 'color_mix'"),
     ],
