@@ -306,6 +306,21 @@ def connections(given: argparse.Namespace) -> None:
     _conclude("connections", measuring, given, about, report.measured(measuring.figures()), targets)
 
 
+def _ratios_of_p99(
+    figures: Mapping[Cell, Figures], connections: Sequence[int], text: str, name: str, other: str, most: float
+) -> list[Target]:
+    """Returns the target that p99 of one scenario is at most so many times that of another, for each load."""
+    return [
+        Target(
+            f"{many} connection{'s' * (many > 1)}: {text}",
+            figures[Cell(name, many, "sepu")].p99 / figures[Cell(other, many, "sepu")].p99,
+            most,
+            at_most=True,
+        )
+        for many in connections
+    ]
+
+
 def cold(given: argparse.Namespace) -> None:
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
@@ -327,15 +342,8 @@ def cold(given: argparse.Namespace) -> None:
     pooled = {cell: Figures.of([Sample.pooled(samples)]) for cell, samples in measuring.samples.items()}
 
     def targets(figures: dict[Cell, Figures]) -> list[Target]:
-        return [
-            Target(
-                f"{many} connection{'s' * (many > 1)}: p99 of the first {given.requests:,} requests ÷ of later ones",
-                figures[Cell("first", many, "sepu")].p99 / figures[Cell("warm", many, "sepu")].p99,
-                3,
-                at_most=True,
-            )
-            for many in given.connections
-        ]
+        text = f"p99 of the first {given.requests:,} requests ÷ of later ones"
+        return _ratios_of_p99(figures, given.connections, text, "first", "warm", 3)
 
     measuring.samples = {cell: [Sample.pooled(samples)] for cell, samples in measuring.samples.items()}
     _conclude("cold", measuring, given, about, report.measured(pooled), targets)
@@ -393,15 +401,8 @@ def prune(given: argparse.Namespace) -> None:
             about["results pruned"] = int(row[0]) if row else 0
 
     def targets(figures: dict[Cell, Figures]) -> list[Target]:
-        return [
-            Target(
-                f"{many} connection{'s' * (many > 1)}: p99 while a prune runs ÷ before",
-                figures[Cell("pruning", many, "sepu")].p99 / figures[Cell("before", many, "sepu")].p99,
-                2,
-                at_most=True,
-            )
-            for many in given.connections
-        ] + [Target("errors", sum(sum(one.errors.values()) for one in figures.values()), 0, at_most=True)]
+        ratios = _ratios_of_p99(figures, given.connections, "p99 while a prune runs ÷ before", "pruning", "before", 2)
+        return [*ratios, Target("errors", sum(sum(one.errors.values()) for one in figures.values()), 0, at_most=True)]
 
     text = f"{report.measured(measuring.figures())}\n\n{about['results pruned']:,} results pruned"
     _conclude("prune", measuring, given, about, text, targets)

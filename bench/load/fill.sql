@@ -11,7 +11,8 @@ select a.account_id,
        decode(repeat(md5(a.account_id || n), 2), 'hex'),
        'color_match', 1,
        to_char((now() - current_setting('load.age')::interval) at time zone 'UTC', 'YYYY-MM'),
-       convert_to(repeat('x', 250), 'UTF8'), now() - current_setting('load.age')::interval, a.account_id || '-aaaaaaaa', gen_random_uuid()
+       convert_to(repeat('x', 250), 'UTF8'), now() - current_setting('load.age')::interval,
+       a.account_id || '-aaaaaaaa', gen_random_uuid()
   from generate_series(1, current_setting('load.results')::integer) n
  cross join (select account_id from sepu.account where plan_id = 'load-ample') a;
 alter table sepu.stored_result add constraint stored_result_pkey primary key (account_id, idempotency_key);

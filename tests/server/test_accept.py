@@ -1,10 +1,13 @@
-"""Connections are shared among the workers."""
+"""Connections are shared among the workers, which are ready for them."""
 
 import asyncio
 import socket
 from contextlib import ExitStack
 
+import psycopg
 import pytest
+from tests.processes import until
+from tests.serving import serving
 
 from sepu.server import accept
 from sepu.server.metrics import Blocks
@@ -41,3 +44,9 @@ def test_a_worker_accepts_until_it_is_ahead_of_another(
             stack.enter_context(socket.create_connection(listener.getsockname()))
         asyncio.run(run(listener))
     assert own.number == accepted
+
+
+def test_a_worker_has_a_session_before_its_first_charge(own_url: str) -> None:
+    sessions = "select count(*) from pg_stat_activity where application_name = 'sepu' and datname = current_database()"
+    with serving("uvloop", own_url, workers=1), psycopg.connect(own_url, autocommit=True) as connection:
+        until(lambda: connection.execute(sessions).fetchone() == (2,))  # the other one is that of the probe

@@ -194,7 +194,7 @@ def list_accounts(
             yield account
 
 
-def searched(connection: psycopg.Connection, search: str) -> str:
+def resolve_search(connection: psycopg.Connection, search: str) -> str:
     """Returns the account of what is searched for, if it is the id of a key or of a request; else the same."""
     return account_of(search) or charged_account(connection, search) or search
 
@@ -215,7 +215,7 @@ def _parameters(connection: psycopg.Connection, filters: Filters, meter: str = "
     every: dict[str, object] = {"account_id": None, "plan_id": None, "status": None, "search": None}
     given = {**every, **filters, "meter": meter, "this": f"{today:%Y-%m}", "last": f"{last:%Y-%m}"}
     if (search := filters.get("search")) is not None:
-        given["search"] = searched(connection, search)
+        given["search"] = resolve_search(connection, search)
     return given
 
 

@@ -167,7 +167,7 @@ def pruned_months(connection: psycopg.Connection, account_id: str) -> list[str]:
     return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
 
 
-def range_status(connection: psycopg.Connection, day: date | None, period: str | None) -> tuple[date, date]:
+def days_of(connection: psycopg.Connection, day: date | None, period: str | None) -> tuple[date, date]:
     """Returns the first and the last day of a day, of a month, or of the last 31 days, by the database's clock."""
     if day is not None:
         return day, day

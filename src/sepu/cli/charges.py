@@ -196,7 +196,7 @@ def _open(name: str) -> Iterator[IO[bytes] | gzip.GzipFile]:
 def _show_duplicates(
     connection: Connection, account_id: str, day: date | None, period: str | None, minutes: int, form: Form
 ) -> None:
-    since, until = admin.range_status(connection, day, period)
+    since, until = admin.days_of(connection, day, period)
     units: dict[str, int] = {}
 
     def rows() -> Iterator[dict[str, Any]]:

@@ -13,7 +13,7 @@ import psycopg
 from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
 from sepu.cli.output import env_option, example
 from sepu.console.app import create_console
-from sepu.console.pages import Running
+from sepu.console.pages import ServiceState
 from sepu.database.connection import snapshot
 from sepu.server import listen
 from sepu.server.console import ConsoleServer
@@ -67,7 +67,7 @@ def console(
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RequestLog("auto")])
     address = listen.address(host, port, bind, "gthread")
     hosts = {host, *_LOOPBACK, *_parts(allowed_hosts)}
-    running = _reading_metrics(_parts(metrics_urls)) if metrics_urls else Running
+    service_state = _service_state_reader(_parts(metrics_urls)) if metrics_urls else ServiceState
     with ExitStack() as stack:
         url = stack.enter_context(database(database_url, state_dir))
         if database_url is None:
@@ -95,15 +95,15 @@ def console(
 
         click.echo(f"The console is at {bind or f'http://{address}/'}")
         each_second = [keeper(state_dir)] if database_url is None else []
-        ConsoleServer(address, create_console(reading, hosts, running), *each_second).run()
+        ConsoleServer(address, create_console(reading, hosts, service_state), *each_second).run()
 
 
-def _reading_metrics(urls: list[str]) -> Callable[[], Running]:
+def _service_state_reader(urls: list[str]) -> Callable[[], ServiceState]:
     try:
-        from sepu.console.metrics import read_running
+        from sepu.console.metrics import read_service_state
     except ModuleNotFoundError as error:
         raise click.UsageError("--metrics-urls needs: pip install 'sepu[events]'") from error
-    return partial(read_running, urls)
+    return partial(read_service_state, urls)
 
 
 def _parts(given: str) -> list[str]:

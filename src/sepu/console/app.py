@@ -16,7 +16,7 @@ from falcon import Request, Response
 
 from sepu.admin.naming import AccountError
 from sepu.console import pages
-from sepu.console.pages import Running
+from sepu.console.pages import ServiceState
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
@@ -88,7 +88,7 @@ class _Resource:
 
 
 def create_console(
-    reading: Reading, hosts: Collection[str], running: Callable[[], Running] = Running
+    reading: Reading, hosts: Collection[str], service_state: Callable[[], ServiceState] = ServiceState
 ) -> "falcon.App[Request, Response]":
     """Connects the pages to Falcon. Answers only requests to one of these hosts."""
     templates = _templates()
@@ -104,7 +104,7 @@ def create_console(
     app.add_error_handler(Exception, on_error)
     app.add_error_handler(falcon.HTTPError, on_error)
     app.add_static_route("/static", Path(__file__).with_name("static"))
-    overview = ("overview.html", partial(pages.overview, running=running))
+    overview = ("overview.html", partial(pages.overview, service_state=service_state))
     every: dict[str, tuple[str, pages.Page]] = {"/": overview, **PAGES}
     for route, (name, page) in every.items():
         app.add_route(route, _Resource(reading, route, templates.get_template(name), page))

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
 
-from sepu.console.pages import Running
+from sepu.console.pages import ServiceState
 
 # For all addresses together: a page waits for them.
 _SECONDS = 0.7
@@ -15,12 +15,12 @@ _BYTES = 4 << 20
 _MOST = 2.0**40
 
 
-def read_running(addresses: Sequence[str]) -> Running:
+def read_service_state(addresses: Sequence[str]) -> ServiceState:
     """Returns how many workers the addresses tell of, and the latest base backup."""
     found = asyncio.run(_read(addresses)) if addresses else []
     workers = [number for samples in found for name, number in samples or () if name == "sepu_workers"]
     backups = [number for samples in found for name, number in samples or () if name == "sepu_backup_timestamp_seconds"]
-    return Running(
+    return ServiceState(
         int(sum(workers)) if workers else None,
         datetime.fromtimestamp(max(backups), UTC) if backups else None,
         tuple(address for address, samples in zip(addresses, found, strict=True) if samples is None),

@@ -50,7 +50,7 @@ DAILY_IS_OLD = timedelta(hours=26)
 
 
 @dataclass(frozen=True, slots=True)
-class Running:
+class ServiceState:
     """What is known of what runs beside the database; None is not known."""
 
     workers: int | None = None
@@ -66,12 +66,12 @@ class AddressError(SepuError):
 def overview(
     connection: psycopg.Connection,
     parameter: Parameter,  # noqa: ARG001
-    running: Callable[[], Running],
+    service_state: Callable[[], ServiceState],
 ) -> Mapping[str, Any]:
     """Returns the state of the service, and who is near a limit."""
     verdict = last_audit(connection)
     now = datetime.now(UTC)
-    beside = running()
+    service = service_state()
     return {
         "near_percent": NEAR_PERCENT,
         "nearest": nearest_limits(connection, NEAR_PERCENT, _NEAREST + 1),
@@ -80,8 +80,8 @@ def overview(
         "audit_is_old": verdict is not None and now - verdict.audited_at > DAILY_IS_OLD,
         "database": read_server(connection),
         "backlog": events.count_deliveries(connection),
-        "running": beside,
-        "backup_is_old": beside.backed_up_at is not None and now - beside.backed_up_at > DAILY_IS_OLD,
+        "service": service,
+        "backup_is_old": service.backed_up_at is not None and now - service.backed_up_at > DAILY_IS_OLD,
         "days": _in_time(connection, usage_of_two_days),
     }
 
@@ -91,7 +91,7 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
     filters: accounts.Filters = {name: parameter(name) for name in ("search", "plan_id", "status")}  # type: ignore[assignment]
     filters["quiet"] = parameter("quiet") == "yes"
     given = filters["search"]
-    filters["search"] = given and accounts.searched(connection, given)  # once: to find a request takes long
+    filters["search"] = given and accounts.resolve_search(connection, given)  # once: to find a request takes long
     status, sort = filters["status"], parameter("sort") or "id"
     if status is not None and status not in accounts.STATUSES:
         raise AddressError(f"there is no status {status!r}")
