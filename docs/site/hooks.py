@@ -29,6 +29,7 @@ ELSEWHERE = {
 # The word that installs the package: here because the site is built without it.
 _PACKAGE: str = runpy.run_path(str(ROOT / "src" / "sepu" / "extras.py"))["PACKAGE"]
 _UNTIL = re.compile(r"^Until sepu is on PyPI.*?\n\n", re.MULTILINE | re.DOTALL)
+_SUPPORT = re.compile(r"(\b(?:ask|give|from|send|when|to)\s)support\b(?!`)", re.IGNORECASE)
 _LOG = get_plugin_logger("hooks")
 # A link to a file of code that stands alone: the site shows the code below it.
 _CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
@@ -58,6 +59,11 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lets links from `docs` to those pages find them, and appends the OpenAPI document to its page."""
     if _PACKAGE != ".":
         markdown = re.sub(r"(pip install '?)\.(?=[\[\n`])", rf"\1{_PACKAGE}", _UNTIL.sub("", markdown))
+    if support := config.extra["support"]:
+        address = f"mailto:{support}" if re.fullmatch(r"[^/:]+@[^/:]+", support) else support
+        markdown = _SUPPORT.sub(rf"\1[support]({address})", markdown)
+    if words := config.extra["words"].get(page.file.src_uri):
+        page.meta["tags"] = [str(word) for word in words]  # the search weighs them; they are not shown
     page.meta.setdefault("description", _description(markdown))
     if page.file.src_uri == "reference.md":
         markdown = f"{markdown}\n{reference(_document())}"

@@ -9,11 +9,12 @@ const script = readFileSync(join(workers, readdirSync(workers).find((name) => na
 const index = JSON.parse(readFileSync(join(site, "search/search_index.json"), "utf8"));
 
 const waiting = [];
-const self = { addEventListener: (_, listener) => (self.listener = listener), postMessage: (data) => waiting.shift()(data) };
-const escaped = (text) => text.replaceAll("&", "&amp;").replaceAll("<", "&lt;").replaceAll(">", "&gt;");
-vm.runInNewContext(script, { self, addEventListener: self.addEventListener, postMessage: self.postMessage, console,
-  importScripts() {}, location: new URL("http://localhost/"), escapeHTML: escaped, Intl, URL });
-const ask = (data) => new Promise((resolve) => { waiting.push(resolve); self.listener({ data }); });
+let listener;
+const worker = { console, URL, importScripts() {}, postMessage: (data) => waiting.shift()(data),
+  addEventListener: (_, heard) => { listener = heard; } };
+worker.self = worker;
+vm.runInNewContext(script, worker);
+const ask = (data) => new Promise((resolve) => { waiting.push(resolve); listener({ data }); });
 
 await ask({ type: 0, data: { config: index.config, docs: index.docs, options: { suggest: false } } });
 const found = [];
