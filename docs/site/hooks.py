@@ -59,6 +59,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     """Lets links from `docs` to those pages find them, and appends the OpenAPI document to its page."""
     if _PACKAGE != ".":
         markdown = re.sub(r"(pip install '?)\.(?=[\[\n`])", rf"\1{_PACKAGE}", _UNTIL.sub("", markdown))
+        markdown = markdown.replace("pip install ./client", f"pip install {_PACKAGE}-client")
     if support := config.extra["support"]:
         address = f"mailto:{support}" if re.fullmatch(r"[^/:]+@[^/:]+", support) else support
         markdown = _SUPPORT.sub(rf"\1[support]({address})", markdown)
