@@ -19,6 +19,7 @@ from bench.load.holders import LIMITED_NUMBER
 from bench.load.scenarios import Scenario, asks
 
 CUSTOMER = Scenario("customer", ("match-1",), only=1)
+MANY = 100_000  # accounts
 READINESS = "/readyz"
 _HEALTH = "/healthz"
 
@@ -31,12 +32,21 @@ class Case:
     connections: int
     asks: str | Scenario | None
     slow_commits: bool = False
+    customer: Scenario = CUSTOMER
 
 
 CASES = (
     Case("readyz", 300, READINESS),
     Case("limited-account", 1000, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
     Case("slow-commits", 48, Scenario("charging", ("match-1",), only=2), slow_commits=True),
+    # They name the account that asks, or any of many, which the workers do not remember.
+    Case("made-up-keys", 48, Scenario("made-up", ("match-1",), only=1, made_up=True)),
+    Case(
+        "made-up-keys, customers not remembered",
+        48,
+        Scenario("made-up", ("match-1",), accounts=MANY, made_up=True),
+        customer=Scenario("customers", ("match-1",), accounts=MANY),
+    ),
 )
 
 
@@ -49,7 +59,7 @@ def beside(case: Case, address: str, seed: str, run: str, seconds: float) -> tup
     theirs.close()
     try:
         ours.recv()  # all are connected
-        sample = measure(Job(address, CUSTOMER, 1, seed, run, seconds))
+        sample = measure(Job(address, case.customer, 1, seed, run, seconds))
         ours.send(None)
         answers: Counter[str] = ours.recv()
     finally:
