@@ -118,9 +118,10 @@ sanitize: build  ## the core's tests under gcc's address and undefined-behaviour
 
 SEED ?= 1
 
-SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --workers $(or $(WORKERS),2)
+SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --workers $(or $(WORKERS),2) \
+	--accounts $(or $(ACCOUNTS),0) --flood $(or $(FLOOD),0)
 
-soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS
+soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
 
 failover: build  ## the second host serves in time: each way to name hosts, to lose one, and who needs it
@@ -188,6 +189,7 @@ bench-peers: build build/peers/ready  ## the compiled core beside the alternativ
 
 load: build  ## a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 	@$(BIN)/python -m bench.load run $(LOAD)
+	@$(BIN)/python -m bench.load run --scenarios match-1,match-5x3,replay --connections 1,2,4,8,16,32,64,128
 	@$(BIN)/python -m bench.load neighbours
 
 build/advisories/ready: requirements/advisories.txt

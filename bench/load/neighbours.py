@@ -9,7 +9,8 @@ import resource
 import selectors
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -52,21 +53,29 @@ CASES = (
 
 def beside(case: Case, address: str, seed: str, run: str, seconds: float) -> tuple[Sample, Counter[str]]:
     """What the customer sees, and what the flood is answered, by status."""
+    with flooded(case, address, seed, f"{run}-flood") as answers:
+        sample = measure(Job(address, case.customer, 1, seed, run, seconds))
+    return sample, answers
+
+
+@contextmanager
+def flooded(case: Case, address: str, seed: str, run: str) -> Iterator[Counter[str]]:
+    """A flood from a process of its own; what it yields has its answers in the end, by status."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    flooding = context.Process(target=flood, args=(case, address, seed, f"{run}-flood", theirs), daemon=True)
+    flooding = context.Process(target=flood, args=(case, address, seed, run, theirs), daemon=True)
     flooding.start()
     theirs.close()
+    answers: Counter[str] = Counter()
     try:
         ours.recv()  # all are connected
-        sample = measure(Job(address, case.customer, 1, seed, run, seconds))
+        yield answers
         ours.send(None)
-        answers: Counter[str] = ours.recv()
+        answers.update(ours.recv())
     finally:
         ours.close()
         flooding.join(TIMEOUT_SECONDS)
         flooding.kill()
-    return sample, answers
 
 
 def flood(case: Case, address: str, seed: str, run: str, control: Connection) -> None:
@@ -87,7 +96,8 @@ def flood(case: Case, address: str, seed: str, run: str, control: Connection) ->
             opened = socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             selector.register(opened, selectors.EVENT_READ)
-            opened.send(request())
+            with suppress(OSError):  # a worker may have ended; what is read next says so
+                opened.send(request())
 
         for _ in range(case.connections):
             connect()
