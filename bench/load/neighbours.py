@@ -43,7 +43,7 @@ CASES = (
     # They name the account that asks, or any of many, which the workers do not remember.
     Case("made-up-keys", 48, Scenario("made-up", ("match-1",), only=1, made_up=True)),
     Case(
-        "made-up-keys, customers not remembered",
+        "made-up-keys-of-100k",
         48,
         Scenario("made-up", ("match-1",), accounts=MANY, made_up=True),
         customer=Scenario("customers", ("match-1",), accounts=MANY),

@@ -170,7 +170,7 @@ def bare_insert(run: str) -> dict[str, tuple[str, int]]:
     body, fingerprint = _median_answer("match-1").hex(), "ab" * 32
     values = (
         f"{id_in_sql(':a')}, '{run}-' || cast(:n as text), '\\x{fingerprint}', 'color_match', 1, '2026-01',"
-        f" '\\x{body}', now(), {id_in_sql(':a')} || '-aaaaaaaa'"
+        f" '\\x{body}', now(), {id_in_sql(':a')} || '-aaaaaaaa', gen_random_uuid()"
     )
     script = f"\\set n random(1, {10**15})\n\\set a random(1, {ACCOUNTS})\ninsert into bare values ({values});\n"
     return {"bare-insert": (script, 1)}
