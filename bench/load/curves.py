@@ -11,7 +11,8 @@ from bench.plot import HEIGHT, LEFT, RIGHT, TOP, WIDTH, Panel
 FEWEST = 3  # points that make a curve
 _STYLE = """<style>
 svg { background: #fff } text { font: 9px system-ui, sans-serif; fill: #333 } .grid { stroke: #ddd }
-polyline.line { fill: none; stroke-width: 1.5 } .sepu { stroke: #c83c23; fill: #c83c23 } .pgbench { stroke: #777; fill: #777 }
+polyline.line { fill: none; stroke-width: 1.5 }
+.sepu { stroke: #c83c23; fill: #c83c23 } .pgbench { stroke: #777; fill: #777 }
 .p99 { stroke-dasharray: 4 2 } text.sepu, text.pgbench { stroke: none }
 @media (prefers-color-scheme: dark) {
   svg { background: #111 } text { fill: #ccc } .grid { stroke: #333 } .sepu { stroke: #ff7a5c; fill: #ff7a5c }
