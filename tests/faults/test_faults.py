@@ -21,8 +21,8 @@ def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
     ("right", "wrong", "noticed"),
     [
         (r"return (next )?v;", r"v.committed := v.committed - 3; return \1v;", "its units would have fitted"),
-        ("continue when ", "continue when v_threshold = 80 or ", "it crossed {"),
-        (r"v\.unit_limit, v\.committed, p_units", "v.unit_limit + 1, v.committed, p_units", "it crossed set() unrecorded, and not {"),
+        ("continue when ", "continue when v_threshold = 80 or ", "it crossed {("),
+        (r"v\.unit_limit, v\.committed, p_units", "v.unit_limit + 1, v.committed, p_units", "unrecorded, and not {("),
     ],
 )
 def test_a_ledger_that_tells_or_records_otherwise_is_noticed(right: str, wrong: str, noticed: str) -> None:
