@@ -1,6 +1,5 @@
 """What clients were told, judged by itself and by what the ledger holds in the end."""
 
-import time
 from collections import Counter
 from dataclasses import dataclass
 
@@ -8,6 +7,7 @@ import psycopg
 from tests.faults.clients import Memory
 from tests.faults.consistency import Finding, contradictions, read_ledger
 from tests.faults.history import History
+from tests.processes import until
 
 from sepu.admin.audit import audit
 from sepu.cli.database import connect
@@ -38,9 +38,9 @@ class Verdict:
 
 def until_stored(url: str, results: int) -> None:
     """Waits until the ledger holds so many results: until clients have been served."""
+    count = "select count(*) >= %s from sepu.stored_result"
     with connect(url) as watching:
-        while watching.execute("select count(*) >= %s from sepu.stored_result", [results]).fetchall() != [(True,)]:
-            time.sleep(0.02)
+        until(lambda: watching.execute(count, [results]).fetchall() == [(True,)], seconds=60)
 
 
 def judge(connection: psycopg.Connection, memory: Memory) -> Verdict:
