@@ -25,7 +25,7 @@ def run(examples: str, name: str) -> doctest.TestResults:
     return doctest.DocTestRunner().run(doctest.DocTestParser().get_doctest(examples, {}, name, name, 0))
 
 
-@pytest.mark.parametrize(("name", "least"), [("docs/library.md", 16), ("docs/package.md", 5)])
+@pytest.mark.parametrize(("name", "least"), [("docs/library.md", 16), ("docs/package.md", 5), ("docs/python.md", 4)])
 def test_the_examples_of_a_page(name: str, least: int) -> None:
     page = (ROOT / name).read_text("utf-8")
     examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", page, re.MULTILINE | re.DOTALL))

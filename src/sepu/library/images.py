@@ -16,6 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from sepu import limits
 from sepu._palette import Palette, as_array, check_range, check_shape, ciede2000, read_scale
 from sepu.errors import SepuError
+from sepu.extras import how_to_install
 from sepu.library.files import read_file
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
         import PIL.Image
     except ModuleNotFoundError:
         if isinstance(image, str | os.PathLike | bytes):
-            raise ImageError("Pillow is not installed; image files need: pip install 'sepu[image]'") from None
+            raise ImageError(f"Pillow is not installed; image files need: {how_to_install('image')}") from None
     else:
         if isinstance(image, str | os.PathLike):
             content = read_file(image, limits.IMAGE_BYTES, "save it as PNG or JPEG", ImageError)
