@@ -70,7 +70,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_search_finds_what_readers_ask(site: Path) -> None:
-    asked = [program("node", "nodejs"), Path(__file__).with_name("search.mjs"), site]
+    asked = [program("node", "nodejs"), str(Path(__file__).with_name("search.mjs")), str(site)]
     done = subprocess.run(asked, input=json.dumps([*QUESTIONS]), capture_output=True, text=True, check=True, timeout=60)
     found = dict(zip(QUESTIONS, json.loads(done.stdout), strict=True))
     assert {question: page for question, page in QUESTIONS.items() if page not in found[question][:2]} == {}
