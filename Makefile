@@ -165,11 +165,14 @@ bench: build  ## the benchmarks of every layer and of the start-up; saves a reco
 bench-compare: build  ## the hot paths of two commits, in turns [A=where this left main B=the files as they are]
 	@$(BIN)/python -m bench.compare "$(A)" "$(B)"
 
-bench-report: build  ## what became slower or faster by which commit, with plots of all records: build/bench.html
+bench-report: build  ## the last gate, what became slower or faster by which commit, costs, peers, all records: build/bench.html
 	@$(BIN)/python -m bench.report build/bench.html
 
 bench-gate: build  ## what a change costs, counted by valgrind in base and head; fails at 0.5 % more [BASE=a commit]
 	@$(BIN)/python -m bench.gate check $(BASE)
+
+bench-bisect: build  ## the commit by which a figure of the gate has grown: FIGURE="match, batch of 16" GOOD=a commit [BAD=HEAD]
+	@$(BIN)/python -m bench.gate bisect "$(FIGURE)" "$(GOOD)" "$(or $(BAD),HEAD)"
 
 bench-gate-costs: build  ## the costs that commits have accepted, with their reasons
 	@$(BIN)/python -m bench.gate costs
@@ -184,7 +187,7 @@ build/peers/ready: requirements/bench.txt | build
 	@touch $@
 
 bench-peers: build build/peers/ready  ## the compiled core beside the alternatives
-	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers
+	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers > build/peers.txt && cat build/peers.txt
 
 load: build  ## a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 	@$(BIN)/python -m bench.load run $(LOAD)

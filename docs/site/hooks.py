@@ -1,7 +1,9 @@
 """MkDocs: pages of the site that live elsewhere in the repository, and the links between here and there."""
 
+import html
 import json
 import re
+import runpy
 import textwrap
 from pathlib import Path
 from typing import Any
@@ -25,6 +27,10 @@ ELSEWHERE = {
     "client/CHANGELOG.md": "client-changelog.md",
     "data/README.md": "data.md",
 }
+# The word that installs the package: here because the site is built without it.
+_PACKAGE: str = runpy.run_path(str(ROOT / "src" / "sepu" / "extras.py"))["PACKAGE"]
+_UNTIL = re.compile(r"^Until sepu is on PyPI.*?\n\n", re.MULTILINE | re.DOTALL)
+_SUPPORT = re.compile(r"(\b(?:ask|give|from|send|when|to)\s)support\b(?!`)", re.IGNORECASE)
 _LOG = get_plugin_logger("hooks")
 # A link to a file of code that stands alone: the site shows the code below it.
 _CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
@@ -53,6 +59,15 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Files) -> str:  # noqa: ARG001
     """Lets links from `docs` to those pages find them, and appends the OpenAPI document to its page."""
+    if _PACKAGE != ".":
+        markdown = re.sub(r"(pip install '?)\.(?=[\[\n`])", rf"\1{_PACKAGE}", _UNTIL.sub("", markdown))
+        markdown = markdown.replace("pip install ./client", f"pip install {_PACKAGE}-client")
+    if support := config.extra["support"]:
+        address = f"mailto:{support}" if re.fullmatch(r"[^/:]+@[^/:]+", support) else support
+        markdown = _SUPPORT.sub(rf"\1[support]({address})", markdown)
+    if words := config.extra["words"].get(page.file.src_uri):
+        page.meta["tags"] = [str(word) for word in words]  # the search weighs them; they are not shown
+    page.meta.setdefault("description", _description(markdown))
     if page.file.src_uri == "reference.md":
         markdown = f"{markdown}\n{_calls()}\n{reference(_document())}"
     if _WIDE_TABLE.search(markdown):  # at 1280 pixels a dozen columns need the room of the list of contents
@@ -93,6 +108,13 @@ def _block(page: str, kind: str) -> str:
 
 def _tab(title: str, text: str) -> str:
     return f'=== "{title}"\n\n{textwrap.indent(text, "    ")}\n\n'
+
+
+def _description(markdown: str) -> str:
+    """The beginning of the first paragraph, for search engines and previews."""
+    paragraphs = re.findall(r"^(?![#!|<>*\-]|```)(?:\S.*\n?)+", markdown, re.MULTILINE)
+    text = re.sub(r"!?\[([^]]*)\]\([^)]*\)|[`*\\]", r"\1", " ".join(paragraphs[0].split())) if paragraphs else ""
+    return html.escape(text if len(text) <= 160 else f"{text[:160].rpartition(' ')[0]} …")
 
 
 def _document() -> dict[str, Any]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from tests.processes import children, completed, running, until
 
 ROOT = Path(__file__).parents[2]
@@ -48,6 +49,11 @@ def prepare() -> None:
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, _CLONE], check=True)
 
 
+def _inits(container: int) -> list[psutil.Process]:
+    """What has become of the container's first process: systemd, once it has begun."""
+    return [each for each in children(container) if each.name() == "systemd"]
+
+
 @contextmanager
 def machine() -> Iterator[int]:
     """Boots it; yields the process id of its systemd."""
@@ -57,8 +63,8 @@ def machine() -> Iterator[int]:
     with (BUILD / "boot.log").open("w") as log:
         streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
         with running([*start, *binds, *named], **streams) as container:
-            until(lambda: children(container.pid), seconds=_START_SECONDS, why=(BUILD / "boot.log").read_text)
-            (init,) = children(container.pid)
+            until(lambda: _inits(container.pid), seconds=_START_SECONDS, why=(BUILD / "boot.log").read_text)
+            (init,) = _inits(container.pid)
             until(
                 lambda: _inside(init.pid, "systemctl", "is-system-running").stdout.strip() in {"running", "degraded"},
                 seconds=_START_SECONDS,
