@@ -123,9 +123,6 @@ SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --wo
 soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
 
-failover: build  ## the second host serves in time: each way to name hosts, to lose one, and who needs it
-	SEPU_TEST_FAILOVER=all $(BIN)/pytest tests/faults/test_hosts.py
-
 test-pgbouncer: build  ## the contract and the fault harness through PgBouncer
 	$(BIN)/pytest -k pgbouncer
 

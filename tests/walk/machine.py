@@ -38,9 +38,11 @@ def lacking() -> str | None:
 def prepare() -> None:
     """Installs Debian and fetches the requirements, once; this alone needs the network. Clones the last commit."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    if not (BUILD / "debian-ready").exists():
+    ready = BUILD / "debian-ready"
+    if not ready.exists() or ready.read_text() != _INSTALLED:
+        shutil.rmtree(_TREE, ignore_errors=True)
         subprocess.run([_DEBOOTSTRAP, f"--include={_INSTALLED}", "bookworm", _TREE], check=True)
-        (BUILD / "debian-ready").touch()
+        ready.write_text(_INSTALLED)
     fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
     debian = ["-d", str(_WHEELS), "--python-version", "3.11"]
     what = ["-r", "requirements/build.txt", "-r", "requirements/server.txt"]
