@@ -229,6 +229,10 @@ docs: build/docs/ready  ## the documentation site: build/site/index.html
 test-site: build build/docs/ready  ## the site in a real browser: no page is wider than the window
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/docs/test_site.py
 
+recipes: build  ## the recipes of docs/recipes, with pandas, OpenCV and matplotlib, which this installs
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/recipes.txt
+	SEPU_TEST_ALL=yes $(BIN)/pytest -n 0 tests/docs/test_recipes.py
+
 pictures: build  ## draw the documentation's pictures again from the library, and run its notebook
 	$(BIN)/python docs/site/pictures.py
 	$(BIN)/python docs/site/notebook.py
@@ -309,6 +313,7 @@ lock: build  ## resolve the pinned requirements again
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(COMPILE) --group advisories -o requirements/advisories.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
+	$(COMPILE) -c requirements/dev.txt --group recipes -o requirements/recipes.txt
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/core-test.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/client.txt client/pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt
