@@ -124,9 +124,6 @@ SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --wo
 soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
 
-failover: build  ## the second host serves in time: each way to name hosts, to lose one, and who needs it
-	SEPU_TEST_FAILOVER=all $(BIN)/pytest tests/faults/test_hosts.py
-
 test-pgbouncer: build  ## the contract and the fault harness through PgBouncer
 	$(BIN)/pytest -k pgbouncer
 
@@ -166,11 +163,14 @@ bench: build  ## the benchmarks of every layer and of the start-up; saves a reco
 bench-compare: build  ## the hot paths of two commits, in turns [A=where this left main B=the files as they are]
 	@$(BIN)/python -m bench.compare "$(A)" "$(B)"
 
-bench-report: build  ## what became slower or faster by which commit, with plots of all records: build/bench.html
+bench-report: build  ## the last gate, what became slower or faster by which commit, costs, peers, all records: build/bench.html
 	@$(BIN)/python -m bench.report build/bench.html
 
 bench-gate: build  ## what a change costs, counted by valgrind in base and head; fails at 0.5 % more [BASE=a commit]
 	@$(BIN)/python -m bench.gate check $(BASE)
+
+bench-bisect: build  ## the commit by which a figure of the gate has grown: FIGURE="match, batch of 16" GOOD=a commit [BAD=HEAD]
+	@$(BIN)/python -m bench.gate bisect "$(FIGURE)" "$(GOOD)" "$(or $(BAD),HEAD)"
 
 bench-gate-costs: build  ## the costs that commits have accepted, with their reasons
 	@$(BIN)/python -m bench.gate costs
@@ -185,7 +185,7 @@ build/peers/ready: requirements/bench.txt | build
 	@touch $@
 
 bench-peers: build build/peers/ready  ## the compiled core beside the alternatives
-	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers
+	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers > build/peers.txt && cat build/peers.txt
 
 load: build  ## a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 	@$(BIN)/python -m bench.load run $(LOAD)
@@ -230,6 +230,10 @@ docs: build/docs/ready  ## the documentation site: build/site/index.html
 
 test-site: build build/docs/ready  ## the site in a real browser: no page is wider than the window
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/docs/test_site.py
+
+recipes: build  ## the recipes of docs/recipes, with pandas, OpenCV and matplotlib, which this installs
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/recipes.txt
+	SEPU_TEST_ALL=yes $(BIN)/pytest -n 0 tests/docs/test_recipes.py
 
 pictures: build  ## draw the documentation's pictures again from the library, and run its notebook
 	$(BIN)/python docs/site/pictures.py
@@ -311,6 +315,7 @@ lock: build  ## resolve the pinned requirements again
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(COMPILE) --group advisories -o requirements/advisories.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
+	$(COMPILE) -c requirements/dev.txt --group recipes -o requirements/recipes.txt
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/core-test.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/client.txt client/pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt

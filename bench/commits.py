@@ -11,6 +11,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 _CORE = ("cext", "setup.py")
+# Of what is installed beside each tree, if the two differ in it: what compiles the core, and what runs.
+LOCKS = ("requirements/core.txt", "requirements/embedded.txt")
+PACKAGES = "packages"
 _SECONDS = 600
 
 
@@ -54,23 +57,31 @@ def objects(tree: str, paths: Iterable[str]) -> str:
 @contextmanager
 def built(base: str, head: str) -> Iterator[tuple[Path, Path]]:
     """Builds two trees or commits, in directories whose names are equally long, because the gate counts paths too."""
+    locks_differ = objects(base, LOCKS) != objects(head, LOCKS)
     with tempfile.TemporaryDirectory(prefix="sepu-bench-") as made:
         directory = Path(made)
         directory.chmod(0o711)  # Postgres may run as another user
         for tree, name in ((base, "base"), (head, "head")):
-            _build(tree, directory / name)
+            _build(tree, directory / name, locks_differ)
         yield directory / "base", directory / "head"
 
 
-def _build(tree: str, directory: Path) -> None:
-    """Writes the files of a tree, and compiles its core if it differs from the one that is built here."""
+def _build(tree: str, directory: Path, with_packages: bool) -> None:
+    """Writes the files of a tree, and compiles its core unless it is the one that is built here."""
     done = subprocess.run(["git", "archive", tree], cwd=ROOT, stdout=subprocess.PIPE, check=True, timeout=_SECONDS)
     directory.mkdir()
     subprocess.run(["tar", "-x"], cwd=directory, input=done.stdout, check=True, timeout=_SECONDS)
-    if objects(tree, _CORE) == objects(working_tree(), _CORE):
+    packages = directory / PACKAGES
+    if with_packages:
+        print(f"installing the packages of {tree[:12]}", file=sys.stderr, flush=True)
+        locks = [f"--requirement={directory / lock}" for lock in LOCKS]
+        install = (sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--require-hashes")
+        subprocess.run([*install, *locks, f"--target={packages}"], check=True, timeout=_SECONDS)
+    elif objects(tree, _CORE) == objects(working_tree(), _CORE):
         for module in (ROOT / "src" / "sepu").glob("*.so"):
             shutil.copy(module, directory / "src" / "sepu")
         return
     print(f"compiling the core of {tree[:12]}", file=sys.stderr, flush=True)
     command = (sys.executable, "-W", "ignore", "setup.py", "--quiet", "build_ext", "--inplace")
-    subprocess.run(command, cwd=directory, check=True, stdout=subprocess.DEVNULL, timeout=_SECONDS)
+    environment = os.environ | {"PYTHONPATH": str(packages)}
+    subprocess.run(command, cwd=directory, env=environment, check=True, stdout=subprocess.DEVNULL, timeout=_SECONDS)

@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.commits import base, built, named, working_tree
+from bench.commits import PACKAGES, base, built, named, working_tree
 
 PAIRS = 12
 _LAPS = Path(__file__).with_name("laps.py")
@@ -33,7 +33,7 @@ class Ratio(NamedTuple):
 
 
 def _times(tree: Path, seed: int) -> dict[str, float]:
-    path = f"{tree / 'src'}{os.pathsep}{tree}"
+    path = os.pathsep.join(map(str, (tree / "src", tree / PACKAGES, tree)))
     done = subprocess.run(
         [sys.executable, "-P", _LAPS],  # -P: what it imports is the tree's
         cwd=tree,

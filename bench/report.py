@@ -1,4 +1,7 @@
-"""`make bench-report`: what became slower or faster, and the history of all records, on a page that loads nothing."""
+"""`make bench-report`: the gate's last verdict, what became slower or faster, accepted costs, the peers, all records.
+
+It is one page that loads nothing.
+"""
 
 import sys
 from collections import Counter
@@ -8,10 +11,14 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from bench.changes import Change, changes
+from bench.commits import git
+from bench.gate.costs import accepted, line
 from bench.plot import Panel
 from bench.records import Machine, Record, by_machine, history, in_words
 
 SHOWN = 12  # commits, without a click
+# What `make bench-gate` and `make bench-peers` printed last.
+GATE, PEERS = "gate.md", "peers.txt"
 _STYLE = """
 :root { color-scheme: light dark; --ink: #222; --paper: #fff; --slower: #b3261e; --faster: #06643f; --grid: #ddd;
         --quiet: #555; --points: #c83c23; --means: #177cb0 }
@@ -19,6 +26,7 @@ _STYLE = """
   :root { --ink: #ddd; --paper: #181818; --slower: #ff8a7a; --faster: #6fd6a6; --grid: #3a3a3a; --quiet: #aaa;
           --points: #ff8a7a; --means: #6ab7e6 }
 }
+pre { overflow: auto; font-size: 12px }
 body { font: 15px/1.5 system-ui, sans-serif; margin: 1.5em; max-width: 1400px; color: var(--ink);
        background: var(--paper) }
 a { color: inherit } code { font-size: 13px } h3, p { margin: 1em 0 0; overflow-wrap: anywhere }
@@ -32,8 +40,11 @@ figure { margin: 0 } figcaption { font-size: 13px; overflow-wrap: anywhere } svg
 """
 
 
-def page(records: Sequence[Record]) -> str:
-    """Draws the whole history: the changes, the latest and worst first, then a plot of each benchmark."""
+def page(records: Sequence[Record], costs: Sequence[str] = (), gate: str = "", peers: str = "") -> str:
+    """Draws the whole history: the changes, the latest and worst first, then a plot of each benchmark.
+
+    At the top stands the first line of what the gate printed.
+    """
     series = by_machine(records)
     found = {(told, name): changes(name, of) for told, named in series.items() for name, of in named.items()}
     rows = sorted(
@@ -54,12 +65,20 @@ def page(records: Sequence[Record]) -> str:
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>sepu: benchmarks</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
-        f"<style>{_STYLE}</style><h1>Benchmarks</h1><h2>What changed</h2>{''.join(_changes(rows))}"
+        f"<style>{_STYLE}</style><h1>Benchmarks</h1>"
+        f"{_folded(gate.partition(chr(10))[0] or 'The gate has not run here: make bench-gate', gate)}"
+        f"<h2>What changed</h2>{''.join(_changes(rows))}"
         f"{''.join(f'<p>{escape(line)}</p>' for line in _gone(series))}"
         f"<p>{len(records)} records, the last of {escape(records[-1].title)}. A point is the median of a record, a bar "
         "its middle half; blue is the mean between two changes. Only records of one processor and Python compare. "
-        f"Scales do not begin at 0. Point at a mark to read it.</p>{sections}</html>\n"
+        f"Scales do not begin at 0. Point at a mark to read it.</p>"
+        f"{_folded(f'{len(costs)} costs that commits have accepted', chr(10).join(costs))}"
+        f"{_folded('The peers', peers or 'Not compared here: make bench-peers')}{sections}</html>\n"
     )
+
+
+def _folded(title: str, text: str) -> str:
+    return f"<details><summary>{escape(title)}</summary><pre>{escape(text)}</pre></details>"
 
 
 def _file(name: str) -> str:
@@ -132,9 +151,12 @@ def _plot(told: Machine, name: str, series: Sequence[Record], found: Sequence[Ch
 
 
 def main(file: str) -> None:
-    """Writes the page."""
-    Path(file).parent.mkdir(parents=True, exist_ok=True)
-    Path(file).write_text(page(history()), "utf-8")
+    """Writes the page, with what the gate and the comparison with the peers have left beside it."""
+    directory = Path(file).parent
+    directory.mkdir(parents=True, exist_ok=True)
+    costs = [f"{git('log', '-1', '--format=%as %h', each.commit)}  {line(*each[1:])}" for each in accepted("")]
+    gate, peers = (path.read_text("utf-8") if path.exists() else "" for path in (directory / GATE, directory / PEERS))
+    Path(file).write_text(page(history(), costs, gate, peers), "utf-8")
     print(file)
 
 

@@ -15,6 +15,7 @@ from libc.string cimport memcmp, memcpy
 
 import os
 import struct
+import sys
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from hashlib import sha256

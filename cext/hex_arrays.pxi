@@ -81,13 +81,6 @@ cdef Py_ssize_t read_objects(list objects, unsigned char* rgb) except -1:
     return len(objects)
 
 
-cdef as_array(values):
-    """Returns numpy's array of `values`; of texts one of objects, because a single long one would widen all others."""
-    if isinstance(values, (list, tuple)) and values and isinstance(values[0], str):
-        return np.array(values, dtype=object)
-    return np.asarray(values)
-
-
 cdef bint holds_texts(array):
     """Returns whether there is a text, perhaps beside what is missing; or may have been, in a column without rows."""
     if array.dtype.kind == "O":
@@ -128,7 +121,7 @@ def hex_to_rgb(values):
     `values`: an array, a list, or a column of pandas, Arrow or Polars. Returns uint8 (..., 3), as `Palette.nearest_batch`
     takes it. Raises ValueError that names the first place with anything else, TypeError for other types.
     """
-    array = as_array(values)
+    array = as_array(values, "hex")
     result = np.empty((*array.shape, 3), dtype=np.uint8)
     if array.dtype.kind in "ui":
         outside = (array < 0) | (array > 0xFFFFFF)

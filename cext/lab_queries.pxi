@@ -53,10 +53,9 @@ def read_lab(values, white):
     """Returns L*a*b* under D65 as C-contiguous float64 (..., 3). See `Palette.nearest_batch`."""
     if white not in ("D65", "D50"):
         raise ValueError(f'white must be "D65" or "D50", not {white!r}')
-    array = np.asarray(values)
+    array = as_array(values, "lab")
     check_numbers(array, "lab")
-    if not array.ndim or array.shape[array.ndim - 1] != 3:
-        raise ValueError(f"lab must have the shape (..., 3), not {array.shape}")
+    check_shape(array, "lab")
     rows = np.array(array, dtype=np.float64, order="C")  # our own: another thread may write to theirs after the check
     outside = ~(np.abs(rows) <= GREATEST_LAB)  # nor NaN
     if outside.any():

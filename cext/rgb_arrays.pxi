@@ -1,8 +1,43 @@
 # Reads the arrays that callers give. _palette.pyx includes this file.
 
+def as_array(values, str name):
+    """Returns numpy's array of `values`; of texts one of objects, because a single long one would widen all others.
+
+    Raises ValueError for values that a mask of numpy.ma hides: the array would show them.
+    """
+    masks = sys.modules.get("numpy.ma")  # PERF: numpy imports it when it is used
+    if masks is not None:
+        parts = values if isinstance(values, (list, tuple)) else (values,)
+        if any([isinstance(part, masks.MaskedArray) and masks.is_masked(part) for part in parts]):
+            raise ValueError(
+                f"{name} has masked values, which are not colours: leave them out, or fill them by {name}.filled(...)"
+            )
+    if isinstance(values, (list, tuple)) and values and isinstance(values[0], str):
+        return np.array(values, dtype=object)
+    return np.asarray(values)
+
+
 cdef check_numbers(array, str name):
     if array.dtype.kind not in "uif":
-        raise TypeError(f"{name} must be real numbers, not {array.dtype}")
+        nullable = "; of pandas' nullable columns take frame.dropna().to_numpy(int)" if array.dtype.kind == "O" else ""
+        raise TypeError(f"{name} must be real numbers, not {array.dtype}{nullable}")
+
+
+def check_shape(array, str name, most_channels=3):
+    """Raises ValueError, which says what may be meant, unless an array has three channels last, or `most_channels`."""
+    shape = array.shape
+    if shape and shape[len(shape) - 1] in (3, most_channels):
+        return
+    hint = ""
+    if len(shape) == 3 and shape[2] == 1:
+        hint = f"; if it is grey: numpy.repeat({name}, 3, axis=-1)"
+    elif len(shape) >= 2 and shape[0] in (3, 4):
+        hint = f"; if its channels come first: numpy.moveaxis({name}, 0, -1)"
+    elif len(shape) == 2:
+        hint = f"; if it is grey: numpy.stack([{name}] * 3, axis=-1)"
+    elif len(shape) == 1 and array.dtype.kind in "ui" and array.size and array.max() > 255:
+        hint = f"; for numbers such as 0xC83C23: sepu.hex_to_rgb({name})"
+    raise ValueError(f"{name} must have the shape (..., 3), not {shape}{hint}")
 
 
 cdef const double[:, ::1] read_rows(values, str name, limits, str problem) except *:
@@ -11,7 +46,7 @@ cdef const double[:, ::1] read_rows(values, str name, limits, str problem) excep
     Raises TypeError for other values than real numbers, ValueError for another shape and for a number whose size exceeds
     its column's of `limits`; the message has `name` and `problem`.
     """
-    array = np.asarray(values)
+    array = as_array(values, name)
     if array.ndim != 2 or array.shape[1] != 3:
         raise ValueError(f"{name} must have the shape (n, 3), not {array.shape}")
     check_numbers(array, name)
@@ -51,7 +86,7 @@ def check_range(array, scale, str name):
         value = array[place]
         remedy = ""
         if array.dtype.kind != "f" and value > 255:
-            remedy = "; divide 16 bits by 257"
+            remedy = "; divide 16 bits by 257" if value < 2**16 else f"; for 0xC83C23: sepu.hex_to_rgb({name})"
         elif value == value:
             remedy = f"; see numpy.clip({name}, 0, {scale})"
         raise ValueError(
@@ -65,15 +100,13 @@ def read_rgb(values, scale=None, background=None, int most_channels=3):
     `scale`: see `read_scale`. `background`: see `Palette.nearest_batch`; 4 as `most_channels` allows for alpha. Raises
     ValueError for a channel that is not a number from 0 to `scale`.
     """
-    array = as_array(values)
+    array = as_array(values, "rgb")
     if holds_texts(array):
         return hex_to_rgb(array)
     check_numbers(array, "rgb")
-    channels = array.shape[array.ndim - 1] if array.ndim else 0
-    if channels not in (3, most_channels):
-        raise ValueError(f"rgb must have the shape (..., 3), not {array.shape}")
+    check_shape(array, "rgb", most_channels)
     scale = read_scale(array, scale, "rgb")
-    if channels == 3:
+    if array.shape[array.ndim - 1] == 3:
         if array.dtype == np.uint8 and scale == 255:
             return np.ascontiguousarray(array)
         rows = np.array(array, dtype=np.float64, order="C")  # our own: another thread may write to theirs after the check

@@ -1,18 +1,22 @@
-"""`make bench-gate`, `make bench-gate-costs`, `make bench-gate-proof`. Exits with 1 if something is wrong."""
+"""`make bench-gate`, `-costs` and `-proof` of it, `make bench-bisect`. Exits with 1 if something is wrong."""
 
 import asyncio
 import os
 import signal
 import sys
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.commits import base, git, named, working_tree
+from bench.commits import ROOT, base, git, named, working_tree
 from bench.gate import callgrind, explain, proof
+from bench.gate.bisect import bisect
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.sides import KINDS, Comparison, changed, compare
 from bench.load.report import table
+from bench.report import GATE
 
 # A change by more is an alarm. `make bench-gate-proof` shows that it is more than the noise, and less than 1 %.
 TOLERANCE = 0.005
@@ -68,13 +72,16 @@ def _wrong(found: Comparison, costs: Sequence[Accepted]) -> list[str]:
     return [row.name for row in alarms if not row.name.startswith(("SQL: ", "memory: "))][:SHOWN]
 
 
-def check(ref: str) -> None:
+def check(ref: str = "") -> None:
     """Compares what is checked out with its base."""
     before, head = named(ref) if ref else base("HEAD"), working_tree()
     costs = list(accepted(before))
     found = asyncio.run(compare(before, head, lambda found: _wrong(found, costs)))
     judged = list(rows(found, costs))
-    told = [f"Counted against {git('log', '-1', '--format=%h (%s)', before)}, with {sys.version.split()[0]}.", ""]
+    alarms = [row for row in judged if row.alarms]
+    verdict = f"{len(alarms)} alarms" if alarms else "no alarm"
+    of = git("log", "-1", "--format=%h (%s)", before)
+    told = [f"Counted against {of}, with {sys.version.split()[0]}, on {date.today()}: {verdict}.", ""]
     if judged:
         told += [
             table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)),
@@ -88,7 +95,6 @@ def check(ref: str) -> None:
         f"Not compared, because it cannot be counted in base: {name} ({why})"
         for name, why in found.base.failures.items()
     ]
-    alarms = [row for row in judged if row.alarms]
     if acceptable := [row for row in alarms if row.costs != 0]:
         told += [
             "",
@@ -97,6 +103,9 @@ def check(ref: str) -> None:
         ]
         told += [f"    {line(row.name, row.costs)}" for row in acceptable]
     report(told)
+    with suppress(OSError):
+        (ROOT / "build").mkdir(exist_ok=True)
+        (ROOT / "build" / GATE).write_text("\n".join(told), "utf-8")
     if alarms:
         sys.exit("ALARM: " + "; ".join(row.name for row in alarms))
 
@@ -110,7 +119,7 @@ def report(told: Iterable[str]) -> None:
             file.write(f"## The gate\n\n{text}\n")
 
 
-def main(command: str = "check", ref: str = "") -> None:
+def main(command: str = "check", *given: str) -> None:
     """Runs one command. Where nothing can be counted it fails: who asks for the gate must not take that for passed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that what it has started ends with it
     if command == "costs":
@@ -122,8 +131,13 @@ def main(command: str = "check", ref: str = "") -> None:
         told, failed = asyncio.run(proof.prove(TOLERANCE))
         report(told)
         sys.exit(failed)
+    elif command == "bisect":
+        try:
+            report(asyncio.run(bisect(TOLERANCE, *given)))
+        except LookupError as error:
+            sys.exit(f"{error}")
     else:
-        check(ref)
+        check(*given)
 
 
 if __name__ == "__main__":

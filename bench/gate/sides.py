@@ -1,4 +1,4 @@
-"""Counts base and head side by side: both with this interpreter and the packages of .venv.
+"""Counts base and head side by side, with this interpreter and .venv's packages, or each with its own if locks differ.
 
 Both are counted by head's harness, so that a change of the harness is no change of the product. What of base does not
 fit head's harness is counted by base's own.
@@ -19,12 +19,15 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from bench.commits import built, objects
+from bench.commits import LOCKS, PACKAGES, built, objects
 from bench.gate import callgrind
 from bench.gate.disturbance import Disturbance
 
 # By kind of figures, the files on which they depend.
-KINDS = {"worker": ("src", "cext", "setup.py"), "database": ("src/sepu/database", "src/sepu/metering")}
+KINDS = {
+    "worker": ("src", "cext", "setup.py", *LOCKS),
+    "database": ("src/sepu/database", "src/sepu/metering", *LOCKS),
+}
 _NAMES = """from bench.hot_paths import hot_paths
 for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(path.name)"""
 # A worker's figure is the least of two processes, whose memory is laid out otherwise: by chance, two names that a path
@@ -94,7 +97,7 @@ class Side:
             directory.chmod(0o711)  # Postgres may run as another user
             # The gate is always head's: that of base was removed.
             head = harness.with_name("head")
-            where = {"PYTHONPATH": _path(self.directory / "src", harness, head)}
+            where = {"PYTHONPATH": _path(self.directory / "src", self.directory / PACKAGES, harness, head)}
             counting = _Counting(directory, where, disturbed)
             counting.lay_out(0)
             command = counting.program("database", f"{directory}/state", wanted)
@@ -105,7 +108,7 @@ class Side:
 
     async def hot_paths(self) -> set[str]:
         """Returns the names of the paths of its own harness."""
-        where = {"PYTHONPATH": _path(self.directory / "src", self.directory)}
+        where = {"PYTHONPATH": _path(self.directory / "src", self.directory / PACKAGES, self.directory)}
         told, _ = await _run([sys.executable, "-P", "-c", _NAMES], {**os.environ, **where})
         return set(told.splitlines())
 

@@ -22,15 +22,21 @@ _HEAD = """\
 
 Each error has a status and a code: `{"error":"invalid_rgb","requestId":"…"}`. The body says no more, and never repeats
 what you sent. Find the code below. Each section says what is wrong, what to do, and whether to send the request again.
-Give support the request id when you ask for help. If you do not know a code, go by the status: send again after 408,
-429 (when `Retry-After` has passed) and any 5xx, and correct the request after any other 4xx.
+A request that is refused with a 4xx costs nothing and does not use up its key. When you ask for help, give support the
+request id. If you do not know a code, go by the status: send again after 408, 429 (when `Retry-After` has passed) and
+any 5xx; after any other 4xx, correct the request.
 
-A 422 says in the header `X-Error-Pointer` where the first fault is, as a JSON pointer (RFC 6901) into the body or the
-query: `/colors/2/g` is the `g` of the third colour, `/q` the parameter, which may be missing. If a colour has an
-unknown member, the header names the colour. It is left out if the body or the query as a whole is at fault: it has an
-unknown member or parameter, is not an object, or cannot be decoded.
+With a 422, the header `X-Error-Pointer` says where the first fault is, as a JSON pointer (RFC 6901) into the body or
+the query: `/colors/2/g` is the `g` of the third colour, and `/q` the parameter, which may be missing.
 
-This page is written from the table that the service uses, and a test sends the mistakes on it to a real service.
+```http
+HTTP/1.1 422 Unprocessable Entity
+X-Error-Pointer: /colors/2/g
+```
+
+If a colour has an unknown member, the header names the colour. If the body or the query as a whole is at fault, there
+is no such header: it has an unknown member or parameter, is not an object, or cannot be decoded.
+
 [Metering](metering.md#when-to-send-again) says how to send again, and [the clients](integrate/index.md) show it."""
 
 
@@ -39,7 +45,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     "bad_request": (
         "The request is not valid HTTP/1.x: no `Host`, two, or one that is not a host, contradictory headers, a "
         "transfer coding other than `chunked`, broken chunks, or a body that is cut off.",
-        "Use an HTTP library, and look at what stands between it and the service.",
+        "Use an HTTP library, and check any proxy between it and the service.",
     ),
     "idempotency_key_required": (
         "A match or a search has no `Idempotency-Key`.",
@@ -66,7 +72,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Use the method in the header `Allow`: `POST` for a match, `GET` for everything else.",
     ),
     "request_timeout": (
-        "The request was begun, but did not arrive as a whole in time. It was not processed.",
+        "The request did not arrive in full in time. It was not processed.",
         "Send it in one piece; if this repeats, look at your network.",
     ),
     "idempotency_conflict": (
@@ -126,7 +132,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "internal_error": (
         "An error in the service; for library and usage also an outage of its database.",
-        "Send again with growing pauses. If it stays, give support the request id.",
+        "Send again with growing pauses. If the error persists, give support the request id.",
     ),
     "overloaded": ("The service has too many connections and closes this one.", "Keep connections open and use few."),
     "usage_commit_failed": (

@@ -134,11 +134,54 @@ def charge() -> str:
             continue
         source, target, said = found
         end = xs[0] + apart / 5 if target < 0 else xs[target]
-        shapes.append(f'<line x1="{xs[source]}" y1="{y}" x2="{end}" y2="{y}" class="arrow" marker-end="url(#tip)"/>')
+        shapes.append(_arrow(xs[source], y, end, y))
         if target < 0:
             shapes.append(f'<path d="M{end - 14} {y - 6} l12 12 m0 -12 l-12 12" class="break"/>')
         shapes.append(_text((xs[source] + end) / 2, y - 6, said, "said"))
     return _svg(xs[2] + left, floor, shapes, "A charge whose answer is lost, and its retry")
+
+
+def replay() -> str:
+    """What decides whether a request is charged, refused or replayed."""
+    questions = (
+        ("Was this key used in the last 90 days?", "no", "It is charged, and its answer is stored."),
+        ("Is the first request still running?", "yes", "409 request_in_progress"),
+        ("Is the input the same?", "no", "409 idempotency_conflict"),
+    )
+    left, width, height, step = 10, 280, 36, 70
+    middle, right = left + width / 2, 400
+    shapes = []
+    for number, (question, answer, then) in enumerate(questions):
+        y = 10 + number * step
+        shapes += [_box(left, y, width, height), _text(middle, y + 23, question, "said")]
+        shapes += [_arrow(left + width, y + height / 2, right, y + height / 2), _text(345, y + 12, answer, "said")]
+        shapes += [_box(right, y, width, height), _text(right + width / 2, y + 23, then, "said")]
+        shapes += [_arrow(middle, y + height, middle, y + step)]
+        shapes += [_text(middle + 18, y + 58, "no" if answer == "yes" else "yes", "said")]
+    y = 10 + len(questions) * step
+    shapes += [_box(left, y, width, height), _text(middle, y + 23, "The stored answer is replayed, free.", "said")]
+    return _svg(right + width + 10, y + height + 10, shapes, "What an idempotency key replays")
+
+
+def month() -> str:
+    """Where the units of a month go: the example of docs/keys.md."""
+    rows = (
+        ("limit 2400", (("plan", 2000), ("granted", 400))),
+        ("used", (("committed", 1790), ("remaining", 610))),
+        ("bill", (("to bill", 1670), ("credited", 120))),
+    )
+    left, unit, height, step = 100, 0.24, 36, 52
+    shapes = []
+    for number, (name, parts) in enumerate(rows):
+        x, y = float(left), 10 + number * step
+        shapes.append(_text(left - 12, y + 23, name, "note"))
+        for part, units in parts:
+            label = f"{part} {units}"
+            shapes.append(_box(x, y, units * unit, height))
+            inside = units * unit > 80  # pixels of a label
+            shapes.append(_text(x + (units * unit / 2 if inside else 80), y + 23, label, "said"))
+            x += units * unit
+    return _svg(left + 2400 * unit + 14, 10 + len(rows) * step, shapes, "Where the units of a month go")
 
 
 PICTURES: dict[str, Callable[[], str]] = {
@@ -147,6 +190,8 @@ PICTURES: dict[str, Callable[[], str]] = {
     "difference.svg": neighbours,
     "triangle.svg": triangle,
     "charge.svg": charge,
+    "replay.svg": replay,
+    "month.svg": month,
 }
 
 
@@ -175,28 +220,39 @@ def _line(x1: float, y1: float, x2: float, y2: float) -> str:
     return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" class="line"/>'
 
 
+def _box(x: float, y: float, width: float, height: float) -> str:
+    return f'<rect x="{x:g}" y="{y:g}" width="{width:g}" height="{height:g}" rx="3" class="box"/>'
+
+
+def _arrow(x1: float, y1: float, x2: float, y2: float) -> str:
+    return f'<line x1="{x1:g}" y1="{y1:g}" x2="{x2:g}" y2="{y2:g}" class="arrow" marker-end="url(#tip)"/>'
+
+
 def _text(x: float, y: float, text: str, kind: str = "scale") -> str:
     return f'<text x="{x:g}" y="{y:g}" class="{kind}">{escape(text)}</text>'
 
 
 def _svg(width: float, height: float, shapes: Iterable[str], title: str) -> str:
-    """On white of its own, for pages of any colour."""
+    """On a ground of its own, which is as light or dark as the page in a browser."""
     style: Sequence[str] = (
-        f"text {{ font: 12px {_FONT}; fill: #333 }}",
+        ":root { --ground: #fff; --ink: #333; --pale: #555; --line: #ccc }",
+        "@media (prefers-color-scheme: dark) { :root { --ground: #1e2129; --ink: #ddd; --pale: #bbb; --line: #555 } }",
+        f".ground {{ fill: var(--ground) }} text {{ font: 12px {_FONT}; fill: var(--ink) }}",
         ".name, .said { text-anchor: middle } .note { text-anchor: end; font-style: italic }",
-        ".name { font-size: 14px } .scale { font-size: 17px; fill: #555 }",
-        ".note, .scale { paint-order: stroke; stroke: #fff; stroke-width: 4px }",
-        ".line { stroke: #ccc; fill: none } .dot, .square { stroke: #bbb; stroke-width: 0.4 }",
-        ".arrow { stroke: #333 } .break { stroke: #c83c23; stroke-width: 2.5; fill: none }",
+        ".name { font-size: 14px } .scale { font-size: 17px; fill: var(--pale) }",
+        ".note, .scale { paint-order: stroke; stroke: var(--ground); stroke-width: 4px }",
+        ".line, .box { stroke: var(--line); fill: none } .dot, .square { stroke: #bbb; stroke-width: 0.4 }",
+        ".arrow { stroke: var(--ink) } .tip { fill: var(--ink) }",
+        ".break { stroke: #c83c23; stroke-width: 2.5; fill: none }",
     )
     tip = '<marker id="tip" markerWidth="9" markerHeight="8" refX="9" refY="4" orient="auto">'
-    tip += '<path d="M0 0 L9 4 L0 8 z" fill="#333"/></marker>'
+    tip += '<path d="M0 0 L9 4 L0 8 z" class="tip"/></marker>'
     lines = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" role="img">',
         f"<title>{escape(title)}</title>",
         f"<style>{' '.join(style)}</style>",
         f"<defs>{tip}</defs>",
-        f'<rect width="{width:g}" height="{height:g}" fill="#fff"/>',
+        f'<rect width="{width:g}" height="{height:g}" class="ground"/>',
         *shapes,
         "</svg>",
     )

@@ -1,5 +1,6 @@
 """The judgement of the gate and of the timed comparison. `make bench-gate-proof` shows that the gate sees each path."""
 
+import asyncio
 import os
 import shutil
 import subprocess
@@ -13,6 +14,7 @@ import pytest
 from bench.compare import compare
 from bench.gate import __main__ as gate
 from bench.gate import callgrind, opcodes, sides
+from bench.gate.bisect import search
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.explain import lines
 from bench.gate.sides import OPCODES, Comparison, Counts
@@ -115,6 +117,24 @@ def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
     (repository / "src" / "sepu" / "database").mkdir(parents=True)
     (repository / "src" / "sepu" / "database" / "new.sql").write_text("select 1")
     assert changed() == ["worker", "database"]
+    commit(repository, "all")
+    (repository / "requirements").mkdir()
+    (repository / "requirements" / "embedded.txt").write_text("falcon==4.4.0")
+    assert changed() == ["worker", "database"]
+
+
+@pytest.mark.parametrize("steps", [{}, {7: 3.0}, {1: 1.0, 40: 5.0}, {20: 2.0, 21: 2.0}])
+def test_a_growth_is_found_in_the_commits_that_caused_it(steps: dict[int, float]) -> None:
+    figures = [100 + sum(steps[step] for step in steps if step <= place) for place in range(41)]
+    comparisons = []
+
+    async def count(one: str, other: str) -> tuple[float, float]:
+        comparisons.append((one, other))
+        return figures[int(one)], figures[int(other)]
+
+    found, _ = asyncio.run(search([str(place) for place in range(41)], count, 0.005))
+    assert found == [(str(step), steps[step] / 100) for step in sorted(steps, key=lambda step: -steps[step])]
+    assert len(comparisons) <= 1 + 4 * len(steps)  # log3 of 40 each
 
 
 def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,8 +79,12 @@ def test_a_step_of_5_percent_is_found_at_its_record_and_noise_is_none(tmp_path: 
             if [commit for commit, _ in at] == ["25"]:
                 exact += 1
                 assert at[0][1] == pytest.approx(0.05 if name.startswith("slower") else 1 / 1.05 - 1, abs=0.015)
-    changed = report.page(history(tmp_path)).partition("<h2>What changed</h2>")[2].partition("<h2>")[0]
-    assert "slower 3" in changed
+    top, _, rest = report.page(history(tmp_path), ["Cost: core +1 %: <why>"], "no alarm\nmore").partition(
+        "What changed"
+    )
+    assert "<summary>no alarm</summary>" in top
+    assert "Cost: core +1 %: &lt;why&gt;" in rest
+    assert "slower 3" in rest.partition("<h2>")[0]
     assert near == 40
     assert exact >= 34
     assert sum(bool(at) for name, at in points.items() if name.startswith("the same")) <= 1

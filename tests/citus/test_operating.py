@@ -17,7 +17,7 @@ from sepu.admin.naming import find_account
 from sepu.admin.plans import set_plan, show_plan
 from sepu.admin.prune import prune
 from sepu.admin.rotation import rotate_key
-from sepu.admin.usage import nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.admin.usage import nearest_limits, usage_by_month, usage_in_month
 from sepu.cli.database import connect
 from sepu.console.app import PAGES
 from sepu.console.pages import account
@@ -64,8 +64,8 @@ def test_an_operators_day(connection: Connection) -> None:
         return [
             {part.name: units for part in found if (units := part.units["color_match"])}
             for found in (
-                usage_by_day(connection, f"{OLD:%Y-%m}", account_id),
-                usage_by_key(connection, f"{OLD:%Y-%m}", account_id),
+                usage_in_month(connection, f"{OLD:%Y-%m}", account_id).days,
+                usage_in_month(connection, f"{OLD:%Y-%m}", account_id).keys,
             )
         ]
 

@@ -63,7 +63,7 @@ def test_what_match_reads() -> None:
     assert inputs(invoke("match", "12.5 0 255", "--json")) == ["rgb(12.5, 0, 255)"]
     outside = invoke("match", "color(srgb 1.25 -0.5 0)", "oklch(0.7 0.35 145)")
     assert text(outside).count("(outside sRGB)") == 2
-    assert inputs(invoke("match", "color(srgb 1.25 -.5 0)", "--json")) == ["color(srgb 1.25 -0.5 0)"]
+    assert inputs(invoke("match", "color(srgb 1.25 -.5 0)", "--json")) == ["color(srgb 1.25 -.5 0)"]
     given = "#C83C23 # red\n\n# of CSS\n  tomato \n1 2 3\t#\n"
     assert inputs(invoke("match", "fff", "-", "--json", given=given)) == [white, red, tomato, dark]
 

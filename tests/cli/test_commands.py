@@ -16,6 +16,7 @@ from tests.serving import serving
 
 import sepu
 from sepu.admin import accounts
+from sepu.extras import how_to_install
 from sepu.metering.key_format import Credential
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
@@ -217,12 +218,12 @@ def test_the_offline_commands_need_nothing_of_the_server() -> None:
     absent = (*SERVER, "joserfc")
     assert printed(without(absent, "search", "taohong", "--json"))["colors"][0]["slug"] == "tao-hong"
     assert printed(without(absent, "match", "#C83C23", "--json"))["colors"][0]["input"] == "#C83C23"
-    failed(without(("PIL",), "image", __file__), "Pillow is not installed", "pip install 'sepu[image]'")
+    failed(without(("PIL",), "image", __file__), "Pillow is not installed", how_to_install("image"))
     assert "serve" in without(absent, "--help").stdout
     for command in (("serve", "--port", "8000"), ("account", "create", "--json"), ("usage", "a" * 16)):
-        failed(without(absent, *command), "is not installed", "pip install 'sepu[server]'")
-    failed(without(absent, "events", "list"), "is not installed", "pip install 'sepu[server]'")
-    failed(without(absent, "receipt", "open", "--help"), "is not installed", "pip install 'sepu[receipt]'")
+        failed(without(absent, *command), "is not installed", how_to_install("server"))
+    failed(without(absent, "events", "list"), "is not installed", how_to_install("server"))
+    failed(without(absent, "receipt", "open", "--help"), "is not installed", how_to_install("receipt"))
 
 
 @pytest.mark.slow
@@ -233,7 +234,7 @@ def test_only_webhooks_need_what_sends_them(ledger_url: str, tmp_path: Path) -> 
     database = ("--once", "--database-url", ledger_url)
     assert without(absent, "events", "deliver", "--print", *database).returncode == 0
     sending = without(absent, "events", "deliver", "--url", "https://a.b", "--secret-file", str(secret), *database)
-    failed(sending, "httpx is not installed", "pip install 'sepu[events]'")
+    failed(sending, "httpx is not installed", how_to_install("events"))
 
 
 def test_receipts_need_nothing_of_the_server(tmp_path: Path) -> None:

@@ -296,6 +296,37 @@ def test_wrong_shapes(shape: tuple[int, ...]) -> None:
             call(wrong)
 
 
+def test_masked_values_are_refused() -> None:
+    """numpy.asarray would show them."""
+    masked: Any = np.ma.masked_array
+    shown, hidden = masked(random_rgb(4), mask=False), masked(random_rgb(4), mask=[[True, False, False]] * 4)
+    palette = Palette(shown, scale=255)
+    calls: list[Any] = [*takers(palette), partial(ciede2000, np.zeros((4, 3))), lambda lab: palette.delta_e(lab=lab)]
+    for call in calls:
+        for values in (hidden, [hidden[0], hidden[1]]):
+            with pytest.raises(ValueError, match=r"has masked values.*\.filled"):
+                call(values)
+        call(shown)
+    with pytest.raises(ValueError, match="hex has masked values"):
+        hex_to_rgb(masked(["#fff", "#000"], mask=[True, False]))
+
+
+@pytest.mark.parametrize(
+    ("values", "hint"),
+    [
+        (np.zeros((3, 5, 7)), "if its channels come first: numpy.moveaxis"),
+        (np.zeros((5, 7, 1)), "if it is grey: numpy.repeat"),
+        ([0xC83C23, 0xFFFFFF], "sepu.hex_to_rgb"),
+        ([0xC83C23, 0xFFFFFF, 0], "sepu.hex_to_rgb"),
+        ([200, 60, 35, 255, 0], r"\(5,\)$"),
+        (np.array([[1, 2, None]]), r"dropna\(\)"),
+    ],
+)
+def test_a_refusal_says_what_may_be_meant(values: Any, hint: str) -> None:
+    with pytest.raises((ValueError, TypeError), match=hint):
+        Palette([(0, 0, 0)]).nearest_batch(values)
+
+
 @pytest.mark.parametrize("shape", [(3,), (2, 4), (1, 2, 3)])
 def test_shapes_of_images_are_no_palettes(shape: tuple[int, ...]) -> None:
     wrong = np.zeros(shape)

@@ -13,6 +13,7 @@ import pytest
 
 import sepu
 from sepu import _index_builder, _names, _palette
+from sepu.extras import how_to_install
 
 SEPU = Path(sysconfig.get_path("scripts")) / "sepu"
 
@@ -46,4 +47,4 @@ def test_a_search_from_the_command_line() -> None:
 def test_the_server_is_asked_for() -> None:
     done = run("serve")
     assert (done.returncode, done.stdout) == (1, "")
-    assert "pip install 'sepu[server]'" in done.stderr
+    assert how_to_install("server") in done.stderr

@@ -1,21 +1,29 @@
-"""The examples of docs/api.md and README.md. `python -m tests.docs.examples` writes what a real server answers."""
+"""The pages whose commands run. `python -m tests.docs.examples` writes what a real server and `sepu` print there."""
 
+import json
+import os
 import re
+import shlex
+import subprocess
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
 from tests.curl import Ask, by_curl
-from tests.serving import serving
+from tests.serving import SEPU, serving
 
 from sepu.admin import accounts
 from sepu.cli.database import connect, database, service_url
 
 _ROOT = Path(__file__).parents[2]
-PAGES = (_ROOT / "docs" / "api.md", _ROOT / "README.md")
+_NAMES = ("README.md", *(f"docs/{name}.md" for name in ("api", "customers", "library", "package", "python")))
+PAGES = tuple(_ROOT / name for name in _NAMES)
+_COLUMNS = 80
 _ADDRESS = "http://127.0.0.1:8000"  # as it stands on the pages
 _BLOCK = re.compile(r"(?<=```console\n)(.*?)(?=```)", re.DOTALL)
-_COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)", re.MULTILINE)
+# A command, and what stands below it.
+_COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*\n)((?:(?!\$ ).*\n)*)", re.MULTILINE)
+_JSON = re.compile(r"^\{.*\}$", re.MULTILINE)
 # What differs from one run to another, and how it stands on the page.
 _OWN = (
     (r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", "6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"),
@@ -25,27 +33,56 @@ _OWN = (
 )
 
 
-def with_answers(page: str, run: Callable[[str], str]) -> str:
-    """The page, with what its commands print."""
+def with_answers(page: str, run: Callable[[str], str | None]) -> str:
+    """The page, with what its commands print; None leaves what stands there."""
 
-    def block(found: re.Match[str]) -> str:
-        commands: list[str] = _COMMAND.findall(found[0])
-        return "".join(f"$ {command}{run(command)}" for command in commands)
+    def example(found: re.Match[str]) -> str:
+        printed = run(found[1])
+        return found[0] if printed is None else f"$ {found[1]}{printed}"
 
-    return _BLOCK.sub(block, page)
+    return _BLOCK.sub(lambda block: _COMMAND.sub(example, block[0]), page)
 
 
-def reader(ask: Ask, address: str, key: str) -> Callable[[str], str]:
-    """Runs a page's curls as a reader who has set KEY; its other commands print nothing there."""
+def reader(ask: Ask, address: str, key: str) -> Callable[[str], str | None]:
+    """Runs a page's curls as a reader who has set KEY, and those commands of sepu that need no database."""
     ours = f"http://{address}"
 
-    def run(command: str) -> str:
+    def run(command: str) -> str | None:
+        if command.startswith(("sepu match", "sepu image", "sepu search")):
+            return _sepu(command)
         if not command.startswith("curl "):
-            return ""
+            return None
         printed = _same(ask(command.replace(_ADDRESS, ours), SEPU_API_KEY=key, SEPU_URL=ours))
+        printed = _JSON.sub(lambda answer: _laid_out(json.loads(answer[0])), printed)
         return printed if printed.endswith("\n") else f"{printed}\n"  # before the next prompt
 
     return run
+
+
+def _sepu(command: str) -> str | None:
+    if "|" in command or ">" in command:
+        return None
+    done = subprocess.run(
+        [SEPU, *shlex.split(command)[1:]],
+        env={**os.environ, "COLUMNS": str(_COLUMNS)},
+        cwd=_ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return "".join(f"{line.rstrip()}\n" for line in done.stdout.splitlines())
+
+
+def _laid_out(value: object, indent: int = 0) -> str:
+    """JSON as the service writes it, but broken over lines where it is too long for one."""
+    line = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    if indent + len(line) <= _COLUMNS or not isinstance(value, dict | list):
+        return line
+    inner = "\n" + " " * (indent + 2)
+    if isinstance(value, list):
+        return f"[{inner}{f',{inner}'.join(_laid_out(item, indent + 2) for item in value)}\n{' ' * indent}]"
+    members = (f"{json.dumps(name)}:{_laid_out(item, indent + 2)}" for name, item in value.items())
+    return f"{{{inner}{f',{inner}'.join(members)}\n{' ' * indent}}}"
 
 
 def _same(printed: str) -> str:

@@ -18,6 +18,20 @@ pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 MKDOCS = ROOT / "build" / "docs" / "bin" / "mkdocs"
 # Reports what is wider than its place: for each, the page, the element and the beginning of its text.
+# Where a reader's question leads: to the first or the second page that the search shows.
+QUESTIONS = {
+    "install": "python.html",
+    "jupyter": "python.html",
+    "oklch": "library.html",
+    "CMYK": "library.html",
+    "pandas": "library.html",
+    "idempotency key expire": "metering.html",
+    "how long does a key replay": "metering.html",
+    "409": "errors.html",
+    "white point": "explained.html",
+    "undo an import": "keys.html",
+}
+SUPPORT = "help@colours.example"
 MEASURING = """<!doctype html><body><script>
 (async () => {
   const found = [];
@@ -48,11 +62,23 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     subprocess.run(
         [MKDOCS, "build", "--quiet", "--site-dir", directory],
         cwd=ROOT,
-        env={**os.environ, "NO_MKDOCS_2_WARNING": "1"},
+        env={**os.environ, "NO_MKDOCS_2_WARNING": "1", "SEPU_SUPPORT": SUPPORT},
         check=True,
         timeout=60,
     )
     return directory
+
+
+def test_the_search_finds_what_readers_ask(site: Path) -> None:
+    asked = [program("node", "nodejs"), str(Path(__file__).with_name("search.mjs")), str(site)]
+    done = subprocess.run(asked, input=json.dumps([*QUESTIONS]), capture_output=True, text=True, check=True, timeout=60)
+    found = dict(zip(QUESTIONS, json.loads(done.stdout), strict=True))
+    assert {question: page for question, page in QUESTIONS.items() if page not in found[question][:2]} == {}
+
+
+def test_customers_see_whom_to_ask(site: Path) -> None:
+    for page in ("api", "errors"):
+        assert f'<a href="mailto:{SUPPORT}">support</a>' in (site / f"{page}.html").read_text("utf-8")
 
 
 def reported(site: Path, page: str, directory: Path) -> str:

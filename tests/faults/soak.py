@@ -13,7 +13,6 @@ from pathlib import Path
 from secrets import token_hex
 from urllib.parse import quote
 
-import psycopg
 import uvloop
 from bench.load.neighbours import Case, flooded
 from bench.load.scenarios import Scenario
@@ -40,7 +39,6 @@ FAILOVERS = "failovers"
 
 # What stands between the service and the proxy: from the proxy's connection string to the one that is served.
 Between = Callable[[str], AbstractContextManager[str]]
-Spoil = Callable[[psycopg.Connection], object]
 
 
 @dataclass(frozen=True)
@@ -101,8 +99,8 @@ class Report:
         return "\n".join(f"{name:28}{value}" for name, value in rows.items())
 
 
-def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: None) -> Report:
-    """Carries a plan out, with a Postgres and a server of its own; the ledger can be spoilt first."""
+def soak(plan: Plan, between: Between = nullcontext) -> Report:
+    """Carries a plan out, with a Postgres and a server of its own."""
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
@@ -110,7 +108,6 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
         if plan.failover:
             databases.append(stack.enter_context(standby_of(state_dir)))
         with connect(url) as connection:
-            spoil(connection)
             holders = open_accounts(connection, plan.crowd)
             for _, standby_url in databases[1:]:
                 with connect(standby_url) as standby:

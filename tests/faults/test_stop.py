@@ -90,10 +90,12 @@ def reload(server: Server) -> None:
     """HUP, and the wait for new workers in the place of the old ones."""
     old = set(server.workers())
     server.process.send_signal(signal.SIGHUP)
-    deadline = time.monotonic() + 60
-    while len(new := set(server.workers())) != 2 or new & old:
-        assert time.monotonic() < deadline, server.log.read_text()
-        time.sleep(0.1)
+
+    def all_are_new() -> bool:
+        found = set(server.workers())
+        return len(found) == 2 and not found & old
+
+    until(all_are_new, seconds=60, why=server.log.read_text)
 
 
 # A new worker that accepts only when there is a file.

@@ -4,7 +4,7 @@ import os
 import struct
 import warnings
 import zlib
-from io import BytesIO
+from io import BytesIO, StringIO
 from pathlib import Path
 from typing import Any
 
@@ -82,7 +82,12 @@ def test_a_pixel_counts_as_much_as_it_is_opaque() -> None:
 @pytest.mark.parametrize(
     ("image", "reason"),
     [
-        (IMAGE[:, :, 0], "for a grey image pass numpy.stack"),
+        (IMAGE[:, :, 0], "if it is grey: numpy.stack"),
+        (IMAGE[:, :, :1], "if it is grey: numpy.repeat"),
+        (np.moveaxis(IMAGE, -1, 0), "if its channels come first: numpy.moveaxis"),
+        (np.ma.masked_equal(IMAGE, IMAGE[0, 0, 0]), "image has masked values"),
+        (BytesIO(), "the image is not an image that can be read"),
+        (StringIO("P3"), "opened to read bytes"),
         (IMAGE[0, 0], r"not \(3,\)"),
         (IMAGE[:0], "no visible pixel"),
         (np.zeros((2, 2, 4), np.uint8), "no visible pixel"),
@@ -306,6 +311,8 @@ def test_a_colour_counts_for_a_more_frequent_one_that_is_near() -> None:
     assert shares(3.8) == [("fei-hong", 0.5), ("hei-se", 0.3), ("tuo-hong", 0.2)]
     assert shares(3.81) == [("fei-hong", 0.7), ("hei-se", 0.3)]
     assert shares(100) == [("fei-hong", 1.0)]
+    with pytest.raises(TypeError, match="within is a difference such as 20, not '20'"):
+        sepu.name_image(image, within="20")  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="within is a difference"):
         shares(-1)
 

@@ -77,6 +77,7 @@ def test_matches_are_those_of_the_palette(color: Any, rgb: tuple[float, float, f
         ("tan", "#B36D61 of 檀 (tan), or #D2B48C of CSS"),
         ("li", "li-sallow"),
         ("no colour", "is not a colour that is known here; write '#C83C23'"),
+        ("#C83C23;", "ends with ';', which is not part of a colour"),
         ("200", "is one number: write '#200' for HEX, or three numbers"),
         ("#12345", "write '#C83C23'"),
         ("", "write '#C83C23'"),

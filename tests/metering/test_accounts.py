@@ -192,7 +192,7 @@ def test_a_keys_last_use_is_written_once_a_day(connection: Connection, customer:
 def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> None:
     issued = accounts.create_account(connection, "standard")
     assert find_account(connection, issued.key_id) == issued.account_id
-    [found] = accounts.list_accounts(connection, search=issued.key_id)
+    [found] = accounts.list_accounts(connection, **accounts.resolve_search(connection, issued.key_id))
     assert found.account_id == issued.account_id
     with pytest.raises(AccountError, match="there is no account"):  # it has no such key
         find_account(connection, f"{issued.account_id}-aaaaaaaa")

@@ -19,7 +19,7 @@ from sepu.admin.naming import AccountError
 from sepu.admin.prune import prune
 from sepu.admin.receipts import new_private_key, public_key
 from sepu.admin.rotation import rotate_key
-from sepu.admin.usage import Part, usage_by_day, usage_by_key, usage_by_month
+from sepu.admin.usage import Part, usage_by_month, usage_in_month
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit looks at everybody's accounts
 
@@ -78,8 +78,8 @@ def test_nothing_of_the_customer_is_left(
     assert rows_of(connection, other.account_id) == others
     assert usage_by_month(connection, customer.account_id) == months
     of_no_key = Part(None, {"color_match": 9, "color_search": 0})
-    assert usage_by_key(connection, f"{NOW:%Y-%m}", customer.account_id) == [of_no_key], "and of no day"
-    assert of_no_key in usage_by_day(connection, f"{NOW:%Y-%m}", customer.account_id)
+    assert usage_in_month(connection, f"{NOW:%Y-%m}", customer.account_id).keys == [of_no_key], "and of no day"
+    assert of_no_key in usage_in_month(connection, f"{NOW:%Y-%m}", customer.account_id).days
     (exported,) = export_usage(connection, f"{NOW:%Y-%m}", customer.account_id)
     assert (exported.status, exported.name, exported.usage[0].committed) == ("erased", None, 9)
     assert audit(connection).differences == ()

@@ -13,7 +13,7 @@ from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
 from sepu.admin.keys import issue_key
 from sepu.admin.plans import set_plan
 from sepu.admin.prune import prune
-from sepu.admin.usage import AccountUsage, Part, nearest_limits, usage_by_day, usage_by_key, usage_by_month
+from sepu.admin.usage import AccountUsage, Part, nearest_limits, usage_by_month, usage_in_month
 from sepu.errors import SepuError
 from sepu.metering.key_format import credential
 from sepu.metering.meters import METERS
@@ -50,9 +50,9 @@ def test_usage_by_month_day_and_key_stays_right_after_a_prune(
         return [
             used(usage_by_month(connection, customer.account_id)),
             used(usage_by_month(connection)),
-            used(usage_by_day(connection, "2026-03", customer.account_id)),
-            used(usage_by_day(connection, "2026-03")),
-            used(usage_by_key(connection, "2026-03", customer.account_id)),
+            used(usage_in_month(connection, "2026-03", customer.account_id).days),
+            used(usage_in_month(connection, "2026-03").days),
+            used(usage_in_month(connection, "2026-03", customer.account_id).keys),
         ]
 
     before = shown()
@@ -63,7 +63,7 @@ def test_usage_by_month_day_and_key_stays_right_after_a_prune(
         {"2026-03-01": (10, 0), "2026-03-31": (0, 1)},
         {customer.key_id: (3, 0), second.key_id: (2, 1)},
     ]
-    assert len(usage_by_day(connection, "2026-03")) == 31
+    assert len(usage_in_month(connection, "2026-03").days) == 31
     assert sum(batch.results for batch in prune(connection, 31)) == 5
     customer.meter(connection, "a-000001", at=MARCH + DAY / 2)  # new again
     before[0]["2026-03"], before[1]["2026-03"] = (6, 1), (11, 1)

@@ -50,7 +50,7 @@ class Filters(TypedDict, total=False):
     plan_id: str | None
     status: str | None
     search: str | None
-    """A part of the id, the external id or the name; or the id or external id of a key; or the id of a request."""
+    """A part of the id, the external id or the name; or the external id of a key. See `resolve_search`."""
     quiet: bool
     """It used something in the month before, and nothing in this one."""
 
@@ -160,7 +160,7 @@ def look_up(connection: psycopg.Connection, given: str) -> Account:
     try:
         return show_account(connection, find_account(connection, given))
     except AccountError:
-        found = list(list_accounts(connection, search=given, limit=_NAMED + 1))
+        found = list(list_accounts(connection, **resolve_search(connection, given), limit=_NAMED + 1))
     if not found:
         raise AccountError(f"there is no account {given!r}")
     if len(found) > 1:
@@ -194,9 +194,13 @@ def list_accounts(
             yield account
 
 
-def resolve_search(connection: psycopg.Connection, search: str) -> str:
-    """Returns the account of what is searched for, if it is the id of a key or of a request; else the same."""
-    return account_of(search) or charged_account(connection, search) or search
+def resolve_search(connection: psycopg.Connection, search: str) -> Filters:
+    """Returns what to filter by for a search: the account, if it is the id of a key or of a request.
+
+    To find a request, all results are read: do it once for several statements.
+    """
+    account_id = account_of(search) or charged_account(connection, search)
+    return {"search": search} if account_id is None else {"search": None, "account_id": account_id}
 
 
 def sum_accounts(connection: psycopg.Connection, **filters: Unpack[Filters]) -> Sums:
@@ -209,14 +213,11 @@ def sum_accounts(connection: psycopg.Connection, **filters: Unpack[Filters]) -> 
 
 
 def _parameters(connection: psycopg.Connection, filters: Filters, meter: str = "") -> dict[str, object]:
-    """Returns those of the statements: a key or a request that is searched for is its account's."""
+    """Returns those of the statements."""
     today: date = value(connection, "read_today")
     last = today.replace(day=1) - timedelta(days=1)
     every: dict[str, object] = {"account_id": None, "plan_id": None, "status": None, "search": None}
-    given = {**every, **filters, "meter": meter, "this": f"{today:%Y-%m}", "last": f"{last:%Y-%m}"}
-    if (search := filters.get("search")) is not None:
-        given["search"] = resolve_search(connection, search)
-    return given
+    return {**every, **filters, "meter": meter, "this": f"{today:%Y-%m}", "last": f"{last:%Y-%m}"}
 
 
 def _composed(name: str, filters: Filters, **parts: sql.SQL) -> sql.Composed:

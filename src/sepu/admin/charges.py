@@ -12,7 +12,7 @@ import msgspec
 import psycopg
 from psycopg import sql
 
-from sepu.admin.usage import read_today
+from sepu.admin.usage import days_of_month, read_today
 from sepu.database.statements import run, statement, stream
 from sepu.metering.key_format import account_of, idempotency_key_hash
 from sepu.metering.meters import METERS
@@ -174,8 +174,7 @@ def days_of(connection: psycopg.Connection, day: date | None, period: str | None
     if period is None:
         today = read_today(connection)
         return today - timedelta(days=30), today
-    first = date.fromisoformat(f"{period}-01")
-    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+    return days_of_month(period)
 
 
 def check_requests(

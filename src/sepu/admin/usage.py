@@ -3,7 +3,6 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, timedelta
-from itertools import groupby
 from typing import Any
 
 import psycopg
@@ -51,12 +50,21 @@ class AccountUsage:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """What was used in a month or a day, or with a key."""
+    """What was used in a month, a day or an hour, or with a key."""
 
     name: str | None
-    """The month, the day or the key's id; None for what erased accounts used."""
+    """The month, the day, the hour (`00` to `23`) or the key's id; None for what erased accounts used."""
     units: Mapping[str, int]
     """By meter."""
+
+
+@dataclass(frozen=True, slots=True)
+class MonthParts:
+    """What was used in a month, by its days and by keys; and by the hours of one day, where results are stored."""
+
+    days: list[Part]
+    keys: list[Part]
+    hours: list[Part]
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,33 +111,39 @@ def read_today(connection: psycopg.Connection) -> date:
     return found
 
 
+def days_of_month(period: str) -> tuple[date, date]:
+    """Returns the first and the last day of a month such as 2026-11."""
+    first = date.fromisoformat(f"{period}-01")
+    return first, (first + timedelta(days=31)).replace(day=1) - timedelta(days=1)
+
+
 def usage_by_month(connection: psycopg.Connection, account_id: str | None = None) -> list[Part]:
     """Returns the months in which an account, or anybody, used something."""
-    return _parts(run(connection, "usage_by_month", account_id=account_id).fetchall())
+    return _added_up(run(connection, "usage_by_month", account_id=account_id))
 
 
-def usage_by_day(connection: psycopg.Connection, period: str | None, account_id: str | None = None) -> list[Part]:
-    """Returns each day of a UTC month, by default the current one, until today, after what has no day."""
+def usage_in_month(
+    connection: psycopg.Connection, period: str | None = None, account_id: str | None = None, day: date | None = None
+) -> MonthParts:
+    """Returns the parts of a UTC month, by default the current one, of an account or of all, and the hours of one day.
+
+    The days go on until today, after what has no day; keys come after what has none, and are of an account only.
+    """
     today = read_today(connection)
     period = period or f"{today:%Y-%m}"
-    return _each_day(_in_month(connection, period, account_id), period, today)
-
-
-def usage_by_key(connection: psycopg.Connection, period: str | None, account_id: str) -> list[Part]:
-    """Returns the keys with which an account used something in a month, after what has no key; see usage_by_day."""
-    return _added_up(_in_month(connection, period or f"{read_today(connection):%Y-%m}", account_id), 1)
-
-
-def usage_by_day_and_key(connection: psycopg.Connection, period: str, account_id: str) -> tuple[list[Part], list[Part]]:
-    """Returns both, with the account's results read once."""
-    rows = _in_month(connection, period, account_id)
-    return _each_day(rows, period, read_today(connection)), _added_up(rows, 1)
-
-
-def usage_by_hour(connection: psycopg.Connection, day: date, account_id: str | None = None) -> list[Part]:
-    """Returns the 24 hours of a UTC day, `00` to `23`; only what is still stored counts."""
-    found = {part.name: part for part in _parts(run(connection, "usage_on_day", day=day, account_id=account_id))}
-    return [found.get(hour) or Part(hour, dict.fromkeys(METERS, 0)) for hour in (f"{n:02}" for n in range(24))]
+    rows = run(connection, "usage_in_month", period=period, account_id=account_id, day=day).fetchall()
+    first, last = days_of_month(period)
+    month = (f"{first + timedelta(days=n)}" for n in range((min(today, last) - first).days + 1))
+    return MonthParts(
+        _added_up(((name and f"{name}", meter, units) for name, _, _, meter, units in rows), month),
+        _added_up((key_id, meter, units) for _, _, key_id, meter, units in rows),
+        []
+        if day is None
+        else _added_up(
+            ((f"{hour:02}", meter, units) for _, hour, _, meter, units in rows if hour is not None),
+            (f"{hour:02}" for hour in range(24)),
+        ),
+    )
 
 
 def usage_of_two_days(connection: psycopg.Connection) -> dict[str, DayAndDayBefore]:
@@ -147,32 +161,11 @@ def nearest_limits(connection: psycopg.Connection, percent: int, limit: int) -> 
     ]
 
 
-def _in_month(connection: psycopg.Connection, period: str, account_id: str | None) -> list[tuple[Any, ...]]:
-    return run(connection, "usage_in_month", period=period, account_id=account_id).fetchall()
-
-
-def _each_day(rows: Iterable[tuple[Any, ...]], period: str, today: date) -> list[Part]:
-    found = {part.name: part for part in _added_up(rows, 0)}
-    day = date.fromisoformat(f"{period}-01")
-    while f"{day:%Y-%m}" == period and day <= today:
-        found.setdefault(day.isoformat(), Part(day.isoformat(), dict.fromkeys(METERS, 0)))
-        day += timedelta(days=1)
-    return sorted(found.values(), key=lambda part: part.name or "")
-
-
-def _added_up(rows: Iterable[tuple[Any, ...]], column: int) -> list[Part]:
-    """Adds up the rows of a month by day (0) or by key (1); what has none comes first."""
-    found: dict[str | None, dict[str, int]] = {}
-    for *names, meter, units in rows:
-        parts = found.setdefault(names[column], dict.fromkeys(METERS, 0))
+def _added_up(rows: Iterable[tuple[str | None, str, int]], names: Iterable[str] = ()) -> list[Part]:
+    """Adds up rows of a part's name, a meter and its units, sorted by name; each given name has a part."""
+    found: dict[str | None, dict[str, int]] = {name: dict.fromkeys(METERS, 0) for name in names}
+    for name, meter, units in rows:
+        parts = found.setdefault(name, dict.fromkeys(METERS, 0))
         if meter in parts:
             parts[meter] += units
     return [Part(name, found[name]) for name in sorted(found, key=lambda name: name or "")]
-
-
-def _parts(rows: Iterable[tuple[Any, ...]]) -> list[Part]:
-    parts = []
-    for name, meters in groupby(rows, lambda row: row[0]):
-        units = {meter: used for _, meter, used in meters}
-        parts.append(Part(name, {meter: units.get(meter, 0) for meter in METERS}))
-    return parts

@@ -109,8 +109,10 @@ def show(connection: Connection, given: str) -> Fields:
 @click.option("--desc", "descending", is_flag=True, help="The largest or latest first.")
 @click.option("--limit", type=click.IntRange(1), help="Maximum number of rows.")
 @prints_rows(columns(accounts.Account), _in_table)
-def list_accounts(connection: Connection, **given: Any) -> Iterable[Fields]:  # noqa: ANN401
+def list_accounts(connection: Connection, search: str | None, **given: Any) -> Iterable[Fields]:  # noqa: ANN401
     """List accounts with the usage of this month and the one before."""
+    if search is not None:
+        given |= accounts.resolve_search(connection, search)
     with closing(accounts.list_accounts(connection, **given)) as found:
         yield from map(members, found)
 

@@ -102,12 +102,11 @@ def _parse(source: Source, text: str, where: str) -> Rgb:
         raise click.BadParameter(f"{where}{error}{hint}") from None
 
 
-def _exactly(rgb: Rgb) -> str:
-    """Returns HEX, or rgb() for channels that HEX cannot express, or color() outside sRGB."""
-    if not is_in_srgb(rgb):
-        return "color(srgb {:.10g} {:.10g} {:.10g})".format(*(channel / 255 for channel in rgb))
-    whole = all(channel == round(channel) for channel in rgb)
-    return hex_of(rgb) if whole else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
+def _as_given(text: str, rgb: Rgb) -> str:
+    """Returns HEX, or what HEX cannot express: a function of CSS as it was written, or rgb() of three numbers."""
+    if is_in_srgb(rgb) and all(channel == round(channel) for channel in rgb):
+        return hex_of(rgb)
+    return " ".join(text.split()) if "(" in text else "rgb({:.10g}, {:.10g}, {:.10g})".format(*rgb)
 
 
 def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) -> list[CompletionItem]:
@@ -138,7 +137,7 @@ def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: s
     entries, sections = [], []
     for text, rgb in given:
         matches = source.match_rgb(rgb, top=min(top, len(source)))
-        entries += [Entry(record, _exactly(rgb)) for record in matches]
+        entries += [Entry(record, _as_given(text, rgb)) for record in matches]
         is_hex = text.lstrip("#").upper() == hex_of(rgb)[1:]
         given_as = "" if is_hex else text if is_in_srgb(rgb) else f"{text} (outside sRGB)"
         sections.append([Line(hex_of(rgb), "input", en=given_as), *map(line_of, matches)])

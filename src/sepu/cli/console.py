@@ -15,6 +15,7 @@ from sepu.cli.output import env_option, example
 from sepu.console.app import create_console
 from sepu.console.pages import ServiceState
 from sepu.database.connection import snapshot
+from sepu.extras import how_to_install
 from sepu.server import listen
 from sepu.server.console import ConsoleServer
 from sepu.server.embedded import keeper
@@ -102,7 +103,7 @@ def _service_state_reader(urls: list[str]) -> Callable[[], ServiceState]:
     try:
         from sepu.console.metrics import read_service_state
     except ModuleNotFoundError as error:
-        raise click.UsageError("--metrics-urls needs: pip install 'sepu[events]'") from error
+        raise click.UsageError(f"--metrics-urls needs: {how_to_install('events')}") from error
     return partial(read_service_state, urls)
 
 

@@ -27,6 +27,7 @@ from sepu.cli.database import (
 from sepu.cli.files import first_bytes
 from sepu.cli.output import Fields, columns, echo_fields, echo_json, example, json_option, members, month
 from sepu.errors import SepuError
+from sepu.extras import how_to_install
 from sepu.server.textfile import write_metrics
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -176,7 +177,7 @@ def _sender(url: str, secrets: bytes) -> Iterator[Callable[[str, dict[str, objec
     try:
         from sepu.server.webhooks import Endpoint, Message, read_secrets
     except ModuleNotFoundError as error:
-        raise SepuError(f"{error.name} is not installed; webhooks need: pip install 'sepu[events]'") from error
+        raise SepuError(f"{error.name} is not installed; webhooks need: {how_to_install('events')}") from error
     with Endpoint(url, read_secrets(secrets)).sending() as send:
         yield lambda message_id, body: send(Message(message_id, msgspec.json.encode(body)))
 

@@ -8,6 +8,7 @@ import click
 
 from sepu.cli.output import fail
 from sepu.errors import SepuError
+from sepu.extras import how_to_install
 
 # By what they are about; the first need nothing of the server's packages.
 _SECTIONS = {
@@ -78,7 +79,7 @@ class _Commands(click.Group):
 
 
 def _needs_more(name: str, error: ModuleNotFoundError) -> click.Command:
-    needs = f"pip install 'sepu[{'receipt' if name == 'receipt' else 'server'}]'"
+    needs = how_to_install("receipt" if name == "receipt" else "server")
     reason = f"{error.name} is not installed; this command needs: {needs}"
 
     def refuse() -> None:

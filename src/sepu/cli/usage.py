@@ -13,9 +13,8 @@ from sepu.admin.usage import (
     Part,
     nearest_limits,
     show_usage,
-    usage_by_day,
-    usage_by_key,
     usage_by_month,
+    usage_in_month,
 )
 from sepu.cli.database import prints_rows, with_connection
 from sepu.cli.output import (
@@ -59,12 +58,12 @@ def usage(
             raise click.UsageError("--by month has all months; leave --month out, or take --by day")
         _echo_parts("period", usage_by_month(connection, account_id), form)
     elif by == "day":
-        _echo_parts("day", usage_by_day(connection, period, account_id), form)
+        _echo_parts("day", usage_in_month(connection, period, account_id).days, form)
     elif account_id is None:
         raise click.UsageError("--by key needs an ACCOUNT")
     else:
         names = {key.key_id: key.name or key.external_id for key in list_keys(connection, account_id)}
-        _echo_parts("keyId", usage_by_key(connection, period, account_id), form, names)
+        _echo_parts("keyId", usage_in_month(connection, period, account_id).keys, form, names)
 
 
 def _show_month(connection: Connection, account_id: str, period: str | None, form: Form | None) -> None:

@@ -17,13 +17,12 @@ from sepu.admin.naming import find_account
 from sepu.admin.plans import list_plans
 from sepu.admin.usage import (
     NEAR_PERCENT,
+    MonthParts,
     Part,
     nearest_limits,
     read_today,
-    usage_by_day,
-    usage_by_day_and_key,
-    usage_by_hour,
     usage_by_month,
+    usage_in_month,
     usage_of_two_days,
 )
 from sepu.console.chart import chart
@@ -90,8 +89,8 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
     """Returns a page of the accounts that pass the filters, in the order of a column, and the sums of all of them."""
     filters: accounts.Filters = {name: parameter(name) for name in ("search", "plan_id", "status")}  # type: ignore[assignment]
     filters["quiet"] = parameter("quiet") == "yes"
-    given = filters["search"]
-    filters["search"] = given and accounts.resolve_search(connection, given)  # once: to find a request takes long
+    if given := filters["search"]:
+        filters |= accounts.resolve_search(connection, given)
     status, sort = filters["status"], parameter("sort") or "id"
     if status is not None and status not in accounts.STATUSES:
         raise AddressError(f"there is no status {status!r}")
@@ -118,11 +117,11 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
 def account(connection: psycopg.Connection, parameter: Parameter, account_id: str) -> Mapping[str, Any]:
     """Returns one account: a month with its days and keys, and its other months."""
     account_id = find_account(connection, account_id)
-    month = _month(connection, parameter)
+    month, day = _month(connection, parameter), _day(parameter)
     found = list(export_usage(connection, month, account_id))
     if not found:
         raise AddressError(f"account {account_id} was made after {month}")
-    days, by_key = usage_by_day_and_key(connection, month, account_id)
+    parts = usage_in_month(connection, month, account_id, day)
     return {
         "account": accounts.show_account(connection, account_id),
         "month": month,
@@ -130,9 +129,9 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
         "events": list(events.list_events(connection, account_id=account_id, period=month)),
         "adjustments": list(list_adjustments(connection, account_id=account_id, period=month)),
         "months": _with_bars(usage_by_month(connection, account_id)),
-        **_days(connection, parameter, days, account_id),
+        **_days(parts, day),
         "keys": list_keys(connection, account_id),
-        "by_key": {part.name: part.units for part in by_key},
+        "by_key": {part.name: part.units for part in parts.keys},
     }
 
 
@@ -197,21 +196,18 @@ def plan_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[s
 
 def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
     """Returns the months of all accounts together, and the days of one month."""
-    month = _month(connection, parameter)
+    month, day = _month(connection, parameter), _day(parameter)
     return {
         "month": month,
         "months": _with_bars(usage_by_month(connection)),
-        **_days(connection, parameter, usage_by_day(connection, month)),
+        **_days(usage_in_month(connection, month, day=day), day),
     }
 
 
-def _days(
-    connection: psycopg.Connection, parameter: Parameter, days: list[Part], account_id: str | None = None
-) -> Mapping[str, Any]:
+def _days(parts: MonthParts, day: date | None) -> Mapping[str, Any]:
     """Returns the days of a month and, if a day is asked for, its hours; and the chart of the finer ones."""
-    day = _day(parameter)
-    hours = usage_by_hour(connection, day, account_id) if day is not None else []
-    return {"day": day, "days": _with_bars(days), "hours": _with_bars(hours), "chart": chart(hours or days)}
+    finer = chart(parts.hours or parts.days)
+    return {"day": day, "days": _with_bars(parts.days), "hours": _with_bars(parts.hours), "chart": finer}
 
 
 def _changes(connection: psycopg.Connection, parameter: Parameter, account_id: str | None = None) -> Mapping[str, Any]:
@@ -269,9 +265,9 @@ def _before(parameter: Parameter) -> tuple[datetime, str] | None:
 
 
 def _month(connection: psycopg.Connection, parameter: Parameter) -> str:
-    """Returns the month that is asked for, or the current one by the database's clock."""
-    current = f"{read_today(connection):%Y-%m}"
-    month = parameter("month") or current
+    """Returns the month that is asked for, by itself or by a day, or the current one by the database's clock."""
+    current, day = f"{read_today(connection):%Y-%m}", _day(parameter)
+    month = f"{day:%Y-%m}" if day is not None else parameter("month") or current
     if not is_month(month):
         raise AddressError(f"{month!r} is not a month like {current}")
     if month > current:

@@ -14,9 +14,9 @@ class Again(StrEnum):
     """Says whether a client may send the request again, and with which idempotency key."""
 
     SAME = "yes: the same request with the same key"
-    CORRECTED = "no: correct the request. Nothing was charged, and its key can be used for the corrected one"
+    CORRECTED = "no: correct the request. The corrected one may have the same key"
     NEW_KEY = "no: this request needs a new key"
-    LATER = "no: not before the cause is gone. Nothing was charged, and the key is unused"
+    LATER = "no: not before the cause is gone"
 
 
 class Error(NamedTuple):

@@ -8,20 +8,21 @@ import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from typing import IO, TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sepu import limits
-from sepu._palette import Palette, check_range, ciede2000, read_scale
+from sepu._palette import Palette, as_array, check_range, check_shape, ciede2000, read_scale
 from sepu.errors import SepuError
+from sepu.extras import how_to_install
 from sepu.library.files import read_file
 
 if TYPE_CHECKING:
     import PIL.Image
 
-    Image = str | os.PathLike[str] | bytes | PIL.Image.Image | ArrayLike
+    Image = str | os.PathLike[str] | bytes | IO[bytes] | PIL.Image.Image | ArrayLike
 else:
     Image = Any
 
@@ -54,11 +55,13 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
 
     Opacity is from 0 to whatever an opaque pixel has. Raises ImageError.
     """
+    if hasattr(image, "read"):
+        image = _read_open(image)
     try:
         import PIL.Image
     except ModuleNotFoundError:
         if isinstance(image, str | os.PathLike | bytes):
-            raise ImageError("Pillow is not installed; image files need: pip install 'sepu[image]'") from None
+            raise ImageError(f"Pillow is not installed; image files need: {how_to_install('image')}") from None
     else:
         if isinstance(image, str | os.PathLike):
             content = read_file(image, limits.IMAGE_BYTES, "save it as PNG or JPEG", ImageError)
@@ -69,20 +72,37 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
             with _decoding("the image"):
                 _check_header(image, "the image")
                 return _split(np.asarray(_to_srgb(image, "the image")))
-    array = np.asarray(image)
-    if array.ndim < 2 or array.shape[-1] not in {3, 4}:
-        grey = "; for a grey image pass numpy.stack([image] * 3, axis=-1)" if array.ndim == 2 else ""
-        raise ImageError(f"an image has the shape (height, width, 3), or 4 with alpha, and not {array.shape}{grey}")
-    if array.dtype.kind not in "uif":
-        raise ImageError(f"an image has real numbers, such as uint8 or float, and not {array.dtype}")
     try:
-        most = read_scale(array, scale, "image")
-        if array.dtype != np.uint8 or most != 255:
-            check_range(array, most, "image")
+        array, most = _read_array(cast("ArrayLike", image), scale)
     except ValueError as error:
         raise ImageError(str(error)) from None
     channels, opacity = _split(array)
     return channels if most == 255 else channels * 255.0, opacity
+
+
+def _read_array(image: ArrayLike, scale: int | None) -> tuple[NDArray[Any], int]:
+    """Returns the array of an image and the greatest value that a channel may have; raises ValueError."""
+    array = as_array(image, "image")
+    if array.dtype.kind not in "uif":
+        raise ValueError(f"an image has real numbers, such as uint8 or float, and not {array.dtype}")
+    if array.ndim < 2:
+        raise ValueError(f"an image has the shape (height, width, 3), or 4 with alpha, and not {array.shape}")
+    check_shape(array, "image", 4)
+    most = read_scale(array, scale, "image")
+    if array.dtype != np.uint8 or most != 255:
+        check_range(array, most, "image")
+    return array, most
+
+
+def _read_open(file: Any) -> bytes:  # noqa: ANN401
+    """Returns the content of an open file, at most a byte more than is read of one."""
+    try:
+        content = file.read(limits.IMAGE_BYTES + 1)
+    except (OSError, ValueError) as error:
+        raise ImageError(f"the image cannot be read: {error}") from error
+    if not isinstance(content, bytes):
+        raise ImageError("an image's file is opened to read bytes: open(path, 'rb')")
+    return content
 
 
 def count_pixels(palette: Palette, pixels: Pixels, opacity: Opacity | None) -> NDArray[np.float64]:

@@ -80,6 +80,8 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         raise ColorError(f"{text!r} is ambiguous: {', or '.join(candidates.values())}; write the value that you mean")
     if candidates:
         return next(iter(candidates))
+    if text[-1:] in {";", ","}:
+        raise ColorError(f"{text!r} ends with {text[-1]!r}, which is not part of a colour; {FORMS}")
     raise ColorError(f"{text!r} is not a colour that is known here; {FORMS}")
 
 

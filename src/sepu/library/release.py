@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 from hashlib import sha256
 from importlib.resources import files
 from importlib.resources.abc import Traversable
+from numbers import Real
 from operator import index
 from typing import TYPE_CHECKING, Annotated, Generic, Literal, TypeVar, overload
 
@@ -192,17 +193,19 @@ class Collection(Generic[R, M, S]):
     ) -> Records[S]:
         """Returns the colours of an image with their shares of its pixels, the largest share first.
 
-        Each pixel counts for the colour that is nearest to it. `image`: a file's path, its content as bytes, or an
-        image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or, with alpha,
-        (height, width, 4). A pixel counts as much as it is opaque. `scale`: the greatest value that a channel of an
-        array may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none. `within`: a colour
-        counts for a more frequent one from which it differs by at most so much (CIEDE2000); 20 leaves the few dominant
-        ones. `top`: how many colours at most.
+        Each pixel counts for the colour that is nearest to it. `image`: a file's path, an open file, its content as
+        bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
+        with alpha, (height, width, 4). A pixel counts as much as it is opaque. `scale`: the greatest value that a
+        channel of an array may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none.
+        `within`: a colour counts for a more frequent one from which it differs by at most so much (CIEDE2000); 20
+        leaves the few dominant ones. `top`: how many colours at most.
 
         Raises ImageError for what cannot be read, and for an array that does not fit its scale.
         """
         if top is not None and _whole(top, "top") < 1:
             raise ValueError(f"top must be at least 1, not {top}")
+        if isinstance(within, bool) or not isinstance(within, Real):
+            raise TypeError(f"within is a difference such as 20, not {within!r}")
         if not within >= 0:
             raise ValueError(f"within is a difference such as 20, not {within}")
         return self.name_pixels(*read_image(image, scale), top=top, within=within)

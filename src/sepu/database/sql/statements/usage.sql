@@ -24,29 +24,23 @@ select period, meter, sum(committed)::bigint as units
 
 -- name: usage_in_month
 -- A month by day and, of one account, by key: what is stored, what was pruned by day, and what erased accounts used. One
--- statement, so a prune beside it takes nothing away.
-select to_char(d.day, 'YYYY-MM-DD') as day, case when %(account_id)s::text is not null then d.key_id end as key_id,
-       d.meter, sum(d.units)::bigint as units
-  from (select account_id, key_id, (created_at at time zone 'UTC')::date as day, meter, units
+-- day, if it is given, is by hour besides, as far as it is stored. One statement, so results are read once and a prune
+-- beside it takes nothing away.
+select (d.day at time zone 'UTC')::date as day, extract(hour from d.hour at time zone 'UTC')::integer as hour,
+       case when %(account_id)s::text is not null then d.key_id end as key_id, d.meter, sum(d.units)::bigint as units
+  from (select account_id, key_id, date_bin('1 day', created_at, 'epoch') as day,
+               case when created_at >= %(day)s::timestamp at time zone 'UTC'
+                     and created_at < (%(day)s::timestamp + interval '24 hours') at time zone 'UTC'
+                    then date_bin('1 hour', created_at, 'epoch') end as hour, meter, units
           from sepu.stored_result where period = %(period)s
          union all
-        select account_id, key_id, day, meter, units
+        select account_id, key_id, day::timestamp at time zone 'UTC', null, meter, units
           from sepu.usage_day where period = %(period)s
          union all
-        select account_id, null, null, meter, pruned - dated
+        select account_id, null, null, null, meter, pruned - dated
           from sepu.usage where period = %(period)s and pruned > dated) d
  where %(account_id)s::text is null or d.account_id = %(account_id)s
- group by d.day, 2, 3
-
--- name: usage_on_day
--- A day by hour, as far as its results are stored.
-select to_char(created_at at time zone 'UTC', 'HH24') as part, meter, sum(units)::bigint as units
-  from sepu.stored_result
- where created_at >= %(day)s::timestamp at time zone 'UTC'
-   and created_at < (%(day)s::timestamp + interval '24 hours') at time zone 'UTC'
-   and (%(account_id)s::text is null or account_id = %(account_id)s)
- group by 1, 2
- order by 1
+ group by d.day, d.hour, 3, d.meter
 
 -- name: usage_of_two_days
 -- Today, and yesterday: all of it, and until this time of the day.
