@@ -118,13 +118,11 @@ sanitize: build  ## the core's tests under gcc's address and undefined-behaviour
 
 SEED ?= 1
 
-SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --workers $(or $(WORKERS),2)
+SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --workers $(or $(WORKERS),2) \
+	--accounts $(or $(ACCOUNTS),0) --flood $(or $(FLOOD),0)
 
-soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS
+soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
-
-failover: build  ## the second host serves in time: each way to name hosts, to lose one, and who needs it
-	SEPU_TEST_FAILOVER=all $(BIN)/pytest tests/faults/test_hosts.py
 
 test-pgbouncer: build  ## the contract and the fault harness through PgBouncer
 	$(BIN)/pytest -k pgbouncer
@@ -191,6 +189,7 @@ bench-peers: build build/peers/ready  ## the compiled core beside the alternativ
 
 load: build  ## a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 	@$(BIN)/python -m bench.load run $(LOAD)
+	@$(BIN)/python -m bench.load run --scenarios match-1,match-5x3,replay --connections 1,2,4,8,16,32,64,128
 	@$(BIN)/python -m bench.load neighbours
 
 build/advisories/ready: requirements/advisories.txt
@@ -231,6 +230,10 @@ docs: build/docs/ready  ## the documentation site: build/site/index.html
 
 test-site: build build/docs/ready  ## the site in a real browser: no page is wider than the window
 	SEPU_TEST_ALL=yes $(BIN)/pytest tests/docs/test_site.py
+
+recipes: build  ## the recipes of docs/recipes, with pandas, OpenCV and matplotlib, which this installs
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/recipes.txt
+	SEPU_TEST_ALL=yes $(BIN)/pytest -n 0 tests/docs/test_recipes.py
 
 pictures: build  ## draw the documentation's pictures again from the library, and run its notebook
 	$(BIN)/python docs/site/pictures.py
@@ -312,6 +315,7 @@ lock: build  ## resolve the pinned requirements again
 	$(COMPILE) -c requirements/dev.txt --group bench -o requirements/bench.txt
 	$(COMPILE) --group advisories -o requirements/advisories.txt
 	$(COMPILE) --group docs -o requirements/docs.txt
+	$(COMPILE) -c requirements/dev.txt --group recipes -o requirements/recipes.txt
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/core-test.txt pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group core-test -o requirements/client.txt client/pyproject.toml
 	$(COMPILE) -c requirements/dev.txt --group wheel -o requirements/wheel.txt

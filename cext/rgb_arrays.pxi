@@ -35,7 +35,7 @@ def check_shape(array, str name, most_channels=3):
         hint = f"; if its channels come first: numpy.moveaxis({name}, 0, -1)"
     elif len(shape) == 2:
         hint = f"; if it is grey: numpy.stack([{name}] * 3, axis=-1)"
-    elif len(shape) == 1 and array.dtype.kind in "ui":
+    elif len(shape) == 1 and array.dtype.kind in "ui" and array.size and array.max() > 255:
         hint = f"; for numbers such as 0xC83C23: sepu.hex_to_rgb({name})"
     raise ValueError(f"{name} must have the shape (..., 3), not {shape}{hint}")
 

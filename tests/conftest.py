@@ -24,7 +24,7 @@ from sepu.cli.database import service_url as as_service
 from sepu.database.migrate import migrate
 from sepu.metering.key_format import Credential, credential
 
-_ASSERTING = ("core.index_queries", "faults.short_soak", "http.contract", "http.raw", "nodes.promises")
+_ASSERTING = ("core.index_queries", "http.contract", "http.raw")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
 
 settings.register_profile("untimed", deadline=None)  # a slow machine is not a fault

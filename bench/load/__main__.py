@@ -19,10 +19,11 @@ from typing import NamedTuple
 import psutil
 from bench.load import client, report
 from bench.load.client import Job, measure
+from bench.load.curves import save_curves
 from bench.load.figures import Figures, Sample, times
 from bench.load.floor import pgbench
 from bench.load.idle import held
-from bench.load.neighbours import CASES, beside
+from bench.load.neighbours import CASES, MANY, beside
 from bench.load.replica import replicated, wrong
 from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
 from bench.load.scenarios import ACCOUNTS, SCENARIOS, SKEW, Scenario, bare_insert, first_executions, pgbench_scripts
@@ -91,6 +92,10 @@ def main() -> None:
     made.add_argument("--requests", type=int, default=1000)
     made.add_argument("--connections", type=_numbers, default="1,8")
 
+    made = command("reload", reload, "an open loop while all workers are replaced, beside one while they stay")
+    made.add_argument("--rate", type=float, help="default: half of the closed loop's")
+    in_rounds(made)
+
     made = command("prune", prune, "matches while `sepu prune` deletes results past their retention")
     made.add_argument("--results", type=int, default=2_000_000)
     made.add_argument("--connections", type=_numbers, default="1,32")
@@ -140,6 +145,8 @@ def run(given: argparse.Namespace) -> None:
             with connect(made.owner_url(EMPTY)) as owner:
                 about["scans"] = scans(owner)
     _conclude("run", measuring, given, about, report.measured(measuring.figures()), report.targets)
+    for path in save_curves(measuring.figures(), OUT):
+        print(f"curve: {path}")
 
 
 class Measuring:
@@ -185,8 +192,9 @@ class Measuring:
         job = replace(self._job(SCENARIOS["library"], 1, seconds), address=constant, watched={})
         self.add(Cell(PHYSICAL_LIMIT, 1, "constant"), measure(job))
 
-    def open_loop(self, scenario: Scenario, rate: float, seconds: float) -> None:
-        job = replace(self._job(scenario, OPEN_CONNECTIONS, seconds), rate=rate)
+    def open_loop(self, scenario: Scenario, rate: float, seconds: float, reloads: int = 0) -> None:
+        """One round at a fixed rate; a master's workers can be replaced in it."""
+        job = replace(self._job(scenario, OPEN_CONNECTIONS, seconds), rate=rate, reloads=reloads)
         self.add(Cell(scenario.name, OPEN_CONNECTIONS, "sepu, open loop"), measure(job))
 
     def figures(self) -> dict[Cell, Figures]:
@@ -349,13 +357,44 @@ def cold(given: argparse.Namespace) -> None:
     _conclude("cold", measuring, given, about, report.measured(pooled), targets)
 
 
+def reload(given: argparse.Namespace) -> None:
+    with ExitStack() as stack:
+        made = stack.enter_context(cluster(given.state_dir))
+        url = made.make_empty(ACCOUNTS)
+        server = stack.enter_context(serving("uvloop", url, workers=given.workers))
+        with connect(made.owner_url(EMPTY)) as owner:
+            about: dict[str, object] = {**settings_of(owner)}
+        measuring = Measuring(server.address, made, url)
+        scenario = SCENARIOS["match-1"]
+        measuring.served(scenario, 32, given.seconds, "closed loop")
+        rate = given.rate or OPEN_SHARE * Figures.of(measuring.samples[Cell("closed loop", 32, "sepu")]).rate
+        for number in range(given.rounds):
+            for name, master in (("steady", 0), ("reloading", server.process.pid)):
+                _progress(f"round {number + 1} of {given.rounds}: {name}, {rate:,.0f} a second")
+                before = set(server.workers())
+                measuring.open_loop(replace(scenario, name=name), rate, given.seconds, master)
+                if master and (before & set(server.workers()) or len(server.workers()) != given.workers):
+                    sys.exit("the workers were not replaced within the round; take more --seconds")
+
+    def targets(figures: dict[Cell, Figures]) -> list[Target]:
+        steady, reloading = (
+            figures[Cell(name, OPEN_CONNECTIONS, "sepu, open loop")] for name in ("steady", "reloading")
+        )
+        return [
+            Target("p99 while workers are replaced ÷ steady", reloading.p99 / steady.p99, 2, at_most=True),
+            Target("errors", sum(reloading.errors.values()), 0, at_most=True),
+        ]
+
+    _conclude("reload", measuring, given, about, report.measured(measuring.figures()), targets)
+
+
 def neighbours(given: argparse.Namespace) -> None:
     measuring = Measuring("")
     floods: dict[Cell, Counter[str]] = {}
     sides: tuple[Who, Who] = ("beside /healthz", "beside it")
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
-        server = stack.enter_context(serving("uvloop", made.make_empty(ACCOUNTS), workers=given.workers))
+        server = stack.enter_context(serving("uvloop", made.make_empty(MANY), workers=given.workers))
         with connect(made.owner_url(EMPTY)) as owner:
             about = settings_of(owner)
         for number in range(given.rounds):

@@ -7,7 +7,9 @@ and looks at each answer: its status, its body, whether it is a replay.
 import gc
 import math
 import multiprocessing
+import os
 import select
+import signal
 import socket
 import time
 from collections import Counter, deque
@@ -40,6 +42,7 @@ class Job:
     rate: float | None = None
     key: str | None = None
     watched: Mapping[str, int] = field(default_factory=dict)  # families of processes, by their first
+    reloads: int = 0  # the master whose workers are replaced from the beginning on
 
 
 def cpu_seconds(pid: int) -> float:
@@ -70,6 +73,8 @@ def run(job: Job) -> Sample:
     try:
         client.closed(job.warm_up)
         client.forget()
+        if job.reloads:
+            os.kill(job.reloads, signal.SIGHUP)
         before = {who: cpu_seconds(pid) for who, pid in job.watched.items()}
         sample = client.closed(job.seconds, job.requests) if job.rate is None else client.open(job.seconds, job.rate)
         sample.cpu = {who: cpu_seconds(pid) - before[who] for who, pid in job.watched.items()}
@@ -186,7 +191,11 @@ class Client:
             self._judge(connection, head[9:12], lower, body, now)
             connection.got = b""
             del self._busy[file]
-            self._free.append(connection)
+            if b"\r\nconnection: close" in lower:
+                connection.socket.close()
+                self._connect()
+            else:
+                self._free.append(connection)
 
     def _judge(self, connection: _Connection, status: bytes, head: bytes, body: bytes, now: float) -> None:
         ask = connection.ask

@@ -70,19 +70,20 @@ def open_accounts(connection: psycopg.Connection, seed: str, number: int) -> Non
     there: int = row[0] if row else 0
     with connection.transaction():
         if not there:
-            _copy(connection, seed, SPENT, [SPENT_NUMBER])
-            _copy(connection, seed, HELD, [HELD_NUMBER])
-            _copy(connection, seed, LIMITED, [LIMITED_NUMBER])
+            copy_accounts(connection, seed, SPENT, [SPENT_NUMBER])
+            copy_accounts(connection, seed, HELD, [HELD_NUMBER])
+            copy_accounts(connection, seed, LIMITED, [LIMITED_NUMBER])
             connection.execute(
                 "insert into sepu.usage (account_id, period, meter, committed)"
                 " select %s, to_char(now() at time zone 'UTC', 'YYYY-MM'), meter, 1"
                 " from unnest(array['color_match', 'color_search']) meter",
                 [account_id(SPENT_NUMBER)],
             )
-        _copy(connection, seed, AMPLE, range(there + 1, number + 1))
+        copy_accounts(connection, seed, AMPLE, range(there + 1, number + 1))
 
 
-def _copy(connection: psycopg.Connection, seed: str, plan: str, numbers: Iterable[int]) -> None:
+def copy_accounts(connection: psycopg.Connection, seed: str, plan: str, numbers: Iterable[int]) -> None:
+    """Adds accounts of a plan, with two keys each."""
     cursor = connection.cursor()
     with cursor.copy("copy sepu.account (account_id, plan_id) from stdin") as copy:
         for number in numbers:

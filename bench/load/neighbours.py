@@ -9,7 +9,8 @@ import resource
 import selectors
 import socket
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 
@@ -19,6 +20,7 @@ from bench.load.holders import LIMITED_NUMBER
 from bench.load.scenarios import Scenario, asks
 
 CUSTOMER = Scenario("customer", ("match-1",), only=1)
+MANY = 100_000  # accounts
 READINESS = "/readyz"
 _HEALTH = "/healthz"
 
@@ -31,32 +33,49 @@ class Case:
     connections: int
     asks: str | Scenario | None
     slow_commits: bool = False
+    customer: Scenario = CUSTOMER
 
 
 CASES = (
     Case("readyz", 300, READINESS),
     Case("limited-account", 1000, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
     Case("slow-commits", 48, Scenario("charging", ("match-1",), only=2), slow_commits=True),
+    # They name the account that asks, or any of many, which the workers do not remember.
+    Case("made-up-keys", 48, Scenario("made-up", ("match-1",), only=1, made_up=True)),
+    Case(
+        "made-up-keys-of-100k",
+        48,
+        Scenario("made-up", ("match-1",), accounts=MANY, made_up=True),
+        customer=Scenario("customers", ("match-1",), accounts=MANY),
+    ),
 )
 
 
 def beside(case: Case, address: str, seed: str, run: str, seconds: float) -> tuple[Sample, Counter[str]]:
     """What the customer sees, and what the flood is answered, by status."""
+    with flooded(case, address, seed, f"{run}-flood") as answers:
+        sample = measure(Job(address, case.customer, 1, seed, run, seconds))
+    return sample, answers
+
+
+@contextmanager
+def flooded(case: Case, address: str, seed: str, run: str) -> Iterator[Counter[str]]:
+    """A flood from a process of its own; what it yields has its answers in the end, by status."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    flooding = context.Process(target=flood, args=(case, address, seed, f"{run}-flood", theirs), daemon=True)
+    flooding = context.Process(target=flood, args=(case, address, seed, run, theirs), daemon=True)
     flooding.start()
     theirs.close()
+    answers: Counter[str] = Counter()
     try:
         ours.recv()  # all are connected
-        sample = measure(Job(address, CUSTOMER, 1, seed, run, seconds))
+        yield answers
         ours.send(None)
-        answers: Counter[str] = ours.recv()
+        answers.update(ours.recv())
     finally:
         ours.close()
         flooding.join(TIMEOUT_SECONDS)
         flooding.kill()
-    return sample, answers
 
 
 def flood(case: Case, address: str, seed: str, run: str, control: Connection) -> None:
@@ -77,7 +96,8 @@ def flood(case: Case, address: str, seed: str, run: str, control: Connection) ->
             opened = socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
             opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
             selector.register(opened, selectors.EVENT_READ)
-            opened.send(request())
+            with suppress(OSError):  # a worker may have ended; what is read next says so
+                opened.send(request())
 
         for _ in range(case.connections):
             connect()

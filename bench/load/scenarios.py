@@ -47,6 +47,7 @@ class Scenario:
     """`kinds` are weighted by repetition. The accounts are as many, unless it is the `only` one.
 
     With `zipf`, account k is drawn in proportion to k to the power of minus that; else all are drawn alike.
+    With `made_up`, each request has a key of its own, well-formed and never issued, that names the account.
     """
 
     name: str
@@ -56,6 +57,7 @@ class Scenario:
     refusal: tuple[int, str] | None = None
     replays: bool = False
     zipf: float | None = None
+    made_up: bool = False
 
 
 SKEW = Scenario("skew", ("match-1",), zipf=2.0)
@@ -95,7 +97,8 @@ def asks(scenario: Scenario, seed: str, run: str, key: str | None = None) -> Cal
             return key.encode(), key.split("_")[1].encode()
         place = bisect(weights, draw * weights[-1]) if weights else int(draw * scenario.accounts)
         account = scenario.only or 1 + min(place, scenario.accounts - 1)
-        return api_key(seed, account).encode(), account_id(account).encode()
+        secret = api_key.__wrapped__(f"{run}/{number}", account) if scenario.made_up else api_key(seed, account)
+        return secret.encode(), account_id(account).encode()
 
     def fresh() -> Ask:
         nonlocal number
@@ -167,7 +170,7 @@ def bare_insert(run: str) -> dict[str, tuple[str, int]]:
     body, fingerprint = _median_answer("match-1").hex(), "ab" * 32
     values = (
         f"{id_in_sql(':a')}, '{run}-' || cast(:n as text), '\\x{fingerprint}', 'color_match', 1, '2026-01',"
-        f" '\\x{body}', now(), {id_in_sql(':a')} || '-aaaaaaaa'"
+        f" '\\x{body}', now(), {id_in_sql(':a')} || '-aaaaaaaa', gen_random_uuid()"
     )
     script = f"\\set n random(1, {10**15})\n\\set a random(1, {ACCOUNTS})\ninsert into bare values ({values});\n"
     return {"bare-insert": (script, 1)}

@@ -1,4 +1,4 @@
-"""Tells how sepu and its optional parts are installed."""
+"""Says how sepu and its optional parts are installed."""
 
 PACKAGE = "."  # a clone; "sepu" once it is on PyPI
 

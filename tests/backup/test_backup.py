@@ -12,7 +12,6 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import Connection
 from tests.faults.proxy import socket_directory
-from tests.faults.verdict import until_stored
 from tests.nodes.traffic import crowded, on_plan
 from tests.postgres import Cluster, let_in, run
 from tests.processes import completed, until
@@ -168,50 +167,6 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
             assert is_replay_of(server.match(issued, "after-01"), again)
         assert usage_of(connection, issued) == 3
         assert audit(connection).differences == ()
-
-
-def test_a_synchronous_standby_has_every_answered_charge(first: Cluster, second: Cluster) -> None:
-    first.initialise()
-    hosts = f"postgresql://sepu@/postgres?host={first.directory},{second.directory}&port=5432,5432"
-    with first.running() as url, connect(url) as primary:
-        migrate(primary)
-        base_backup(first, second, "-R")
-        second.configure(primary_conninfo=f"host={first.directory} user=sepu application_name=second")
-        with second.running() as second_url, connect(second_url) as standby:
-            primary.execute("alter system set synchronous_standby_names = 'second'")
-            primary.execute("select pg_reload_conf()")
-            state = "select sync_state from pg_stat_replication"
-            until(lambda: primary.execute(state).fetchall() == [("sync",)], why=second.log)
-
-            taken_over = 0
-
-            def fail_over() -> None:
-                nonlocal taken_over
-                until_stored(second_url, 300)
-                first.stop("immediate")
-                standby.execute("select pg_promote()")
-                ((taken_over,),) = standby.execute("select count(*) from sepu.stored_result").fetchall()
-
-            with serving("uvloop", hosts) as server:
-                verdict, _ = crowded(primary, [server.address], 1200, fail_over, judged=standby)
-            assert verdict.explain() == ""
-            # It died under load; whether a request was then in flight, and told 503, is a matter of luck.
-            assert 300 <= taken_over < audit(standby).results
-
-
-def test_without_its_synchronous_standby_nothing_is_charged(first: Cluster) -> None:
-    first.initialise()
-    with first.running() as url, connect(url) as connection:
-        migrate(connection)
-        issued = on_plan(connection)
-        with serving("uvloop", url) as server:
-            connection.execute("alter system set synchronous_standby_names = 'second'")
-            connection.execute("select pg_reload_conf()")
-            assert server.match(issued, "alone-01").status == 503
-            connection.execute("alter system reset synchronous_standby_names")
-            connection.execute("select pg_reload_conf()")
-            until(lambda: server.match(issued, "alone-01").status == 200)
-        assert usage_of(connection, issued) == 1
 
 
 def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recovered(

@@ -12,7 +12,6 @@ from tests.citus.conftest import NO_JOIN
 from tests.faults.history import History
 from tests.faults.verdict import contradictory
 from tests.http.contract import Case, World, check_case, every_case
-from tests.nodes.promises import TestAcrossNodes
 from tests.nodes.traffic import crowded, on_plan
 from tests.processes import until
 from tests.serving import Server, serving
@@ -27,15 +26,7 @@ from sepu.database.roles import make_role
 
 pytestmark = pytest.mark.slow
 
-__all__ = ["TestAcrossNodes"]
-
 CALLS = "select coalesce(sum(calls), 0)::integer from pg_stat_user_functions where schemaname = 'sepu'"
-
-
-@pytest.fixture
-def nodes(server: Server) -> tuple[Server, Server]:
-    """One service with two processes is as good as two here; they meet on the coordinator."""
-    return server, server
 
 
 @pytest.fixture

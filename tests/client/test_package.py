@@ -33,7 +33,7 @@ sepu_client.Client("https://colors.example", "a-key").close()
     assert Path(sepu_client.__file__).with_name("py.typed").exists()  # or users have none of its types
 
 
-@pytest.mark.parametrize("page", ["docs/client.md", "client/README.md"])
+@pytest.mark.parametrize("page", ["docs/client.md", "docs/client-reference.md", "client/README.md"])
 def test_the_examples_of_the_pages(
     uvloop: Server, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
@@ -46,8 +46,10 @@ def test_the_examples_of_the_pages(
     assert ran.failed == 0
 
 
-def test_the_page_lists_every_error() -> None:
+def test_the_pages_list_every_error_and_all_that_is_public() -> None:
     text = (ROOT / "docs" / "client.md").read_text("utf-8")
+    reference = (ROOT / "docs" / "client-reference.md").read_text("utf-8")
+    assert {*re.findall(r"^::: sepu_client\.(\w+)$", reference, re.MULTILINE), "__version__"} == {*sepu_client.__all__}
     listed = set(re.findall(r"^\| `(\w+Error)` ", text, re.MULTILINE))
     assert listed == {name for name in sepu_client.__all__ if name.endswith("Error")} - {"Error", "ApiError"}
     for name in listed:

@@ -318,6 +318,7 @@ def test_masked_values_are_refused() -> None:
         (np.zeros((5, 7, 1)), "if it is grey: numpy.repeat"),
         ([0xC83C23, 0xFFFFFF], "sepu.hex_to_rgb"),
         ([0xC83C23, 0xFFFFFF, 0], "sepu.hex_to_rgb"),
+        ([200, 60, 35, 255, 0], r"\(5,\)$"),
         (np.array([[1, 2, None]]), r"dropna\(\)"),
     ],
 )

@@ -23,7 +23,7 @@ class Holder:
 
     account_id: str
     api_key: str = field(repr=False)
-    weight: int
+    weight: float
     raced: bool = False  # two clients ask each request of this account at the same time
     careless: bool = False  # it uses a key again for other requests
     changes: str = ""  # the operator moves it to other plans, or varies its plan
@@ -40,9 +40,9 @@ class Ask:
 
 def asks(holders: Sequence[Holder], rng: random.Random) -> Iterator[Ask]:
     """Logical requests without end: matches of one to five colours, some searches, and calls of usage and library."""
-    weights = [holder.weight for holder in holders]
+    weights = list(itertools.accumulate(holder.weight for holder in holders))
     for number in itertools.count():
-        (holder,) = rng.choices(holders, weights)
+        (holder,) = rng.choices(holders, cum_weights=weights)
         key = f"soak-{number // 100 if holder.careless else number:08}"
         if rng.random() < 0.1:
             name = rng.choice(("usage", "library"))

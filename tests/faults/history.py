@@ -1,18 +1,15 @@
-"""What each attempt sent, when, and what it was told: kept compactly, for `tests.faults.consistency` to check."""
+"""What each attempt sent, when, and what it was told, for `tests.faults.consistency` to check."""
 
 import time
-from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from enum import IntEnum
 from hashlib import blake2b
-from threading import Lock
 from typing import NamedTuple
 
 from tests.serving import ONE_COLOUR, Response, Server
 
 from sepu.admin.keys import IssuedKey
-from sepu.metering.meters import METERS
 
 
 class Outcome(IntEnum):
@@ -132,61 +129,28 @@ def _usage(outcome: Outcome, usage: Mapping[str, str | int]) -> Told:
     return Told(outcome, meter, period, limit, committed, reserved, remaining)
 
 
+class Attempt(NamedTuple):
+    """A request as it was sent once: it began before that, and ended when its answer was read or given up."""
+
+    request: Request
+    start: float
+    end: float
+    told: Told
+
+
 class History:
-    """The attempts of one client process, by its monotonic clock: a column for each thing that is known of them."""
+    """The attempts of one client process, by its monotonic clock, and what an operator did meanwhile."""
 
     def __init__(self) -> None:
-        self._lock = Lock()
-        # Each distinct one, and its number.
-        self.keys: dict[tuple[str, str], int] = {}
-        self.requests: dict[Request, int] = {}
-        self.counters: dict[Counter, int] = {}
+        self.attempts: list[Attempt] = []
         self.changes: defaultdict[str, list[Change]] = defaultdict(list)  # of each account, in order
         self.grants: defaultdict[Counter, list[Adjustment]] = defaultdict(list)  # in order, as the credits
         self.credits: defaultdict[Counter, list[Adjustment]] = defaultdict(list)
         self.forgotten: list[tuple[float, float]] = []  # Postgres crashed, and forgot the requests of the minute
-        self.key_of_request = array("i")
-        self.meter_of_request = array("b")  # -1: usage or library
-        self.units_of_request = array("i")
-        # Of each attempt.
-        self.request = array("i")
-        self.start = array("d")
-        self.end = array("d")
-        self.outcome = array("b")
-        self.counter = array("i")  # -1: none was told
-        self.limit = array("q")
-        self.committed = array("q")
-        self.reserved = array("q")
-        self.remaining = array("q")
-        self.body = array("q")
-
-    def __len__(self) -> int:
-        return len(self.request)
 
     def add(self, request: Request, start: float, end: float, *all_told: Told) -> None:
-        """Keeps an attempt that began before it was sent, and ended when its answer was read or given up."""
-        known = self.requests.setdefault(request, len(self.requests))
-        if known == len(self.key_of_request):
-            self.key_of_request.append(self.keys.setdefault(request[:2], len(self.keys)))
-            self.meter_of_request.append(list(METERS).index(request.meter) if request.units else -1)
-            self.units_of_request.append(request.units)
-        for told in all_told:
-            self._add(known, request, start, end, told)
-
-    def _add(self, known: int, request: Request, start: float, end: float, told: Told) -> None:
-        counter = -1
-        if told.period:
-            counter = self.counters.setdefault(Counter(request.account_id, told.meter, told.period), len(self.counters))
-        self.request.append(known)
-        self.start.append(start)
-        self.end.append(end)
-        self.outcome.append(told.outcome)
-        self.counter.append(counter)
-        self.limit.append(told.limit)
-        self.committed.append(told.committed)
-        self.reserved.append(told.reserved)
-        self.remaining.append(told.remaining)
-        self.body.append(told.body)
+        """Keeps an attempt; from any thread."""
+        self.attempts += [Attempt(request, start, end, told) for told in all_told]
 
     def keep(self, request: Request, ask: Callable[[], Response]) -> Response:
         """Asks, and keeps what came of it; from any thread."""
@@ -195,9 +159,7 @@ class History:
             answer = ask()
             told = told_by(request, answer)
         finally:
-            end = time.monotonic()
-            with self._lock:
-                self.add(request, start, end, *told)
+            self.add(request, start, time.monotonic(), *told)
         return answer
 
     def match(self, server: Server, issued: IssuedKey, key: str) -> Response:
@@ -207,27 +169,4 @@ class History:
 
     def accounts(self) -> list[str]:
         """Those that asked."""
-        return sorted({account_id for account_id, _ in self.keys})
-
-    def table(self, attempts: Iterable[int]) -> str:
-        """These attempts, for people: in the order in which they began, by seconds since the first of all."""
-        requests, counters, zero = list(self.requests), list(self.counters), min(self.start, default=0)
-        rows: list[tuple[str, ...]] = [
-            ("attempt", "account", "key", "asked", "began", "ended", "answer", "month", "committed", "left", "limit")
-        ]
-        for at in sorted(attempts, key=self.start.__getitem__):
-            request, outcome = requests[self.request[at]], Outcome(self.outcome[at])
-            usage: tuple[str, ...] = ("", "", "", "")
-            if self.counter[at] >= 0:
-                period = counters[self.counter[at]].period
-                usage = (period, str(self.committed[at]), str(self.remaining[at]), str(self.limit[at]))
-            asked = f"{request.units} {request.meter} {request.content & 0xFFFF:04x}"
-            if not request.units:
-                asked = f"{request.meter} of {counters[self.counter[at]].meter}" if usage[0] else request.meter
-            times = (f"{self.start[at] - zero:.6f}", f"{self.end[at] - zero:.6f}")
-            rows.append((str(at), request.account_id, request.key, asked, *times, outcome.name.lower(), *usage))
-        widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-        return "\n".join(
-            "  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-            for row in rows
-        )
+        return sorted({one.request.account_id for one in self.attempts})

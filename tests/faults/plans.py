@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import psycopg
+from bench.load.holders import account_id, api_key, copy_accounts
 from tests.faults.clients import Holder
 from tests.faults.history import Adjustment, Change, Counter, History, Terms
 
@@ -20,14 +21,16 @@ from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
 MUCH = 10**9
+CROWD = "crowd"  # the seed of its keys
 PAUSE_SECONDS = 0.25  # between changes, in the mean
 
 
-def open_accounts(connection: psycopg.Connection) -> list[Holder]:
+def open_accounts(connection: psycopg.Connection, crowd: int = 0) -> list[Holder]:
     """Several accounts.
 
     A hot one, one whose requests are raced, one with a small quota, a careless and a hasty one, one that is moved
     between plans, one whose plan varies, and one that crosses a threshold at each percent.
+    A crowd of more makes half of the requests.
     """
 
     def holder(plan: str, weight: int, *, raced: bool = False, careless: bool = False, changes: str = "") -> Holder:
@@ -45,7 +48,9 @@ def open_accounts(connection: psycopg.Connection) -> list[Holder]:
         limits = {"color_match": match, "color_search": search}
         set_plan(connection, plan, limits, requests_per_minute=requests_per_minute)
     set_plan(connection, "watched", thresholds=range(1, 101))
+    copy_accounts(connection, CROWD, "ample", range(1, crowd + 1))
     return [
+        *(Holder(account_id(number), api_key(CROWD, number), 120 / crowd) for number in range(1, crowd + 1)),
         holder("ample", 50),
         holder("ample", 5, raced=True),
         holder("ample", 5, raced=True, careless=True),

@@ -10,10 +10,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
+from secrets import token_hex
 from urllib.parse import quote
 
-import psycopg
 import uvloop
+from bench.load.neighbours import Case, flooded
+from bench.load.scenarios import Scenario
 from tests.faults.clients import Ask, Client, Holder, Memory, asks
 from tests.faults.injection import FaultInjector, Host, Pace
 from tests.faults.plans import change_plans, open_accounts
@@ -37,7 +39,6 @@ FAILOVERS = "failovers"
 
 # What stands between the service and the proxy: from the proxy's connection string to the one that is served.
 Between = Callable[[str], AbstractContextManager[str]]
-Spoil = Callable[[psycopg.Connection], object]
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Plan:
     pace: Pace = field(default_factory=lambda: Pace(4, 8, 3, 20, 1))
     odds: Odds = field(default_factory=lambda: Odds(before=0.002, during=0.002, after=0.002))
     most_seconds: float = 3600
+    crowd: int = 0  # accounts more
+    flood: int = 0  # connections that send keys, made up, which name accounts of the crowd
     failover: bool = False  # to a synchronous standby, when a quarter of the requests are made
 
     @property
@@ -72,6 +75,7 @@ class Report:
     granted: int
     credited: int
     events: int
+    flood: Counter[str]
     seconds: float
     verdict: Verdict
 
@@ -87,6 +91,7 @@ class Report:
             "quota events": self.events,
             **{name: count for name, count in sorted(self.tally.items()) if name[0] in "45"},
             **{name: self.tally[name] for name in ("time-outs", "broken connections")},
+            "flood": ", ".join(f"{count:,} × {status}" for status, count in self.flood.most_common()),
             **self.faults,
             "seconds": round(self.seconds),
             "verdict": self.verdict,
@@ -94,8 +99,8 @@ class Report:
         return "\n".join(f"{name:28}{value}" for name, value in rows.items())
 
 
-def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: None) -> Report:
-    """Carries a plan out, with a Postgres and a server of its own; the ledger can be spoilt first."""
+def soak(plan: Plan, between: Between = nullcontext) -> Report:
+    """Carries a plan out, with a Postgres and a server of its own."""
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
@@ -103,8 +108,7 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
         if plan.failover:
             databases.append(stack.enter_context(standby_of(state_dir)))
         with connect(url) as connection:
-            spoil(connection)
-            holders = open_accounts(connection)
+            holders = open_accounts(connection, plan.crowd)
             for _, standby_url in databases[1:]:
                 with connect(standby_url) as standby:
                     make_synchronous(connection, standby)
@@ -114,9 +118,13 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
             for directory, past in databases
         ]
         url = _url(directory / "socket" for directory, _ in databases)
+        made_up = Scenario("made-up", ("match-1",), accounts=plan.crowd, made_up=True)
         with (
             between(_url(host.proxy.directory for host in hosts)) as served,
             serving(plan.worker, served, workers=plan.workers) as server,
+            flooded(Case("made-up-keys", plan.flood, made_up), server.address, "", token_hex(6))
+            if plan.flood
+            else nullcontext(Counter[str]()) as flood,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
             asked, memory, faults = runner.run(_run(plan, url, hosts, server, holders))
@@ -128,7 +136,9 @@ def soak(plan: Plan, between: Between = nullcontext, spoil: Spoil = lambda _: No
         changes, granted, credited = (
             sum(map(len, each.values())) for each in (history.changes, history.grants, history.credits)
         )
-        return Report(plan, len(asked), memory.tally, faults, changes, granted, credited, events, seconds, verdict)
+        return Report(
+            plan, len(asked), memory.tally, faults, changes, granted, credited, events, flood, seconds, verdict
+        )
 
 
 def _url(directories: Iterable[Path]) -> str:
@@ -161,7 +171,7 @@ async def _run(
 
     asked: list[Ask] = []
     memory, ended = clients.memory, asyncio.Event()
-    changing = asyncio.create_task(change_plans(url, holders, memory.history, plan.seed, ended))
+    changing = asyncio.create_task(change_plans(url, holders[plan.crowd :], memory.history, plan.seed, ended))
     for host in hosts:
         host.proxy.odds = plan.odds
     injecting = asyncio.create_task(injector.inject())
@@ -243,8 +253,14 @@ def main() -> int:
     options.add_argument("--worker", choices=WORKERS, default="uvloop")
     options.add_argument("--workers", type=int, default=2)
     options.add_argument("--seed", type=int, default=1)
+    options.add_argument("--accounts", type=int, default=0, help="a crowd that makes half of the requests")
+    options.add_argument("--flood", type=int, default=0, help="connections that send made-up keys naming the crowd")
     given = options.parse_args()
-    report = soak(Plan(given.requests, given.worker, given.workers, seed=given.seed, failover=True))
+    plan = Plan(
+        given.requests, given.worker, given.workers, seed=given.seed, crowd=given.accounts, flood=given.flood,
+        failover=True,
+    )  # fmt: skip
+    report = soak(plan)
     sys.stdout.write(f"{report}\n{report.verdict.explain()}")
     return 1 if report.verdict.findings else 0
 

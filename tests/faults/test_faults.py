@@ -1,36 +1,35 @@
-"""The fault harness in its short form, on each kind of worker."""
+"""The fault harness in its short form, on each kind of worker and through PgBouncer.
 
-import re
+The contract passes through PgBouncer too: tests/http/conftest.py.
+"""
 
-import psycopg
+import sys
+from contextlib import nullcontext
+
 import pytest
-from tests.faults.short_soak import soak_briefly
+from tests.faults.injection import Pace
+from tests.faults.proxy import Odds
 from tests.faults.soak import Plan, soak
+from tests.pgbouncer import WHY_NOT, pgbouncer
 from tests.serving import EACH_WORKER
 
-from sepu.database import statements
+# Enough of everything within seconds.
+PACE = Pace(worker_kill=1.2, back_end_kill=2.5, back_end_terminate=1, restart=4, cut=0.7)
+ODDS = Odds(before=0.01, during=0.01, after=0.01)
+REFUSALS = ("429 quota_exceeded", "429 rate_limited", "409 idempotency_conflict")
+BEHIND = pytest.mark.skipif(WHY_NOT is not None, reason=str(WHY_NOT))
 
 
-@pytest.mark.parametrize("worker", EACH_WORKER)
+@pytest.mark.parametrize("worker", [*EACH_WORKER, pytest.param("pgbouncer", marks=[pytest.mark.slow, BEHIND])])
 def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
-    soak_briefly(500, worker, failover=worker == "gthread")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("right", "wrong", "noticed"),
-    [
-        (r"return (next )?v;", r"v.committed := v.committed - 3; return \1v;", "its units would have fitted"),
-        ("continue when ", "continue when v_threshold = 80 or ", "an event is missing"),
-        (r"v\.unit_limit, v\.committed, p_units", "v.unit_limit + 1, v.committed, p_units", "no charge crossed"),
-    ],
-)
-def test_a_ledger_that_tells_or_records_otherwise_is_noticed(right: str, wrong: str, noticed: str) -> None:
-    def spoil(connection: psycopg.Connection) -> None:
-        text, found = re.subn(right, wrong, statements.functions().text)
-        assert found
-        connection.execute(text.encode())
-
-    verdict = soak(Plan(300, clients=12, most_seconds=2), spoil=spoil).verdict
-    assert str(verdict).startswith("0 lost, 0 doubled, 0 stuck, ")
-    assert any(noticed in what for _, what in verdict.findings)
+    """The promise is kept, and there is something to keep it against."""
+    behind = worker == "pgbouncer"
+    kind = "uvloop" if behind else worker
+    plan = Plan(500, kind, clients=12, pace=PACE, odds=ODDS, most_seconds=40, failover=worker == "gthread")
+    report = soak(plan, pgbouncer if behind else nullcontext)
+    sys.stdout.write(f"{report}\n")
+    assert report.verdict.explain() == ""
+    assert [name for name in plan.kinds if not report.faults[name]] == []
+    assert report.tally["replays"] > report.requests / 2  # all were asked again
+    assert report.granted > 0
+    assert [name for name in REFUSALS if not report.tally[name]] == []

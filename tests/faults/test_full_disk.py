@@ -3,7 +3,7 @@
 import contextlib
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import partial
 from itertools import count
 from pathlib import Path
@@ -17,7 +17,7 @@ from tests.faults.verdict import contradictory
 from tests.metrics import sample
 from tests.processes import completed, until
 from tests.programs import installed
-from tests.serving import SEPU, Response, Server, free_port, serving, with_limits
+from tests.serving import SEPU, Server, free_port, serving, with_limits
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
@@ -76,14 +76,6 @@ def on_small_disk(directory: str) -> Iterator[Stage]:
             yield Stage(server, metrics, url, filler, issued)
 
 
-def await_status(match: Callable[[str], Response], status: int, key: str) -> None:
-    deadline = time.monotonic() + 60
-    while (response := match(key)).status != status:
-        assert response.status in {200, 503}
-        assert time.monotonic() < deadline
-        time.sleep(0.1)
-
-
 def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
     """Postgres panics, and cannot recover until there is space."""
     with on_small_disk("pg_wal") as (server, _, url, filler, issued):
@@ -96,13 +88,13 @@ def test_a_full_disk_of_the_log_stops_charging_and_loses_nothing() -> None:
         # The next segment is what there is no space for; the server may say so by going down.
         with connect(url) as connection, contextlib.suppress(psycopg.OperationalError):
             connection.execute("select pg_switch_wal()")
-        await_status(match, 503, "full-disk-1")
+        until(lambda: match("full-disk-1").status == 503, seconds=60)
         time.sleep(1.5)  # Postgres is started again and again meanwhile
         response = match("full-disk-1")
         assert (response.status, response.error) == (503, "usage_commit_failed")
 
         filler.unlink()
-        await_status(match, 200, "full-disk-1")
+        until(lambda: match("full-disk-1").status == 200, seconds=60)
         assert match("full-disk-0").body == told.body
         with connect(url) as connection:
             assert contradictory(connection, history) == []
@@ -124,8 +116,8 @@ def test_on_a_full_disk_of_the_tables_nobody_is_told_that_the_service_is_ready()
         keys = (f"full-disk-{number}" for number in count())
         fill(filler)
         until(lambda: server.match(issued, next(keys)).status == 503)
-        until(lambda: not ready(), seconds=5)
-        until(lambda: sample(metrics, "sepu_workers", database="fails") == 2, seconds=5)
+        until(lambda: not ready())
+        until(lambda: sample(metrics, "sepu_workers", database="fails") == 2)
         assert server.match(issued, next(keys)).error == "usage_commit_failed"
         # Where the runbook begins.
         audited = completed([SEPU, "audit", "--database-url", url])
@@ -134,7 +126,7 @@ def test_on_a_full_disk_of_the_tables_nobody_is_told_that_the_service_is_ready()
         assert "No space left on device" in audited.stderr
 
         filler.unlink()
-        until(writable, seconds=5)
+        until(writable)
         assert ready()
         assert server.match(issued, next(keys)).status == 200
 

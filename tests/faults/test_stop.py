@@ -8,7 +8,8 @@ import sys
 import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
+from pathlib import Path
 
 import psycopg
 import pytest
@@ -89,10 +90,47 @@ def reload(server: Server) -> None:
     """HUP, and the wait for new workers in the place of the old ones."""
     old = set(server.workers())
     server.process.send_signal(signal.SIGHUP)
-    deadline = time.monotonic() + 60
-    while len(new := set(server.workers())) != 2 or new & old:
-        assert time.monotonic() < deadline, server.log.read_text()
-        time.sleep(0.1)
+
+    def all_are_new() -> bool:
+        found = set(server.workers())
+        return len(found) == 2 and not found & old
+
+    until(all_are_new, seconds=60, why=server.log.read_text)
+
+
+# A new worker that accepts only when there is a file.
+HELD_BACK = """
+import asyncio, pathlib
+from sepu.cli.main import main
+from sepu.server import gunicorn
+
+async def connect(self):
+    while not pathlib.Path({path!r}).exists():
+        await asyncio.sleep(0.01)
+
+gunicorn.Server.connect = connect
+gunicorn._BOOT_SECONDS = 60
+main()
+"""
+
+
+def test_old_workers_serve_until_new_ones_accept(database_url: str, tmp_path: Path) -> None:
+    path = tmp_path / "go"
+    path.touch()
+    program = [sys.executable, "-c", HELD_BACK.format(path=str(path))]
+    with serving("uvloop", database_url, workers=1, program=program) as server:
+        old = server.workers()
+        path.unlink()
+        server.process.send_signal(signal.SIGHUP)
+        until(lambda: len(server.workers()) == 2)
+        for _ in range(20):
+            with closing(server.connect(timeout=4)) as connection:
+                connection.request("GET", "/healthz")
+                assert connection.getresponse().status == 200
+            time.sleep(0.02)
+        path.touch()
+        until(lambda: not set(old) & set(server.workers()))
+        assert server.request("GET", "/healthz").status == 200
 
 
 @pytest.mark.parametrize("worker", EACH_WORKER)

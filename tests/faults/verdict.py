@@ -1,14 +1,13 @@
 """What clients were told, judged by itself and by what the ledger holds in the end."""
 
-import time
 from collections import Counter
 from dataclasses import dataclass
 
 import psycopg
 from tests.faults.clients import Memory
-from tests.faults.consistency import contradictions, read_ledger
-from tests.faults.crossings import read_events, wrong_events
+from tests.faults.consistency import Finding, contradictions, read_ledger
 from tests.faults.history import History
+from tests.processes import until
 
 from sepu.admin.audit import audit
 from sepu.cli.database import connect
@@ -24,9 +23,9 @@ SHOWN = 5  # findings in full; more would say the same
 
 @dataclass(frozen=True)
 class Verdict:
-    """What is wrong, each with its kind; the smallest sets of attempts that contradict come first."""
+    """What is wrong, each with its kind."""
 
-    findings: list[tuple[str, str]]
+    findings: list[Finding]
 
     def __str__(self) -> str:
         counted = Counter(kind for kind, _ in self.findings)
@@ -39,34 +38,20 @@ class Verdict:
 
 def until_stored(url: str, results: int) -> None:
     """Waits until the ledger holds so many results: until clients have been served."""
+    count = "select count(*) >= %s from sepu.stored_result"
     with connect(url) as watching:
-        while watching.execute("select count(*) >= %s from sepu.stored_result", [results]).fetchall() != [(True,)]:
-            time.sleep(0.02)
+        until(lambda: watching.execute(count, [results]).fetchall() == [(True,)], seconds=60)
 
 
 def judge(connection: psycopg.Connection, memory: Memory) -> Verdict:
     """Judges all that happened in a database; the accounts were used by nobody but these clients."""
     findings = contradictory(connection, memory.history)
-    findings += crossed_otherwise(connection, memory.history)
     findings += [("doubled", str(difference)) for difference in audit(connection).differences]
     findings += [("stuck", f"{name}") for name in sorted(memory.stuck)]
     findings += [("wrong", what) for what in memory.wrong]
     return Verdict(findings)
 
 
-def contradictory(connection: psycopg.Connection, history: History) -> list[tuple[str, str]]:
+def contradictory(connection: psycopg.Connection, history: History) -> list[Finding]:
     """Finds what contradicts in a history of accounts that nobody else used, each with its kind."""
-    return [
-        (one.kind, f"{one.what}\n{history.table(one.attempts)}" if place < SHOWN else one.what)
-        for place, one in enumerate(contradictions(history, read_ledger(connection, history.accounts())))
-    ]
-
-
-def crossed_otherwise(connection: psycopg.Connection, history: History) -> list[tuple[str, str]]:
-    """Finds quota events that are missing, or that no charge crossed."""
-    ledger, recorded = read_ledger(connection, history.accounts()), read_events(connection, history.accounts())
-    findings = []
-    for counter, wrong in wrong_events(history, ledger, recorded):
-        findings += [("wrong", f"of {counter} an event is missing: {event}") for event in wrong.missing]
-        findings += [("wrong", f"of {counter} no charge crossed {event}") for event in wrong.extra]
-    return findings
+    return contradictions(history, read_ledger(connection, history.accounts()))

@@ -1,9 +1,7 @@
 """Pruning: what is past retention goes, what was charged stays, and traffic does not notice."""
 
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
-from threading import Event
 
 import pytest
 from psycopg import Connection
@@ -12,7 +10,6 @@ from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
 from sepu.admin import prune as pruning
 from sepu.admin.audit import Audit, audit
 from sepu.admin.prune import PrunedBatch, count_prunable, prune
-from sepu.cli.database import connect
 from sepu.errors import SepuError
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # a prune takes everybody's results
@@ -112,52 +109,6 @@ def test_what_no_counter_has_charged_is_not_deleted(connection: Connection, cust
     connection.execute("delete from sepu.usage")
     assert total(prune(connection, 90)) == (0, 0)
     assert [found.stored for found in audit(connection).differences] == [1]
-
-
-def test_prunes_beside_traffic_and_each_other(
-    own_url: str, connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Old and new keys of the same accounts, charged and replayed while several prunes run over them."""
-    monkeypatch.setattr(pruning, "_RESULTS", 7)
-    customers = [make_customer(match_limit=10**9, requests_per_minute=10**9) for _ in range(3)]
-    enough, pruned = Event(), Event()
-
-    def traffic(customer: Customer) -> set[str]:
-        outcomes = set()
-        number = 0
-        with connect(own_url) as session:
-            while not enough.is_set():
-                # The functions take the instant: charged in the past, to be pruned at once.
-                at = NOW - 100 * DAY if number % 2 else NOW
-                for _ in range(2):
-                    outcomes.add(customer.meter(session, f"key-{number:06}", units=1 + number % 3, at=at).outcome)
-                number += 1
-        return outcomes
-
-    def prunes() -> None:
-        with connect(own_url) as session:
-            while not enough.is_set():
-                if total(prune(session, 90))[0]:
-                    pruned.set()
-
-    with ThreadPoolExecutor(5) as threads:
-        clients = [threads.submit(traffic, customer) for customer in customers]
-        pruners = [threads.submit(prunes) for _ in range(2)]
-        try:
-            for _ in range(40):
-                found = audit(connection)
-                assert found.differences == ()
-                assert not any(client.done() for client in clients)
-                assert not any(pruner.done() for pruner in pruners)
-            assert pruned.wait(30)
-        finally:
-            enough.set()
-        assert set.union(*(client.result() for client in clients)) == {"charged", "replayed"}
-        assert [pruner.result() for pruner in pruners] == [None, None]
-    total(prune(connection, 90))
-    assert audit(connection).differences == ()
-    (row,) = connection.execute("select count(*) from sepu.stored_result where created_at < %s", (NOW,)).fetchall()
-    assert row == (0,)
 
 
 def test_two_prunes_share_a_counter(

@@ -1,17 +1,12 @@
 """Two service nodes on one database: what is promised holds across both, and one may die."""
 
-from collections.abc import Iterator
-
 import psycopg
 import pytest
 from tests.faults.verdict import until_stored
-from tests.nodes.promises import TestAcrossNodes
 from tests.nodes.traffic import crowded, kill
-from tests.serving import Server, serving
+from tests.serving import serving
 
 from sepu.cli.database import service_url as as_service
-
-__all__ = ["TestAcrossNodes"]
 
 
 @pytest.fixture
@@ -20,14 +15,6 @@ def ledger_url(own_url: str) -> str:
     return own_url
 
 
-@pytest.fixture
-def nodes(own_url: str) -> Iterator[tuple[Server, Server]]:
-    url = as_service(own_url)
-    with serving("uvloop", url) as one, serving("uvloop", url) as other:
-        yield one, other
-
-
-@pytest.mark.slow
 def test_a_node_dies_and_the_other_goes_on(own_url: str, connection: psycopg.Connection) -> None:
     url = as_service(own_url)
     with serving("uvloop", url) as one, serving("uvloop", url) as other:

@@ -1,8 +1,6 @@
 """Clients that keep a worker waiting, and clients too many: each wait ends, each number is bounded."""
 
 import re
-import socket
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -106,23 +104,6 @@ def test_idle_connections_are_closed(server: Server) -> None:
 
 
 @pytest.mark.slow
-def test_who_does_not_read_is_cut_off(uvloop: Server) -> None:
-    with uvloop.socket() as raw:
-        raw.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-        raw.settimeout(0.5)
-        deadline = time.monotonic() + 2 * SOON  # it takes megabytes of answers until the kernel holds no more
-        try:
-            while True:
-                assert time.monotonic() < deadline, "it still takes requests"
-                with suppress(TimeoutError):
-                    raw.sendall((GET + b"\r\n") * 100)
-                    time.sleep(0.02)  # so that they are not too many at a time, which would end it too
-        except (ConnectionResetError, BrokenPipeError):
-            pass
-    assert uvloop.request("GET", "/healthz").status == 200
-
-
-@pytest.mark.slow
 def test_stuck_answers_hold_no_thread_for_ever(database_url: str) -> None:
     with serving("gthread", database_url, workers=1, unix=True, program=HURRIED) as server, ExitStack() as stack:
         for _ in range(16):
@@ -184,18 +165,3 @@ def test_no_connection_is_refused_while_a_worker_has_a_place(database_url: str) 
 
         until(both_accept)
         assert answers(76) == [b"HTTP/1.1 200 "] * 76
-
-
-@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere the loopback has one address")
-def test_one_address_leaves_places_for_others(uvloop: Server) -> None:
-    host, _, port = uvloop.address.rpartition(":")
-    with ExitStack() as stack:
-        silent = [
-            stack.enter_context(socket.create_connection((host, int(port)), SOON, ("127.0.0.2", 0))) for _ in range(40)
-        ]
-        for raw in silent[10:]:
-            assert b'{"error":"overloaded","requestId":' in until_closed(raw, SOON)
-        others = [stack.enter_context(uvloop.socket()) for _ in range(29)]
-        for raw in others:
-            raw.sendall(GET + b"Connection: close\r\n\r\n")
-        assert [until_closed(raw, SOON)[:13] for raw in others] == [b"HTTP/1.1 200 "] * 29

@@ -6,7 +6,7 @@ import socket
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import replace
 
 import psycopg
@@ -16,9 +16,8 @@ from tests.serving import Response, Server, free_port, serving
 
 from sepu import limits
 from sepu.admin import accounts
-from sepu.admin.keys import IssuedKey, issue_key, revoke_key
+from sepu.admin.keys import IssuedKey, revoke_key
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
 from sepu.metering.key_format import new_account_id, new_key
 
 CLIENTS = 300
@@ -49,16 +48,6 @@ def metrics_of(server: Server) -> str:
     arguments = server.process.args
     assert isinstance(arguments, list)
     return str(arguments[-1])
-
-
-@contextmanager
-def usage_locked(database_url: str, issued: IssuedKey) -> Iterator[None]:
-    """Another session keeps the account's usage locked."""
-    with connect(database_url) as holder:
-        holder.autocommit = False
-        holder.execute("select from sepu.usage where account_id = %s for update", [issued.account_id])
-        yield
-        holder.rollback()
 
 
 def ledger_calls(server: Server) -> float:
@@ -149,27 +138,6 @@ def test_the_first_request_of_a_key_is_one_call(server: Server, connection: psyc
     assert ledger_calls(server) - before < 2 * len(unseen)  # it may also be probed meanwhile
 
 
-@pytest.mark.parametrize("is_known", [True, False], ids=["known", "unknown"])
-def test_an_account_that_waits_for_a_lock_keeps_no_other_waiting(
-    server: Server, database_url: str, connection: psycopg.Connection, rich: IssuedKey, is_known: bool
-) -> None:
-    stuck = accounts.create_account(connection, "rich")
-    assert charge(server, stuck, 1).status == 200
-    if not is_known:
-        stuck = issue_key(connection, stuck.account_id)
-    with ExitStack() as stack, usage_locked(database_url, stuck):
-        clients = Clients(server, [match(stuck, n) for n in range(48)], stack)
-        took = []
-        for number in range(20):
-            started = time.monotonic()
-            assert charge(server, rich, number).status == 200
-            took.append(time.monotonic() - started)
-        # If they waited for the other, each would wait so long. The first may, before that one is isolated.
-        assert sum(seconds < limits.BATCH_LOCK_SECONDS for seconds in took) > len(took) / 2
-        assert set(clients.answers(10)) == {"usage_commit_failed"}
-    assert charge(server, stuck, 1).headers["idempotency-replayed"] == "true"
-
-
 def test_probes_ask_the_database_once_a_second(server: Server) -> None:
     before, started = ledger_calls(server), time.monotonic()
     for _ in range(CLIENTS):
@@ -178,13 +146,6 @@ def test_probes_ask_the_database_once_a_second(server: Server) -> None:
 
 
 # These leave a worker that looks keys up first.
-
-
-def test_a_made_up_key_does_not_wait_for_whom_it_names(server: Server, database_url: str, rich: IssuedKey) -> None:
-    assert charge(server, rich, 1).status == 200
-    with ExitStack() as stack, usage_locked(database_url, rich):
-        waiting = Clients(server, [USAGE % new_key(rich.account_id).encode()] * 20, stack)
-        assert waiting.answers(20) == {"unauthorized": 20}
 
 
 @pytest.mark.parametrize("times", [1, 2], ids=["at first", "when many were refused"])

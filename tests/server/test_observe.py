@@ -13,7 +13,9 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, suppress
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,6 +41,7 @@ from tests.serving import (
 
 from sepu import limits
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
@@ -84,75 +87,63 @@ class Expected(NamedTuple):
 
 def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple[Response, Expected]]:
     """A request of each kind, and what its line should say."""
-    issued = accounts.create_account(connection, "standard")
-    who = issued.account_id
-    bearer = {"Authorization": f"Bearer {issued.api_key}"}
-
-    def metered(key: str, holder: dict[str, str] = bearer, **rest: str) -> dict[str, str]:
-        return {**holder, "Idempotency-Key": key, "Content-Type": rest.get("of", "application/json")}
-
-    def match(headers: dict[str, str], body: bytes = THREE) -> Response:
-        return server.request("POST", "/v1/match", headers, body)
-
-    def told(status: int, error: str, endpoint: str = "/v1/match") -> Expected:
-        return Expected(endpoint, status, error, who)
-
-    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, "observed-1")
-    yield match(metered("observed-1")), Expected("/v1/match", 200, None, who, "observed-1", replayed=True)
-    yield (
-        match(metered("observed-1"), THREE.replace(b"1", b"2")),
-        Expected("/v1/match", 409, "idempotency_conflict", who, "observed-1"),
-    )
-    yield match(bearer), Expected("/v1/match", 400, "idempotency_key_required", who)
-    yield match(metered("observed-2"), b"{"), Expected("/v1/match", 400, "invalid_json", who, "observed-2")
-    yield match(metered("observed-2"), b"{}"), Expected("/v1/match", 422, "invalid_body", who, "observed-2")
-    yield (
-        match(metered("observed-2"), b" " * 20_000),
-        Expected("/v1/match", 413, "payload_too_large", who, "observed-2"),
-    )
-    yield (
-        match({**metered("observed-2"), "Content-Type": "text/plain"}),
-        Expected("/v1/match", 415, "unsupported_media_type", who, "observed-2"),
-    )
-    yield (
-        server.request("GET", "/v1/search?q=hong", metered("observed-3")),
-        Expected("/v1/search", 200, None, who, "observed-3"),
-    )
-    yield (
-        server.request("GET", "/v1/search?q=hong", metered("observed-3")),
-        Expected("/v1/search", 200, None, who, "observed-3", replayed=True),
-    )
-    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 200, None, who)
-    yield server.request("GET", "/v1/library", bearer), Expected("/v1/library", 200, None, who)
-    yield server.request("GET", "/v1/library"), Expected("/v1/library", 401, "unauthorized")
-    stranger = {"Authorization": f"Bearer {key_format.new_key(NOBODYS)}"}
-    yield server.request("GET", "/v1/library", stranger), Expected("/v1/library", 401, "unauthorized", NOBODYS)
-    yield server.request("DELETE", "/v1/match", bearer), Expected("/v1/match", 405, "method_not_allowed")
-    yield server.request("GET", "/metrics"), Expected(None, 404, "not_found")
-    yield server.request("GET", "/healthz"), Expected("/healthz", 200)
-    yield server.request("GET", "/readyz"), Expected("/readyz", 200)
-
     set_plan(connection, "spent", {"color_match": 0, "color_search": 0}, requests_per_minute=1)
-    poor = accounts.create_account(connection, "spent")
-    holder = {"Authorization": f"Bearer {poor.api_key}"}
-    yield (
-        match(metered("observed-1", holder)),
-        Expected("/v1/match", 429, "quota_exceeded", poor.account_id, "observed-1"),
-    )
-    yield (
-        match(metered("observed-1", holder)),
-        Expected("/v1/match", 429, "rate_limited", poor.account_id, "observed-1"),
-    )
-    accounts.set_status(connection, who, "suspended")
-    yield server.request("GET", "/v1/usage", bearer), told(403, "account_unavailable", "/v1/usage")
-    accounts.set_status(connection, who, "active")
+    rich, poor = (accounts.create_account(connection, plan) for plan in ("standard", "spent"))
+    stranger = replace(rich, account_id=NOBODYS, api_key=key_format.new_key(NOBODYS))
+
+    def ask(
+        target: str,
+        status: int,
+        error: str | None = None,
+        holder: IssuedKey | None = rich,
+        key: str | None = None,
+        *,
+        method: str = "GET",
+        body: bytes | None = None,
+        of: str = "application/json",
+        replayed: bool = False,
+        is_judged: bool = True,
+    ) -> tuple[Response, Expected]:
+        headers = {"Authorization": f"Bearer {holder.api_key}"} if holder else {}
+        headers |= {"Content-Type": of} if body else {}
+        headers |= {"Idempotency-Key": key} if key else {}
+        endpoint = None if status == 404 else target.partition("?")[0]
+        who = holder.account_id if holder and is_judged else None
+        expected = Expected(endpoint, status, error, who, key, replayed=replayed)
+        return server.request(method, target, headers, body), expected
+
+    match = partial(ask, "/v1/match", method="POST", body=THREE)
+    search = partial(ask, "/v1/search?q=hong", 200, key="observed-3")
+    yield match(200, key="observed-1")
+    yield match(200, key="observed-1", replayed=True)
+    yield match(409, "idempotency_conflict", key="observed-1", body=THREE.replace(b"1", b"2"))
+    yield match(400, "idempotency_key_required")
+    yield match(400, "invalid_json", key="observed-2", body=b"{")
+    yield match(422, "invalid_body", key="observed-2", body=b"{}")
+    yield match(413, "payload_too_large", key="observed-2", body=b" " * 20_000)
+    yield match(415, "unsupported_media_type", key="observed-2", of="text/plain")
+    yield search()
+    yield search(replayed=True)
+    yield ask("/v1/usage", 200)
+    yield ask("/v1/library", 200)
+    yield ask("/v1/library", 401, "unauthorized", None)
+    yield ask("/v1/library", 401, "unauthorized", stranger)
+    yield ask("/v1/match", 405, "method_not_allowed", method="DELETE", is_judged=False)
+    yield ask("/metrics", 404, "not_found", None)
+    yield ask("/healthz", 200, None, None)
+    yield ask("/readyz", 200, None, None)
+    yield match(429, "quota_exceeded", poor, "observed-1")
+    yield match(429, "rate_limited", poor, "observed-1")
+    accounts.set_status(connection, rich.account_id, "suspended")
+    yield ask("/v1/usage", 403, "account_unavailable")
+    accounts.set_status(connection, rich.account_id, "active")
 
     # The functions are gone, for the database a syntax error of ours.
     connection.execute("alter schema sepu rename to gone")
-    yield match(metered("observed-4")), Expected("/v1/match", 503, "usage_commit_failed", who, "observed-4")
-    yield server.request("GET", "/v1/usage", bearer), Expected("/v1/usage", 500, "internal_error", who)
+    yield match(503, "usage_commit_failed", key="observed-4")
+    yield ask("/v1/usage", 500, "internal_error")
     time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
-    yield server.request("GET", "/readyz"), Expected("/readyz", 503, "not_ready")
+    yield ask("/readyz", 503, "not_ready", None)
     connection.execute("alter schema gone rename to sepu")
 
     if server.worker != "meinheld":  # its proxy refuses this

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import psutil
 from tests.processes import children, completed, running, until
 
 ROOT = Path(__file__).parents[2]
@@ -37,15 +38,22 @@ def lacking() -> str | None:
 def prepare() -> None:
     """Installs Debian and fetches the requirements, once; this alone needs the network. Clones the last commit."""
     BUILD.mkdir(parents=True, exist_ok=True)
-    if not (BUILD / "debian-ready").exists():
+    ready = BUILD / "debian-ready"
+    if not ready.exists() or ready.read_text() != _INSTALLED:
+        shutil.rmtree(_TREE, ignore_errors=True)
         subprocess.run([_DEBOOTSTRAP, f"--include={_INSTALLED}", "bookworm", _TREE], check=True)
-        (BUILD / "debian-ready").touch()
+        ready.write_text(_INSTALLED)
     fetch = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--require-hashes"]
     debian = ["-d", str(_WHEELS), "--python-version", "3.11"]
     what = ["-r", "requirements/build.txt", "-r", "requirements/server.txt"]
     subprocess.run([*fetch, *debian, *what], cwd=ROOT, check=True)
     shutil.rmtree(_CLONE, ignore_errors=True)  # a clone, because a work tree's history may be elsewhere
     subprocess.run(["git", "clone", "--quiet", "--no-hardlinks", ROOT, _CLONE], check=True)
+
+
+def _inits(container: int) -> list[psutil.Process]:
+    """What has become of the container's first process: systemd, once it has begun."""
+    return [each for each in children(container) if each.name() == "systemd"]
 
 
 @contextmanager
@@ -57,8 +65,8 @@ def machine() -> Iterator[int]:
     with (BUILD / "boot.log").open("w") as log:
         streams = {"stdin": subprocess.DEVNULL, "stdout": log, "stderr": log}
         with running([*start, *binds, *named], **streams) as container:
-            until(lambda: children(container.pid), seconds=_START_SECONDS, why=(BUILD / "boot.log").read_text)
-            (init,) = children(container.pid)
+            until(lambda: _inits(container.pid), seconds=_START_SECONDS, why=(BUILD / "boot.log").read_text)
+            (init,) = _inits(container.pid)
             until(
                 lambda: _inside(init.pid, "systemctl", "is-system-running").stdout.strip() in {"running", "degraded"},
                 seconds=_START_SECONDS,

@@ -6,10 +6,12 @@ import logging
 import os
 import resource
 import signal
+import time
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -43,6 +45,7 @@ _WORKER_CLASSES: dict[Worker, str] = {
 _logger = logging.getLogger("sepu.server")
 
 _THREADS = 16
+_BOOT_SECONDS, _BOOT_CHECK_SECONDS = 5.0, 0.02  # until a new worker accepts
 _OTHER_FILES = 100  # of a worker: the database's, gunicorn's, the log
 _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk can stall it)
 
@@ -65,6 +68,7 @@ class Application(BaseApplication):
 
     observer: RequestObserver  # in each worker
     each_second: Callable[[], None] = staticmethod(lambda: None)
+    accepts: Callable[[GunicornWorker], bool] = staticmethod(lambda _worker: True)  # whether a worker takes connections
 
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
@@ -169,6 +173,12 @@ class Server(Application):
         self._ledger.watch()
         return create_app(self._service, WaitingResponder(self._ledger, self.observer))
 
+    def accepts(self, worker: GunicornWorker) -> bool:
+        """Returns whether a worker accepts connections; only the default kind says so."""
+        return self._settings.worker != "uvloop" or isfinite(
+            self._blocks.open_connections(self._block_of[worker.age]).number
+        )
+
     async def connect(self) -> None:
         """Opens the session of a uvloop worker's first request."""
         if self.batcher is not None:
@@ -237,7 +247,15 @@ class _Arbiter(Arbiter):
     app: Application
 
     def manage_workers(self) -> None:
-        """Waits, at most a second; the master calls it in its loop."""
+        """Starts and ends workers; the master calls it each second, and in a reload when the new ones are forked."""
+        end = time.monotonic() + _BOOT_SECONDS
+        # gunicorn would end the old ones at once, and connections would wait until a new one accepts.
+        while len(self.WORKERS) > self.num_workers and time.monotonic() < end:
+            newest = sorted(self.WORKERS.values(), key=lambda worker: worker.age)[-self.num_workers :]
+            if all(self.app.accepts(worker) for worker in newest):
+                break
+            time.sleep(_BOOT_CHECK_SECONDS)
+            self.reap_workers()
         super().manage_workers()
         self.app.each_second()
 
