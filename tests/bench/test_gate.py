@@ -169,9 +169,11 @@ def test_a_change_lands_without_the_gate_only_where_nothing_can_be_compared(
     assert told is None or done.stderr.startswith(told)
 
 
-@pytest.mark.usefixtures("repository")
 def test_an_alarm_ends_the_gate_with_the_lines_that_accept_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path_factory: pytest.TempPathFactory
+    repository: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     summary = tmp_path_factory.mktemp("github") / "summary"
     found = Comparison(Counts(dict(BASE)), Counts({**BASE, "core": 510}), set())
@@ -184,6 +186,8 @@ def test_an_alarm_ends_the_gate_with_the_lines_that_accept_it(
     assert "| core | 500 | 510 | +2.00% | **slower** |" in told
     assert "    Cost: core +2.0 %: <the reason>" in told
     assert told in summary.read_text()
+    assert (repository / "build" / "gate.md").read_text() == told.rstrip("\n")
+    (repository / "build" / "gate.md").unlink()
     commits.git("commit", "--quiet", "--amend", "-m", "second\n\nCost: core +2.0 %: it is worth it")
     gate.main()
     assert "accepted: it is worth it" in capsys.readouterr().out
