@@ -34,7 +34,7 @@ _SUPPORT = re.compile(r"(\b(?:ask|give|from|send|when|to)\s)support\b(?!`)", re.
 _LOG = get_plugin_logger("hooks")
 # A link to a file of code that stands alone: the site shows the code below it.
 _CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
-_WIDE_TABLE = re.compile(r"^\|(?:---\|){12,}$", re.MULTILINE)
+_WIDE_TABLE = re.compile(r"^\|(?:---\|){11,}$", re.MULTILINE)
 _JSON = re.compile(r'(?<=<span class="go">){"[^<]*')
 _CALLS = {"Node": "sepu.mjs", "Go": "sepu.go", "Java": "Sepu.java", "PHP": "sepu.php"}
 _LINK = re.compile(r"\]\((?:\.\./)?((?:\.\./)*)([\w/]+\.md)(#[\w-]*)?\)")
@@ -70,7 +70,7 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
     page.meta.setdefault("description", _description(markdown))
     if page.file.src_uri == "reference.md":
         markdown = f"{markdown}\n{_calls()}\n{reference(_document())}"
-    if _WIDE_TABLE.search(markdown):  # at 1280 pixels a dozen columns need the room of the list of contents
+    if _WIDE_TABLE.search(markdown):  # at 1280 pixels so many columns need the room of the list of contents
         page.meta["hide"] = ["toc"]
     directory = Path(page.file.abs_src_path or ROOT).parent
     markdown = _CODE.sub(lambda found: _with_code(found, directory), _linked(markdown))
