@@ -1,10 +1,12 @@
 # Reads the arrays that callers give. _palette.pyx includes this file.
 
-def as_array(values, str name):
+cpdef as_array(values, str name):
     """Returns numpy's array of `values`; of texts one of objects, because a single long one would widen all others.
 
     Raises ValueError for values that a mask of numpy.ma hides: the array would show them.
     """
+    if type(values) is np.ndarray:  # PERF: it has no mask
+        return values
     masks = sys.modules.get("numpy.ma")  # PERF: numpy imports it when it is used
     if masks is not None:
         parts = values if isinstance(values, (list, tuple)) else (values,)
@@ -23,7 +25,7 @@ cdef check_numbers(array, str name):
         raise TypeError(f"{name} must be real numbers, not {array.dtype}{nullable}")
 
 
-def check_shape(array, str name, most_channels=3):
+cpdef check_shape(array, str name, most_channels=3):
     """Raises ValueError, which says what may be meant, unless an array has three channels last, or `most_channels`."""
     shape = array.shape
     if shape and shape[len(shape) - 1] in (3, most_channels):
