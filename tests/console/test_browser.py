@@ -6,7 +6,7 @@ import pytest
 from tests.browser import Look, Scheme, Seen, look
 from tests.console.running import Console
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # longer than Chromium is waited for, on a busy machine
 
 PAGES = (
     "/",
