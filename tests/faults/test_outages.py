@@ -2,16 +2,15 @@
 
 import asyncio
 import itertools
-import os
-import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+import psutil
 import psycopg
 import pytest
 from tests.faults.history import History, Request, digest
@@ -144,14 +143,16 @@ def frozen(stage: Stage) -> Iterator[None]:
     """All of Postgres is stopped by a signal, in the middle of whatever it does."""
     main = postmaster(stage.state_dir)
     assert main is not None
-    processes = [main, *(child.pid for child in children(main))]
+    processes = [psutil.Process(main), *children(main)]
     for process in processes:
-        os.kill(process, signal.SIGSTOP)
+        with suppress(psutil.NoSuchProcess):  # a back end may end at any time
+            process.suspend()
     try:
         yield
     finally:
         for process in processes:
-            os.kill(process, signal.SIGCONT)
+            with suppress(psutil.NoSuchProcess):
+                process.resume()
 
 
 @contextmanager
