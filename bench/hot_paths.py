@@ -21,7 +21,7 @@ import sepu
 from sepu.http.app import TimedRequest, create_app
 from sepu.http.client_address import Network
 from sepu.http.endpoints import Endpoint, Pending
-from sepu.http.observer import RequestObserver
+from sepu.http.notifier import ReplyNotifier
 from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
 from sepu.library.records import rgb_of
@@ -146,7 +146,7 @@ class InProcess:
     ) -> None:
         self.wsgi: App = create_app(service or Service.of(RELEASE), responder)
         self.loop = loop
-        self.observer = RequestObserver()
+        self.notifier = ReplyNotifier()
         self.connections: set[Connection] = set()
         self.addresses: Counter[str] = Counter()
         self.trusted_proxies: tuple[Network, ...] = ()
@@ -186,14 +186,14 @@ def request_bytes(
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
-def _observer() -> RequestObserver:
+def _notifier() -> ReplyNotifier:
     # Written at once, because a thread would make the count vary.
     nowhere = RequestLog("json", descriptor=os.open(os.devnull, os.O_WRONLY))
-    return RequestObserver(Blocks().counts(0).replied, nowhere.request)
+    return ReplyNotifier(Blocks().counts(0).replied, nowhere.request)
 
 
 def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[], object]:
-    server = InProcess(CallbackResponder(InstantLedger(), _observer()), loop_for_its_clock())
+    server = InProcess(CallbackResponder(InstantLedger(), _notifier()), loop_for_its_clock())
     request = request_bytes(method, path, body, query)
 
     def once() -> None:
@@ -207,7 +207,7 @@ def _served_match(service: Service, url: str) -> Callable[[], object]:
     """A match from the bytes of its request to those of its response, with the batcher, the session and libpq."""
     _judge(service.match, "POST", MATCH_BODY)  # makes the key known
     recorded = Recorded(url, 1)
-    server = InProcess(CallbackResponder(recorded.batcher, _observer()), recorded.loop, service)
+    server = InProcess(CallbackResponder(recorded.batcher, _notifier()), recorded.loop, service)
     request = request_bytes("POST", "/v1/match", MATCH_BODY)
 
     def once() -> None:

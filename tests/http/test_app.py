@@ -13,7 +13,7 @@ import pytest
 
 from sepu.http import app as http_app
 from sepu.http.app import create_app
-from sepu.http.observer import RequestObserver
+from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND, CallbackResponder, WaitingResponder
 from sepu.http.service import Service
@@ -156,11 +156,11 @@ def fail(*_: object) -> NoReturn:
 
 
 def test_what_observes_a_request_cannot_break_it(caplog: pytest.LogCaptureFixture) -> None:
-    service, observer, sent = Service.of(load_release()), RequestObserver(fail), list[int]()
-    waiting = create_app(service, WaitingResponder(BrokenLedger(), observer))
+    service, notifier, sent = Service.of(load_release()), ReplyNotifier(fail), list[int]()
+    waiting = create_app(service, WaitingResponder(BrokenLedger(), notifier))
     assert falcon.testing.TestClient(waiting).simulate_get("/healthz").status_code == 200
     environ = falcon.testing.create_environ("/healthz") | {SEND: lambda reply, _: sent.append(reply.status)}
-    create_app(service, CallbackResponder(BrokenBatcher(at_once=True), observer))(environ, _ignore)
+    create_app(service, CallbackResponder(BrokenBatcher(at_once=True), notifier))(environ, _ignore)
     assert sent == [200]
     assert caplog.text.count("not observed: KeyError") == 2
     assert SECRET not in caplog.text

@@ -16,7 +16,7 @@ from tests.server.wire_grammar import Message, message
 
 from sepu import limits
 from sepu.http.client_address import Network
-from sepu.http.observer import RequestObserver
+from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
 from sepu.server.connection import Connection
@@ -117,7 +117,7 @@ class Owner:
     def __init__(self, *, at_once: bool = True) -> None:
         self.clock = Loop()
         self.loop = cast("asyncio.AbstractEventLoop", self.clock)
-        self.observer = RequestObserver()
+        self.notifier = ReplyNotifier()
         self.connections: set[Connection] = set()
         self.addresses: Counter[str] = Counter()
         self.trusted_proxies: tuple[Network, ...] = ()

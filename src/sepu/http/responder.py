@@ -11,7 +11,7 @@ import falcon
 import numpy as np
 
 from sepu.http.endpoints import Pending
-from sepu.http.observer import RequestObserver
+from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import COMMON_HEADERS, Reply, error
 from sepu.http.routes import ALLOW
 from sepu.http.service import HEALTHY, NOT_READY, READINESS, Decision
@@ -91,11 +91,11 @@ class CallingLedger(Protocol):
 
 
 class Responder(ABC, Generic[L]):
-    """Answers requests, and notifies the observer of each reply."""
+    """Answers requests, and passes each reply to the notifier."""
 
-    def __init__(self, ledger: L, observer: RequestObserver | None = None) -> None:
+    def __init__(self, ledger: L, notifier: ReplyNotifier | None = None) -> None:
         self._ledger = ledger
-        self._observer = observer or RequestObserver()
+        self._notifier = notifier or ReplyNotifier()
 
     def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
         """Returns whether the ledger is known to answer `rate_limited`."""
@@ -118,7 +118,7 @@ class Responder(ABC, Generic[L]):
     ) -> None:
         self._deliver(reply, req, resp)
         idempotency_key = req.env.get(_IDEMPOTENCY_KEY)
-        self._observer.observe(req.request_id, reply, req.uri_template, holder, req.started, idempotency_key)
+        self._notifier.notify(req.request_id, reply, req.uri_template, holder, req.started, idempotency_key)
 
 
 class WaitingResponder(Responder[WaitingLedger]):

@@ -22,7 +22,7 @@ import httptools
 from sepu import limits
 from sepu.http.app import environ_name
 from sepu.http.client_address import Network, connection_address
-from sepu.http.observer import RequestObserver
+from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
 from sepu.http.wire import refuse, response
@@ -72,7 +72,7 @@ class Owner(Protocol):
     """Describes the worker that serves connections."""
 
     loop: asyncio.AbstractEventLoop
-    observer: RequestObserver
+    notifier: ReplyNotifier
     connections: "set[Connection]"
     addresses: Counter[str]  # of those connections that do not come from a proxy
     trusted_proxies: tuple[Network, ...]
@@ -428,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _refuse(self, status: int) -> None:
-        refuse(status, self._transport.write, self._owner.observer)
+        refuse(status, self._transport.write, self._owner.notifier)
         self._close()
 
     def _close(self) -> None:

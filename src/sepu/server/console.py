@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Any
 
-from sepu.http.observer import RequestObserver
+from sepu.http.notifier import ReplyNotifier
 from sepu.server.gunicorn import Application
 
 # A slow client keeps one until its deadline (limits.REQUEST_SECONDS). What reads the ledger has a bound of its own.
@@ -13,7 +13,7 @@ _THREADS = 128
 class ConsoleServer(Application):
     """Runs gunicorn with the console's application."""
 
-    observer = RequestObserver()
+    notifier = ReplyNotifier()
 
     def __init__(self, bind: str, app: Callable[..., Any], each_second: Callable[[], None] = lambda: None) -> None:
         self._bind = bind

@@ -24,7 +24,7 @@ from gunicorn.workers.base import Worker as GunicornWorker
 from sepu import limits
 from sepu.http.app import create_app
 from sepu.http.client_address import Network
-from sepu.http.observer import RequestObserver
+from sepu.http.notifier import ReplyNotifier
 from sepu.http.responder import CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import Release
@@ -66,7 +66,7 @@ class Settings:
 class Application(BaseApplication):
     """Runs gunicorn in this process."""
 
-    observer: RequestObserver  # in each worker
+    notifier: ReplyNotifier  # in each worker
     each_second: Callable[[], None] = staticmethod(lambda: None)
     accepts: Callable[[GunicornWorker], bool] = staticmethod(lambda _worker: True)  # whether a worker takes connections
 
@@ -167,11 +167,11 @@ class Server(Application):
         if self._settings.worker == "uvloop":
             loop = asyncio.get_event_loop()
             self.batcher = Batcher(url, join=self._settings.join, observer=self._counts, loop=loop)
-            return create_app(self._service, CallbackResponder(self.batcher, self.observer))
+            return create_app(self._service, CallbackResponder(self.batcher, self.notifier))
         self._ledger = Ledger(url, self._threads, self._counts)
         self._ledger.open()
         self._ledger.watch()
-        return create_app(self._service, WaitingResponder(self._ledger, self.observer))
+        return create_app(self._service, WaitingResponder(self._ledger, self.notifier))
 
     def accepts(self, worker: GunicornWorker) -> bool:
         """Returns whether a worker accepts connections; only the default kind says so."""
@@ -191,7 +191,7 @@ class Server(Application):
         block = self._block_of[worker.age]
         self._counts = self._blocks.counts(block)
         self.open_connections = self._blocks.open_connections(block)
-        self.observer = RequestObserver(self._counts.replied, self._request_log.request)
+        self.notifier = ReplyNotifier(self._counts.replied, self._request_log.request)
         self._request_log.start(self._counts.line_dropped)
 
     def _worker_exit(self, _arbiter: object, _worker: object) -> None:

@@ -12,7 +12,7 @@ import uvloop
 from gunicorn.workers.base import Worker
 
 from sepu import limits
-from sepu.http.observer import RequestObserver
+from sepu.http.notifier import ReplyNotifier
 from sepu.server.accept import Acceptor
 from sepu.server.connection import App, Connection
 
@@ -39,7 +39,7 @@ class UvloopWorker(Worker):
         self.addresses: Counter[str] = Counter()
         self.trusted_proxies = self.app.trusted_proxies
         self.buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self.observer: RequestObserver = self.app.observer
+        self.notifier: ReplyNotifier = self.app.notifier
         self._quick = False
         super().init_process()
 

@@ -15,13 +15,13 @@ log = logging.getLogger("sepu.http")
 Notified = Callable[[str, Reply, str | None, Credential | None, float | None, str | None], None]
 
 
-class RequestObserver:
+class ReplyNotifier:
     """Notifies others of each reply after the server has it."""
 
     def __init__(self, *notified: Notified) -> None:
         self._notified = notified
 
-    def observe(
+    def notify(
         self,
         request_id: str,
         reply: Reply,
