@@ -100,6 +100,11 @@ ISOLATED_SECONDS = 1.0
 # A batch under way for longer lets others go beside it. A usual one takes some milliseconds: two at a time would be
 # smaller, and so slower together.
 RELIEF_SECONDS = 0.01
+# A batch that takes longer for each of its calls has waited for a lock, a disk or a standby. The next one waits for the
+# same clients: for this share of that time, and no longer than that.
+SLOW_CALL_SECONDS = 0.001
+GATHER_SHARE = 0.25
+GATHER_SECONDS = 0.004
 # Requests that share a call; more would only hold their rows longer.
 BATCH_CALLS = 32
 # What the ledger said of a key over its abuse limit is known for so long,

@@ -215,6 +215,29 @@ def test_who_has_waited_for_long_is_told_though_one_account_after_the_other_is_r
     assert calls[2] == 1 + len(stuck), "all in one"
 
 
+@pytest.mark.parametrize(("slow", "sent"), [(0.0, [1, 4, 4, 3]), (60.0, [1, 3, 1, 3, 1, 3])])
+def test_a_batch_waits_for_the_clients_of_a_slow_one(
+    database_url: str,
+    calls: list[int],
+    monkeypatch: pytest.MonkeyPatch,
+    customer: Customer,
+    slow: float,
+    sent: list[int],
+) -> None:
+    async def client(company: AwaitedBatcher, name: str) -> None:
+        for number in range(3):
+            await company.run(customer.request(f"key-{name}-{number:04}"))
+
+    async def scene(company: AwaitedBatcher) -> None:
+        await asyncio.gather(*(client(company, name) for name in "abcd"))
+
+    monkeypatch.setattr(limits, "SLOW_CALL_SECONDS", slow)
+    monkeypatch.setattr(limits, "GATHER_SHARE", 1000.0)
+    monkeypatch.setattr(limits, "GATHER_SECONDS", 0.5)  # the last of them wait for that
+    play(database_url, scene)
+    assert calls[1:] == sent
+
+
 def test_a_server_that_hangs(database_url: str, connection: Connection, customer: Customer) -> None:
     async def scene(company: AwaitedBatcher) -> None:
         await company.run(admit(customer.credential))

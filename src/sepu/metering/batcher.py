@@ -3,7 +3,8 @@
 A batch is one statement, one round trip and one commit for many charges, over one session. A call that finds no batch
 under way is sent at once. A batch does for each of its calls what the call alone would do. If the database refuses a
 batch because of one account, the other calls are sent again at once, and that account's calls are sent one by one.
-While a batch takes long, perhaps because of one account, a second batch takes the calls of other accounts.
+While a batch takes long, perhaps because of one account, a second batch takes the calls of other accounts. After a
+batch that took long, the next one waits a little for the same clients.
 
 A key that is not verified may be made up, and name any account. A call with one takes a turn of its sender's address,
 and only others like it wait for its end. Its key is looked up first if many keys were refused of late, or before its

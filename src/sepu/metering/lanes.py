@@ -61,8 +61,8 @@ class Lane:
             self.busy.add(call.mark)
         return calls
 
-    def release(self, calls: Sequence[PendingCall]) -> None:
-        """Lets go what waited for the end of these calls."""
+    def release(self, calls: Sequence[PendingCall], seconds: float) -> None:  # noqa: ARG002
+        """Lets go what waited for the end of these calls, which took so long."""
         for call in calls:
             self.busy.discard(call.mark)
 
@@ -79,19 +79,55 @@ class Lane:
 
 
 class BatchLane(Lane):
-    """Sends batches over one session; while one takes long, the calls of other accounts go over another."""
+    """Sends batches over one session; while one takes long, the calls of other accounts go over another.
+
+    After a batch that waited for a lock or a slow commit, the next one waits a little for the same clients. Otherwise
+    the first of them goes alone, and the others wait for it as long again.
+    """
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared, 1, most=limits.BATCH_CALLS)
         (self.first,) = self.dispatchers
         self.relief = Dispatcher(shared, self, keeps=True, beside=self.first)
         self.dispatchers.append(self.relief)
+        self._gathering: asyncio.TimerHandle | None = None
+        self._expected = 0  # calls, while it gathers
 
     def add(self, call: PendingCall) -> None:
         """Sends a call as soon as may be."""
         self.queue.add(call)
-        self.first.go()
+        if self._gathering is None:
+            self.first.go()
+        else:
+            self._expected -= 1
+            if self._expected <= 0:
+                self._gathered()
         self._relieve_later()
+
+    def waits(self) -> bool:
+        """Returns whether there is anything to send, now or later."""
+        return self._gathering is None and super().waits()
+
+    def release(self, calls: Sequence[PendingCall], seconds: float) -> None:
+        """Lets go what waited for the end of these calls; if they took long, gathers as many for the next batch."""
+        super().release(calls, seconds)
+        is_slow = seconds > limits.SLOW_CALL_SECONDS * len(calls)
+        if is_slow and self._gathering is None and (len(calls) > 1 or self.queue.turns):
+            self._expected = len(calls)
+            pause = min(seconds * limits.GATHER_SHARE, limits.GATHER_SECONDS)
+            self._gathering = self._loop.call_later(pause, self._gathered)
+
+    def _gathered(self) -> None:
+        if self._gathering is not None:
+            self._gathering.cancel()
+            self._gathering = None
+        self.first.go()
+
+    async def close(self) -> None:
+        """Ends the sessions for good."""
+        if self._gathering is not None:
+            self._gathering.cancel()
+        await super().close()
 
     def _relieve_later(self) -> None:
         if self._timer is None and self.queue.turns:
@@ -211,8 +247,9 @@ class Dispatcher:
             self._settle(calls, outcome, joined)
 
     def _ended(self, calls: Sequence[PendingCall]) -> None:
+        seconds = self.busy_for()
         self._busy = False
-        self._lane.release(calls)
+        self._lane.release(calls, seconds)
         if not self.go() and self._beside is not None:
             self._beside.go()
 
