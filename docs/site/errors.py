@@ -23,7 +23,7 @@ _HEAD = """\
 Each error has a status and a code: `{"error":"invalid_rgb","requestId":"…"}`. The body says no more, and never repeats
 what you sent. Find the code below. Each section says what is wrong, what to do, and whether to send the request again.
 A request that is refused with a 4xx costs nothing and does not use up its key. When you ask for help, give support the
-request id. If you do not know a code, go by the status: send again after 408, 429 (when `Retry-After` has passed) and
+request id. If you do not know a code, go by the status: retry after 408, 429 (when `Retry-After` has passed) and
 any 5xx; after any other 4xx, correct the request.
 
 With a 422, the header `X-Error-Pointer` says where the first fault is, as a JSON pointer (RFC 6901) into the body or
@@ -34,16 +34,16 @@ HTTP/1.1 422 Unprocessable Entity
 X-Error-Pointer: /colors/2/g
 ```
 
-If a colour has an unknown member, the header names the colour. If the body or the query as a whole is at fault, there
-is no such header: it has an unknown member or parameter, is not an object, or cannot be decoded.
+If a colour has an unknown member, the header names the colour. There is no such header if the body or the query is at
+fault as a whole: an unknown member or parameter, a body that is not an object, or one that cannot be decoded.
 
-[Metering](metering.md#when-to-send-again) says how to send again, and [the clients](integrate/index.md) show it."""
+[Metering](metering.md#when-to-retry) says how to retry, and [the clients](integrate/index.md) show it."""
 
 
 # Of each code what is wrong, and what to do.
 EXPLANATIONS: dict[str, tuple[str, str]] = {
     "bad_request": (
-        "The request is not valid HTTP/1.x: no `Host`, two, or one that is not a host, contradictory headers, a "
+        "The request is not valid HTTP/1.x: a `Host` that is missing, repeated or invalid, contradictory headers, a "
         "transfer coding other than `chunked`, broken chunks, or a body that is cut off.",
         "Use an HTTP library, and check any proxy between it and the service.",
     ),
@@ -53,7 +53,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "idempotency_key_invalid": (
         "The `Idempotency-Key` does not have 8 to 128 of the characters `A-Z a-z 0-9 . _ : -`.",
-        "Use a random UUID, or hash the name that you have.",
+        "Use a random UUID, or a hash of your own identifier.",
     ),
     "body_required": ("A match has no body.", "Send the colours as JSON."),
     "invalid_json": (
@@ -72,11 +72,11 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Use the method in the header `Allow`: `POST` for a match, `GET` for everything else.",
     ),
     "request_timeout": (
-        "The request did not arrive in full in time. It was not processed.",
+        "The request was not received in full within its time. It was not processed.",
         "Send it in one piece; if this repeats, look at your network.",
     ),
     "idempotency_conflict": (
-        "The key was used for a request with another input. That request is still replayed with it.",
+        "The key was already used for a request with a different input. Sending that request still replays its answer.",
         "Create a key for each intent. A counter that restarts, or one key per user, does not identify an intent.",
     ),
     "request_in_progress": (
@@ -99,7 +99,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     "expectation_failed": ("There is an `Expect` other than `100-continue`.", "Leave the header out."),
     "invalid_body": (
         "The body of a match is not an object, or its `colors` is missing or not an array.",
-        'Send `{"colors": [...]}`, also for one colour.',
+        'Send `{"colors": [...]}`, even for a single colour.',
     ),
     "invalid_colors": ("`colors` does not have one to five items.", "Split a longer list into requests."),
     "invalid_rgb": (
@@ -118,7 +118,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "rate_limited": (
         "The account sent more requests in a minute than its plan allows. Nothing was charged.",
-        "Wait as long as `Retry-After` says, and send less at a time.",
+        "Wait as long as `Retry-After` says, and send fewer requests at once.",
     ),
     "quota_exceeded": (
         "The request needs more units than remain in this UTC month. The `X-Usage` headers have the figures.",
@@ -132,12 +132,12 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "internal_error": (
         "An error in the service; for library and usage also an outage of its database.",
-        "Send again with growing pauses. If the error persists, give support the request id.",
+        "Retry with growing pauses. If the error persists, give support the request id.",
     ),
-    "overloaded": ("The service has too many connections and closes this one.", "Keep connections open and use few."),
+    "overloaded": ("The service has too many connections and closes this one.", "Keep connections open, and open only a few."),
     "usage_commit_failed": (
-        "The charge could not be confirmed: it was made or not, and the next attempt with the key finds out.",
-        "Send again with growing pauses, always with the same key: another one may be charged a second time.",
+        "The charge could not be confirmed: it may or may not have been made. The next attempt with the key settles it.",
+        "Retry with growing pauses, always with the same key: with a new key you may be charged twice.",
     ),
     "not_ready": ("`/readyz`: this server cannot serve yet.", "Only for operators: let it start."),
 }
@@ -206,12 +206,12 @@ MISTAKES = (
         "two requests, each with its own key",
         body='{"colors":[' + ",".join(['{"r":0,"g":0,"b":0}'] * 6) + "]}",
     ),
-    Mistake("hex", "invalid_rgb", f"`{ONE}`: each two digits are a channel", body='{"colors":["#C83C23"]}'),
+    Mistake("hex", "invalid_rgb", f"`{ONE}`: each pair of digits is one channel", body='{"colors":["#C83C23"]}'),
     Mistake("256", "invalid_rgb", "`255`: channels are from 0 to 255", body='{"colors":[{"r":256,"g":60,"b":35}]}'),
     Mistake("strings", "invalid_rgb", f"`{ONE}`: numbers", body='{"colors":[{"r":"200","g":"60","b":"35"}]}'),
     Mistake("array", "invalid_rgb", f"`{ONE}`", body='{"colors":[[200,60,35]]}'),
     Mistake("alpha", "invalid_rgb", f"`{ONE}`: there is no alpha", body='{"colors":[{"r":200,"g":60,"b":35,"a":1}]}'),
-    Mistake("capitals", "invalid_rgb", f"`{ONE}`: small letters", body='{"colors":[{"R":200,"G":60,"B":35}]}'),
+    Mistake("capitals", "invalid_rgb", f"`{ONE}`: lower case", body='{"colors":[{"R":200,"G":60,"B":35}]}'),
     Mistake("top-5", "invalid_top", '`"top":3` at most', body='{"colors":[{"r":200,"g":60,"b":35}],"top":5}'),
     Mistake("top-string", "invalid_top", '`"top":2`', body='{"colors":[{"r":200,"g":60,"b":35}],"top":"2"}'),
     Mistake("one-character", "invalid_q", "`?q=大红`: two characters at least", query="?q=红"),
@@ -231,7 +231,7 @@ def page() -> str:
         f"| [`{code}`](#{code}) | {error.status} | {'yes' if error.again is Again.SAME else 'no'} |"
         for code, error in ERRORS.items()
     )
-    table = "\n".join(["| code | status | send again |", "|---|---|---|", *rows])
+    table = "\n".join(["| code | status | retry |", "|---|---|---|", *rows])
     return "\n\n".join([_HEAD, table, *(part for code in ERRORS for part in _section(code))]) + "\n"
 
 
@@ -242,7 +242,7 @@ def _section(code: str) -> Iterator[str]:
     yield f"## {code}"
     yield f"**{error.status}.** {cause}{wait}"
     yield f"**What to do.** {remedy}"
-    yield f"**Send again?** {error.again[:1].upper()}{error.again[1:]}."
+    yield f"**Retry?** {error.again[:1].upper()}{error.again[1:]}."
     if mistakes := [mistake for mistake in MISTAKES if mistake.code == code]:
         rows = (f'| <a id="{of.anchor}"></a>{of.shown} | {of.instead} |' for of in mistakes)
         yield "\n".join(["| if you sent | send |", "|---|---|", *rows])

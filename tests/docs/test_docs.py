@@ -55,7 +55,7 @@ NOT_OUR_WORDS = {
     r"\bA test runs\b": "nothing: that is for maintainers",
     r"\bcredits? (?:consumed|used)\b": "units",
     r"\b(?:deduct|bill)(?:s|ed)? (?:the )?(?:key|request)\b": "charge",
-    r"\b(?:re-?sends?|re-?plays? back)\b": "send again; replay",
+    r"\b(?:re-?sends?|re-?plays? back)\b": "retry; replay",
     r"\b(?:API )?tokens? (?:is|are) (?:charged|metered)\b": "unit",
     r"\btake[sn]? (?:it |them |a \w+ |an \w+ )away\b": "remove",
     r"\b(?:in order to|please note|leverage|seamless(?:ly)?|utili[sz]e[sd]?)\b": "a plain word",

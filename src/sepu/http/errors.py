@@ -16,7 +16,7 @@ class Again(StrEnum):
     SAME = "yes: the same request with the same key"
     CORRECTED = "no: correct the request. The corrected one may have the same key"
     NEW_KEY = "no: this request needs a new key"
-    LATER = "no: not before the cause is gone"
+    LATER = "no: not until the cause is removed"
 
 
 class Error(NamedTuple):
