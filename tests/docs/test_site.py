@@ -30,6 +30,16 @@ QUESTIONS = {
     "409": "errors.html",
     "white point": "explained.html",
     "undo an import": "keys.html",
+    "how many colours in one request": "api.html",
+    "what is left of my quota": "customers.html",
+    "rate limit": "metering.html",
+    "when does the month begin": "metering.html",
+    "was I charged request id": "keys.html",
+    "missing values NaN": "library.html",
+    "thread-safe GIL": "library.html",
+    "licence attribution": "data.html",
+    "how many cores": "capacity.html",
+    "upgrade without downtime": "deploy.html",
 }
 SUPPORT = "help@colours.example"
 MEASURING = """<!doctype html><body><script>
