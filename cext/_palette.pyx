@@ -241,7 +241,7 @@ def read_index(bytes index, bytes digest not None, Py_ssize_t size, str differen
         raise ValueError("index is truncated")
     magic, version, k, name, colours, cell_count, list_count, of_palette = INDEX_HEADER.unpack(header)
     if magic != INDEX_MAGIC or version != INDEX_VERSION:
-        raise ValueError(f"index is no index of version {INDEX_VERSION}")
+        raise ValueError(f"index is not of version {INDEX_VERSION}")
     if name.rstrip(b"\0") != difference.encode():
         raise ValueError("index belongs to another difference")
     if colours != size or of_palette != digest:

@@ -149,4 +149,4 @@ cdef refuse_hex(array, Py_ssize_t at):
         hint = "write 0x000000 to 0xFFFFFF"
     else:
         hint = "write '#C83C23', 'C83C23' or '#fff'"
-    raise ValueError(f"hex{where} is {value!r:.60}, and no HEX: {hint}")
+    raise ValueError(f"hex{where} is {value!r:.60}, which is not HEX: {hint}")

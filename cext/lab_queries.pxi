@@ -56,6 +56,11 @@ def read_lab(values, white):
     array = as_array(values, "lab")
     check_numbers(array, "lab")
     check_shape(array, "lab")
+    if array.dtype.kind == "u":
+        raise ValueError(
+            f"lab is of type {array.dtype}, which has no negative numbers: decode it first, as L* = 100 / 255 * L, "
+            "a* = a - 128 and b* = b - 128 for 8 bits of OpenCV"
+        )
     rows = np.array(array, dtype=np.float64, order="C")  # our own: another thread may write to theirs after the check
     outside = ~(np.abs(rows) <= GREATEST_LAB)  # nor NaN
     if outside.any():

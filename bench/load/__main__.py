@@ -248,7 +248,7 @@ def growth(given: argparse.Namespace) -> None:
         both.samples |= measuring.samples
 
     def targets(figures: dict[Cell, Figures]) -> list[Target]:
-        def grown(who: str, many: int) -> float:
+        def grown(who: Who, many: int) -> float:
             return figures[Cell("filled", many, who)].p50 / figures[Cell("empty", many, who)].p50
 
         text = "p50 filled ÷ empty, ÷ pgbench's"

@@ -134,9 +134,12 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "An error in the service; for library and usage also an outage of its database.",
         "Retry with growing pauses. If the error persists, give support the request id.",
     ),
-    "overloaded": ("The service has too many connections and closes this one.", "Keep connections open, and open only a few."),
+    "overloaded": (
+        "The service has too many connections and closes this one.",
+        "Keep connections open, and open only a few.",
+    ),
     "usage_commit_failed": (
-        "The charge could not be confirmed: it may or may not have been made. The next attempt with the key settles it.",
+        "The charge is not confirmed: it may or may not have been made. The next attempt with the key settles it.",
         "Retry with growing pauses, always with the same key: with a new key you may be charged twice.",
     ),
     "not_ready": ("`/readyz`: this server cannot serve yet.", "Only for operators: let it start."),

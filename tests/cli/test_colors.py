@@ -74,7 +74,8 @@ def test_what_match_reads() -> None:
         ((), "in a shell write '#C83C23' in quotes, because # begins a comment"),
         (("200",), "write '#200' for HEX, or three numbers such as '200 60 35'"),
         (("1", "2"), "'1 2' is not a colour"),
-        (("红",), "perhaps one of fen-hong (粉红), pin-hong (品红), tao-hong (桃红)"),
+        (("红",), "; perhaps you mean fen-hong (粉红), pin-hong (品红), tao-hong (桃红); sepu search 红 shows more"),
+        (("cmyk(0%, 70%, 83%, 22%)",), "is not a colour without the profile of a press; convert it to RGB"),
         (("green",), "#00E500 of 绿色 (lv-se), or #008000 of CSS"),
         (("-",), "line 3: 'nonsense' is not a colour"),
     ],
@@ -128,7 +129,7 @@ def test_a_list_of_all_colours() -> None:
     assert [each["slug"] for each in listed["colors"]] == ["fei-hong", "tao-hong"]
     assert listed["attribution"] == list(ATTRIBUTION)
     assert len(printed(invoke("list", "--format", "json"))["colors"]) == 161
-    failed(invoke("list", "feihong"), "perhaps one of fei-hong (绯红); sepu list shows all", status=2)
+    failed(invoke("list", "feihong"), "; perhaps you mean fei-hong (绯红); sepu list shows all", status=2)
 
 
 def exported(file_format: str, *arguments: str) -> bytes:

@@ -264,8 +264,8 @@ def test_a_truncated_index(members: NDArray[np.float64], index: bytes) -> None:
 
 
 def test_what_is_no_index(members: NDArray[np.float64], index: bytes) -> None:
-    refused(members, b"SEPUINDX" + index[8:], "no index of version 1")
-    refused(members, edited(index, 8, 2, "<I"), "no index of version 1")
+    refused(members, b"SEPUINDX" + index[8:], "index is not of version 1")
+    refused(members, edited(index, 8, 2, "<I"), "index is not of version 1")
     with pytest.raises(TypeError):
         Palette(members, "index", scale=255)  # type: ignore[arg-type]
 

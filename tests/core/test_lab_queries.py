@@ -134,6 +134,10 @@ def test_d50_has_the_published_values_and_neutral_greys() -> None:
         ({"lab": [1e13, 0, 0], "white": "D50"}, r"lab\[0\] is 1e\+13"),
         ({"lab": [50, 0]}, r"lab must have the shape \(..., 3\), not \(2,\)"),
         ({"lab": 5}, "lab must have the shape"),
+        (
+            {"lab": np.array([[118, 182, 174]], np.uint8)},
+            r"lab is of type uint8, which has no negative numbers: decode it first",
+        ),
         ({"lab": [50, 0, 0], "white": "D55"}, 'white must be "D65" or "D50", not \'D55\''),
         ({"lab": [50, 0, 0], "rgb": [1, 2, 3]}, "a query needs rgb or lab, one of them"),
         ({}, "a query needs rgb or lab"),

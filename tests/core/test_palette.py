@@ -503,7 +503,7 @@ def test_what_is_no_hex_is_named(wrong: object) -> None:
     rows: list[Any] = ["#fff", "#C83C23", wrong]
     forms: list[Any] = [rows, np.array(rows, object), *([np.array(rows)] if isinstance(wrong, str) else [])]
     for form in forms:
-        with pytest.raises(ValueError, match=rf"^hex\[2\] is {re.escape(repr(wrong))}, and no HEX: "):
+        with pytest.raises(ValueError, match=rf"^hex\[2\] is {re.escape(repr(wrong))}, which is not HEX: "):
             hex_to_rgb(form)
     with pytest.raises(ValueError, match=r"^hex\[1, 0\] is .*: write '#C83C23'|leave out what is missing"):
         hex_to_rgb(np.array([["#fff"], [wrong]], object))
@@ -513,7 +513,7 @@ def test_what_is_no_hex_is_named(wrong: object) -> None:
 def test_the_first_text_that_is_no_hex_is_named_among_many(wrong: str) -> None:
     texts = np.array(["#fff"] * 40_000, np.dtypes.StringDType())
     texts[39_998:] = wrong
-    with pytest.raises(ValueError, match=rf"^hex\[39998\] is {wrong!r}, and no HEX: "):
+    with pytest.raises(ValueError, match=rf"^hex\[39998\] is {wrong!r}, which is not HEX: "):
         hex_to_rgb(texts)
 
 
@@ -527,7 +527,7 @@ def test_hex_as_whole_numbers() -> None:
     assert hex_to_rgb([]).shape == hex_to_rgb(np.array([], "U7")).shape == (0, 3)
     assert hex_to_rgb(np.array([7], np.uint8)).tolist() == [[0, 0, 7]]
     for outside in (-1, 2**24):
-        with pytest.raises(ValueError, match=rf"^hex\[1\] is {outside}, and no HEX: write 0x000000 to 0xFFFFFF"):
+        with pytest.raises(ValueError, match=rf"^hex\[1\] is {outside}, which is not HEX: write 0x000000 to 0xFFFFFF"):
             hex_to_rgb([1, outside])
     for values in ([1.0], [True], [None], [b"#fff", None]):
         with pytest.raises(TypeError, match=r"^HEX is texts such as '#C83C23', or whole numbers"):

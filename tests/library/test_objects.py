@@ -147,7 +147,7 @@ def test_the_library_is_a_collection() -> None:
 @pytest.mark.parametrize(
     ("name", "reason"),
     [
-        ("feihong", "no colour is named 'feihong': perhaps one of fei-hong (绯红)"),
+        ("feihong", "no colour is named 'feihong'; perhaps you mean fei-hong (绯红)"),
         ("qqqqqq", "no colour is named 'qqqqqq' or anything similar"),
         ("yan hong", "'yan hong' is the name of several colours: yan-hong-charming (嫣红), yan-hong-dark (殷红)"),
     ],

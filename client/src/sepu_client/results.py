@@ -165,9 +165,9 @@ def _json(body: bytes) -> dict[str, object]:
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):
-        raise Unreadable("the body is no JSON") from None
+        raise Unreadable("the body is not JSON") from None
     if not isinstance(found, dict):
-        raise Unreadable("the body is no object")
+        raise Unreadable("the body is not an object")
     return found
 
 

@@ -161,7 +161,7 @@ def _json(content: bytes) -> Iterator[Found]:
         document = json.loads(text, object_pairs_hook=_once)
         colors = dict(_json_colors(document, (), None))
     except json.JSONDecodeError as error:
-        raise PaletteError(f"line {error.lineno}: {error.msg}; this is no JSON") from None
+        raise PaletteError(f"line {error.lineno}: {error.msg}; this is not JSON") from None
     except PaletteError as error:
         raise PaletteError(f"JSON: {error}") from None
     except (RecursionError, ValueError):

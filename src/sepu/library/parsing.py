@@ -19,6 +19,7 @@ FORMS = (
 
 _PLAIN = (int, float)  # PERF: whether an object is Real takes long to ask
 _HEX = re.compile(r"#?((?:[0-9a-f]{3}){1,2})", re.ASCII | re.IGNORECASE)
+_CMYK = re.compile(r"(?:device-)?cmyk\(", re.IGNORECASE)
 _CHANNEL = r"([+-]?(?:\d+\.?\d*|\.\d+)%?)"
 _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}\s*", re.ASCII)
 
@@ -49,13 +50,15 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
     except TypeError:
         raise TypeError(f"{color!r} is not a colour; {FORMS}") from None
     if channels and type(channels[0]) not in _PLAIN and not isinstance(channels[0], Real):
-        raise TypeError(f"{channels[0]!r} is no number; for several colours: [sepu.match(color) for color in colors]")
+        raise TypeError(
+            f"{channels[0]!r} is not a number; for several colours: [sepu.match(color) for color in colors]"
+        )
     if len(channels) != 3:
         alpha = " (blend an alpha channel with its background first)" if len(channels) == 4 else ""
         raise ColorError(f"{color!r} has {len(channels)} channels, and a colour three{alpha}; {FORMS}")
     for channel in channels:
         if type(channel) not in _PLAIN and (not isinstance(channel, Real) or isinstance(channel, bool)):
-            raise TypeError(f"{channel!r} is no number; {FORMS}")
+            raise TypeError(f"{channel!r} is not a number; {FORMS}")
     return _checked(channels, color)
 
 
@@ -80,6 +83,8 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         raise ColorError(f"{text!r} is ambiguous: {', or '.join(candidates.values())}; write the value that you mean")
     if candidates:
         return next(iter(candidates))
+    if _CMYK.match(text):
+        raise ColorError(f"{text!r} is not a colour without the profile of a press; convert it to RGB")
     if text[-1:] in {";", ","}:
         raise ColorError(f"{text!r} ends with {text[-1]!r}, which is not part of a colour; {FORMS}")
     raise ColorError(f"{text!r} is not a colour that is known here; {FORMS}")

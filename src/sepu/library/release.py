@@ -137,7 +137,7 @@ class Collection(Generic[R, M, S]):
         from difflib import get_close_matches
 
         near = get_close_matches(name, [record.label for record in self.records[:_HINTED]], 3)
-        return f": perhaps one of {', '.join(near)}" if near else ""
+        return f"; perhaps you mean {' or '.join(near)}" if near else ""
 
     def named(self, name: str) -> Records[R]:
         """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
@@ -160,7 +160,7 @@ class Collection(Generic[R, M, S]):
         'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
         outside sRGB is matched where it is, and its matches have `in_srgb` False.
 
-        Raises ColorError for a text or numbers that are no colour, and for a name that CSS gives to another value.
+        Raises ColorError for a text or numbers that are not a colour, and for a name that CSS gives to another value.
         Raises ValueError for L*a*b* that is not three finite numbers, and unless 1 <= top <= 161.
         """
         if lab is None:
@@ -277,8 +277,9 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
 
     def hint(self, name: str) -> str:
         """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
-        near = self.search(name, limit=3)
-        return f": perhaps one of {_listed(near)}" if near else ""
+        near = self.search(name, limit=4)
+        more = f"; sepu search {name} shows more" if len(near) > 3 else ""
+        return f"; perhaps you mean {_listed(near[:3])}{more}" if near else ""
 
     @once
     def _names(self) -> NameIndex:
