@@ -29,6 +29,7 @@ include "rgb_arrays.pxi"
 include "lab_queries.pxi"
 include "nearest.pxi"
 include "index_format.pxi"
+include "match_writer.pxi"
 include "similarity.pxi"
 
 
@@ -718,6 +719,3 @@ cdef class Palette:
         if k < 1 or k > self.size:
             raise ValueError(f"k must be from 1 to {self.size}, not {k}")
         return 0
-
-
-include "match_writer.pxi"

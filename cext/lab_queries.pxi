@@ -1,5 +1,5 @@
-# Queries in CIE L*a*b*: what they may be, their white, and where they lie in sRGB. _palette.pyx includes this file after
-# srgb_to_lab.pxi and rgb_arrays.pxi.
+# Queries in CIE L*a*b*: what they may be, their white, and where they lie in sRGB. _palette.pyx includes this file, and
+# srgb_to_lab.pxi and rgb_arrays.pxi, in any order.
 
 # Row i holds the exact shares of X/Xn and Z/Zn; Y/Yn has the rest of each row, so that a neutral stays exactly neutral.
 # Bradford's cones (ICC.1:2022, annex E), with the whites of CSS Color 4: D50 (0.3457, 0.3585), D65 (0.3127, 0.3290).

@@ -1,5 +1,5 @@
 # Differences of blocks of colours, and the list of the nearest so far. _palette.pyx and _index_builder.pyx include this
-# file after srgb_to_lab.pxi. The formulas are in the headers that kernels.h names.
+# file and srgb_to_lab.pxi, in any order. The formulas are in the headers that kernels.h names.
 
 cdef extern from "instruction_sets.h":
     enum:

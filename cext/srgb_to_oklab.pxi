@@ -1,4 +1,4 @@
-# sRGB to OKLab. _palette.pyx and _index_builder.pyx include this file after srgb_to_lab.pxi.
+# sRGB to OKLab. _palette.pyx and _index_builder.pyx include this file and srgb_to_lab.pxi, in any order.
 #
 # Source: Ottosson, "A perceptual color space for image processing" (2020), with the matrices of 2021-01-25:
 # https://bottosson.github.io/posts/oklab/

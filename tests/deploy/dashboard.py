@@ -48,7 +48,9 @@ _STYLE = (
     + " text { font: 15px system-ui, 'Noto Sans', sans-serif; fill: #222 } .tick { font-size: 14px; fill: #555 }"
     " .title { font-weight: 600 } .stat { font-size: 20px; text-anchor: middle } .panel { fill: #fff; stroke: #ccc }"
     " .grid { stroke: #e4e4e4 } .line { fill: none; stroke-width: 1.8; stroke-linecap: round; stroke-linejoin: round }"
-    " .area { stroke: none; fill-opacity: 0.2 }"
+    " .area { stroke: none; fill-opacity: 0.2 } .ground { fill: #f4f5f5 } @media (prefers-color-scheme: dark) {"
+    " text { fill: #ddd } .tick { fill: #bbb } .panel { fill: #1e2129; stroke: #555 } .grid { stroke: #3a3d46 }"
+    " .ground { fill: #14161b } }"
 )
 
 
@@ -203,7 +205,7 @@ def draw(shows: Iterable[tuple[Panel, Sequence[Series]]], began: float) -> str:
     lines = (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="{size}" role="img">',
         f"<title>The panels of the dashboard</title><style>{_STYLE}</style>",
-        '<rect width="100%" height="100%" fill="#f4f5f5"/>',
+        '<rect class="ground" width="100%" height="100%"/>',
         *marks,
         "</svg>",
     )
