@@ -144,7 +144,7 @@ NAMED = {
     "docs/observe.md": [
         *(f"{most:g} s" for most in (limits.QUEUE_SECONDS, limits.LOOK_SECONDS, limits.LOOKED_SECONDS)),
         *(f"{limits.HEARTBEAT_SECONDS} s", f"{limits.CONNECTIONS} connections"),
-        *(f"{limits.REFUSED_KEYS_PER_SECOND} keys", f"{limits.LOOK_UPS_PER_SECOND} a s"),
+        *(f"{limits.REFUSED_KEYS_PER_SECOND} refused", f"{limits.LOOK_UPS_PER_SECOND} a s"),
     ],
     "docs/runbook.md": [f"{limits.MIGRATION_LOCK_SECONDS:g} s", f"{limits.MIGRATION_SECONDS:g} s"],
     "docs/scaling.md": [f"{SINGLE_SESSIONS} for calls"],
