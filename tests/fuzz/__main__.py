@@ -1,20 +1,31 @@
 """`make fuzz`: what is hostile at one boundary, for minutes. `make fuzz WHAT=wire SECONDS=300 SEED=7 WORKER=gthread`.
 
-The cases have numbers, and `SEED` is that of the first: `SECONDS=0 SEED=4711` plays the case 4711 alone.
+The cases have numbers, and `SEED` is that of the first: `SECONDS=0 SEED=4711` plays the case 4711 alone. Of `database`
+and `receipt`, whose cases hypothesis makes, a number is the seed of a hundred for each test.
 """
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
-from tests.fuzz import client, database, picture, receipt, webhook, wire
-from tests.fuzz.outcome import Outcome, run_for
+from tests.fuzz import client, picture, webhook, wire
+from tests.fuzz.outcome import Outcome, Played, run_for
+from tests.processes import completed
+
+
+def _play_properties(name: str, numbers: Iterator[int]) -> Iterator[Played]:
+    file = Path(__file__).with_name(f"test_{name}.py")
+    for number in numbers:
+        done = completed([sys.executable, "-m", "pytest", "-q", f"--hypothesis-seed={number}", file], timeout=900)
+        yield number, "properties", done.stdout if done.returncode else None
+
 
 BOUNDARIES: dict[str, Callable[[float, int], Outcome]] = {
     "client": partial(run_for, client.play),
-    "database": partial(run_for, database.play_on_its_own),
+    "database": partial(run_for, partial(_play_properties, "database")),
     "picture": partial(run_for, picture.play),
-    "receipt": partial(run_for, receipt.play),
+    "receipt": partial(run_for, partial(_play_properties, "receipt")),
     "webhook": partial(run_for, webhook.play_on_its_own),
     "wire": wire.fuzz,
 }

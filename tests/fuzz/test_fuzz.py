@@ -4,7 +4,7 @@ from functools import partial
 
 import psycopg
 import pytest
-from tests.fuzz import client, database, picture, receipt, webhook
+from tests.fuzz import client, picture, webhook
 from tests.fuzz.hostile_clients import Campaign
 from tests.fuzz.outcome import run
 from tests.serving import serving
@@ -23,26 +23,11 @@ def test_client() -> None:
     assert outcome.tried.total() == 60
 
 
-def test_database(database_url: str) -> None:
-    outcome = run(partial(database.play, database_url), range(100))
-    assert outcome.faults == []
-    assert outcome.tried["to connect"] > 20
-    assert outcome.tried["to refuse"] > 10
-
-
 def test_picture() -> None:
     outcome = run(picture.play, range(400))
     assert outcome.faults == []
     assert outcome.tried["read"] > 50
     assert outcome.tried["refused"] > 100
-
-
-def test_receipt() -> None:
-    outcome = run(receipt.play, range(160))
-    assert outcome.faults == []
-    for kind in ("public", "private", "receipt"):
-        assert outcome.tried[f"{kind}, refused"] > 10
-        assert outcome.tried[f"{kind}, taken"] > 3
 
 
 def test_webhook(own_url: str) -> None:
