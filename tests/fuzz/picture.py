@@ -25,7 +25,7 @@ from random import Random
 from typing import Any
 
 from PIL import Image, ImageCms, PngImagePlugin
-from tests.fuzz.outcome import Played
+from tests.fuzz.cases import Played
 from tests.fuzz.seeds import mutate
 
 from sepu import limits

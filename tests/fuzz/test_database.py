@@ -19,14 +19,15 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from psycopg.conninfo import conninfo_to_dict
+from tests.fuzz.cases import EXAMPLES, SECONDS
 
 from sepu.cli.database import DatabaseError, connect
 from sepu.database.hosts import Hosts
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(0 if SECONDS else 600)]
 
 HANG_SECONDS = 60.0  # of one case, which takes far less; the machine may be busy
 SECRET = "5ec2e7" * 3
@@ -135,6 +136,7 @@ async def worker(address: str) -> None:
 
 
 @pytest.mark.parametrize("act", [command, lambda address: asyncio.run(worker(address))], ids=["command", "worker"])
+@settings(max_examples=EXAMPLES)
 @given(case=cases())
 def test_it_connects_or_says_what_is_wrong(database_url: str, act: Callable[[str], None], case: Case) -> None:
     good = str(conninfo_to_dict(database_url)["host"])

@@ -14,9 +14,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric import padding, rsa
 from cryptography.hazmat.primitives.ciphers.aead import AESGCM
 from cryptography.hazmat.primitives.hashes import SHA1, SHA256
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from joserfc.jwk import RSAKey
+from tests.fuzz.cases import EXAMPLES
 
 from sepu.admin import receipts
 from sepu.admin.receipts import ReceiptError
@@ -140,17 +141,20 @@ def taken(take: Callable[[bytes], object], text: bytes) -> object:
     return found
 
 
+@settings(max_examples=EXAMPLES)
 @given(st.sampled_from([["kty", "n", "e"], ["kty", "n", "e", "d"]]).flatmap(jwks))
 def test_a_public_key(text: bytes) -> None:
     key: Any = taken(receipts.public_key, text)
     assert key is None or not key.is_private
 
 
+@settings(max_examples=EXAMPLES)
 @given(jwks(["kty", "n", "e", "d", "p", "q", "dp", "dq", "qi"]))
 def test_a_private_key(text: bytes) -> None:
     taken(receipts.private_key, text)
 
 
+@settings(max_examples=EXAMPLES)
 @given(sealed())
 def test_a_receipt(given_: tuple[bool, bytes]) -> None:
     honest, text = given_
