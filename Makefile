@@ -146,7 +146,8 @@ WORKER ?= uvloop
 SECONDS ?= 300
 
 fuzz: build meinheld  ## what is hostile at one boundary, for minutes [WHAT=wire SECONDS=300 SEED=1 WORKER=uvloop]
-	@WORKER=$(WORKER) $(BIN)/python -m tests.fuzz $(WHAT) $(SECONDS) $(SEED)
+	@WORKER=$(WORKER) SEPU_FUZZ_SECONDS=$(SECONDS) SEPU_FUZZ_SEED=$(SEED) $(BIN)/pytest -rA --timeout 0 \
+		-k test_$(WHAT) --hypothesis-seed=$(SEED) tests/fuzz
 
 walk: build  ## what the operators' pages say, command by command, on a fresh Debian [root, systemd-nspawn]
 	@$(BIN)/python -m tests.walk

@@ -3,19 +3,18 @@
 import re
 import socket
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 from pathlib import Path
-from socketserver import BaseRequestHandler, ThreadingTCPServer
 
 import click
 import psycopg
 import pytest
 from psycopg import sql
+from tests.client.hostile import Peer, listening, saying
 from tests.console.running import Console
 from tests.console.seeding import CUSTOMERS
-from tests.endpoint import answering
 from tests.processes import completed
 from tests.serving import SEPU
 
@@ -398,29 +397,16 @@ def test_the_state_of_the_service(seeded: Console) -> None:
     assert re.search(r"Workers not known Last backup not known", text)
 
 
-@contextmanager
-def saying(answer: bytes) -> Iterator[str]:
-    """An address where a server says this and goes silent."""
-
-    class Handler(BaseRequestHandler):
-        def handle(self) -> None:
-            self.request.recv(1 << 16)
-            self.request.sendall(answer)
-            self.request.recv(1)  # until the client leaves
-
-    with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server, answering(server):
-        yield "http://{}:{}/metrics".format(*server.server_address)
-
-
 def test_workers_and_backups_of_the_metrics() -> None:
     old = 1_790_000_000
     text = f'# TYPE sepu_workers gauge\nsepu_workers 3\nx NaN\nsepu_backup_timestamp_seconds{{a="b"}} {old}\n'
     head = "HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n"
-    with (
-        saying((head.format(len(text)) + text).encode()) as good,
-        saying(head.format(2).encode() + b"\xff{") as bad,
-        saying(head.format(9).encode()) as silent,
-    ):
+    answers = ((head.format(len(text)) + text).encode(), head.format(2).encode() + b"\xff{", head.format(9).encode())
+    with ExitStack() as stack:
+        good, bad, silent = (
+            f"{stack.enter_context(listening('plain', 'sync', [Peer.head, saying(each), Peer.silence])).url}/metrics"
+            for each in answers
+        )
         found = read_service_state([good, bad, silent, good, "http://127.0.0.1:9/", "nonsense"])
     assert found == ServiceState(6, datetime.fromtimestamp(old, UTC), (bad, silent, "http://127.0.0.1:9/", "nonsense"))
     assert read_service_state([]) == ServiceState()

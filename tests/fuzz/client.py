@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 from tests.client.blocking import CLIENTS, AnyClient
 from tests.client.hostile import WAYS, Peer, Step, listening, pausing, saying
+from tests.fuzz.cases import Played
 from tests.fuzz.grammar import made
-from tests.fuzz.outcome import Played
 from tests.fuzz.seeds import chunked, mutate
 from tests.processes import until
 

@@ -5,11 +5,14 @@ mixed, then bytes are changed. It must give an answer or an ImageError that says
 socket or a written file. `python -m tests.fuzz.picture 4711 FILE` writes one case.
 """
 
+import faulthandler
 import io
 import os
 import re
 import resource
+import signal
 import struct
+import subprocess
 import sys
 import tempfile
 import zlib
@@ -22,14 +25,14 @@ from random import Random
 from typing import Any
 
 from PIL import Image, ImageCms, PngImagePlugin
-from tests.fuzz import apart
-from tests.fuzz.outcome import Played
+from tests.fuzz.cases import Played
 from tests.fuzz.seeds import mutate
 
 from sepu import limits
 from sepu.library.images import ImageError, count_pixels, read_image
 from sepu.library.release import load_release
 
+HANG_SECONDS = 40.0  # of one case, which takes far less; the machine may be busy
 PIXELS = 2**20
 MEMORY_BYTES = 300 * 2**20  # more than that many pixels need
 ADDRESSES_BYTES = 4 * 2**30  # what is reserved; WebP's decoder reserves 1.4 GB for a large canvas, and does not use it
@@ -151,7 +154,7 @@ def _changed(rng: Random, data: bytes) -> bytes:
     return data
 
 
-def case(number: int) -> tuple[str, bytes]:
+def made(number: int) -> tuple[str, bytes]:
     """The ending and the content of a file."""
     rng = Random(number)
     name = rng.choice([*PARTS, *PARTS, "BMP", *FOREIGN])
@@ -166,7 +169,7 @@ def case(number: int) -> tuple[str, bytes]:
 def read(directory: str) -> None:
     """Reads the cases whose numbers come on standard input; writes what each came to on standard output."""
     # What a decoder or its child may print is no answer, and no child keeps this pipe open.
-    sys.__stdout__ = os.fdopen(os.dup(1), "w")  # type: ignore[misc]
+    answers, errors = os.fdopen(os.dup(1), "w"), sys.stderr
     os.dup2(2, 1)
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES_BYTES, ADDRESSES_BYTES))
     limits.IMAGE_PIXELS = PIXELS
@@ -187,7 +190,7 @@ def read(directory: str) -> None:
 
     def outcome(number: str) -> str:
         nonlocal guarded
-        ending, data = case(int(number))
+        ending, data = made(int(number))
         file = Path(directory, f"picture{ending}")
         file.write_bytes(data)
         guarded = True
@@ -212,7 +215,12 @@ def read(directory: str) -> None:
         used = _peak() - before
         return found if used <= MEMORY_BYTES else f"FAULT {used / 2**20:.0f} MiB"
 
-    apart.answer(outcome)
+    for line in sys.stdin:
+        faulthandler.dump_traceback_later(HANG_SECONDS, exit=True, file=errors)
+        found = outcome(line.strip()).replace("\n", " ")
+        faulthandler.cancel_dump_traceback_later()
+        answers.write(f"{found}\n")
+        answers.flush()
 
 
 def _peak() -> int:
@@ -220,14 +228,39 @@ def _peak() -> int:
 
 
 def play(numbers: Iterator[int]) -> Iterator[Played]:
-    with tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory:
-        for number, found in apart.ask("tests.fuzz.picture", directory, numbers):
-            kind = found.partition(" ")[0]
-            yield number, kind, found.removeprefix("FAULT ") if kind == "FAULT" else None
+    """Says of a case that ends the process so; then a new process goes on."""
+    case = next(numbers, None)
+    while case is not None:
+        with (
+            tempfile.TemporaryDirectory(prefix="sepu-fuzz-") as directory,
+            tempfile.TemporaryFile("w+") as log,
+            subprocess.Popen(
+                [sys.executable, "-W", "always", "-m", "tests.fuzz.picture", directory],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+                cwd=Path(__file__).parents[2],
+                env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+                start_new_session=True,
+            ) as process,
+        ):
+            assert process.stdin is not None
+            assert process.stdout is not None
+            found = "begun"
+            while case is not None and found:
+                print(case, file=process.stdin, flush=True)
+                found = process.stdout.readline().strip()
+                if not found:
+                    log.seek(0)
+                kind, _, fault = (found or f"FAULT it ended: {log.read()[-600:]!r}").partition(" ")
+                yield case, kind, fault or None
+                case = next(numbers, None)
+            os.killpg(process.pid, signal.SIGKILL)  # with what it may have started
 
 
 if __name__ == "__main__":
     if len(sys.argv) == 2:
         read(sys.argv[1])
     else:
-        Path(sys.argv[2]).write_bytes(case(int(sys.argv[1]))[1])
+        Path(sys.argv[2]).write_bytes(made(int(sys.argv[1]))[1])

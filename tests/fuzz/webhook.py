@@ -12,13 +12,12 @@ from random import Random
 
 import psycopg
 from tests.client.hostile import Peer, listening, pausing
+from tests.fuzz.cases import Played
 from tests.fuzz.grammar import TAKEN, made
-from tests.fuzz.outcome import Played, own_database
 from tests.fuzz.seeds import mutate
 from tests.processes import completed
 
 from sepu.admin.events import list_events
-from sepu.cli.database import connect
 
 AT_ONCE = 1000
 SECRET = b64encode(b"a secret for the fuzz of webhooks").decode()
@@ -126,11 +125,6 @@ def _deliver(connection: psycopg.Connection, url: str, numbers: dict[str, int]) 
         sound = recorded and (endpoint.received[event.event_id], event.attempts, event.state) == (1, 1, state)
         outcome = re.sub(" [0-9]+$|: .*", "", event.last_error or "taken")
         yield number, "good" if _is_good(number) else f"hostile, {outcome}", None if sound else f"{event}"
-
-
-def play_on_its_own(numbers: Iterator[int]) -> Iterator[Played]:
-    with own_database() as url, connect(url) as connection:
-        yield from play(connection, url, numbers)
 
 
 def _account_id(number: int) -> str:

@@ -3,22 +3,17 @@
 import gc
 import os
 import socket
-import ssl
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from math import inf
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.hazmat.primitives.hashes import SHA256
-from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption, PrivateFormat
 from standardwebhooks.webhooks import Webhook
+from tests.client.hostile import Peer, Step, certificate, listening, saying
 from tests.endpoint import Endpoint as Running
 from tests.endpoint import endpoint
 from tests.serving import free_port
@@ -43,41 +38,6 @@ def send(url: str, messages: int = 1) -> list[EndpointAnswer]:
         return [answer.result(60) for answer in sent]
 
 
-@contextmanager
-def talking(talk: Callable[[socket.socket], None]) -> Iterator[int]:
-    """Listens on a free port; what a connection gets is told by the test."""
-    with socket.create_server(("127.0.0.1", 0)) as server:
-
-        def serve() -> None:
-            with suppress(OSError):  # until it is shut down
-                while True:
-                    with server.accept()[0] as client, suppress(OSError):
-                        client.settimeout(30)
-                        talk(client)
-
-        thread = threading.Thread(target=serve)
-        thread.start()
-        try:
-            yield server.getsockname()[1]
-        finally:
-            server.shutdown(socket.SHUT_RDWR)
-            thread.join()
-
-
-def certified(directory: Path) -> ssl.SSLContext:
-    """A server's context for localhost; nobody but the file `certificate` vouches for it."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name, now = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "localhost")]), datetime.now(UTC)
-    builder = x509.CertificateBuilder(name, name, key.public_key(), 1, now - timedelta(1), now + timedelta(1))
-    certificate = builder.add_extension(x509.SubjectAlternativeName([x509.DNSName("localhost")]), critical=False)
-    private = key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption())
-    (directory / "key").write_bytes(private)
-    (directory / "certificate").write_bytes(certificate.sign(key, SHA256()).public_bytes(Encoding.PEM))
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(directory / "certificate", directory / "key")
-    return context
-
-
 @pytest.mark.parametrize("status", [200, 202, 204, 299, 301, 302, 307, 308])
 def test_every_2xx_takes_it_and_a_redirect_is_not_followed(hooks: Running, status: int) -> None:
     hooks.reply = lambda _: (status, {"location": hooks.url})
@@ -94,12 +54,8 @@ def test_nor_is_its_address_read(hooks: Running, location: str) -> None:
 def test_what_is_not_answered_at_the_end_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
     asked, over = threading.Event(), threading.Event()
 
-    def talk(_: socket.socket) -> None:
-        asked.set()
-        over.wait(30)
-
-    with talking(talk) as port:
-        with Endpoint(f"http://127.0.0.1:{port}/", [SECRET]).sending() as sending:
+    with listening("plain", "sync", [lambda _: asked.set(), lambda _: over.wait(30)]) as peer:
+        with Endpoint(peer.url, [SECRET]).sending() as sending:
             answer = sending(Message("message", b"{}"))
             assert asked.wait(30)
         over.set()
@@ -110,14 +66,10 @@ def test_what_is_not_answered_at_the_end_is_given_up(capfd: pytest.CaptureFixtur
 
 
 def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:
-    def talk(client: socket.socket) -> None:
-        while not client.recv(65536).endswith(b"{}"):
-            pass
-        client.sendall(b"HTTP/1.1 204 \r\nset-cookie: a=b\r\n\r\nHTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n")
-        got.append(client.recv(65536))
-
+    two = saying(b"HTTP/1.1 204 \r\nset-cookie: a=b\r\n\r\nHTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n")
     got: list[bytes] = []
-    with talking(talk) as port, Endpoint(f"http://127.0.0.1:{port}/", [SECRET]).sending() as sending:
+    steps: list[Step] = [Peer.request, two, lambda peer: got.append(peer.socket.recv(65536))]
+    with listening("plain", "sync", steps) as peer, Endpoint(peer.url, [SECRET]).sending() as sending:
         for _ in range(2):
             assert sending(Message("message", b"{}")).result(60) == EndpointAnswer()
     assert got == [b"", b""], "each has a connection of its own"
@@ -129,27 +81,17 @@ def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:
 
 
 def test_tls_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    context = certified(tmp_path)
+    def garbage(peer: Peer) -> None:
+        with socket.socket(fileno=os.dup(peer.socket.fileno())) as raw:
+            raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
 
-    def garbage_inside(client: socket.socket) -> None:
-        with context.wrap_socket(client, server_side=True, suppress_ragged_eofs=False) as secure:
-            while not secure.recv(65536).endswith(b"{}"):
-                pass
-            with socket.socket(fileno=os.dup(secure.fileno())) as raw:
-                raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
-
-    def garbage(client: socket.socket) -> None:
-        client.recv(65536)
-        client.sendall(b"HTTP/1.1 204 \r\n\r\n")
-
-    with talking(garbage_inside) as port:
-        assert send(f"https://localhost:{port}/") == [EndpointAnswer("not reached: ConnectError")], (
-            "nobody knows its certificate"
-        )
+    with listening("TLS", "sync", [Peer.tls, Peer.request, garbage]) as peer:
+        assert send(peer.url) == [EndpointAnswer("not reached: ConnectError")], "nobody knows its certificate"
+        (tmp_path / "certificate").write_text(certificate().pem)
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
-        assert send(f"https://localhost:{port}/") == [EndpointAnswer("not reached: SSLError")]
-    with talking(garbage) as port:
-        assert send(f"https://localhost:{port}/") == [EndpointAnswer("not reached: ConnectError")]
+        assert send(peer.url) == [EndpointAnswer("not reached: SSLError")]
+    with listening("TLS", "sync", [Peer.some, saying(b"HTTP/1.1 204 \r\n\r\n")]) as peer:
+        assert send(peer.url) == [EndpointAnswer("not reached: ConnectError")]
 
 
 @pytest.mark.parametrize("host", ["nobody.invalid", "a" * 64 + ".invalid", "127.0.0.1:PORT"])
@@ -194,17 +136,10 @@ def test_one_that_drips_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch, sen
     """Each step is in time, and all together would last for ever."""
     monkeypatch.setattr(limits, "WEBHOOK_SECONDS", 1.0)
 
-    def drip(client: socket.socket) -> None:
-        client.sendall(sent)
-        while sent:
-            time.sleep(0.1)
-            client.sendall(b"x")
-        while client.recv(65536):
-            pass
-
+    steps: list[Step] = [saying(sent), lambda peer: peer.drip(b"x", 0.1)] if sent else [Peer.silence]
     started = time.monotonic()
-    with talking(drip) as port:
-        (answer,) = send(f"http://127.0.0.1:{port}/")
+    with listening("plain", "sync", steps) as peer:
+        (answer,) = send(peer.url)
         assert time.monotonic() - started < 20
     assert answer.error in {"no answer in time", "not reached: RemoteProtocolError"}
 
