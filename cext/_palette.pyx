@@ -564,7 +564,7 @@ cdef class Palette:
         """Builds an index of the palette for up to `k` nearest colours, k from 1 to 10, and returns it as bytes.
 
         The same palette gives the same bytes. They may be stored: `Palette(rgb, index=bytes)` needs no time to build
-        them. Works without the GIL on so many `threads`, as many as there are processors without it. `progress` is
+        them. Releases the GIL, and works on so many `threads`, as many as there are processors without it. `progress` is
         called with what is done, above 0 and up to 1.
         """
         from sepu import _index_builder
@@ -666,7 +666,7 @@ cdef class Palette:
 
         Returns indices, intp (..., k), and their differences, float64 (..., k). Raises ValueError for another shape, for
         another type without `scale`, for a channel beyond it, for L*a*b* that is not finite, and unless 1 <= k <= size.
-        Works without the GIL.
+        Releases the GIL while it works.
         """
         self.check_k(k)
         threads = count_threads(threads)
@@ -691,7 +691,7 @@ cdef class Palette:
     def delta_e(self, rgb=None, *, lab=None, white="D65", scale=None, background=None):
         """Computes the difference of each colour of an array to every colour of the palette: float64 (..., size).
 
-        Takes and raises what `nearest_batch` does. Works without the GIL.
+        Takes and raises what `nearest_batch` does. Releases the GIL while it works.
         """
         array = self.read_queries(rgb, lab, white, scale, background)
         cdef bint in_lab = lab is not None

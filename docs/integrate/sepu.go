@@ -140,8 +140,8 @@ func (c *Client) call(ctx context.Context, method, path, key string, body []byte
 		request.Header.Set("Content-Type", "application/json")
 	}
 	end := time.Now().Add(c.Deadline)
-	for most := 250 * time.Millisecond; ; most = min(2*most, 8*time.Second) {
-		attempt, cancel := context.WithTimeout(ctx, min(c.Timeout, time.Until(end)))
+	for most := 250 * time.Millisecond; ; most = shorter(2*most, 8*time.Second) {
+		attempt, cancel := context.WithTimeout(ctx, shorter(c.Timeout, time.Until(end)))
 		answer, failure := c.attempt(request.Clone(attempt), key)
 		cancel()
 		if failure == nil {
@@ -216,7 +216,7 @@ func random(most time.Duration) time.Duration {
 	return time.Duration(found.Int64())
 }
 
-func min(a, b time.Duration) time.Duration {
+func shorter(a, b time.Duration) time.Duration {
 	if a < b {
 		return a
 	}

@@ -131,11 +131,12 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Send only the headers of the interface, and no cookies.",
     ),
     "internal_error": (
-        "An error in the service; for library and usage also an outage of its database.",
-        "Retry with growing pauses. If the error persists, give support the request id.",
+        "An error in the service; for library and usage also an outage of its database. A match or a search may have "
+        "been charged.",
+        "Retry with growing pauses and the same key. If the error persists, give support the request id.",
     ),
     "overloaded": (
-        "The service has too many connections and closes this one.",
+        "The service has too many connections and closes this one. Nothing was charged.",
         "Keep connections open, and open only a few.",
     ),
     "usage_commit_failed": (

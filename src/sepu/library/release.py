@@ -154,14 +154,14 @@ class Collection(Generic[R, M, S]):
         white: Literal["D65", "D50"] = "D65",
         top: int = 1,
     ) -> Records[M]:
-        """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in library order.
+        """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in their order.
 
         `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
         'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
         outside sRGB is matched where it is, and its matches have `in_srgb` False.
 
         Raises ColorError for a text or numbers that are not a colour, and for a name that CSS gives to another value.
-        Raises ValueError for L*a*b* that is not three finite numbers, and unless 1 <= top <= 161.
+        Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of all.
         """
         if lab is None:
             named = self.named(color) if isinstance(color, str) else ()
