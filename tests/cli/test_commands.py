@@ -181,18 +181,12 @@ def test_a_prune(run: Run, connection: psycopg.Connection, holder: Credential) -
     assert printed(run("audit", "--json"))["results"] == 1
 
 
-def test_matching_and_searching_offline(tmp_path: Path) -> None:
+def test_matching_and_searching_need_no_database(tmp_path: Path) -> None:
     nowhere = str(tmp_path / "no-database")
     found = printed(invoke("match", "#C83C23", "ffffff", "--top", "2", "--json", SEPU_STATE_DIR=nowhere))["colors"]
     assert [color["input"] for color in found] == ["#C83C23"] * 2 + ["#FFFFFF"] * 2
-    assert [(color["slug"], color["deltaE"]) for color in found[:1]] == [("fei-hong", 0)]
-    table = text(invoke("match", "#C83C23"))
-    for part in ("绯红", "fēi hóng", "Scarlet Silk", "#C83C23", "0.0000"):
-        assert part in table
     found = printed(invoke("search", "tao", "hong", "--limit", "1", "--json", SEPU_STATE_DIR=nowhere))["colors"]
     assert [color["slug"] for color in found] == ["tao-hong"]
-    assert "Peach Blossom Pink" in text(invoke("search", "桃红"))
-    assert printed(invoke("search", "qqqqqq", "--json"))["colors"] == []
     assert not Path(nowhere).exists()
 
 

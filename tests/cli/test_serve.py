@@ -202,20 +202,6 @@ def booted(log: Path, count: int) -> list[int]:
     return found()
 
 
-@pytest.mark.parametrize("worker", ["uvloop", "gthread"])
-@pytest.mark.slow
-def test_a_worker_that_ends_leaves_the_database_running(state_dir: Path, worker: str) -> None:
-    with serve(state_dir, "--port", str(free_port()), "--worker", worker, "--workers", "1") as printed:
-        log, pid_file = state_dir.with_suffix(".log"), state_dir / "postgres" / "postmaster.pid"
-        postgres = pid_file.read_text()
-        (pid,) = booted(log, 1)
-        assert answer(curls(printed)[0])[0] == 200
-        os.kill(pid, signal.SIGTERM)
-        booted(log, 2)
-        assert answer(curls(printed)[2])[0] == 200
-        assert pid_file.read_text() == postgres
-
-
 def postgres(state_dir: Path, killed: int = 0) -> int:
     """Its process id, once it is another than that of the one that was killed."""
     deadline = time.monotonic() + START_SECONDS
@@ -228,20 +214,26 @@ def postgres(state_dir: Path, killed: int = 0) -> int:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("worker_class", ["uvloop", "gthread"])
 def test_postgres_comes_back_whatever_else_is_killed_and_nothing_in_the_working_directory_runs(
-    state_dir: Path, tmp_path: Path
+    state_dir: Path, tmp_path: Path, worker_class: str
 ) -> None:
     planted = f"from pathlib import Path; Path({str(tmp_path / 'has run')!r}).touch()"
     for name in ("sepu", "select", "signal", "subprocess", "psutil", "runpy", "fcntl"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "__init__.py").write_text(planted)
-    with serve(state_dir, "--port", str(free_port()), "--workers", "1", cwd=tmp_path) as printed:
+    arguments = ("--port", str(free_port()), "--workers", "1", "--worker", worker_class)
+    with serve(state_dir, *arguments, cwd=tmp_path) as printed:
         log = state_dir.with_suffix(".log")
-        (worker,) = booted(log, 1)
+        (old,) = booted(log, 1)
         assert answer(curls(printed)[0])[0] == 200
-        master = psutil.Process(worker).parent()
+        master = psutil.Process(old).parent()
         assert master is not None
         first = postgres(state_dir)
+        os.kill(old, signal.SIGTERM)
+        worker = booted(log, 2)[1]
+        assert answer(curls(printed)[2])[0] == 200
+        assert postgres(state_dir) == first, "a worker that ends leaves it running"
         others = {child.pid for child in master.children()} | {first}
         for pid in others - {worker}:
             os.kill(pid, signal.SIGKILL)
@@ -260,21 +252,6 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
         done = process("serve", "--port", str(taken.getsockname()[1]), "--state-dir", str(state_dir))
     failed(done, "is taken")
     assert not state_dir.exists()
-
-
-@pytest.mark.slow
-def test_killed_hard_it_starts_again_with_everything_charged(state_dir: Path) -> None:
-    port = str(free_port())
-    with started(state_dir, "--port", port) as (process, printed):
-        _, usage, match, _ = curls(printed)
-        assert answer(match)[0] == 200
-        os.killpg(process.pid, signal.SIGKILL)  # the server and its workers; Postgres lives in a session of its own
-        process.wait()
-
-    with serve(state_dir, "--port", port):
-        assert answer(usage)[1]["usage"][0]["committed"] == 1  # type: ignore[index]
-        assert answer(match)[0] == 200
-        assert answer(usage)[1]["usage"][0]["committed"] == 1  # type: ignore[index]
 
 
 @pytest.mark.parametrize("environment", [{"LC_ALL": "C"}, {"PYTHONIOENCODING": "latin-1"}], ids=["C", "latin-1"])

@@ -1,36 +1,27 @@
 """A real `sepu console`, and what it answers."""
 
-import http.client
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.postgres import empty_database
 from tests.processes import running, until
-from tests.serving import SEPU, Response, free_port
+from tests.serving import SEPU, Response, Server, free_port
 
 from sepu.cli.database import connect, console_url
 from sepu.database.migrate import migrate
 
 
-@dataclass(frozen=True)
-class Console:
+@dataclass
+class Console(Server):
     """A running console, and the connection string of the owner of its database."""
 
-    address: str
-    owner_url: str
+    owner_url: str = field(kw_only=True)
 
     def get(self, target: str, method: str = "GET", **headers: str) -> Response:
-        connection = http.client.HTTPConnection(self.address, timeout=30)
-        try:
-            connection.request(method, target, headers={name.capitalize(): value for name, value in headers.items()})
-            answer = connection.getresponse()
-            found: Mapping[str, str] = {name.lower(): value for name, value in answer.getheaders()}
-            return Response(answer.status, found, answer.read())
-        finally:
-            connection.close()
+        return self.request(method, target, {name.capitalize(): value for name, value in headers.items()})
 
     def page(self, target: str, status: int = 200) -> str:
         """The text of a page."""
@@ -49,8 +40,8 @@ def console(server_url: str, directory: Path, *options: str) -> Iterator[Console
         environment = {**os.environ, "SEPU_DATABASE_URL": console_url(url)}
         command = [str(SEPU), "console", "--port", address.rpartition(":")[2], *options]
         log = directory / "console.log"
-        with log.open("w") as output, running(command, env=environment, stdout=output, stderr=output):
-            found = Console(address, url)
+        with log.open("w") as output, running(command, env=environment, stdout=output, stderr=output) as process:
+            found = Console("console", address, process, log, owner_url=url)
             until(lambda: _answers(found), why=log.read_text)
             yield found
 
