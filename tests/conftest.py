@@ -11,6 +11,7 @@ import psycopg
 import pytest
 from hypothesis import settings
 from tests import pgbouncer
+from tests.charging import holder_of
 from tests.left_out import LeftOut
 from tests.postgres import empty_database
 from tests.processes import end_with_the_tests
@@ -22,7 +23,7 @@ from sepu.admin.keys import IssuedKey
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
 from sepu.database.migrate import migrate
-from sepu.metering.key_format import Credential, credential
+from sepu.metering.key_format import Credential
 
 _ASSERTING = ("core.index_queries", "http.contract", "http.raw")
 pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
@@ -117,6 +118,4 @@ def issued(connection: psycopg.Connection) -> IssuedKey:
 @pytest.fixture
 def holder(issued: IssuedKey) -> Credential:
     """The fresh account's credential."""
-    found = credential(issued.api_key)
-    assert found is not None
-    return found
+    return holder_of(issued.api_key)

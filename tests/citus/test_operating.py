@@ -6,6 +6,7 @@ import psycopg
 import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
+from tests.charging import charge, holder_of
 from tests.citus.cluster import Citus
 
 from sepu.admin import accounts, receipts
@@ -40,13 +41,9 @@ def test_an_operators_day(connection: Connection) -> None:
     accounts.change_account(connection, account_id, f"Silk {plan_id}")
     change_key(connection, issued.key_id, "shop", "k-1")
     accounts.move_account(connection, account_id, plan_id)
-    holder = key_format.credential(issued.api_key)
-    assert holder is not None
+    holder = holder_of(issued.api_key)
     for number, at in enumerate((NOW, OLD)):
-        connection.execute(
-            "select outcome from sepu.meter_request(%s, %s, %s, %s, 'color_match', 9, '{}', gen_random_uuid(), %s)",
-            (account_id, holder.key_hash, f"key-{number:04}", bytes(32), at),
-        )
+        charge(connection, issued.api_key, f"key-{number:04}", 9, at)
 
     (account,) = accounts.list_accounts(connection, search=plan_id, plan_id=plan_id, status="active")
     assert (account.account_id, account.committed, account.limits["color_match"]) == (
@@ -78,8 +75,7 @@ def test_an_operators_day(connection: Connection) -> None:
     private = receipts.new_private_key()
     rotations = [rotate_key(connection, account_id, private, "r-1", timedelta(0)) for _ in range(2)]
     assert [rotation.repeated for rotation in rotations] == [False, True]
-    opened = key_format.credential(receipts.unseal(rotations[1].receipt.encode(), private).api_key)
-    assert opened is not None
+    opened = holder_of(receipts.unseal(rotations[1].receipt.encode(), private).api_key)
     issue_key(connection, account_id)
     revoke_key(connection, issued.key_id)
     first, *others = list_keys(connection, account_id)

@@ -7,13 +7,13 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.charging import holder_of
 from tests.cli.running import Run, failed, fields, lines, printed, rows, text
 from tests.processes import until
 from tests.serving import serving
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, change_key, issue_key
-from sepu.metering.key_format import credential
 
 NAME = "Silk & Co. 丝绸"
 INSTANT = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\dZ")
@@ -25,8 +25,7 @@ def created(run: Run, *options: str) -> Any:
 
 
 def admitted(connection: psycopg.Connection, api_key: str) -> str:
-    holder = credential(api_key)
-    assert holder is not None
+    holder = holder_of(api_key)
     admit = "select outcome from sepu.admit(%s, %s)"
     ((outcome,),) = connection.execute(admit, (holder.account_id, holder.key_hash)).fetchall()
     return str(outcome)
@@ -162,9 +161,7 @@ def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
         assert line.split() == [each["keyId"], "-", each["state"], ends, "-"]
     for made, outcome in zip((account, *issued), ("unauthorized", "ok", "ok"), strict=True):
         assert admitted(connection, made["apiKey"]) == outcome
-        found = credential(made["apiKey"])
-        assert found is not None
-        for secret in (made["apiKey"], made["apiKey"].split("_")[2], found.key_hash.hex()):
+        for secret in (made["apiKey"], made["apiKey"].split("_")[2], holder_of(made["apiKey"]).key_hash.hex()):
             assert secret not in shown + json.dumps(listed)
     far = run(*issue, "--expires-at", "9999-12-31T23:59:59Z")
     failed(far, "too far off", status=2)  # some time zones do not have it

@@ -7,10 +7,11 @@ from typing import Any
 
 import psycopg
 import pytest
+from tests.charging import holder_of
 from tests.cli.running import Run, lines, printed
 
 from sepu.admin import accounts
-from sepu.metering.key_format import Credential, credential, idempotency_key_hash
+from sepu.metering.key_format import Credential, idempotency_key_hash
 
 ACCOUNT = "cus_8812"
 
@@ -21,9 +22,7 @@ def request_id(number: int) -> str:
 
 @pytest.fixture
 def holder(connection: psycopg.Connection, ledger_url: str) -> Credential:  # noqa: ARG001
-    found = credential(accounts.create_account(connection, "standard", external_id=ACCOUNT).api_key)
-    assert found is not None
-    return found
+    return holder_of(accounts.create_account(connection, "standard", external_id=ACCOUNT).api_key)
 
 
 @pytest.fixture

@@ -4,20 +4,22 @@ import json
 import subprocess
 import sys
 import time
+from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 
 import psycopg
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
+from tests.charging import charge
 from tests.cli.running import Run, failed, fields, invoke, printed, process, text
 from tests.processes import completed
 from tests.serving import serving
 
 import sepu
 from sepu.admin import accounts
+from sepu.admin.keys import IssuedKey
 from sepu.extras import how_to_install
-from sepu.metering.key_format import Credential
 
 NOWHERE = "postgresql://127.0.0.1:1/none"
 REFUSED = {
@@ -168,13 +170,9 @@ def test_an_audit_whose_verdict_cannot_be_stored(run: Run, connection: psycopg.C
     assert (unwritten.returncode, unwritten.stdout) == (2, done.stdout)
 
 
-def test_a_prune(run: Run, connection: psycopg.Connection, holder: Credential) -> None:
+def test_a_prune(run: Run, connection: psycopg.Connection, issued: IssuedKey) -> None:
     for days in (10, 40, 80, 100):
-        connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', 3, '{}', gen_random_uuid(), "
-            "now() - make_interval(days => %s))",
-            (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), days),
-        )
+        charge(connection, issued.api_key, f"{days}-days-old", 3, datetime.now(UTC) - timedelta(days))
     assert printed(run("prune", "--json")) == {"olderThanDays": 90, "results": 1, "units": 3, "deliveries": 0}
     again = fields(run("prune", "--older-than-days", "31"))
     assert again == {"olderThanDays": "31", "results": "2", "units": "6", "deliveries": "0"}

@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from tests.charging import holder_of
 from tests.cli.running import Run, failed, lines, printed, text
 from tests.endpoint import Endpoint, Received, Reply, endpoint
 from tests.faults.proxy import socket_directory
@@ -31,7 +32,6 @@ from sepu.admin.events import claim_events, list_events, postpone_delivery
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.database.migrate import migrate
-from sepu.metering.key_format import credential
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)
@@ -52,9 +52,7 @@ class Events:
         plan_id = f"test-{token_hex(4)}"
         set_plan(self.connection, plan_id, {"color_match": 10, "color_search": 10}, requests_per_minute=1000)
         issued = accounts.create_account(self.connection, plan_id, "Silk & Co.", external_id)
-        found = credential(issued.api_key)
-        assert found is not None
-        customer = Customer(issued.account_id, plan_id, issued.key_id, found)
+        customer = Customer(issued.account_id, plan_id, issued.key_id, holder_of(issued.api_key))
         assert customer.meter(self.connection, units=units, at=datetime.now(UTC)).outcome == "charged"
         return customer
 

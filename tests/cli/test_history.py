@@ -9,13 +9,13 @@ from unittest.mock import Mock
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
+from tests.charging import charge
 from tests.cli.commands import LEAVES, ON_A_DATABASE
 from tests.cli.running import Run, failed, fields, invoke, lines, printed, rows, text
 
 from sepu.admin.events import list_events, postpone_delivery
 from sepu.admin.history import Change, list_changes
 from sepu.admin.operator import operator_name
-from sepu.metering.key_format import credential
 
 # What each command that changes something takes here, in this order.
 CHANGES = {
@@ -48,14 +48,8 @@ def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch:
     for plan in ("gold", "idle"):
         text(run("plan", "set", plan, "--match-limit", "9", "--search-limit", "9", "--requests-per-minute", "9"))
     made = printed(run("account", "create", "--external-id", "cus_8812", "--json"))
-    holder = credential(made["apiKey"])
-    assert holder is not None
     for days, units in ((100, 3), (0, 1700)):
-        connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', gen_random_uuid(), "
-            "now() - interval '1 day' * %s)",
-            (holder.account_id, holder.key_hash, f"{days}-days-old", bytes(32), units, days),
-        )
+        charge(connection, made["apiKey"], f"{days}-days-old", units, datetime.now(UTC) - timedelta(days))
     [event] = list_events(connection)
     postpone_delivery(connection, event, "HTTP 410", final=True)
     public_key = str(tmp_path / "public.jwk")

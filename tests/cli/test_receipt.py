@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 from jwcrypto import jwe, jwk
+from tests.charging import holder_of
 from tests.cli.running import Done, Run, failed, fields, lines, printed, text
-
-from sepu.metering.key_format import credential
 
 
 @dataclass(frozen=True)
@@ -50,9 +49,7 @@ def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_p
     assert only_line(run("receipt", "open", pair.private, given=receipt)) == key
     assert only_line(run("receipt", "open", pair.private, "-", given=receipt)) == key
     assert only_line(run("receipt", "open", pair.private, receipt)) == key
-    holder = credential(key)
-    assert holder is not None
-    assert holder.account_id == account_id
+    assert holder_of(key).account_id == account_id
 
     opened = printed(run("receipt", "open", pair.private, receipt, "--json"))
     assert list(opened) == ["accountId", "keyId", "apiKey", "issuedAt", "expiresAt"]

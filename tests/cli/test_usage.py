@@ -8,13 +8,13 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from tests.charging import charge
 from tests.cli.running import Run, failed, lines, printed, process, rows, text
 from tests.serving import SEPU
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, change_key
 from sepu.admin.plans import set_plan
-from sepu.metering.key_format import credential
 from sepu.metering.meters import METERS
 
 NOW = datetime.now(UTC)
@@ -30,13 +30,8 @@ def customer(connection: psycopg.Connection) -> IssuedKey:
     connection.execute("update sepu.account set created_at = '2020-01-01Z'")
     change_key(connection, issued.key_id, "shop")
     accounts.create_account(connection, "standard")
-    holder = credential(issued.api_key)
-    assert holder is not None
-    for key, units, at in (("key-0001", 1900, NOW), ("key-0002", 30, A_MONTH_AGO)):
-        connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, 'color_match', %s, '{}', gen_random_uuid(), %s)",
-            (holder.account_id, holder.key_hash, key, bytes(32), units, at),
-        )
+    charge(connection, issued.api_key, "key-0001", 1900, NOW)
+    charge(connection, issued.api_key, "key-0002", 30, A_MONTH_AGO)
     return issued
 
 

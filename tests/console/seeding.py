@@ -4,14 +4,14 @@ import random
 from datetime import UTC, datetime, timedelta
 
 import psycopg
+from tests.charging import charge
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
 from sepu.admin.grants import adjust_usage
-from sepu.admin.keys import IssuedKey, change_key, issue_key, revoke_key
+from sepu.admin.keys import change_key, issue_key, revoke_key
 from sepu.admin.naming import find_account
 from sepu.admin.plans import list_plans, set_plan
-from sepu.metering import key_format
 
 # Name, external id, plan, and the share of its limit for colours that it uses in a month.
 CUSTOMERS = (
@@ -46,7 +46,9 @@ def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
             for meter, part in (("color_match", share), ("color_search", share / 2)):
                 for day, weight in zip(days, weights, strict=True):
                     units = int(limits[plan_id][meter] * part * growth * weight / sum(weights))
-                    _charge(connection, chance.choice((issued, issued, backend)), meter, units, day)
+                    api_key = chance.choice((issued, issued, backend)).api_key
+                    if units:
+                        charge(connection, api_key, f"{meter}-{day:%Y-%m-%d}", units, day, meter)
         made = months[0] - timedelta(days=20)
         connection.execute("update sepu.account set created_at = %s where account_id = %s", (made, issued.account_id))
         connection.execute("update sepu.api_key set created_at = %s where account_id = %s", (made, issued.account_id))
@@ -58,14 +60,3 @@ def seed(connection: psycopg.Connection, now: datetime | None = None) -> None:
     suspended = find_account(connection, "cus_9201")
     accounts.set_status(connection, suspended, "suspended")
     record_audit(connection, audit(connection))
-
-
-def _charge(connection: psycopg.Connection, issued: IssuedKey, meter: str, units: int, at: datetime) -> None:
-    holder = key_format.credential(issued.api_key)
-    assert holder is not None
-    if units:
-        key = f"{meter}-{at:%Y-%m-%d}"
-        connection.execute(
-            "select from sepu.meter_request(%s, %s, %s, %s, %s, %s, '{}', gen_random_uuid(), %s)",
-            (holder.account_id, holder.key_hash, key, bytes(32), meter, units, at),
-        )

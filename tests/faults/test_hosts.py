@@ -82,7 +82,7 @@ def _commands(environment: Environment, primary: Connection, _: Path) -> Iterato
 
 @contextmanager
 def _console(environment: Environment, primary: Connection, directory: Path) -> Iterator[Ask]:
-    console, log = Console(f"127.0.0.1:{free_port()}", ""), directory / "console.log"
+    log, port = directory / "console.log", free_port()
     issued = accounts.create_account(primary, "standard")
 
     def ask(_: str) -> bool:
@@ -91,8 +91,12 @@ def _console(environment: Environment, primary: Connection, directory: Path) -> 
         except (OSError, HTTPException):
             return False
 
-    command: list[str | Path] = [SEPU, "console", "--port", console.address.rpartition(":")[2]]
-    with log.open("w") as output, running(command, env={**os.environ, **environment}, stdout=output, stderr=output):
+    command: list[str | Path] = [SEPU, "console", "--port", str(port)]
+    with (
+        log.open("w") as output,
+        running(command, env={**os.environ, **environment}, stdout=output, stderr=output) as process,
+    ):
+        console = Console("console", f"127.0.0.1:{port}", process, log, owner_url="")
         yield ask
         assert "Traceback" not in log.read_text()
 

@@ -13,6 +13,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
+from tests.charging import holder_of
 from tests.openapi.document import check_response
 from tests.serving import Response, Server
 
@@ -53,9 +54,7 @@ class World:
 
     @property
     def holder(self) -> key_format.Credential:
-        holder = key_format.credential(self.issued.api_key)
-        assert holder is not None
-        return holder
+        return holder_of(self.issued.api_key)
 
     def plan(self, *, match: int = 2000, search: int = 1000, minute: int = 120) -> None:
         plan_id = f"plan-{uuid.uuid4().hex[:12]}"

@@ -5,6 +5,7 @@ from multiprocessing import get_context
 import psycopg
 import pytest
 from falcon.testing import create_environ
+from tests.charging import holder_of
 from tests.serving import Response, Server
 
 from sepu import limits
@@ -20,9 +21,7 @@ from sepu.metering.refusals import Refusals
 
 
 def unknown() -> Credential:
-    found = key_format.credential(key_format.new_key(key_format.new_account_id()))
-    assert found is not None
-    return found
+    return holder_of(key_format.new_key(key_format.new_account_id()))
 
 
 def test_a_key_has_one_place(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,23 @@
+"""Charges of a test's own, at an instant of its choice."""
+
+from datetime import datetime
+
+from psycopg import Connection
+
+from sepu.metering.key_format import Credential, credential
+
+
+def holder_of(api_key: str) -> Credential:
+    holder = credential(api_key)
+    assert holder is not None
+    return holder
+
+
+def charge(connection: Connection, api_key: str, key: str, units: int, at: datetime, meter: str = "color_match") -> str:
+    """Calls the function itself; returns the outcome."""
+    holder = holder_of(api_key)
+    ((outcome,),) = connection.execute(
+        "select outcome from sepu.meter_request(%s, %s, %s, %s, %s, %s, '{}', gen_random_uuid(), %s)",
+        (holder.account_id, holder.key_hash, key, bytes(32), meter, units, at),
+    ).fetchall()
+    return str(outcome)
