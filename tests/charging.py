@@ -13,11 +13,20 @@ def holder_of(api_key: str) -> Credential:
     return holder
 
 
-def charge(connection: Connection, api_key: str, key: str, units: int, at: datetime, meter: str = "color_match") -> str:
-    """Calls the function itself; returns the outcome."""
+def charge(
+    connection: Connection,
+    api_key: str,
+    key: str,
+    units: int,
+    at: datetime,
+    meter: str = "color_match",
+    fingerprint: bytes = bytes(32),
+    body: bytes = b"{}",
+) -> None:
+    """Calls the function itself."""
     holder = holder_of(api_key)
     ((outcome,),) = connection.execute(
-        "select outcome from sepu.meter_request(%s, %s, %s, %s, %s, %s, '{}', gen_random_uuid(), %s)",
-        (holder.account_id, holder.key_hash, key, bytes(32), meter, units, at),
+        "select outcome from sepu.meter_request(%s, %s, %s, %s, %s, %s, %s, gen_random_uuid(), %s)",
+        (holder.account_id, holder.key_hash, key, fingerprint, meter, units, body, at),
     ).fetchall()
-    return str(outcome)
+    assert outcome == "charged"

@@ -4,19 +4,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from tests.deploy.proxy import Proxied, proxied
+from tests.deploy.nginx import BehindNginx, behind_nginx
 from tests.programs import program
 from tests.serving import WORKERS, serving, why_not
 
 
 @pytest.fixture(scope="session", params=WORKERS)
-def server(request: pytest.FixtureRequest, service_url: str) -> Iterator[Proxied]:
+def server(request: pytest.FixtureRequest, service_url: str) -> Iterator[BehindNginx]:
     """nginx before a running server of each kind in turn."""
     program("nginx", "nginx")
     if reason := why_not(request.param):
         pytest.skip(reason)
     with (
         serving(request.param, service_url, unix=True) as service,
-        proxied(Path(service.address.removeprefix("unix:")), service=service) as server,
+        behind_nginx(Path(service.address.removeprefix("unix:")), service=service) as server,
     ):
         yield server

@@ -13,7 +13,7 @@ from pathlib import Path
 import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
-from tests.deploy.proxy import certificate
+from tests.deploy.nginx import certificate
 from tests.faults.proxy import socket_directory
 from tests.metrics import scrape
 from tests.postgres import Cluster, let_in

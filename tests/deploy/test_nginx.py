@@ -13,7 +13,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from tests.deploy.proxy import Proxied, proxied
+from tests.deploy.nginx import BehindNginx, behind_nginx
 from tests.fuzz.hostile_clients import Campaign
 from tests.http.contract import Case, World, check_case, every_case
 from tests.http.raw import (
@@ -50,7 +50,7 @@ def check(response: Response, code: str) -> str:
     return check_error(response.status, dict(response.headers), response.body, code)
 
 
-def reached_the_service(server: Proxied, request_id: str) -> bool:
+def reached_the_service(server: BehindNginx, request_id: str) -> bool:
     """By the access log, which is written when the answer has been sent."""
     logged: list[dict[str, str]] = []
 
@@ -68,14 +68,14 @@ def reached_the_service(server: Proxied, request_id: str) -> bool:
 
 @every_case
 def test_contract(
-    case: Case, server: Proxied, database_url: str, connection: psycopg.Connection, issued: IssuedKey
+    case: Case, server: BehindNginx, database_url: str, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
     if case.error == "idempotency_key_invalid" and case.idempotency_key == "":
         case = replace(case, error="idempotency_key_required")  # nginx passes no empty header on
     check_case(case, server, World(database_url, connection, issued))
 
 
-def test_requests_in_a_row_are_answered_in_order(server: Proxied, issued: IssuedKey) -> None:
+def test_requests_in_a_row_are_answered_in_order(server: BehindNginx, issued: IssuedKey) -> None:
     check_requests_in_a_row(server, issued)
 
 
@@ -105,14 +105,14 @@ REFUSED = (
 
 @whoever_serves
 @pytest.mark.parametrize(("sent", "code"), REFUSED.values(), ids=REFUSED)
-def test_what_is_no_request_ends_at_nginx(server: Proxied, sent: bytes, code: str) -> None:
+def test_what_is_no_request_ends_at_nginx(server: BehindNginx, sent: bytes, code: str) -> None:
     headers = check_refusal(everything(server, sent), code)
     assert headers["server"] == "nginx"
     assert not reached_the_service(server, headers["x-request-id"])
 
 
 @whoever_serves
-def test_http_0_9_gets_no_answer(server: Proxied) -> None:
+def test_http_0_9_gets_no_answer(server: BehindNginx) -> None:
     assert everything(server, b"GET /v1/library\r\n") == b""
 
 
@@ -127,7 +127,7 @@ def test_http_0_9_gets_no_answer(server: Proxied) -> None:
     ],
 )
 def test_methods_that_nobody_knows_end_at_nginx(
-    server: Proxied, method: str, target: str, code: str, allow: str | None
+    server: BehindNginx, method: str, target: str, code: str, allow: str | None
 ) -> None:
     response = server.request(method, target)
     assert not reached_the_service(server, check(response, code))
@@ -135,7 +135,7 @@ def test_methods_that_nobody_knows_end_at_nginx(
 
 
 def test_wishes_for_the_connection_are_nginxs_affair(
-    server: Proxied, issued: IssuedKey, connection: psycopg.Connection
+    server: BehindNginx, issued: IssuedKey, connection: psycopg.Connection
 ) -> None:
     """meinheld would stumble over some of them."""
     wishes = (
@@ -158,7 +158,7 @@ def test_wishes_for_the_connection_are_nginxs_affair(
 HTTP_0_9 = re.compile(r"(?s)a broken answer b'(.*\})?\{\"error\":\"bad_request\",\"requestId\":\"[0-9a-f-]{36}\"\}' to")
 
 
-def test_hostile_clients(server: Proxied, connection: psycopg.Connection) -> None:
+def test_hostile_clients(server: BehindNginx, connection: psycopg.Connection) -> None:
     report = Campaign(server, connection, seed_=1, hang=10).run(5)
     assert not [text for text in report.violations if not HTTP_0_9.match(text)], str(report)
     assert (report.deaths, report.hangs) == (0, 0), str(report)
@@ -168,7 +168,7 @@ def test_hostile_clients(server: Proxied, connection: psycopg.Connection) -> Non
 
 
 @whoever_serves
-def test_an_address_that_asks_too_much(server: Proxied, issued: IssuedKey) -> None:
+def test_an_address_that_asks_too_much(server: BehindNginx, issued: IssuedKey) -> None:
     bearer = {"Authorization": f"Bearer {issued.api_key}"}
     statuses: list[int] = []
     while len(statuses) < 300 and 429 not in statuses:
@@ -182,7 +182,7 @@ def test_an_address_that_asks_too_much(server: Proxied, issued: IssuedKey) -> No
 
 def test_what_the_service_is_told_of_a_client(tmp_path: Path) -> None:
     """Its address is nginx's word, not its own."""
-    with silent(tmp_path / "socket") as upstream, proxied(tmp_path / "socket") as server, server.socket() as raw:
+    with silent(tmp_path / "socket") as upstream, behind_nginx(tmp_path / "socket") as server, server.socket() as raw:
         claims = b"X-Forwarded-For: 203.0.113.7\r\nx-forwarded-for: 203.0.113.8\r\nX_Forwarded_For: 203.0.113.9\r\n"
         raw.sendall(GET + claims + b"Connection: keep-alive, Upgrade\r\nUpgrade: h2c\r\nTE: trailers\r\nX: y\r\n\r\n")
         address = raw.getsockname()[0]
@@ -195,7 +195,7 @@ def test_what_the_service_is_told_of_a_client(tmp_path: Path) -> None:
 # --- what is written down
 
 
-def test_no_log_has_a_key_or_a_question(server: Proxied, issued: IssuedKey) -> None:
+def test_no_log_has_a_key_or_a_question(server: BehindNginx, issued: IssuedKey) -> None:
     key = issued.api_key
     bearer = {"Authorization": f"Bearer {key}", "Idempotency-Key": "log-secret-1"}
     for method, target in (
@@ -223,7 +223,7 @@ def test_no_log_has_a_key_or_a_question(server: Proxied, issued: IssuedKey) -> N
 
 
 @whoever_serves
-def test_tls(server: Proxied) -> None:
+def test_tls(server: BehindNginx) -> None:
     host, _, port = server.address.rpartition(":")
 
     def shake(version: ssl.TLSVersion, ciphers: str = "DEFAULT@SECLEVEL=0") -> tuple[str | None, str | None]:
@@ -243,7 +243,7 @@ def test_tls(server: Proxied) -> None:
 
 
 @whoever_serves
-def test_a_request_in_clear_is_refused(server: Proxied) -> None:
+def test_a_request_in_clear_is_refused(server: BehindNginx) -> None:
     host, _, port = server.address.rpartition(":")
     with socket.create_connection((host, int(port))) as raw:
         raw.sendall(GET + b"\r\n")
@@ -294,7 +294,7 @@ def test_without_a_service(tmp_path: Path, how: str) -> None:
             listener.listen(0)
             threading.Thread(target=_hang_up, args=(listener,)).start()
             stack.callback(listener.shutdown, socket.SHUT_RDWR)
-        server = stack.enter_context(proxied(path))
+        server = stack.enter_context(behind_nginx(path))
         check(server.request("POST", "/v1/match", {"Content-Type": "application/json"}, ONE), "usage_commit_failed")
         for target, code in AWAY.items():
             check(server.request("GET", target), code)
@@ -314,7 +314,7 @@ def _hang_up(listener: socket.socket) -> None:
 def test_slow_clients_do_not_reach_the_service(tmp_path: Path) -> None:
     with ExitStack() as stack:
         upstream = stack.enter_context(silent(tmp_path / "socket"))
-        server = stack.enter_context(proxied(tmp_path / "socket"))
+        server = stack.enter_context(behind_nginx(tmp_path / "socket"))
         begun = (b"", b"GET /v1/lib", GET, POST + b"Content-Length: 36\r\n\r\n" + ONE[:9], CHUNKED + b"24\r\n{")
         slow = [stack.enter_context(server.socket()) for _ in begun]
         for raw, sent in zip(slow, begun, strict=True):
@@ -328,7 +328,7 @@ def test_slow_clients_do_not_reach_the_service(tmp_path: Path) -> None:
 def test_an_address_with_too_many_requests_at_once(tmp_path: Path) -> None:
     with ExitStack() as stack:
         upstream = stack.enter_context(silent(tmp_path / "socket"))
-        server = stack.enter_context(proxied(tmp_path / "socket"))
+        server = stack.enter_context(behind_nginx(tmp_path / "socket"))
         for number in range(101):
             refused = stack.enter_context(closing(server.connect(source="127.9.9.9")))
             refused.request("GET", "/v1/library")
@@ -352,7 +352,7 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
     statuses: list[int] = []
     stop = threading.Event()
 
-    def ask(server: Proxied, number: int) -> None:
+    def ask(server: BehindNginx, number: int) -> None:
         made = 0
         while not stop.is_set():
             made += 1
@@ -365,7 +365,7 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
 
     with ExitStack() as stack:
         running = [stack.enter_context(instance(path)) for path in paths]
-        server = stack.enter_context(proxied(*paths))
+        server = stack.enter_context(behind_nginx(*paths))
         clients = [threading.Thread(target=ask, args=(server, number)) for number in range(4)]
         for client in clients:
             client.start()

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from tests.charging import holder_of
+from tests.charging import charge, holder_of
 from tests.openapi.document import check_response
 from tests.serving import Response, Server
 
@@ -22,7 +22,6 @@ from sepu.admin.keys import IssuedKey, issue_key, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.metering import commands, key_format
-from sepu.metering.ledger import Ledger
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
 
@@ -52,10 +51,6 @@ class World:
     def account_id(self) -> str:
         return self.issued.account_id
 
-    @property
-    def holder(self) -> key_format.Credential:
-        return holder_of(self.issued.api_key)
-
     def plan(self, *, match: int = 2000, search: int = 1000, minute: int = 120) -> None:
         plan_id = f"plan-{uuid.uuid4().hex[:12]}"
         set_plan(self.connection, plan_id, {"color_match": match, "color_search": search}, requests_per_minute=minute)
@@ -65,22 +60,16 @@ class World:
 
     def charge(self, meter: str, fingerprint: bytes, units: int = 1) -> None:
         """What a completed request with the case's idempotency key leaves."""
-        ledger = Ledger(self.url, 1)
-        ledger.open()
-        try:
-            charge = commands.Charge(meter, units, fingerprint, STORED[meter])
-            done = ledger.run(commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge, str(uuid.uuid4())))
-            assert done.outcome == "charged"
-        finally:
-            ledger.close()
+        key, now = self.issued.api_key, datetime.now(UTC)
+        charge(self.connection, key, IDEMPOTENCY_KEY, units, now, meter, fingerprint, STORED[meter])
 
     def run_without_end(self, meter: str, fingerprint: bytes) -> None:
         """A request with the case's idempotency key that is still running."""
         session = connect(self.url)
         session.autocommit = False
         self.held.append(session)
-        charge = commands.Charge(meter, 1, fingerprint, b"{}")
-        command = commands.meter_request(self.holder, IDEMPOTENCY_KEY, charge, str(uuid.uuid4()))
+        running = commands.Charge(meter, 1, fingerprint, b"{}")
+        command = commands.meter_request(holder_of(self.issued.api_key), IDEMPOTENCY_KEY, running, str(uuid.uuid4()))
         rows = session.execute(command.statement, command.parameters).fetchall()
         assert command.read(rows).outcome == "charged"
 

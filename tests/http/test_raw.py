@@ -8,6 +8,7 @@ import struct
 
 import psycopg
 import pytest
+from tests.http.contract import committed
 from tests.http.raw import (
     BAD,
     CHUNKED,
@@ -31,11 +32,6 @@ from tests.serving import Served, Server
 
 from sepu import limits
 from sepu.admin.keys import IssuedKey
-from sepu.admin.usage import show_usage
-
-
-def committed(connection: psycopg.Connection, issued: IssuedKey) -> int:
-    return show_usage(connection, issued.account_id).usage[0].committed
 
 
 @pytest.fixture(params=["uvloop", pytest.param("gthread", marks=pytest.mark.slow)])
@@ -80,7 +76,7 @@ def test_a_body_is_charged_when_all_of_it_has_come(
     again = exchange(server, issued, CHUNKS, CHUNKED_ONE)
     assert again.startswith(b"HTTP/1.1 200")
     assert (b"idempotency-replayed" in again.lower()) is bool(charged)
-    assert committed(connection, issued) == 1
+    assert committed(connection, issued.account_id) == 1
     assert "Traceback" not in server.log.read_text()
 
 
@@ -157,7 +153,7 @@ def test_who_leaves_without_the_answer_is_charged_once(
                 raw.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             raw.sendall(metered(issued, framing) + ONE)
     until(lambda: exchange(server, issued, framing, ONE).startswith(b"HTTP/1.1 200"))  # 409 while the first is at it
-    assert committed(connection, issued) == 1
+    assert committed(connection, issued.account_id) == 1
 
 
 def test_requests_in_a_row_are_answered_in_order(server: Server, issued: IssuedKey) -> None:

@@ -32,7 +32,7 @@ class _Socket(ssl.SSLSocket):
 
 
 @dataclass
-class Proxied(Server):
+class BehindNginx(Server):
     """The service behind nginx; `address` is nginx's.
 
     Each connection comes from an address of its own, so that the limits for one do not hold up the tests.
@@ -56,7 +56,7 @@ class Proxied(Server):
 
 
 @contextmanager
-def proxied(*sockets: Path, service: Server | None = None) -> Iterator[Proxied]:
+def behind_nginx(*sockets: Path, service: Server | None = None) -> Iterator[BehindNginx]:
     """Runs nginx before what listens on these sockets; workers and log are those of the service."""
     nginx = program("nginx", "nginx")
     with tempfile.TemporaryDirectory(prefix="sepu-nginx-") as name:
@@ -72,7 +72,7 @@ def proxied(*sockets: Path, service: Server | None = None) -> Iterator[Proxied]:
         with log.open("w") as output, running(command, stdout=output, stderr=output, text=True) as process:
             until(lambda: listens(port) or process.poll() is not None, why=log.read_text)
             assert process.poll() is None, log.read_text()
-            yield Proxied(
+            yield BehindNginx(
                 service.worker if service else "none",
                 f"127.0.0.1:{port}",
                 service.process if service else process,
