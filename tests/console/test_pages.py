@@ -98,16 +98,11 @@ def test_accounts_are_searched_and_filtered(seeded: Console) -> None:
 
     everybody = {name for name, *_ in CUSTOMERS}
     assert named("") == named("?search=&plan_id=&status=") == everybody
-    assert named("?search=lantern") == {"Lantern Studio"}
-    assert named("?search=cus_90") == {"Tea House on the Lake", "Brush and Ink"}
     assert named("?plan_id=gold") == {name for name, _, plan, _ in CUSTOMERS if plan == "gold"}
     assert named("?status=suspended") == {"Bamboo Furniture"}
     assert named("?search=%E5%9B%9B%E5%AD%A3") == {"四季染坊"}
     assert "No account is like this" in seeded.page("/accounts?search=nobody")
     assert "no status" in seeded.page("/accounts?status=odd", 400)
-    with connect(seeded.owner_url) as connection:
-        account_id = find_account(connection, "cus_9130")
-    assert named(f"?search={account_id}") == {"Lantern Studio"}
 
 
 def test_one_account(seeded: Console) -> None:
