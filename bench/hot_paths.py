@@ -128,12 +128,14 @@ def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Cal
 
 
 class _Wire(asyncio.Transport):
-    """Keeps the last write."""
+    """Keeps the last write. Each is a system call, as to a socket."""
 
     sent = b""
+    _nowhere = os.open(os.devnull, os.O_WRONLY)
 
     def write(self, data: "bytes | bytearray | memoryview") -> None:
         self.sent = bytes(data)
+        os.write(self._nowhere, data)
 
 
 class InProcess:

@@ -22,6 +22,7 @@ from bench import commits
 
 # A change by more is an alarm. `make bench-gate-proof` shows that it is more than the noise, and less than 1 %.
 TOLERANCE = 0.005
+EXACT = tuple(f"{what}: " for what in callgrind.CALLS)
 SHOWN = 2  # paths whose functions are shown
 
 
@@ -41,6 +42,11 @@ class Row(NamedTuple):
         return [self.name, *figures, change, self.verdict]
 
 
+def tolerance(name: str) -> float:
+    """Returns the share by which a figure may grow: none of what is counted in whole calls."""
+    return 0 if name.startswith(EXACT) else TOLERANCE
+
+
 def rows(found: Comparison, costs: Sequence[Accepted]) -> Iterator[Row]:
     """Judges each figure: a cost has to be accepted, a gain does not, because the next base has it."""
     base, head = found.base.figures, found.head.figures
@@ -49,7 +55,7 @@ def rows(found: Comparison, costs: Sequence[Accepted]) -> Iterator[Row]:
     for name, figure in head.items():
         if name not in base:
             yield Row(name, None, figure, "new")
-        elif figure <= base[name] * (1 + TOLERANCE):
+        elif figure <= base[name] * (1 + tolerance(name)):
             yield Row(name, base[name], figure, "faster" if figure < base[name] * (1 - TOLERANCE) else "")
         else:
             percent = (figure / base[name] - 1) * 100 if base[name] else 100
@@ -71,7 +77,8 @@ def _wrong(found: Comparison, costs: Sequence[Accepted]) -> list[str]:
     """Returns the paths of a worker that have grown most: those whose functions are shown."""
     alarms = [row for row in rows(found, costs) if row.alarms and row.costs]
     alarms.sort(key=lambda row: row.costs or 0, reverse=True)
-    return [row.name for row in alarms if not row.name.startswith(("SQL: ", "memory: "))][:SHOWN]
+    paths = dict.fromkeys(row.name.partition(": ")[2] if row.name.startswith(EXACT) else row.name for row in alarms)
+    return [path for path in paths if not path.startswith(("SQL: ", "memory: "))][:SHOWN]
 
 
 def check(ref: str = "") -> None:
@@ -130,7 +137,7 @@ def main(command: str = "check", *given: str) -> None:
     elif callgrind.valgrind() is None:
         sys.exit(callgrind.NEEDED)
     elif command == "prove":
-        told, failed = asyncio.run(proof.prove(TOLERANCE))
+        told, failed = asyncio.run(proof.prove(tolerance))
         report(told)
         sys.exit(failed)
     elif command == "bisect":

@@ -11,6 +11,7 @@ import shutil
 import subprocess
 import sys
 from collections import Counter
+from collections.abc import Container
 from pathlib import Path
 
 # On aarch64 an older one aborts at numpy: https://bugs.kde.org/461074
@@ -19,6 +20,13 @@ NEEDED = (
     "the gate needs Linux and valgrind (Debian and Ubuntu: apt install valgrind), on aarch64 "
     f"{'.'.join(map(str, _ON_AARCH64))} or newer (Debian 13)"
 )
+# What a path does besides executing instructions: calls of these functions of the C library.
+CALLS = {
+    "allocations": {"malloc", "calloc", "realloc"},
+    "system calls": {"read", "readv", "recv", "recvfrom", "recvmsg", "write", "writev", "send", "sendto", "sendmsg"}
+    | {"close", "epoll_ctl", "epoll_pwait", "epoll_wait", "fcntl", "ioctl", "poll", "ppoll"},
+}
+_CALLED = re.compile(r"^cfn=_*(?:libc_)?(\w+).*\ncalls=(\d+)", re.MULTILINE)
 _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 
@@ -75,6 +83,11 @@ def total(dump: str) -> int:
     found = _TOTAL.search(dump)
     assert found is not None
     return int(found[1])
+
+
+def calls(dump: str, names: Container[str]) -> int:
+    """Returns how often functions of these names were called."""
+    return sum(int(often) for name, often in _CALLED.findall(dump) if name in names)
 
 
 def functions(dump: str) -> Counter[str]:

@@ -15,7 +15,6 @@ import json
 import os
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
@@ -27,22 +26,33 @@ BLOCKS, RUNS = 3, 25
 _TURNS = 100_000
 
 
-def count(prefix: str, run: Callable[[], object]) -> int:
-    """Counts the instructions of one call: callgrind writes a file at each call of `getppid`."""
+def counted(prefix: str, run: Callable[[], object]) -> str:
+    """Returns what callgrind writes of one call: it does so at each call of `getppid`."""
     os.getppid()
     run()
     os.getppid()
-    return callgrind.total(callgrind.dumps(prefix, os.getpid())[-1])
+    return callgrind.dumps(prefix, os.getpid())[-1]
 
 
-def count_path(prefix: str, run: Callable[[int], object], turns: float = 0) -> float:
-    """Counts one run of a hot path, made longer by so many turns of a loop.
+def count(prefix: str, run: Callable[[], object]) -> int:
+    """Counts the instructions of one call."""
+    return callgrind.total(counted(prefix, run))
 
-    They are made at once for all runs of a block: a call in each run would take more than 1 % of a short path.
+
+def count_path(prefix: str, name: str, run: Callable[[int], object], turns: float = 0) -> dict[str, float]:
+    """Counts one run of a hot path, made longer by so many turns of a loop; of a request also what it calls.
+
+    They are made at once for all runs of a block: a call in each run would take more than 1 % of a short path. What is
+    called less than once a run, such as the growth of a table, does not count.
     """
     gc.collect()
     run(WARM_UP)
-    return min(count(prefix, lambda: (run(RUNS), burn(round(turns * RUNS)))) for _ in range(BLOCKS)) / RUNS  # type: ignore[func-returns-value]
+    blocks = [counted(prefix, lambda: (run(RUNS), burn(round(turns * RUNS)))) for _ in range(BLOCKS)]  # type: ignore[func-returns-value]
+    called = callgrind.CALLS if name.startswith(("HTTP: ", "request: ", "ledger: ")) else {}
+    return {name: min(map(callgrind.total, blocks)) / RUNS} | {
+        f"{what}: {name}": min(callgrind.calls(block, names) for block in blocks) // RUNS
+        for what, names in called.items()
+    }
 
 
 def in_child(run: Callable[[], object]) -> object:
@@ -64,14 +74,6 @@ def in_child(run: Callable[[], object]) -> object:
     return json.loads(told or '"the process that counted it ended"')
 
 
-def native(prefix: str, run: Callable[[], object]) -> Counter[str]:
-    """Returns the instructions of each native function in one call."""
-    os.getppid()
-    run()
-    os.getppid()
-    return callgrind.functions(callgrind.dumps(prefix, os.getpid())[-1])
-
-
 def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
     """Prints all counts; with a slowdown, of each path made longer by that share, one at a time."""
     gc.disable()
@@ -85,7 +87,7 @@ def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
         return disturbed.known.get(name, 0) * disturbed.slowdown
 
     def functions(run: Callable[[], object]) -> dict[str, int]:
-        return native(prefix, run) if prefix else opcodes.executed(run)
+        return callgrind.functions(counted(prefix, run)) if prefix else opcodes.executed(run)
 
     def once(name: str, run: Callable[[], object]) -> None:
         if not named:
@@ -101,11 +103,11 @@ def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
 
         Service.of(load_release())
 
-    def counted(name: str, run: Callable[[int], object]) -> object:
+    def figures(name: str, run: Callable[[int], object]) -> dict[str, Any]:
         if not named:
-            return count_path(prefix, run, more(name) / turn)
+            return count_path(prefix, name, run, more(name) / turn)
         run(WARM_UP)
-        return functions(lambda: run(1))
+        return {name: functions(lambda: run(1))}
 
     modules = ("sepu.server.gunicorn", "sepu.server.uvloop")
     once("start-up: a worker's imports", lambda: list(map(importlib.import_module, modules)))
@@ -113,7 +115,8 @@ def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
     hot_paths = importlib.import_module("bench.hot_paths").hot_paths
     for path in hot_paths(*[database][: hot_paths.__code__.co_argcount]):
         if not named or path.name in named:
-            found[path.name] = in_child(lambda path=path: counted(path.name, path.run))  # type: ignore[misc]
+            told = in_child(lambda path=path: figures(path.name, path.run))  # type: ignore[misc]
+            found |= told if isinstance(told, dict) else {path.name: told}
     json.dump(found, sys.stdout)
 
 

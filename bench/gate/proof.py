@@ -7,6 +7,7 @@ group is compared with each of the other.
 import asyncio
 import sys
 from collections import Counter
+from collections.abc import Callable
 from itertools import permutations, product
 
 from bench.commits import working_tree
@@ -20,7 +21,7 @@ SLOWDOWN = 0.01
 SAME, AGAINST, SLOWED = 15, 10, 10
 
 
-async def prove(tolerance: float) -> tuple[list[str], bool]:
+async def prove(tolerance: Callable[[str], float]) -> tuple[list[str], bool]:
     """Returns the lines of the proof, and whether it failed."""
     tree, at_once = working_tree(), asyncio.Semaphore(2)
     with sides(tree, tree) as both:
@@ -42,12 +43,12 @@ async def prove(tolerance: float) -> tuple[list[str], bool]:
     print(file=sys.stderr)
 
     def alarms(base: Figures, head: Figures) -> set[str]:
-        return {name for name in base if head[name] > base[name] * (1 + tolerance)}
+        return {name for name in base if head[name] > base[name] * (1 + tolerance(name))}
 
     pairs = list(permutations(same, 2))
     false = Counter(name for pair in pairs for name in alarms(*pair))
     seen = Counter(name for trial in trials for name in alarms(*trial))
-    exact = [name for name in same[0] if name.endswith(tuple(EXPLAINED))]  # a loop adds none
+    exact = [name for name in same[0] if not tolerance(name) or name.endswith(tuple(EXPLAINED))]  # a loop adds none
     told = [
         f"{len(pairs)} comparisons of the commit with itself, of {len(same[0])} figures each: {false.total()} alarms."
     ]

@@ -28,7 +28,12 @@ from sepu.cli.database import connect
 
 pytestmark = pytest.mark.slow
 
-BASE = {"core": 500.0, "request: match": 1000.0, "SQL: admission, WAL bytes": 0.0}
+BASE = {
+    "core": 500.0,
+    "request: match": 1000.0,
+    "system calls: request: match": 400.0,
+    "SQL: admission, WAL bytes": 0.0,
+}
 
 
 def judged(
@@ -50,6 +55,8 @@ def cost(path: str, percent: float | None = 3.0) -> Accepted:
         ("core", 497.6, [], False, ""),
         ("core", 490, [], False, "faster"),
         ("SQL: admission, WAL bytes", 8, [], True, "**slower**"),
+        ("system calls: request: match", 401, [], True, "**slower**"),
+        ("system calls: request: match", 401, [cost("system calls: *", 0.3)], False, "accepted: safer (abc)"),
         ("new", 1, [], False, "new"),
         ("request: match", 1030, [cost("request: match")], False, "accepted: safer (abc)"),
         ("request: match", 1030, [cost("request: *")], False, "accepted: safer (abc)"),
@@ -262,6 +269,12 @@ def test_an_alarm_names_the_function_and_the_import_that_have_grown() -> None:
     assert opcodes.function(stack) == "import json, by sepu.http"
     assert opcodes.function("import sepu.http;f (sepu/http/a.py)") == "import sepu.http"
     assert opcodes.function("g (a.py);f (b.py)") == "f (b.py)"
+
+
+def test_calls_are_counted_whoever_calls() -> None:
+    dump = "fn=f\ncfn=malloc\ncalls=3 7\n12 900\ncob=/lib/libc.so\ncfn=__libc_send\ncalls=2 7\n1 4\n"
+    dump += "fn=g\ncfn=malloc'2\ncalls=4 7\n"
+    assert [callgrind.calls(dump, names) for names in callgrind.CALLS.values()] == [7, 2]
 
 
 def test_native_functions_have_only_their_own_instructions() -> None:

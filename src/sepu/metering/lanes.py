@@ -61,8 +61,8 @@ class Lane:
             self.busy.add(call.mark)
         return calls
 
-    def release(self, calls: Sequence[PendingCall], seconds: float) -> None:  # noqa: ARG002
-        """Lets go what waited for the end of these calls, which took so long."""
+    def release(self, calls: Sequence[PendingCall]) -> None:
+        """Lets go what waited for the end of these calls."""
         for call in calls:
             self.busy.discard(call.mark)
 
@@ -86,48 +86,19 @@ class BatchLane(Lane):
     """
 
     def __init__(self, shared: Shared) -> None:
-        super().__init__(shared, 1, most=limits.BATCH_CALLS)
-        (self.first,) = self.dispatchers
+        super().__init__(shared, 0, most=limits.BATCH_CALLS)
+        self.first = Dispatcher(shared, self, keeps=True, gathers=True)
         self.relief = Dispatcher(shared, self, keeps=True, beside=self.first)
-        self.dispatchers.append(self.relief)
-        self._gathering: asyncio.TimerHandle | None = None
-        self._expected = 0  # calls, while it gathers
+        self.dispatchers += [self.first, self.relief]
 
     def add(self, call: PendingCall) -> None:
         """Sends a call as soon as may be."""
         self.queue.add(call)
-        if self._gathering is None:
-            self.first.go()
+        if self.first.expected:
+            self.first.expect_one_less()
         else:
-            self._expected -= 1
-            if self._expected <= 0:
-                self._gathered()
+            self.first.go()
         self._relieve_later()
-
-    def waits(self) -> bool:
-        """Returns whether there is anything to send, now or later."""
-        return self._gathering is None and super().waits()
-
-    def release(self, calls: Sequence[PendingCall], seconds: float) -> None:
-        """Lets go what waited for the end of these calls; if they took long, gathers as many for the next batch."""
-        super().release(calls, seconds)
-        is_slow = seconds > limits.SLOW_CALL_SECONDS * len(calls)
-        if is_slow and self._gathering is None and (len(calls) > 1 or self.queue.turns):
-            self._expected = len(calls)
-            pause = min(seconds * limits.GATHER_SHARE, limits.GATHER_SECONDS)
-            self._gathering = self._loop.call_later(pause, self._gathered)
-
-    def _gathered(self) -> None:
-        if self._gathering is not None:
-            self._gathering.cancel()
-            self._gathering = None
-        self.first.go()
-
-    async def close(self) -> None:
-        """Ends the sessions for good."""
-        if self._gathering is not None:
-            self._gathering.cancel()
-        await super().close()
 
     def _relieve_later(self) -> None:
         if self._timer is None and self.queue.turns:
@@ -173,15 +144,20 @@ class Dispatcher:
     """Sends what its lane gives it over a session of its own, one statement at a time. It connects when a call waits.
 
     With another `beside` it, it sends only while that takes long; and even one call as a batch, which waits less long
-    for a lock.
+    for a lock. If it `gathers`, it stays busy a little after a slow statement, until as many calls have come again.
     """
 
-    def __init__(self, shared: Shared, lane: Lane, *, keeps: bool, beside: "Dispatcher | None" = None) -> None:
+    def __init__(
+        self, shared: Shared, lane: Lane, *, keeps: bool, beside: "Dispatcher | None" = None, gathers: bool = False
+    ) -> None:
         self.session: Session | None = None
+        self.expected = 0  # calls, while it gathers
         self._loop, self._open_session, self._settle, self._observer = shared
         self._lane = lane
         self._keeps = keeps
         self._beside = beside
+        self._gathers = gathers
+        self._timer: asyncio.TimerHandle | None = None
         self._busy = False
         self._sent = 0.0  # when, by the loop's time
         self._closed = False
@@ -216,7 +192,7 @@ class Dispatcher:
 
     def poll(self) -> None:
         """Reads the answer, if it has come."""
-        if self._busy and self.session is not None:
+        if self._busy and not self.expected and self.session is not None:
             self.session.poll()
 
     def busy_for(self) -> float:
@@ -231,6 +207,8 @@ class Dispatcher:
     async def close(self) -> None:
         """Ends the session for good."""
         self._closed = True
+        if self._timer is not None:
+            self._timer.cancel()
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
@@ -247,11 +225,34 @@ class Dispatcher:
             self._settle(calls, outcome, joined)
 
     def _ended(self, calls: Sequence[PendingCall]) -> None:
-        seconds = self.busy_for()
+        self._lane.release(calls)
+        if (
+            self._gathers
+            and (seconds := self._loop.time() - self._sent) > limits.SLOW_CALL_SECONDS * len(calls)
+            and (len(calls) > 1 or self._lane.queue.turns)
+        ):
+            self.expected = len(calls)
+            self._sent += seconds
+            pause = min(seconds * limits.GATHER_SHARE, limits.GATHER_SECONDS)
+            self._timer = self._loop.call_later(pause, self._gathered)
+            return
         self._busy = False
-        self._lane.release(calls, seconds)
         if not self.go() and self._beside is not None:
             self._beside.go()
+
+    def expect_one_less(self) -> None:
+        """Takes note that a call has come; the last that is expected ends the wait."""
+        self.expected -= 1
+        if not self.expected:
+            self._gathered()
+
+    def _gathered(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.expected = 0
+        self._busy = False
+        self.go()
 
     async def _connect(self) -> None:
         """Tries until there is a session, or no call waits any more."""
