@@ -4,17 +4,17 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import callgrind, explain, proof
+from bench.gate import callgrind, explain, flame, proof
 from bench.gate.bisect import bisect
 from bench.gate.costs import Accepted, accepted, line
-from bench.gate.sides import KINDS, Comparison, changed, compare
+from bench.gate.sides import KINDS, OPCODES, Comparison, changed, compare
 from bench.load.report import table
 from bench.report import GATE
 
@@ -96,8 +96,9 @@ def check(ref: str = "") -> None:
             table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)),
             "",
         ]
-    for path, sides in found.explained.items():
+    for number, (path, sides) in enumerate(found.explained.items(), start=1):
         told += explain.lines(path, *sides)
+        told += [f"The same as a picture: {_draw(number, path, *(of.get(OPCODES, {}) for of in sides))}", ""]
     same = KINDS.keys() - changed(before, head)
     told += [f"Not counted, because no file that it depends on has changed: {kind}." for kind in sorted(same)]
     told += [
@@ -117,6 +118,13 @@ def check(ref: str = "") -> None:
         (commits.ROOT / "build" / GATE).write_text("\n".join(told), "utf-8")
     if alarms:
         sys.exit("ALARM: " + "; ".join(row.name for row in alarms))
+
+
+def _draw(number: int, path: str, base: Mapping[str, int], head: Mapping[str, int]) -> Path:
+    file = commits.ROOT / "build" / f"gate-{number}.svg"
+    file.parent.mkdir(exist_ok=True)
+    file.write_text(flame.svg(path, base, head), "utf-8")
+    return file.relative_to(commits.ROOT)
 
 
 def report(told: Iterable[str]) -> None:

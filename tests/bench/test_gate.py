@@ -9,11 +9,12 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from unittest.mock import AsyncMock
+from xml.etree import ElementTree
 
 import pytest
 from bench.compare import compare
 from bench.gate import __main__ as gate
-from bench.gate import callgrind, opcodes, sides
+from bench.gate import callgrind, flame, opcodes, sides
 from bench.gate.bisect import search
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.explain import lines
@@ -269,6 +270,20 @@ def test_an_alarm_names_the_function_and_the_import_that_have_grown() -> None:
     assert opcodes.function(stack) == "import json, by sepu.http"
     assert opcodes.function("import sepu.http;f (sepu/http/a.py)") == "import sepu.http"
     assert opcodes.function("g (a.py);f (b.py)") == "f (b.py)"
+
+
+def test_a_picture_shows_what_has_grown_and_what_has_shrunk() -> None:
+    hostile = "<script>&'\" (a.py)"
+    drawn = flame.svg("request", {"f;g": 10, "f;h": 10, "gone": 5}, {"f;g": 30, "f;h": 5, f"f;{hostile}": 5})
+    groups = [
+        (group[0].text or "", group[1].attrib["fill"], float(group[1].attrib["width"]))
+        for group in ElementTree.fromstring(drawn).findall("{*}g")
+    ]
+    found = {text.rpartition(": ")[0]: (text.rpartition(": ")[2], fill, wide) for text, fill, wide in groups}
+    assert found["g"] == ("10 to 30 (+20)", "rgb(240,65,65)", 900)
+    assert found["h"] == ("10 to 5 (-5)", "rgb(192,192,240)", 150)
+    assert found[hostile][0] == "0 to 5 (+5)"
+    assert found.keys() == {"request", "f", "g", "h", hostile}
 
 
 def test_calls_are_counted_whoever_calls() -> None:
