@@ -7,7 +7,7 @@ import subprocess
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -33,7 +33,7 @@ def running(command: Sequence[str | Path], **options: Any) -> Iterator[subproces
             process.wait(STOP_SECONDS)
         finally:
             process.kill()
-            _send(signal.SIGKILL, family)
+            send(signal.SIGKILL, family)
             process.wait()
 
 
@@ -106,7 +106,7 @@ def _watch(tests: int) -> int:
         print("The tests left processes behind, which are ended now:", *lines, sep="\n", file=sys.stderr)  # noqa: T201
         code = code or 1
     for number in (signal.SIGINT, signal.SIGKILL):
-        _send(number, left)
+        send(number, left)
         left = _left(_GRACE_SECONDS)
     return code if code >= 0 else 128 - code
 
@@ -137,7 +137,8 @@ def _below(pid: int) -> list[psutil.Process]:
         return []
 
 
-def _send(number: signal.Signals, processes: list[psutil.Process]) -> None:
+def send(number: signal.Signals, processes: Iterable[psutil.Process]) -> None:
+    """Sends a signal to each of them that has not ended meanwhile."""
     for process in processes:
         with suppress(psutil.Error):
             process.send_signal(number)

@@ -2,11 +2,12 @@
 
 import asyncio
 import itertools
+import signal
 import threading
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -17,7 +18,7 @@ from tests.faults.history import History, Request, digest
 from tests.faults.injection import postmaster, start, stop_at_once
 from tests.faults.proxy import Proxy, proxied, socket_directory
 from tests.faults.verdict import contradictory
-from tests.processes import children, until
+from tests.processes import children, send, until
 from tests.serving import EACH_WORKER, ONE_COLOUR, Server, serving, with_limits
 
 from sepu.admin import accounts
@@ -144,15 +145,11 @@ def frozen(stage: Stage) -> Iterator[None]:
     main = postmaster(stage.state_dir)
     assert main is not None
     processes = [psutil.Process(main), *children(main)]
-    for process in processes:
-        with suppress(psutil.NoSuchProcess):  # a back end may end at any time
-            process.suspend()
+    send(signal.SIGSTOP, processes)
     try:
         yield
     finally:
-        for process in processes:
-            with suppress(psutil.NoSuchProcess):
-                process.resume()
+        send(signal.SIGCONT, processes)
 
 
 @contextmanager
