@@ -1,11 +1,6 @@
-import os
 import random
 import re
-import subprocess
-import sys
-import threading
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from itertools import chain
 from pathlib import Path
 from types import FunctionType
@@ -176,41 +171,9 @@ def test_an_answer_is_the_callers_own() -> None:
     assert len(INDEX.search("hong", 10)) == 10
 
 
-def test_threads_share_an_index() -> None:
-    queries = SPELLINGS[::5] + [f"{spelling}x" for spelling in SPELLINGS[::20]]
-    expected = [INDEX.search(q, 10) for q in queries]
-    start = threading.Barrier(4)
-
-    def work() -> list[list[int]]:
-        start.wait()
-        return [INDEX.search(q, 10) for _ in range(5) for q in queries]
-
-    with ThreadPoolExecutor(4) as pool:
-        for answers in [pool.submit(work) for _ in range(4)]:
-            assert answers.result() == expected * 5
-
-
 def test_only_text_is_searched_for() -> None:
     with pytest.raises(TypeError):
         INDEX.search(b"red", 10)  # type: ignore[arg-type]
-
-
-def test_the_order_does_not_hang_on_the_hash_seed() -> None:
-    script = (
-        "from sepu.library.names import build_name_index; from sepu.library.release import load_release;"
-        "index = build_name_index(load_release().records);"
-        "print([index.search(q, 161) for q in ('hong', 'red', 'lu', 'dark red', 'blakc', 's', '青')])"
-    )
-    answers = {
-        subprocess.run(
-            [sys.executable, "-c", script],
-            env=os.environ | {"PYTHONHASHSEED": seed},
-            capture_output=True,
-            check=True,
-        ).stdout
-        for seed in ("1", "2")
-    }
-    assert len(answers) == 1
 
 
 @pytest.mark.parametrize(
