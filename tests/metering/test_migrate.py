@@ -9,8 +9,6 @@ from psycopg.conninfo import make_conninfo
 from tests.metering.conftest import OpenSession
 
 from sepu import limits
-from sepu.admin import accounts
-from sepu.admin.usage import show_usage
 from sepu.cli.database import connect
 from sepu.database import statements
 from sepu.database.migrate import MigrationError, holds_migrations, migrate, pending
@@ -55,14 +53,6 @@ def test_all_is_applied_once_beside_somebody_elses_tables(empty: Connection) -> 
     assert migrate(empty) == []
     assert applied(empty) == before
     assert empty.execute("select * from public.migration").fetchall() == []
-
-
-def test_the_standard_plan_is_there(empty: Connection) -> None:
-    migrate(empty)
-    issued = accounts.create_account(empty, "standard")
-    usage = show_usage(empty, issued.account_id)
-    assert [meter.limit for meter in usage.usage] == [2000, 1000]
-    assert empty.execute("select requests_per_minute from sepu.plan").fetchall() == [(120,)]
 
 
 LOCKING = statements.Script("9999_new.sql", "lock table sepu.usage in access exclusive mode")

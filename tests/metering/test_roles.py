@@ -39,13 +39,6 @@ SERVES = {
 
 
 @pytest.fixture
-def service(service_url: str) -> Iterator[Connection]:
-    """A session of the service's role."""
-    with connect(service_url) as opened:
-        yield opened
-
-
-@pytest.fixture
 def role(connection: Connection) -> Iterator[str]:
     """A role that was granted nothing yet; its name needs quotes."""
     name = f"Test-{token_hex(4)}"
@@ -68,13 +61,6 @@ def callable_by(connection: Connection, role: str) -> set[str]:
     )
 
 
-def test_the_tables_are_all(connection: Connection) -> None:
-    assert names(
-        connection,
-        "select relname from pg_class where relnamespace = 'sepu'::regnamespace and relkind not in ('i', 'c')",
-    ) == set(TABLES)
-
-
 def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: Connection) -> None:
     """A search path of the caller's could put the caller's functions and operators under the owner's rights.
 
@@ -86,24 +72,6 @@ def test_what_it_calls_has_the_owners_rights_and_a_path_of_its_own(connection: C
     ).fetchall()
     assert {name for name, is_definer, _ in found if is_definer} == SERVES
     assert {name for name, _, has_path in found if has_path} == SERVES | {"prune_results", "adjust_usage"}
-
-
-def test_a_trap_in_the_callers_path_stays_shut(connection: Connection, service: Connection, customer: Customer) -> None:
-    """The caller's own `=` for text, in a schema that it puts first, is not called with the owner's rights."""
-    connection.execute("create schema trap")
-    try:
-        connection.execute(
-            "create function trap.equal(text, text) returns boolean language sql return (select 1 / 0 = 1)"
-        )
-        connection.execute("create operator trap.= (leftarg = text, rightarg = text, function = trap.equal)")
-        connection.execute(sql.SQL("grant usage on schema trap to {}").format(sql.Identifier(service.info.user)))
-        service.execute("set search_path = trap, pg_catalog")
-        with pytest.raises(psycopg.errors.DivisionByZero):
-            service.execute("select 'a'::text = 'b'::text")
-        assert customer.meter(service).outcome == "charged"
-        assert customer.admit(service) == "ok"
-    finally:
-        connection.execute("drop schema trap cascade")
 
 
 def test_granting(connection: Connection, database_url: str, role: str, customer: Customer) -> None:
