@@ -78,14 +78,6 @@ def test_after_a_crash_the_next_executes(a: Connection, b: Connection, customer:
     assert customer.committed(b) == customer.stored(b) == {MARCH: 1}
 
 
-def test_a_refused_execution_frees_the_key(a: Connection, b: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=3)
-    assert customer.meter(a, what="red", units=5).outcome == "quota_exceeded"
-    assert customer.meter(b, what="red", units=5).outcome == "request_in_progress"
-    a.execute("commit")
-    assert customer.meter(b, what="blue", units=3).outcome == "charged"
-
-
 @pytest.mark.parametrize(("what", "outcome"), [("red", "replayed"), ("blue", "idempotency_conflict")])
 def test_nobody_waits_for_a_replay_or_a_conflict(
     a: Connection, b: Connection, customer: Customer, what: str, outcome: str

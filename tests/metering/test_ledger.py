@@ -21,7 +21,6 @@ from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
-from sepu.limits import PLANNED_UNITS
 from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, credential, new_account_id
@@ -256,13 +255,6 @@ def test_reserved_units_are_taken(connection: Connection, make_customer: MakeCus
     assert customer.meter(connection, "key-0002") == ("quota_exceeded", "2031-03", 10, 4, 6, None)
     reserve(connection, customer, 5)
     assert customer.meter(connection, "key-0002").outcome == "charged"
-
-
-def test_the_largest_limit_is_a_limit_like_any_other(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=PLANNED_UNITS)
-    reserve(connection, customer, PLANNED_UNITS - 3)
-    assert customer.meter(connection, "key-0001", units=5).outcome == "quota_exceeded"
-    assert customer.meter(connection, "key-0001", units=3).outcome == "charged"
 
 
 # Replaying
