@@ -17,13 +17,13 @@ from urllib.parse import quote
 
 import pytest
 from psycopg import Connection
+from tests.charging import charge
 from tests.cli.running import printed
 from tests.console.running import Console
 from tests.faults.fronts import Front, fronts
 from tests.faults.history import History
 from tests.faults.standby import Replicated, replicated
 from tests.faults.verdict import contradictory
-from tests.metering.conftest import Customer
 from tests.processes import completed, running, until
 from tests.serving import SEPU, free_port, serving
 
@@ -31,7 +31,6 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
-from sepu.metering.key_format import credential
 
 pytestmark = pytest.mark.slow
 START_SECONDS = 10 + 10  # the promise, and what a busy machine may add
@@ -115,10 +114,7 @@ def _deliverer(environment: Environment, primary: Connection, directory: Path) -
             set_plan(primary, "one", {"color_match": 1, "color_search": 1}, requests_per_minute=10)
             set_plan(primary, "one", thresholds=[100])
             issued = accounts.create_account(primary, "one")
-            held = credential(issued.api_key)
-            assert held is not None
-            customer = Customer(issued.account_id, "one", issued.key_id, held)
-            assert customer.meter(primary, at=datetime.now(UTC)).outcome == "charged"
+            charge(primary, issued.api_key, "key-0001", 1, datetime.now(UTC))
             made[name] = issued.account_id
         return made[name] in told()
 
