@@ -153,19 +153,6 @@ def test_a_new_migration_is_applied_before_the_functions(empty: Connection, monk
     assert migrate(empty) == []
 
 
-def test_functions_are_applied_again_when_their_text_changes(
-    empty: Connection, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    migrate(empty)
-    changed = statements.functions().text + "-- changed\n"
-    the_functions(monkeypatch, changed)
-    assert [script.name for script in pending(empty)] == ["functions.sql"]
-    assert migrate(empty) == ["functions.sql"]
-    assert migrate(empty) == []
-    monkeypatch.undo()
-    assert migrate(empty) == ["functions.sql"], "back to the packaged text"
-
-
 def test_holds_migrations(empty: Connection) -> None:
     migrate(empty)
     rows = applied(empty)
