@@ -57,8 +57,9 @@ class Recorded:
     """A batcher, whose event loop does not run any more: `answer` does what that would."""
 
     def __init__(self, url: str, charges: int) -> None:
-        # What counts instructions is slow; and there is one session.
+        # What counts instructions is slow; and there is one session, whose loop ends no wait.
         limits.QUEUE_SECONDS = limits.STATEMENT_SECONDS = limits.CONNECT_SECONDS = limits.RELIEF_SECONDS = _SECONDS
+        limits.SLOW_CALL_SECONDS = _SECONDS
         self.loop = uvloop.new_event_loop()
         self._session: socket.socket
         self._answers: list[bytes] = []
