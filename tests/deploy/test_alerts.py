@@ -47,6 +47,14 @@ def exported(name: str, options: list[str], expected: set[str], environment: dic
         until(lambda: expected <= told(), why=lambda: str(expected - told()))
 
 
+def test_the_page_names_the_alerts_that_cannot_wait() -> None:
+    rules = (DEPLOY / "prometheus" / "alerts.yml").read_text("utf-8")
+    page = " ".join((ROOT / "docs" / "observe.md").read_text("utf-8").split())
+    [named] = re.findall(r"Pages are ([^.]+)\.", page)
+    now = {alert.split("\n")[0] for alert in rules.split("- alert: ")[1:] if "severity: page" in alert}
+    assert set(re.findall(r"\w+(?=,| and|$)", named)) == now
+
+
 @pytest.mark.slow
 def test_the_postgres_exporter_tells_what_the_alerts_ask() -> None:
     name = "prometheus-postgres-exporter"
