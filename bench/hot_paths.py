@@ -3,6 +3,7 @@
 import asyncio
 import atexit
 import os
+import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,7 @@ import falcon
 import falcon.testing
 import msgspec
 import numpy as np
+import uvloop
 from bench.queries import QUERIES
 from bench.recorded import MOST, Recorded
 
@@ -143,10 +145,8 @@ class InProcess:
 
     alive = True
 
-    def __init__(
-        self, responder: Responder[Any], loop: asyncio.AbstractEventLoop, service: Service | None = None
-    ) -> None:
-        self.wsgi: App = create_app(service or Service.of(RELEASE), responder)
+    def __init__(self, service: Service, responder: Responder[Any], loop: asyncio.AbstractEventLoop) -> None:
+        self.wsgi: App = create_app(service, responder)
         self.loop = loop
         self.notifier = ReplyNotifier()
         self.connections: set[Connection] = set()
@@ -194,8 +194,8 @@ def _notifier() -> ReplyNotifier:
     return ReplyNotifier(Blocks().counts(0).replied, nowhere.request)
 
 
-def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[], object]:
-    server = InProcess(CallbackResponder(InstantLedger(), _notifier()), loop_for_its_clock())
+def _request(service: Service, method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[], object]:
+    server = InProcess(service, CallbackResponder(InstantLedger(), _notifier()), loop_for_its_clock())
     request = request_bytes(method, path, body, query)
 
     def once() -> None:
@@ -205,11 +205,35 @@ def _request(method: str, path: str, body: bytes = b"", query: str = "") -> Call
     return once
 
 
+def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Callable[[], object]:
+    """A request on the default worker's event loop, with all that the loop calls."""
+    loop = uvloop.new_event_loop()
+    atexit.register(loop.close)
+    server = InProcess(service, CallbackResponder(InstantLedger(), _notifier()), loop)
+    ours, theirs = socket.socketpair()
+    theirs.setblocking(False)
+    loop.run_until_complete(loop.connect_accepted_socket(lambda: Connection(server), ours))
+    request, answer = request_bytes(method, path, body), bytearray(1 << 16)
+
+    def read() -> None:
+        theirs.recv_into(answer)
+        loop.stop()
+
+    loop.add_reader(theirs, read)
+
+    def once() -> None:
+        theirs.send(request)
+        loop.run_forever()
+        assert answer.startswith(b"HTTP/1.1 200")
+
+    return once
+
+
 def _served_match(service: Service, url: str) -> Callable[[], object]:
     """A match from the bytes of its request to those of its response, with the batcher, the session and libpq."""
     _judge(service.match, "POST", MATCH_BODY)  # makes the key known
     recorded = Recorded(url, 1)
-    server = InProcess(CallbackResponder(recorded.batcher, _notifier()), recorded.loop, service)
+    server = InProcess(service, CallbackResponder(recorded.batcher, _notifier()), recorded.loop)
     request = request_bytes("POST", "/v1/match", MATCH_BODY)
 
     def once() -> None:
@@ -235,10 +259,11 @@ def hot_paths(url: str = "") -> list[HotPath]:
         HotPath("operation: search", _search_operation),
         HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY)),
         HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY)),
-        HotPath("HTTP: parser and response", lambda: _request("GET", "/healthz")),
-        HotPath("request: match", lambda: _request("POST", "/v1/match", MATCH_BODY)),
-        HotPath("request: search", lambda: _request("GET", "/v1/search", b"", SEARCH_QUERY)),
-        HotPath("request: library", lambda: _request("GET", "/v1/library")),
+        HotPath("HTTP: parser and response", lambda: _request(service, "GET", "/healthz")),
+        HotPath("request: match", lambda: _request(service, "POST", "/v1/match", MATCH_BODY)),
+        HotPath("request: search", lambda: _request(service, "GET", "/v1/search", b"", SEARCH_QUERY)),
+        HotPath("request: library", lambda: _request(service, "GET", "/v1/library")),
+        HotPath("request: match, over a socket", lambda: _over_a_socket(service, "POST", "/v1/match", MATCH_BODY)),
     ]
     if url:
         paths += [

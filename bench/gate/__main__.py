@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import callgrind, explain, flame, proof
+from bench.gate import allocated, callgrind, explain, flame, proof
 from bench.gate.bisect import bisect
 from bench.gate.costs import Accepted, accepted, line
-from bench.gate.sides import KINDS, OPCODES, Comparison, changed, compare
+from bench.gate.sides import KINDS, OPCODES, SQL, Comparison, changed, compare
 from bench.load.report import table
 from bench.report import GATE
 
@@ -22,7 +22,7 @@ from bench import commits
 
 # A change by more is an alarm. `make bench-gate-proof` shows that it is more than the noise, and less than 1 %.
 TOLERANCE = 0.005
-EXACT = tuple(f"{what}: " for what in callgrind.CALLS)
+EXACT = tuple(f"{what}: " for what in (*callgrind.CALLS, allocated.NAME))
 SHOWN = 2  # paths whose functions are shown
 
 
@@ -74,11 +74,18 @@ def _judged(row: Row, costs: Sequence[Accepted]) -> Row:
 
 
 def _wrong(found: Comparison, costs: Sequence[Accepted]) -> list[str]:
-    """Returns the paths of a worker that have grown most: those whose functions are shown."""
+    """Returns the paths that have grown most: those whose functions or statements are shown."""
     alarms = [row for row in rows(found, costs) if row.alarms and row.costs]
     alarms.sort(key=lambda row: row.costs or 0, reverse=True)
-    paths = dict.fromkeys(row.name.partition(": ")[2] if row.name.startswith(EXACT) else row.name for row in alarms)
-    return [path for path in paths if not path.startswith(("SQL: ", "memory: "))][:SHOWN]
+    paths = dict.fromkeys(_path(row.name) for row in alarms)
+    return [path for path in paths if not path.startswith("memory: ")][:SHOWN]
+
+
+def _path(figure: str) -> str:
+    """Returns the path that a figure is of: `request: match` of `system calls: request: match`."""
+    if figure.startswith(EXACT):
+        return figure.partition(": ")[2]
+    return figure.partition(", ")[0] if figure.startswith(SQL) else figure
 
 
 def check(ref: str = "") -> None:
@@ -98,7 +105,8 @@ def check(ref: str = "") -> None:
         ]
     for number, (path, sides) in enumerate(found.explained.items(), start=1):
         told += explain.lines(path, *sides)
-        told += [f"The same as a picture: {_draw(number, path, *(of.get(OPCODES, {}) for of in sides))}", ""]
+        if all(OPCODES in of for of in sides):
+            told += [f"The same as a picture: {_draw(number, path, *(of[OPCODES] for of in sides))}", ""]
     same = KINDS.keys() - changed(before, head)
     told += [f"Not counted, because no file that it depends on has changed: {kind}." for kind in sorted(same)]
     told += [

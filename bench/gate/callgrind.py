@@ -68,14 +68,15 @@ def environment(**more: str) -> dict[str, str]:
     }
 
 
-def dumps(prefix: str, process: int | str = "*") -> list[str]:
-    """Returns the files of a process, and removes them."""
+def dumps(prefix: str, process: int | str = "*") -> list[Path]:
+    """Returns the files of a process, the first one first."""
     files = Path(prefix).parent.glob(f"{Path(prefix).name}.{process}.*")
-    ordered = sorted(files, key=lambda file: int(file.suffix[1:]))
-    found = [file.read_text("utf-8", "replace") for file in ordered]
-    for file in ordered:
-        file.unlink()
-    return found
+    return sorted(files, key=lambda file: int(file.suffix[1:]))
+
+
+def read(dump: str | Path) -> str:
+    """Returns the text of a file."""
+    return Path(dump).read_text("utf-8", "replace")
 
 
 def total(dump: str) -> int:

@@ -1,11 +1,13 @@
-"""Counts the instructions of the hot paths and of the start-up; runs under callgrind (callgrind.py) and prints JSON.
+"""Counts the instructions of the hot paths and of the start-up; runs under callgrind (callgrind.py).
+
+It prints JSON: of each path the files that callgrind has written, which are read elsewhere, because all is slow here.
 
 Each path is counted in a child process, so that no other path has an effect on it, and in a few blocks of runs. The
 least of the blocks counts: what happens from time to time is not in it. No garbage is collected, because one object
-more can cause a collection. The clock stands still, because the digits of a time have a cost.
+more can cause a collection.
 
-Of paths that are named it prints the functions instead: native ones by instructions; or without callgrind those of
-Python, by the opcodes that they execute.
+Of paths that are named it counts one run. Without callgrind it prints the functions of Python instead, by the opcodes
+that they execute.
 """
 
 import gc
@@ -15,7 +17,7 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from bench.gate import callgrind, opcodes
@@ -27,32 +29,40 @@ _TURNS = 100_000
 
 
 def counted(prefix: str, run: Callable[[], object]) -> str:
-    """Returns what callgrind writes of one call: it does so at each call of `getppid`."""
+    """Returns the file that callgrind writes of one call: it does so at each call of `getppid`."""
     os.getppid()
     run()
     os.getppid()
-    return callgrind.dumps(prefix, os.getpid())[-1]
+    return str(callgrind.dumps(prefix, os.getpid())[-1])
 
 
-def count(prefix: str, run: Callable[[], object]) -> int:
-    """Counts the instructions of one call."""
-    return callgrind.total(counted(prefix, run))
+def count_path(prefix: str, run: Callable[[int], object], turns: float = 0) -> list[str]:
+    """Counts a hot path, made longer by so many turns of a loop.
 
-
-def count_path(prefix: str, name: str, run: Callable[[int], object], turns: float = 0) -> dict[str, float]:
-    """Counts one run of a hot path, made longer by so many turns of a loop; of a request also what it calls.
-
-    They are made at once for all runs of a block: a call in each run would take more than 1 % of a short path. What is
-    called less than once a run, such as the growth of a table, does not count.
+    All runs of a block are counted at once: a call in each run would take more than 1 % of a short path.
     """
     gc.collect()
     run(WARM_UP)
-    blocks = [counted(prefix, lambda: (run(RUNS), burn(round(turns * RUNS)))) for _ in range(BLOCKS)]  # type: ignore[func-returns-value]
-    called = callgrind.CALLS if name.startswith(("HTTP: ", "request: ", "ledger: ")) else {}
-    return {name: min(map(callgrind.total, blocks)) / RUNS} | {
-        f"{what}: {name}": min(callgrind.calls(block, names) for block in blocks) // RUNS
+    return [counted(prefix, lambda: (run(RUNS), burn(round(turns * RUNS)))) for _ in range(BLOCKS)]  # type: ignore[func-returns-value]
+
+
+def figures(name: str, dumps: Sequence[str]) -> dict[str, float]:
+    """Returns the instructions of one run, and of a request what it calls, from the files of all blocks.
+
+    What is called less than once a run, such as the growth of a table, does not count.
+    """
+    blocks = list(map(callgrind.read, dumps))
+    runs = RUNS if len(blocks) == BLOCKS else 1
+    called = callgrind.CALLS if counts_calls(name) else {}
+    return {name: min(map(callgrind.total, blocks)) / runs} | {
+        f"{what}: {name}": min(callgrind.calls(block, names) for block in blocks) // runs
         for what, names in called.items()
     }
+
+
+def counts_calls(name: str) -> bool:
+    """Returns whether of this path also what it calls is counted."""
+    return name.startswith(("HTTP: ", "request: ", "ledger: "))
 
 
 def in_child(run: Callable[[], object]) -> object:
@@ -74,26 +84,33 @@ def in_child(run: Callable[[], object]) -> object:
     return json.loads(told or '"the process that counted it ended"')
 
 
+def stop_the_clock() -> None:
+    """Makes each time the same, because its digits have a cost."""
+    time.time = itertools.repeat(1.8e9).__next__
+    time.perf_counter = itertools.repeat(1.0).__next__
+
+
 def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
     """Prints all counts; with a slowdown, of each path made longer by that share, one at a time."""
     gc.disable()
     disturbed = begin(disturbance)
-    time.time = itertools.repeat(1.8e9).__next__
-    time.perf_counter = itertools.repeat(1.0).__next__
-    turn = 1 if named else count(prefix, lambda: burn(_TURNS)) / _TURNS
+    stop_the_clock()
+    turn: float = 1
+    if disturbed.slowdown:
+        turn = callgrind.total(callgrind.read(counted(prefix, lambda: burn(_TURNS)))) / _TURNS
     found: dict[str, Any] = {}
 
     def more(name: str) -> float:
         return disturbed.known.get(name, 0) * disturbed.slowdown
 
-    def functions(run: Callable[[], object]) -> dict[str, int]:
-        return callgrind.functions(counted(prefix, run)) if prefix else opcodes.executed(run)
+    def one(run: Callable[[], object]) -> Sequence[str] | Mapping[str, int]:
+        return [counted(prefix, run)] if prefix else opcodes.executed(run)
 
     def once(name: str, run: Callable[[], object]) -> None:
         if not named:
-            found[name] = count(prefix, lambda: (burn(round(more(name) / turn)), run()))  # type: ignore[func-returns-value]
+            found[name] = one(lambda: (burn(round(more(name) / turn)), run()))  # type: ignore[func-returns-value]
         elif name in named:
-            found[name] = functions(run)
+            found[name] = one(run)
         else:
             run()
 
@@ -103,11 +120,11 @@ def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
 
         Service.of(load_release())
 
-    def figures(name: str, run: Callable[[int], object]) -> dict[str, Any]:
+    def often(name: str, run: Callable[[int], object]) -> Sequence[str] | Mapping[str, int]:
         if not named:
-            return count_path(prefix, name, run, more(name) / turn)
+            return count_path(prefix, run, more(name) / turn)
         run(WARM_UP)
-        return {name: functions(lambda: run(1))}
+        return one(lambda: run(1))
 
     modules = ("sepu.server.gunicorn", "sepu.server.uvloop")
     once("start-up: a worker's imports", lambda: list(map(importlib.import_module, modules)))
@@ -115,8 +132,7 @@ def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
     hot_paths = importlib.import_module("bench.hot_paths").hot_paths
     for path in hot_paths(*[database][: hot_paths.__code__.co_argcount]):
         if not named or path.name in named:
-            told = in_child(lambda path=path: figures(path.name, path.run))  # type: ignore[misc]
-            found |= told if isinstance(told, dict) else {path.name: told}
+            found[path.name] = in_child(lambda path=path: often(path.name, path.run))  # type: ignore[misc]
     json.dump(found, sys.stdout)
 
 

@@ -2,6 +2,8 @@
 
 A backend without a server (`postgres --single`) runs them under callgrind, each in a transaction of its own, after it
 has kept their plans. Sockets and processes are not in the counts, nor what a checkpoint adds to the WAL.
+
+Of figures that are named it prints the instructions of each statement instead, in the functions that they call.
 """
 
 import json
@@ -11,13 +13,14 @@ import shutil
 import signal
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import count
 from pathlib import Path
 from typing import Any
 
 import psycopg
-from bench.gate.callgrind import command, dumps, environment, total
+from bench.gate.callgrind import command, dumps, environment, read, total
 from bench.gate.disturbance import Disturbance, begin
 from bench.load.holders import open_accounts
 from bench.load.stage import cluster, migrate, settle
@@ -43,6 +46,13 @@ _MARK = "select pg_backend_pid()"  # the function at which callgrind writes a fi
 _SEAM = """select pg_get_functiondef(oid) from pg_proc where proname ~ '^authenticate(_v[0-9]+)?$'
            order by length(proname) desc, proname desc limit 1"""
 _TURNS = 100_000
+# In front of each statement of a function: its number in a run that is not counted, and a mark in one that is.
+_NUMBERED, _MARKED = "raise warning 'statement {}';", "assert pg_backend_pid() > 0;"
+_NUMBER, _REACHED = (re.compile(text) for text in (r"raise warning '\w+ \d+';", r"WARNING:  statement (\d+)"))
+_DEFINITIONS = """select p.proname, pg_get_functiondef(p.oid)
+  from pg_proc p join pg_language l on l.oid = p.prolang
+ where p.pronamespace = 'sepu'::regnamespace and l.lanname = 'plpgsql' order by p.oid"""
+_LABEL = 90  # characters
 _SETTINGS = ("full_page_writes=off", "checkpoint_timeout=1d", "jit=off")
 _EXPLAIN = "explain (analyze, buffers, wal, costs off, timing off, summary off, format json)"
 EXPLAINED = {
@@ -51,8 +61,8 @@ EXPLAINED = {
 }
 
 
-def _statements(name: str, prepared: str) -> Iterator[str]:
-    """Yields the statements for one name: its preparation, and runs after a warm-up, each between two marks."""
+def _prepared(name: str, prepared: str) -> tuple[str, Callable[[], str]]:
+    """Returns the preparation of what one name calls, and what makes a statement that executes it."""
     numbers = count(1)
 
     def execution() -> str:
@@ -63,7 +73,13 @@ def _statements(name: str, prepared: str) -> Iterator[str]:
 
     calls = CALLS[name]()
     text = calls[0].statement if len(calls) == 1 else str(calls[0].joined_statement)
-    yield f"prepare {prepared} as {re.sub('%s', lambda _: f'${next(numbers)}', text)}"
+    return f"prepare {prepared} as {re.sub('%s', lambda _: f'${next(numbers)}', text)}", execution
+
+
+def _statements(name: str, prepared: str) -> Iterator[str]:
+    """Yields the statements for one name: its preparation, and runs after a warm-up, each between two marks."""
+    preparation, execution = _prepared(name, prepared)
+    yield preparation
     yield from (execution() for _ in range(WARM_UP))
     yield _MARK
     for _ in range(RUNS):
@@ -78,10 +94,21 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     counts.mkdir()
     owner = data.stat()
     shutil.chown(counts, owner.st_uid, owner.st_gid)
+    done = _postgres(data, programs, statements, *command(f"{counts}/callgrind", "pg_backend_pid"))
+    found = [total(read(dump)) for dump in dumps(f"{counts}/callgrind")]
+    shutil.rmtree(counts)
+    if not all(found):
+        sys.exit("callgrind has counted no instructions in Postgres")
+    # The root of a plan comes first, and has the figures of all below it.
+    return found, [re.split('"Plans"|"Planning"', part)[0] for part in done.stdout.split('QUERY PLAN = "')[1:]]
+
+
+def _postgres(data: Path, programs: Path, statements: Sequence[str], *under: str) -> subprocess.CompletedProcess[str]:
+    """Runs statements, under another program if one is given; returns what Postgres printed."""
+    owner = data.stat()
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
-    postgres = (str(programs / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres")
     done = subprocess.run(
-        command(f"{counts}/callgrind", "pg_backend_pid", *postgres),
+        (*under, str(programs / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres"),
         env=environment(LAYOUT=os.environ["LAYOUT"]),
         user=owner.st_uid,
         group=owner.st_gid,
@@ -94,12 +121,7 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     )
     if done.returncode or "ERROR" in done.stderr:
         sys.exit(next((line for line in done.stderr.splitlines() if "ERROR" in line), done.stderr))
-    found = [total(dump) for dump in dumps(f"{counts}/callgrind")]
-    shutil.rmtree(counts)
-    if not all(found):
-        sys.exit("callgrind has counted no instructions in Postgres")
-    # The root of a plan comes first, and has the figures of all below it.
-    return found, [re.split('"Plans"|"Planning"', part)[0] for part in done.stdout.split('QUERY PLAN = "')[1:]]
+    return done
 
 
 def seam(owner: psycopg.Connection) -> str:
@@ -149,8 +171,55 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) ->
     return run(data, {name: turns(name) for name in CALLS})
 
 
-def main(directory: str, counts: str, disturbance: str) -> None:
-    """Runs a new Postgres, prints its address, and waits for a line; then prints the figures if they are wanted."""
+def number(name: str, definition: str, labels: list[str]) -> str:
+    """Returns a function with a mark in front of each statement, whose number is that of its label."""
+    lines, begun, ended = [], False, False
+    for line in definition.splitlines():
+        code = line.partition("--")[0].strip()
+        if begun and ended and code and not re.match(r"(end|else|elsif|exception|when)\b", code):
+            lines.append(_NUMBERED.format(len(labels)))
+            labels.append(f"{name}: {code}"[:_LABEL])
+        if code:
+            begun = begun or code == "begin"
+            ended = re.search(r"(;|\b(begin|then|else|loop))$", code) is not None
+            lines.append(line)
+    return "\n".join(lines)
+
+
+def explain(
+    data: Path, programs: Path, definitions: Sequence[tuple[str, str]], names: Sequence[str]
+) -> dict[str, Counter[str]]:
+    """Returns what each statement takes in one run of each name, without what its mark takes."""
+    labels = ["(the call)", "(a mark)"]
+    call, mark = map(_NUMBERED.format, range(2))
+    statements = [
+        *(number(*definition, labels) for definition in definitions),
+        f"do $$begin for i in 1..3 loop {mark} end loop; end$$",
+    ]
+    for place, name in enumerate(names):
+        preparation, execution = _prepared(name, f"s{place}")
+        warm, between = [execution() for _ in range(WARM_UP)], f"do $$begin {call} end$$"
+        statements += [preparation, *warm, between, execution(), between]
+    copy = data.with_name("copy")
+    subprocess.run(["cp", "--archive", data, copy], check=True)
+    reached = [int(place) for place in _REACHED.findall(_postgres(copy, programs, statements).stderr)]
+    counts, _ = _run(data, programs, [_NUMBER.sub(_MARKED, statement) for statement in statements])
+    taken = list(zip(reached[:-1], counts[1:], strict=True))  # a count is of what was executed before its mark
+    marking = taken[1][1]  # the first time, Postgres plans it
+    ends = [place for place, (at, _) in enumerate(taken) if at == 0] + [len(taken)]
+    found: dict[str, Counter[str]] = {}
+    for name, first, last in zip(names, ends[::2], ends[1::2], strict=True):
+        found[name] = Counter()
+        for at, instructions in taken[first:last]:
+            found[name][labels[at]] += instructions - marking
+    return found
+
+
+def main(directory: str, wanted: str, disturbance: str) -> None:
+    """Runs a new Postgres, prints its address, and waits for a line; then prints what is wanted.
+
+    That is `figures`, nothing, or the names of figures between `;`, whose statements it then prints.
+    """
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that Postgres ends with it
     disturbed, state = begin(disturbance), Path(directory)
     with cluster(state) as made:
@@ -161,11 +230,17 @@ def main(directory: str, counts: str, disturbance: str) -> None:
             owner.execute("alter system set autovacuum = off")  # it comes by the clock, and plans change with it
             owner.execute("select pg_reload_conf()")
             slowed = seam(owner)
+            definitions = owner.execute(_DEFINITIONS).fetchall()
         print(service_url(made.url), flush=True)
         if not sys.stdin.readline():
             sys.exit("the gate has ended")
         programs = made.programs
-    print(json.dumps(measure(state, programs, disturbed, slowed) if counts else {}))
+    found: dict[str, Any] = {}
+    if wanted == "figures":
+        found = measure(state, programs, disturbed, slowed)
+    elif wanted:
+        found = explain(state / "postgres", programs, definitions, wanted.split(";"))
+    print(json.dumps(found))
 
 
 if __name__ == "__main__":

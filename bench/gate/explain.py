@@ -1,4 +1,4 @@
-"""Says which functions a figure's growth is of: opcodes of Python first, then native instructions."""
+"""Says which functions or statements a figure's growth is of; the units stay apart."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping

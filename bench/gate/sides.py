@@ -21,6 +21,8 @@ from typing import NamedTuple
 
 from bench.commits import LOCKS, PACKAGES, built, objects
 from bench.gate import callgrind
+from bench.gate.allocated import library
+from bench.gate.count import figures
 from bench.gate.disturbance import Disturbance
 
 # By kind of figures, the files on which they depend.
@@ -33,11 +35,12 @@ for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(pat
 # A worker's figure is the least of two processes, whose memory is laid out otherwise: by chance, two names that a path
 # looks up share a place in CPython's cache of types, and it takes 0.3 % more.
 LAYOUTS = 2
+SQL = "SQL: "  # begins the name of a figure of the database
 _SECONDS = 1800
 _NONE = Disturbance()
 
 # What functions take, by the unit: each function, or the stack of functions if it is Python's.
-OPCODES, NATIVE = "opcodes of Python", "native instructions"
+OPCODES, NATIVE, STATEMENTS = "opcodes of Python", "native instructions", "instructions of Postgres"
 Functions = Mapping[str, Mapping[str, int]]
 Figures = dict[str, float]
 
@@ -54,10 +57,11 @@ class Counts:
         if not told.strip():
             self.failures[what] = (errors.strip() or "it ended without a message").splitlines()[-1]
             return
-        for name, figure in json.loads(told).items():
-            if isinstance(figure, str):
-                self.failures[name] = figure
-            else:
+        for path, found in json.loads(told).items():
+            if isinstance(found, str):
+                self.failures[path] = found
+                continue
+            for name, figure in (figures(path, found) if isinstance(found, list) else {path: found}).items():
                 self.figures[name] = min(figure, self.figures.get(name, figure))
 
 
@@ -70,24 +74,35 @@ class Side:
     async def count(self, kinds: Sequence[str], harness: Path, disturbed: Disturbance = _NONE) -> Counts:
         """Counts figures of these kinds by the harness in that directory."""
         counts = Counts()
-        async with self._database(harness, "counts" if "database" in kinds else "", disturbed) as base:
+        async with self._database(harness, "figures" if "database" in kinds else "", disturbed) as base:
             if base.url and "worker" in kinds:
                 for number in range(LAYOUTS):
                     base.lay_out(number)
                     counts.take("count", *await base.count())
                 memory = base.program("memory"), {"PYTHONHASHSEED": "0", **base.where}
                 counts.take("memory", *await _run(*memory))
+                preloaded = callgrind.environment(**base.where, LD_PRELOAD=str(library(base.directory)))
+                counts.take("allocated", *await _run(base.program("allocated", base.url), preloaded))
             counts.take("database", *await _ended(base.process, b"\n"))
         return counts
 
-    async def functions(self, paths: Sequence[str], harness: Path) -> dict[str, Functions]:
-        """Returns what the functions of these figures take, by the unit."""
-        async with self._database(harness, "") as base:
-            native, _ = await base.count(*paths)
-            python, _ = await _run(base.counting("", *paths), callgrind.environment(**base.where))
-        units = (OPCODES, python), (NATIVE, native)
-        found = [(unit, json.loads(text or "{}")) for unit, text in units]
-        return {path: {unit: of[path] for unit, of in found if isinstance(of.get(path), dict)} for path in paths}
+    async def functions(self, paths: Sequence[str], harness: Path) -> Mapping[str, Functions]:
+        """Returns what the functions and statements of these figures take, by the unit."""
+        calls = [path.removeprefix(SQL) for path in paths if path.startswith(SQL)]
+        async with self._database(harness, ";".join(calls)) as base:
+            native = python = ""
+            if own := [path for path in paths if not path.startswith(SQL)]:
+                native, _ = await base.count(*own)
+                python, _ = await _run(base.counting("", *own), callgrind.environment(**base.where))
+            statements, _ = await _ended(base.process, b"\n")
+            found: dict[str, dict[str, Mapping[str, int]]] = {path: {} for path in paths}
+            for path, stacks in json.loads(python or "{}").items():
+                found[path][OPCODES] = stacks
+            for path, [dump] in json.loads(native or "{}").items():
+                found[path][NATIVE] = callgrind.functions(callgrind.read(dump))
+            for call, taken in json.loads(statements or "{}").items():
+                found[SQL + call][STATEMENTS] = taken
+        return found
 
     @asynccontextmanager
     async def _database(self, harness: Path, wanted: str, disturbed: Disturbance = _NONE) -> "AsyncIterator[_Counting]":
