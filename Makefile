@@ -147,7 +147,7 @@ SECONDS ?= 300
 
 fuzz: build meinheld  ## what is hostile at one boundary, for minutes [WHAT=wire SECONDS=300 SEED=1 WORKER=uvloop]
 	@WORKER=$(WORKER) SEPU_FUZZ_SECONDS=$(SECONDS) SEPU_FUZZ_SEED=$(SEED) $(BIN)/pytest -rA --timeout 0 \
-		-k test_$(WHAT) --hypothesis-seed=$(SEED) tests/fuzz
+		-k test_$(WHAT) tests/fuzz
 
 walk: build  ## what the operators' pages say, command by command, on a fresh Debian [root, systemd-nspawn]
 	@$(BIN)/python -m tests.walk
@@ -241,10 +241,10 @@ pictures: build  ## draw the documentation's pictures again from the library, an
 	$(BIN)/python docs/site/notebook.py
 
 screenshots: build build/npm/ready  ## take the pictures of docs/console.md again, in Chromium
-	$(BIN)/python -m tests.console.screenshots
+	$(BIN)/python -m docs.site.screenshots
 
 dashboard: build  ## draw the dashboard's picture again, of a real service and a real Prometheus
-	$(BIN)/python -m tests.deploy.dashboard
+	$(BIN)/python -m docs.site.dashboard
 
 build/wheel/ready: requirements/wheel.txt
 	rm -rf build/wheel

@@ -4,7 +4,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
-from tests.deploy.dashboard import PICTURE, dashboard
+from docs.site.dashboard import PICTURE, dashboard
 from tests.processes import completed
 from tests.programs import program
 

@@ -9,7 +9,6 @@ from itertools import count, takewhile
 SEED = int(os.environ.get("SEPU_FUZZ_SEED", "0"))
 SECONDS = float(os.environ.get("SEPU_FUZZ_SECONDS", "0"))
 IS_SHORT = "SEPU_FUZZ_SEED" not in os.environ
-EXAMPLES = 100 + int(SECONDS * 10)  # of hypothesis, for each test
 
 Played = tuple[int, str, str | None]
 """The number of a case, what it tried, and its fault if there is one."""

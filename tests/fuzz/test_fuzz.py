@@ -1,7 +1,6 @@
 """What is hostile at one boundary. `make fuzz` plays it for minutes: `make fuzz WHAT=wire SECONDS=300 SEED=7`.
 
-The cases have numbers, and `SEED` is that of the first: `SECONDS=0 SEED=4711` plays the case 4711 alone. Of `database`
-and `receipt`, which hypothesis plays, it is the seed of all.
+The cases have numbers, and `SEED` is that of the first: `SECONDS=0 SEED=4711` plays the case 4711 alone.
 """
 
 import os
