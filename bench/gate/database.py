@@ -49,7 +49,7 @@ _TURNS = 100_000
 # In front of each statement of a function: its number in a run that is not counted, and a mark in one that is.
 _NUMBERED, _MARKED = "raise warning 'statement {}';", "assert pg_backend_pid() > 0;"
 _NUMBER, _REACHED = (re.compile(text) for text in (r"raise warning '\w+ \d+';", r"WARNING:  statement (\d+)"))
-_DEFINITIONS = """select p.proname, pg_get_functiondef(p.oid)
+DEFINITIONS = """select p.proname, pg_get_functiondef(p.oid)
   from pg_proc p join pg_language l on l.oid = p.prolang
  where p.pronamespace = 'sepu'::regnamespace and l.lanname = 'plpgsql' order by p.oid"""
 _LABEL = 90  # characters
@@ -171,7 +171,7 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) ->
     return run(data, {name: turns(name) for name in CALLS})
 
 
-def number(name: str, definition: str, labels: list[str]) -> str:
+def numbered(name: str, definition: str, labels: list[str]) -> str:
     """Returns a function with a mark in front of each statement, whose number is that of its label."""
     lines, begun, ended = [], False, False
     for line in definition.splitlines():
@@ -193,7 +193,7 @@ def explain(
     labels = ["(the call)", "(a mark)"]
     call, mark = map(_NUMBERED.format, range(2))
     statements = [
-        *(number(*definition, labels) for definition in definitions),
+        *(numbered(*definition, labels) for definition in definitions),
         f"do $$begin for i in 1..3 loop {mark} end loop; end$$",
     ]
     for place, name in enumerate(names):
@@ -230,7 +230,7 @@ def main(directory: str, wanted: str, disturbance: str) -> None:
             owner.execute("alter system set autovacuum = off")  # it comes by the clock, and plans change with it
             owner.execute("select pg_reload_conf()")
             slowed = seam(owner)
-            definitions = owner.execute(_DEFINITIONS).fetchall()
+            definitions = owner.execute(DEFINITIONS).fetchall()
         print(service_url(made.url), flush=True)
         if not sys.stdin.readline():
             sys.exit("the gate has ended")

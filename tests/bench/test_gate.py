@@ -14,13 +14,14 @@ from xml.etree import ElementTree
 import pytest
 from bench.compare import compare
 from bench.gate import __main__ as gate
-from bench.gate import callgrind, flame, opcodes, sides
+from bench.gate import allocated, callgrind, count, flame, opcodes, sides
 from bench.gate.bisect import search
 from bench.gate.costs import Accepted, accepted, line
+from bench.gate.database import DEFINITIONS, numbered
 from bench.gate.explain import lines
-from bench.gate.sides import OPCODES, Comparison, Counts
+from bench.gate.sides import OPCODES, STATEMENTS, Comparison, Counts
 from bench.load.holders import open_accounts
-from bench.recorded import MOST, SEED
+from bench.recorded import MOST, SEED, charge, holder
 from tests.processes import completed
 from tools.dist.contents import ROOT
 
@@ -290,6 +291,45 @@ def test_calls_are_counted_whoever_calls() -> None:
     dump = "fn=f\ncfn=malloc\ncalls=3 7\n12 900\ncob=/lib/libc.so\ncfn=__libc_send\ncalls=2 7\n1 4\n"
     dump += "fn=g\ncfn=malloc'2\ncalls=4 7\n"
     assert [callgrind.calls(dump, names) for names in callgrind.CALLS.values()] == [7, 2]
+
+
+def test_a_figure_is_of_the_least_block_and_of_whole_calls(tmp_path: Path) -> None:
+    files = []
+    for number, (instructions, allocations) in enumerate([(5000, 53), (2500, 50), (7500, 74)]):
+        (file := tmp_path / str(number)).write_text(
+            f"fn=f\ncfn=malloc\ncalls={allocations} 7\n1 9\ntotals: {instructions}\n"
+        )
+        files.append(str(file))
+    found = count.figures("request: x", files)
+    assert found == {"request: x": 100, "allocations: request: x": 2, "system calls: request: x": 0}
+    assert count.figures("start-up: x", files[:1]) == {"start-up: x": 5000}
+
+
+def test_bytes_are_counted_as_they_are_asked_for(tmp_path: Path) -> None:
+    program = """import ctypes
+total = ctypes.c_size_t.in_dll(ctypes.CDLL(None), "allocated_bytes")
+before = total.value
+held = bytearray(1_000_000); print(total.value - before)"""
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "LD_PRELOAD": str(allocated.library(tmp_path))}
+    done = completed([sys.executable, "-c", program], env=environment)
+    assert 1_000_000 < int(done.stdout) < 1_001_000, done.stderr
+
+
+def test_an_alarm_names_the_statement_within_the_ledgers_functions(own_url: str) -> None:
+    labels: list[str] = []
+    reached: list[str] = []
+    with connect(own_url) as owner:
+        open_accounts(owner, SEED, 1)
+        owner.add_notice_handler(lambda notice: reached.append(labels[int(str(notice.message_primary).split()[1])]))
+        for name, definition in owner.execute(DEFINITIONS).fetchall():
+            owner.execute(numbered(name, definition, labels).encode())
+        command = charge(holder(1))
+        assert command.read(owner.execute(command.statement, command.parameters).fetchall()).outcome == "charged"
+    assert reached[0].startswith("meter_request: return sepu.meter_one(")
+    assert "authenticate: select k.key_id, k.used_until > p_now into key_id" in "\n".join(reached)
+    assert reached[-1] == "meter_one: return v;"
+    grown = [{STATEMENTS: {label: turn * (label == reached[3]) for label in labels}} for turn in (100, 300)]
+    assert reached[3] in "\n".join(lines("SQL: charge", *grown))
 
 
 def test_native_functions_have_only_their_own_instructions() -> None:
