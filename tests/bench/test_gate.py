@@ -32,6 +32,7 @@ pytestmark = pytest.mark.slow
 
 BASE = {
     "core": 500.0,
+    "core: CIEDE2000": 1000.0,
     "request: match": 1000.0,
     "system calls: request: match": 400.0,
     "SQL: admission, WAL bytes": 0.0,
@@ -54,6 +55,8 @@ def cost(path: str, percent: float | None = 3.0) -> Accepted:
     [
         ("core", 502.4, [], False, ""),
         ("core", 502.6, [], True, "**slower**"),
+        ("core: CIEDE2000", 1000.9, [], False, ""),
+        ("core: CIEDE2000", 1001.1, [], True, "**slower**"),
         ("core", 497.6, [], False, ""),
         ("core", 490, [], False, "faster"),
         ("SQL: admission, WAL bytes", 8, [], True, "**slower**"),
