@@ -22,6 +22,10 @@ from hashlib import sha256
 
 import numpy as np
 
+# PERF: a look-up counts references to the module, and threads without a GIL would wait for each other to do that.
+cdef object ndarray = np.ndarray, empty = np.empty, ascontiguousarray = np.ascontiguousarray
+cdef object uint8 = np.uint8, uint32 = np.uint32
+
 include "srgb_to_lab.pxi"
 include "srgb_to_oklab.pxi"
 include "hex_arrays.pxi"

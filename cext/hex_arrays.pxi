@@ -1,8 +1,12 @@
 # Reads arrays of HEX: texts such as '#C83C23' and 'fff', and whole numbers such as 0xC83C23. _palette.pyx includes this
 # file.
 
+from cpython.object cimport PyObject
+
 cdef extern from "Python.h":
-    const char* PyUnicode_AsUTF8AndSize(object text, Py_ssize_t* size) except NULL
+    PyObject* PyList_GetItem(list objects, Py_ssize_t place) except NULL  # no new reference
+    bint PyUnicode_Check(PyObject* value)
+    const char* PyUnicode_AsUTF8AndSize(PyObject* text, Py_ssize_t* size) except NULL
 
 
 cdef enum:
@@ -66,14 +70,17 @@ cdef Py_ssize_t read_texts(
 
 
 cdef Py_ssize_t read_objects(list objects, unsigned char* rgb) except -1:
-    """Does what `read_texts` does for Python's texts."""
+    """Does what `read_texts` does for Python's texts; nothing else may have the list."""
     cdef Py_ssize_t i, size
+    cdef PyObject* value
     cdef const char* text
     for i in range(len(objects)):
-        if not isinstance(objects[i], str):
+        # PERF: to count references to texts that threads share would make these wait for each other.
+        value = PyList_GetItem(objects, i)
+        if not PyUnicode_Check(value):
             return i
         try:
-            text = PyUnicode_AsUTF8AndSize(objects[i], &size)
+            text = PyUnicode_AsUTF8AndSize(value, &size)
         except UnicodeEncodeError:  # a lone surrogate
             return i
         if not read_hex(<const unsigned char*> text, size, rgb + 3 * i):
@@ -95,11 +102,11 @@ cdef Py_ssize_t read_array(array, result) except -1:
     cdef const unsigned int[::1] wide
     cdef Py_ssize_t count = len(array), width = array.dtype.itemsize, done = 0, end, first
     if array.dtype.kind == "S" and width:
-        narrow = np.ascontiguousarray(array).view(np.uint8)
+        narrow = ascontiguousarray(array).view(uint8)
         with nogil:
             done = read_texts(&narrow[0], count, width, &rgb[0])
     elif array.dtype.kind == "U" and width:
-        wide = np.ascontiguousarray(array, array.dtype.newbyteorder("=")).view(np.uint32)
+        wide = ascontiguousarray(array, array.dtype.newbyteorder("=")).view(uint32)
         with nogil:
             done = read_texts(&wide[0], count, width // 4, &rgb[0])
     elif array.dtype.kind == "T":  # PERF: numpy copies its texts of any length faster than it makes Python's of them
@@ -121,13 +128,21 @@ def hex_to_rgb(values):
     `values`: an array, a list, or a column of pandas, Arrow or Polars. Returns uint8 (..., 3), as `Palette.nearest_batch`
     takes it. Raises ValueError that names the first place with anything else, TypeError for other types.
     """
+    cdef unsigned char[:, ::1] rgb
+    cdef list texts
+    if isinstance(values, (list, tuple)):
+        texts = list(values)  # PERF: an array of objects counts references to each text three times
+        if texts and isinstance(texts[0], str):
+            rgb = result = empty((len(texts), 3), dtype=uint8)
+            if read_objects(texts, &rgb[0, 0]) == len(texts):
+                return result
     array = as_array(values, "hex")
-    result = np.empty((*array.shape, 3), dtype=np.uint8)
+    result = empty((*array.shape, 3), dtype=uint8)
     if array.dtype.kind in "ui":
         outside = (array < 0) | (array > 0xFFFFFF)
         if outside.any():
             refuse_hex(array, outside.argmax())
-        numbers = array.astype(np.uint32)
+        numbers = array.astype(uint32)
         for place in range(3):
             result[..., place] = numbers >> 16 - 8 * place & 0xFF
         return result

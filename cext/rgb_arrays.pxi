@@ -5,7 +5,7 @@ cpdef as_array(values, str name):
 
     Raises ValueError for values that a mask of numpy.ma hides: the array would show them.
     """
-    if type(values) is np.ndarray:  # PERF: it has no mask
+    if type(values) is ndarray:  # PERF: it has no mask
         return values
     masks = sys.modules.get("numpy.ma")  # PERF: numpy imports it when it is used
     if masks is not None:

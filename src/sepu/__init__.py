@@ -101,13 +101,15 @@ _loading = Lock()
 def _load() -> "Release":
     """Loads the release once: threads that ask meanwhile wait, and get the same. No lock is taken later."""
     global _release
-    if _release is None:
+    release = _release
+    if release is None:
         from sepu.library.release import load_release
 
         with _loading:
-            if _release is None:
-                _release = load_release()
-    return _release
+            release = _release
+            if release is None:
+                release = _release = load_release()
+    return release
 
 
 # PERF: importing any part of sepu runs this file, so what brings numpy with it waits until it is asked for.

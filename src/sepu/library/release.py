@@ -175,18 +175,20 @@ class Collection(Generic[R, M, S]):
         """Returns what `match` returns, of what `parse_color` returns."""
         inside = is_in_srgb(rgb)
         if inside:
-            nearest = self._palette.nearest(*rgb, self._top(top))
+            red, green, blue = rgb
+            nearest = self._palette.nearest(red, green, blue, self._top(top))
         else:
             nearest = self._palette.nearest(k=self._top(top), lab=lab_of_srgb(rgb))
         return self._matches(nearest, inside)
 
     def _top(self, top: int) -> int:
-        if not 1 <= _whole(top, "top") <= len(self):
+        if not 1 <= _whole(top, "top") <= len(self.records):
             raise ValueError(f"top must be from 1 to {len(self)}, not {top}")
         return top
 
     def _matches(self, nearest: Sequence[tuple[int, float]], in_srgb: bool) -> Records[M]:
-        return Records(with_measure(self._match, self.records[place], delta_e, in_srgb) for place, delta_e in nearest)
+        kind, records = self._match, self.records  # PERF: looked up once, and not for each colour
+        return Records([with_measure(kind, records[place], delta_e, in_srgb) for place, delta_e in nearest])
 
     def name_image(
         self, image: Image, *, top: int | None = None, scale: int | None = None, within: float = 0
@@ -270,7 +272,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
         if not isinstance(q, str):
             raise TypeError(f"a search takes text, not {q!r}")
-        return Records(self.records[place] for place in self._names.search(q, _whole(limit, "limit")))
+        return Records(map(self.records.__getitem__, self._names.search(q, _whole(limit, "limit"))))
 
     def _several(self, found: Records[Record]) -> str:
         return f"{_listed(found)}; use a slug"
