@@ -12,7 +12,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from bench.gate.count import BLOCKS, RUNS, WARM_UP, counts_calls, in_child, stop_the_clock
+from bench.gate.count import BLOCKS, RUNS, WARM_UP, counts_calls, fix_digits, in_child
 from bench.gate.disturbance import begin
 from bench.hot_paths import hot_paths
 
@@ -31,7 +31,7 @@ def main(database: str, disturbance: str) -> None:
     """Prints the bytes of each path of which calls are counted, too."""
     gc.disable()
     begin(disturbance)
-    stop_the_clock()
+    fix_digits()
     total = ctypes.c_size_t.in_dll(ctypes.CDLL(None), "allocated_bytes")
 
     def count(run: Callable[[int], object]) -> int:

@@ -26,6 +26,7 @@ from bench.gate.disturbance import begin, burn
 WARM_UP = 40
 BLOCKS, RUNS = 3, 25
 _TURNS = 100_000
+_process_id = os.getpid
 
 
 def counted(prefix: str, run: Callable[[], object]) -> str:
@@ -33,7 +34,7 @@ def counted(prefix: str, run: Callable[[], object]) -> str:
     os.getppid()
     run()
     os.getppid()
-    return str(callgrind.dumps(prefix, os.getpid())[-1])
+    return str(callgrind.dumps(prefix, _process_id())[-1])
 
 
 def count_path(prefix: str, run: Callable[[int], object], turns: float = 0) -> list[str]:
@@ -84,8 +85,9 @@ def in_child(run: Callable[[], object]) -> object:
     return json.loads(told or '"the process that counted it ended"')
 
 
-def stop_the_clock() -> None:
-    """Makes each time the same, because its digits have a cost."""
+def fix_digits() -> None:
+    """Makes each time and each process id the same, because their digits have a cost."""
+    os.getpid = itertools.repeat(10_000).__next__
     time.time = itertools.repeat(1.8e9).__next__
     time.perf_counter = itertools.repeat(1.0).__next__
 
@@ -94,7 +96,7 @@ def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
     """Prints all counts; with a slowdown, of each path made longer by that share, one at a time."""
     gc.disable()
     disturbed = begin(disturbance)
-    stop_the_clock()
+    fix_digits()
     turn: float = 1
     if disturbed.slowdown:
         turn = callgrind.total(callgrind.read(counted(prefix, lambda: burn(_TURNS)))) / _TURNS
