@@ -6,9 +6,9 @@ A round is one charge, or several at once: then the first goes alone, and a batc
 import asyncio
 import atexit
 import itertools
-import os
 import socket
 import tempfile
+import threading
 import uuid
 
 import uvloop
@@ -96,7 +96,7 @@ class Recorded:
             self._answers.clear()
             # Other processes have charged the same accounts in this database. Their numbers leave the keys in order:
             # what an index takes depends on that.
-            keys = (f"recorded-{os.getpid():07}-{next(_NUMBERS):09}" for _ in self._commands)
+            keys = (f"recorded-{threading.get_native_id():07}-{next(_NUMBERS):09}" for _ in self._commands)
             new = (charge(holder(number), key) for number, key in enumerate(keys, start=1))
             answers = await asyncio.gather(*map(self.batcher.run, new))
             assert all(answer.outcome == "charged" for answer in answers)
