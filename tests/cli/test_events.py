@@ -8,6 +8,7 @@ import threading
 import time
 from base64 import b64decode, b64encode
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -215,6 +216,17 @@ def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(events: Events)
     postpone_delivery(events.connection, slow, "HTTP 500", final=True)
     (event,) = list_events(events.connection)
     assert (event.state, event.due_at, event.attempts) == ("due", quick.due_at, 2)
+
+
+def test_of_two_that_saw_an_event_due_one_claims_it(events: Events, ledger_url: str) -> None:
+    events.customer(8)
+    waits = "select from pg_locks where pid = %s and not granted"
+    with connect(ledger_url) as other, ThreadPoolExecutor() as threads:
+        with events.connection.transaction():
+            assert len(claim_events(events.connection)) == 1
+            second = threads.submit(claim_events, other)
+            until(lambda: events.connection.execute(waits, [other.info.backend_pid]).fetchone() is not None)
+        assert second.result(30) == []
 
 
 @pytest.mark.slow
