@@ -46,28 +46,29 @@ class BuildExtension(build_ext):
         return re.sub(r"\.abi3-[^.]+", ".abi3", super().get_ext_filename(fullname))  # type: ignore[no-untyped-call]
 
 
-setup(
-    package_dir={"": "src"},
-    packages=find_packages("src"),
-    include_package_data=False,  # these, and not all that MANIFEST.in gives to the sdist
-    package_data={
-        "sepu": ["py.typed", "*.pyi"],
-        "sepu.console": ["static/*", "templates/*.html"],
-        # a link to data/release: installed, the release lies beside its reader
-        "sepu.library": ["release/*.json", "release/*.bin"],
-        "sepu.database": ["sql/**/*.sql"],
-    },
-    cmdclass={"build_ext": BuildExtension},
-    ext_modules=cythonize(
-        extensions,
-        language_level=3,
-        build_dir="build",
-        nthreads=PROCESSORS,
-        # What threads share never changes once it is made.
-        compiler_directives={"freethreading_compatible": True},
-    ),
-    options={
-        "build_ext": {"parallel": str(PROCESSORS)},
-        "bdist_wheel": {"py_limited_api": "cp311" if LIMITED_API else ""},
-    },
-)
+if __name__ == "__main__":  # and not in the processes of cythonize, which read this file where none is forked
+    setup(
+        package_dir={"": "src"},
+        packages=find_packages("src"),
+        include_package_data=False,  # these, and not all that MANIFEST.in gives to the sdist
+        package_data={
+            "sepu": ["py.typed", "*.pyi"],
+            "sepu.console": ["static/*", "templates/*.html"],
+            # a link to data/release: installed, the release lies beside its reader
+            "sepu.library": ["release/*.json", "release/*.bin"],
+            "sepu.database": ["sql/**/*.sql"],
+        },
+        cmdclass={"build_ext": BuildExtension},
+        ext_modules=cythonize(
+            extensions,
+            language_level=3,
+            build_dir="build",
+            nthreads=PROCESSORS,
+            # What threads share never changes once it is made.
+            compiler_directives={"freethreading_compatible": True},
+        ),
+        options={
+            "build_ext": {"parallel": str(PROCESSORS)},
+            "bdist_wheel": {"py_limited_api": "cp311" if LIMITED_API else ""},
+        },
+    )

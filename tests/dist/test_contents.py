@@ -2,6 +2,7 @@
 
 import json
 import re
+import runpy
 import subprocess
 import sys
 import tarfile
@@ -93,6 +94,12 @@ def sbom(source: Path, target: Path) -> bytes:
     assert done.returncode == 0, done.stderr
     [found] = target.glob("*.dist-info/sboms/*.cdx.json")
     return found.read_bytes()
+
+
+def test_processes_that_compile_the_core_may_read_setup_py(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As multiprocessing does where it forks no process: by default on macOS, and on Linux from CPython 3.14."""
+    monkeypatch.chdir(SEPU.root)
+    assert "extensions" in runpy.run_path("setup.py", run_name="__mp_main__")
 
 
 @pytest.mark.parametrize("name", DISTRIBUTIONS)
