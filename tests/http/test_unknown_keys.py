@@ -17,7 +17,7 @@ from sepu.http.endpoints import Callers, LibraryEndpoint, Pending
 from sepu.http.known_keys import KnownKeys
 from sepu.metering import key_format
 from sepu.metering.key_format import Credential
-from sepu.metering.refusals import Refusals
+from sepu.metering.refused_keys import RefusedKeys
 
 
 def unknown() -> Credential:
@@ -60,18 +60,18 @@ def test_workers_share_what_they_know() -> None:
     assert key in known
 
 
-def test_refusals_are_many_for_a_while() -> None:
-    refusals = Refusals()
+def test_refused_keys_are_many_for_a_while() -> None:
+    refused = RefusedKeys()
     for _ in range(limits.REFUSED_KEYS_PER_SECOND):
-        refusals.count(1000.0)
-    assert not refusals.are_many(1000.0)
-    refusals.count(1000.0)
-    assert refusals.are_many(1000.0)
-    assert not refusals.are_many(1000.1)
+        refused.count(1000.0)
+    assert not refused.are_many(1000.0)
+    refused.count(1000.0)
+    assert refused.are_many(1000.0)
+    assert not refused.are_many(1000.1)
     for _ in range(100 * limits.REFUSED_KEYS_PER_SECOND):
-        refusals.count(2000.0)
-    assert refusals.are_many(2000.0 + limits.SUSPICION_SECONDS - 1.1)
-    assert not refusals.are_many(2000.0 + limits.SUSPICION_SECONDS)
+        refused.count(2000.0)
+    assert refused.are_many(2000.0 + limits.SUSPICION_SECONDS - 1.1)
+    assert not refused.are_many(2000.0 + limits.SUSPICION_SECONDS)
 
 
 def ask(server: Server, api_key: str, address: str = "198.51.100.20") -> Response:

@@ -31,7 +31,7 @@ from sepu.metering.failure import LedgerUnavailable, report_failure, report_faul
 from sepu.metering.key_format import Credential
 from sepu.metering.lanes import BatchLane, Lane, LookUpLane, Shared
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.refusals import Refusals
+from sepu.metering.refused_keys import RefusedKeys
 from sepu.metering.session import Session
 
 # Sessions for batches (the second for while the first takes long), for single calls, and for probes.
@@ -71,7 +71,7 @@ class Batcher:
         self.isolated: dict[str, float] = {}
         self._queues = (self.batches.queue, self.singles.queue, self.look_ups.queue, self.look_ups.probes)
         self._limited: dict[tuple[str, bytes], _Limited] = {}  # keys over the abuse limit
-        self._refusals = Refusals()
+        self._refused_keys = RefusedKeys()
         self._sweep_timer: TimerHandle | None = None
         self._is_settling = False
         self._probed = float("-inf")
@@ -84,7 +84,7 @@ class Batcher:
         self._add(PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS))
 
     def _add(self, call: PendingCall) -> None:
-        if not call.is_verified and (call.mark in self.isolated or self._refusals.are_many(self._loop.time())):
+        if not call.is_verified and (call.mark in self.isolated or self._refused_keys.are_many(self._loop.time())):
             self._look_up(call)
         elif not self._join or call.mark in self.isolated:
             self.singles.add(call)
@@ -147,7 +147,7 @@ class Batcher:
                     self._isolate([call])
                 self._add(call)
             elif is_valid is False:
-                self._refusals.count(self._loop.time())
+                self._refused_keys.count(self._loop.time())
                 call.done(call.command.refused(UNAUTHORIZED))
             else:
                 call.done(is_valid)
@@ -225,7 +225,7 @@ class Batcher:
         if outcome == RATE_LIMITED:
             self._limit(call)
         elif outcome == UNAUTHORIZED:
-            self._refusals.count(self._loop.time())
+            self._refused_keys.count(self._loop.time())
         try:
             answer = call.command.read(rows)
         except Exception as error:  # an error of ours is an answer too

@@ -20,7 +20,7 @@ from sepu.metering.commands import PROBE, UNAUTHORIZED, Command, find_key
 from sepu.metering.failure import LedgerUnavailable, report_failure
 from sepu.metering.key_format import Credential
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.refusals import Refusals
+from sepu.metering.refused_keys import RefusedKeys
 
 T = TypeVar("T")
 
@@ -51,7 +51,7 @@ class Ledger:
 
     def __init__(self, database_url: str, connections: int, observer: LedgerObserver | None = None) -> None:
         self._observer = observer or LedgerObserver()
-        self._refusals = Refusals()
+        self._refused_keys = RefusedKeys()
         self._look_ups = Semaphore(limits.LOOK_UP_THREADS)
         self._probing = Lock()
         self._probed = float("-inf")
@@ -107,7 +107,7 @@ class Ledger:
         """
         self._observer.command_began()
         try:
-            suspects = command.sender is not None and self._refusals.are_many(time.monotonic())
+            suspects = command.sender is not None and self._refused_keys.are_many(time.monotonic())
             if suspects and not self._look_up(command):
                 answer: T = command.refused(UNAUTHORIZED)
                 return answer
@@ -120,7 +120,7 @@ class Ledger:
         finally:
             self._observer.command_ended()
         if rows[0][0] == UNAUTHORIZED:
-            self._refusals.count(time.monotonic())
+            self._refused_keys.count(time.monotonic())
         return command.read(rows)
 
     def _look_up(self, command: Command[Any]) -> bool:
@@ -132,7 +132,7 @@ class Ledger:
         finally:
             self._look_ups.release()
         if not is_valid:
-            self._refusals.count(time.monotonic())
+            self._refused_keys.count(time.monotonic())
         return bool(is_valid)
 
     def _execute(self, command: Command[Any]) -> Sequence[Row]:

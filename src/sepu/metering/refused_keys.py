@@ -3,7 +3,7 @@
 from sepu import limits
 
 
-class Refusals:
+class RefusedKeys:
     """Counts refused keys: a bucket that leaks so many a second. Threads may share it; a race loses one of them."""
 
     def __init__(self) -> None:
