@@ -8,7 +8,7 @@ import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 import psycopg
 
@@ -47,29 +47,6 @@ class Event:
     def event_id(self) -> str:
         """Returns what names this event: an account crosses a threshold of a limit once a month and meter."""
         return ":".join((self.account_id, self.period, self.meter, str(self.threshold), str(self.limit)))
-
-
-def payload(event: Event) -> dict[str, object]:
-    """Returns the body of the webhook of an event, by the conventions of Standard Webhooks."""
-    return {
-        "type": "quota.threshold_crossed",
-        "timestamp": f"{event.crossed_at.astimezone(UTC):%Y-%m-%dT%H:%M:%SZ}",
-        "data": {
-            "eventId": event.event_id,
-            "accountId": event.account_id,
-            "externalId": event.external_id,
-            "period": event.period,
-            "meter": event.meter,
-            "threshold": event.threshold,
-            "limit": event.limit,
-            "committed": event.committed,
-        },
-    }
-
-
-def trial() -> dict[str, object]:
-    """Returns the body of a test webhook, which reports no event."""
-    return {"type": "endpoint.tried", "timestamp": f"{datetime.now(UTC):%Y-%m-%dT%H:%M:%SZ}", "data": {}}
 
 
 def list_events(

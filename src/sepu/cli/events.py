@@ -17,6 +17,7 @@ from psycopg import Connection
 from sepu import limits
 from sepu.admin import events as ledger
 from sepu.admin.events import STATES, EndpointAnswer, Event
+from sepu.admin.webhook_payload import payload, trial
 from sepu.cli.database import (
     DatabaseUnavailableError,
     database_connection,
@@ -159,7 +160,7 @@ def deliver(
 
 
 def _print(event: Event) -> Future[EndpointAnswer]:
-    echo_json(ledger.payload(event))
+    echo_json(payload(event))
     printed: Future[EndpointAnswer] = Future()
     printed.set_result(EndpointAnswer())
     return printed
@@ -168,7 +169,7 @@ def _print(event: Event) -> Future[EndpointAnswer]:
 @contextmanager
 def _events_sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[EndpointAnswer]]]:
     with _sender(url, secrets) as send:
-        yield lambda event: send(event.event_id, ledger.payload(event))
+        yield lambda event: send(event.event_id, payload(event))
 
 
 @contextmanager
@@ -203,7 +204,7 @@ def try_endpoint(url: str | None, secrets: bytes | None, as_json: bool) -> None:
         raise click.UsageError("take --url and --secret-file")
     with _sender(url, secrets) as send:
         began = time.monotonic()
-        answer = send(f"try-{uuid4()}", ledger.trial()).result()
+        answer = send(f"try-{uuid4()}", trial()).result()
         took = round((time.monotonic() - began) * 1000)
     echo_fields({"status": answer.status, "milliseconds": took, "error": answer.error}, as_json)
     if answer.error is not None:

@@ -1,0 +1,97 @@
+# How a text is folded, so that a name is found however it is typed: without case, width, accents, tone marks and
+# punctuation. docs/searching.md states the rules.
+
+from libc.stdint cimport uint16_t, uint32_t
+
+from unicodedata import category, normalize
+
+cdef enum:
+    TABLE_SIZE = 0x10000  # the code points of almost every query
+    NOT_IN_TABLE = 0xFFFF  # in the table: `fold` knows
+    DROPPED = 0xFFFE  # in the table: folds to nothing
+    FIRST_PAIR = 0xD800  # in the table, from here on: folds to two letters. Surrogates are never letters themselves
+    MAX_PAIRS = 0x400
+
+
+cdef inline bint is_han(Py_UCS4 letter) noexcept nogil:
+    return 0x4E00 <= letter <= 0x9FFF or 0x3400 <= letter <= 0x4DBF or letter >= 0x20000
+
+
+def _normalize(str text):
+    """Returns `text` in plain letters without accents; a space stands for each character that separates words."""
+    spelt = normalize("NFKD", normalize("NFKD", text).casefold())
+    return "".join([c if c.isalnum() else " " for c in spelt if category(c) not in ("Mn", "Me", "Cf")])
+
+
+def fold(text):
+    """Returns `text` as words of plain letters with one space between: no case, width, accents or punctuation.
+
+    A change between Chinese characters and other letters also separates words.
+    """
+    cdef list letters = []
+    cdef Py_UCS4 letter, last = 0
+    for letter in _normalize(text):
+        if letter != u" " and last and last != u" " and is_han(letter) != is_han(last):
+            letters.append(" ")
+        letters.append(letter)
+        last = letter
+    return " ".join("".join(letters).split())
+
+
+# PERF: folding a code point does not depend on its neighbours, so a table folds almost every query.
+cdef uint16_t fold_table[TABLE_SIZE]
+cdef Py_UCS4 folded_pairs[MAX_PAIRS][2]
+
+
+def _fill_fold_table():
+    cdef Py_ssize_t code, pairs = 0
+    for code in range(TABLE_SIZE):
+        fold_table[code] = code if 0x4E00 <= code <= 0x9FFF else NOT_IN_TABLE
+    # Latin letters with every mark of pinyin, and combining marks; what is typed around and between Chinese characters:
+    # punctuation, Chinese punctuation, and wide forms; signs, numerals and ligatures.
+    for code in [*range(0x370), *range(0x2000, 0x2800), *range(0x3000, 0x3020), *range(0xFB00, 0xFB07),
+                 *range(0xFF00, 0xFFF0)]:
+        folded = _normalize(chr(code))
+        if not folded:
+            fold_table[code] = DROPPED
+        elif len(folded) == 1 and ord(folded) < DROPPED:
+            fold_table[code] = ord(folded)
+        elif len(folded) == 2 and folded.isascii() and folded.isalnum() and pairs < MAX_PAIRS:
+            fold_table[code] = FIRST_PAIR + pairs
+            folded_pairs[pairs][0] = ord(folded[0])
+            folded_pairs[pairs][1] = ord(folded[1])
+            pairs += 1
+
+
+_fill_fold_table()
+
+
+cdef Py_ssize_t fold_short(const Py_UCS4* text, Py_ssize_t length, Py_UCS4* folded) noexcept nogil:
+    """Folds as `fold` does, into `folded`, which has room for three times `length`; returns -1 if only `fold` can."""
+    cdef Py_ssize_t i, n = 0
+    cdef Py_UCS4 letter, second
+    cdef uint32_t pair
+    cdef bint gap = False
+    for i in range(length):
+        letter = fold_table[text[i]] if text[i] < TABLE_SIZE else NOT_IN_TABLE
+        if letter == NOT_IN_TABLE:
+            return -1
+        if letter == DROPPED:
+            continue
+        if letter == u" ":
+            gap = True
+            continue
+        second = 0
+        if FIRST_PAIR <= letter < FIRST_PAIR + MAX_PAIRS:
+            pair = <uint32_t> letter - FIRST_PAIR
+            letter, second = folded_pairs[pair][0], folded_pairs[pair][1]
+        if n and (gap or is_han(letter) != is_han(folded[n - 1])):
+            folded[n] = u" "
+            n += 1
+        gap = False
+        folded[n] = letter
+        n += 1
+        if second:
+            folded[n] = second
+            n += 1
+    return n
