@@ -245,7 +245,8 @@ def _section(code: str) -> Iterator[str]:
     yield f"## {code}"
     yield f"**{error.status}.** {cause}{wait}"
     yield f"**What to do.** {remedy}"
-    yield f"**Retry?** {error.again[:1].upper()}{error.again[1:]}."
+    if error.again is not Again.CORRECTED:
+        yield f"**Retry?** {error.again[:1].upper()}{error.again[1:]}."
     if mistakes := [mistake for mistake in MISTAKES if mistake.code == code]:
         rows = (f'| <a id="{of.anchor}"></a>{of.shown} | {of.instead} |' for of in mistakes)
         yield "\n".join(["| if you sent | send |", "|---|---|", *rows])
