@@ -21,10 +21,9 @@ _HEAD = """\
 # Errors
 
 Each error has a status and a code: `{"error":"invalid_rgb","requestId":"…"}`. The body says no more, and never repeats
-what you sent. Find the code below. Each section says what is wrong, what to do, and whether to send the request again.
-A request that is refused with a 4xx costs nothing and does not use up its key. When you ask for help, give support the
-request id. If you do not know a code, go by the status: retry after 408, 429 (when `Retry-After` has passed) and
-any 5xx; after any other 4xx, correct the request.
+what you sent. A request that is refused with a 4xx costs nothing and does not use up its key: you may correct the
+request and keep the key. When you ask for help, give support the request id. If you do not know a code, go by the
+status: retry after 408, 429 (when `Retry-After` has passed) and any 5xx; after any other 4xx, correct the request.
 
 With a 422, the header `X-Error-Pointer` says where the first fault is, as a JSON pointer (RFC 6901) into the body or
 the query: `/colors/2/g` is the `g` of the third colour, and `/q` the parameter, which may be missing.
@@ -246,7 +245,8 @@ def _section(code: str) -> Iterator[str]:
     yield f"## {code}"
     yield f"**{error.status}.** {cause}{wait}"
     yield f"**What to do.** {remedy}"
-    yield f"**Retry?** {error.again[:1].upper()}{error.again[1:]}."
+    if error.again is not Again.CORRECTED:
+        yield f"**Retry?** {error.again[:1].upper()}{error.again[1:]}."
     if mistakes := [mistake for mistake in MISTAKES if mistake.code == code]:
         rows = (f'| <a id="{of.anchor}"></a>{of.shown} | {of.instead} |' for of in mistakes)
         yield "\n".join(["| if you sent | send |", "|---|---|", *rows])

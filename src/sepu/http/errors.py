@@ -13,9 +13,9 @@ _SOON, _MINUTE, _DAY = "1", "60", "86400"
 class Again(StrEnum):
     """Says whether a client may send the request again, and with which idempotency key."""
 
-    SAME = "yes: the same request with the same key"
-    CORRECTED = "no: correct the request. The corrected one may have the same key"
-    NEW_KEY = "no: this request needs a new key"
+    SAME = "yes, with the same key"
+    CORRECTED = "no: correct the request"
+    NEW_KEY = "no: use a new key"
     LATER = "no: not until the cause is removed"
 
 
