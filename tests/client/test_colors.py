@@ -21,7 +21,8 @@ from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.errors import InputError
 from sepu.library.parsing import parse_color
-from sepu.operations.match import MAX_COLORS, parse_match
+from sepu.limits import MAX_COLORS
+from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
 from sepu_client import RGB, ApiError, core
 from sepu_client.colors import MOST_COLORS, read_colors

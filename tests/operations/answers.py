@@ -14,9 +14,10 @@ import msgspec
 import numpy as np
 
 import sepu
+from sepu.limits import MAX_LIMIT, MAX_TOP
 from sepu.operations.color import color
-from sepu.operations.match import MAX_TOP, Matcher, MatchInput
-from sepu.operations.search import MAX_LIMIT, Searcher, SearchInput
+from sepu.operations.match import Matcher, MatchInput
+from sepu.operations.search import Searcher, SearchInput
 
 HASHES = Path(__file__).with_suffix(".txt")
 BLOCKS, BLOCK = 10, 100_000

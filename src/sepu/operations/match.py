@@ -10,10 +10,7 @@ import msgspec
 
 from sepu._palette import MatchWriter, Palette
 from sepu.errors import InputError
-
-MAX_COLORS = 5
-MAX_TOP = 3
-MAX_CHANNEL = 255
+from sepu.limits import MAX_CHANNEL, MAX_COLORS, MAX_TOP
 
 _FIELDS = frozenset({"colors", "top"})
 # The strings and numbers of RFC 8259.

@@ -9,10 +9,7 @@ import msgspec
 
 from sepu._names import NameIndex
 from sepu.errors import InputError
-
-MIN_QUERY = 2
-MAX_QUERY = 64
-MAX_LIMIT = 10
+from sepu.limits import MAX_LIMIT, MAX_QUERY, MIN_QUERY
 
 # What \s of JSON Schema matches and JavaScript trims, so that docs/openapi.yaml can express it. Python's set differs.
 _WHITE_SPACE = (
