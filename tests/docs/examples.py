@@ -16,7 +16,10 @@ from sepu.admin import accounts
 from sepu.cli.database import connect, database, service_url
 
 _ROOT = Path(__file__).parents[2]
-_NAMES = ("README.md", *(f"docs/{name}.md" for name in ("api", "customers", "library", "package", "python")))
+_NAMES = (
+    "README.md",
+    *(f"docs/{name}.md" for name in ("api", "customers", "designers", "library", "package", "python")),
+)
 PAGES = tuple(_ROOT / name for name in _NAMES)
 _COLUMNS = 80
 _ADDRESS = "http://127.0.0.1:8000"  # as it stands on the pages

@@ -22,8 +22,11 @@ MKDOCS = ROOT / "build" / "docs" / "bin" / "mkdocs"
 QUESTIONS = {
     "install": "python.html",
     "jupyter": "python.html",
-    "oklch": "library.html",
-    "CMYK": "library.html",
+    "oklch": "designers.html",
+    "match CMYK": "designers.html",
+    "all reds": "designers.html",
+    "css color display-p3": "designers.html",
+    "delta e": "explained.html",
     "pandas": "library.html",
     "idempotency key expire": "metering.html",
     "how long does a key replay": "metering.html",
