@@ -97,28 +97,6 @@ def test_what_comes_meanwhile_shares_the_next_call(
         assert counted == sorted(counted)
 
 
-@pytest.mark.usefixtures("calls", "patience")
-def test_one_connection_is_enough(database_url: str, connection: Connection, customer: Customer) -> None:
-    async def scene(company: AwaitedBatcher) -> int:
-        for turn in range(5):
-            kinds = [
-                command
-                for number in range(20)
-                for command in (
-                    customer.request(f"key-{turn}-{number:04}"),
-                    admit(customer.credential),
-                    read_usage(customer.credential),
-                )
-            ]
-            assert not [answer for answer in await together(company, kinds) if isinstance(answer, Exception)]
-        row = connection.execute("select count(*) from pg_stat_activity where application_name = %s", [name]).fetchone()
-        assert row is not None
-        return int(row[0])
-
-    name = f"sepu-{customer.account_id}"
-    assert play(f"{database_url}&application_name={name}", scene) == 1
-
-
 def test_each_gets_its_own_answer(
     database_url: str, calls: list[int], connection: Connection, make_customer: MakeCustomer
 ) -> None:

@@ -216,13 +216,3 @@ def test_every_table_has_a_primary_key(connection: Connection) -> None:
         "and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)"
     )
     assert rows(connection, keyless) == []
-
-
-def test_every_check_has_a_name_that_says_what_it_is_for(connection: Connection) -> None:
-    """Not one of those that Postgres makes up: <table>_<column>_check."""
-    checks = rows(
-        connection,
-        "select conname from pg_constraint where connamespace = 'sepu'::regnamespace and contype = 'c'",
-    )
-    assert checks
-    assert [name for (name,) in checks if re.search(r"_check\d*$", name)] == []
