@@ -124,19 +124,6 @@ def test_accounts_are_searched(run: Run) -> None:
     assert {(row["accountId"], row["name"]) for row in listed} == {(silk, NAME), (tea, "Tea 50%_")}
 
 
-def test_all_accounts(run: Run, connection: psycopg.Connection) -> None:
-    assert lines(run("account", "list", "--json")) == []
-    made = sorted(accounts.create_account(connection, "standard").account_id for _ in range(7))
-    accounts.set_status(connection, made[0], "suspended")
-    listed = lines(run("account", "list", "--json"))
-    assert [account["accountId"] for account in listed] == made
-    assert listed[0] == printed(run("account", "show", made[0], "--json"))
-    head, *shown = text(run("account", "list")).splitlines()
-    assert head.split() == ["accountId", "externalId", "name", "status", "planId", "match", "search", "lastUsedOn"]
-    assert [line.split()[0] for line in shown] == made
-    assert shown[0].split()[1:] == ["-", "-", "suspended", "standard", "0", "%", "0", "%", "-"]
-
-
 def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
     account = created(run)
     issue = ("key", "issue", account["accountId"], "--json")

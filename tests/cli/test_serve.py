@@ -2,7 +2,6 @@
 
 import json
 import os
-import pty
 import pwd
 import re
 import shutil
@@ -20,14 +19,12 @@ import psutil
 import pytest
 from tests.cli.running import failed, lines, process
 from tests.cli.running import printed as json_of
-from tests.curl import by_curl, by_python, needs_curl
+from tests.curl import by_python
 from tests.processes import STOP_SECONDS, running, until
-from tests.serving import SEPU, START_SECONDS, free_port, serving
+from tests.serving import SEPU, START_SECONDS, free_port
 
-from sepu.admin.keys import IssuedKey
-from sepu.cli.database import connect, service_url
+from sepu.cli.database import connect
 from sepu.database.migrate import migrate
-from sepu.http import examples
 from sepu.server.embedded import embedded_postgres
 
 
@@ -147,17 +144,6 @@ def test_the_first_start_prints_a_key_and_curls_that_work(state_dir: Path, where
         assert answer(curls(printed)[1].replace(api_key, another))[1]["accountId"] == account_id
         assert answer(curls(printed)[1])[1]["usage"][0]["committed"] == 1  # type: ignore[index]
         assert_it_serves_with_a_role_that_can_do_nothing_else(state_dir)
-
-
-@needs_curl
-@pytest.mark.parametrize("unix", [False, True])
-@pytest.mark.slow
-def test_the_curls_work_as_pasted(ledger_url: str, issued: IssuedKey, unix: bool) -> None:
-    with serving("uvloop", service_url(ledger_url), workers=1, unix=unix) as server:
-        for line in examples.curls(server.address):
-            told = [json.loads(ask(line, SEPU_API_KEY=issued.api_key)) for ask in (by_curl, by_python)]
-            assert told[0] == told[1]
-            assert "error" not in told[0]
 
 
 @pytest.mark.parametrize("user", ["this user", "nobody"])
@@ -327,14 +313,3 @@ def test_of_first_starts_at_once_one_makes_an_account(state_dir: Path) -> None:
         for each in processes:
             os.killpg(each.pid, signal.SIGTERM)
         assert [each.wait(STOP_SECONDS) for each in processes] == [0] * len(processes)
-
-
-@pytest.mark.parametrize(("environment", "colour"), [({}, True), ({"NO_COLOR": "1"}, False)], ids=["colour", "none"])
-@pytest.mark.slow
-def test_a_terminal_gets_colour(state_dir: Path, environment: dict[str, str], colour: bool) -> None:
-    ours, theirs = pty.openpty()
-    with os.fdopen(ours, "rb"), os.fdopen(theirs, "rb"):
-        with serve(state_dir, "--port", str(free_port()), "--workers", "1", stdout=theirs, environment=environment):
-            printed = os.read(ours, 65536)
-        assert b"SEPU_API_KEY=sepu_" in printed
-        assert (b"\x1b[" in printed) == colour
