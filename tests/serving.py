@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.processes import children, running
+from tests.processes import children, running, until
 
 from sepu.admin.keys import IssuedKey
 
@@ -202,19 +201,14 @@ def serving(
         ):
             server = Server(worker, address, process, log)
             try:
-                _await_ready(server, ready)
+                until(lambda: _is_ready(server, ready), seconds=START_SECONDS, why=log.read_text)
                 yield server
             finally:
                 server.hang_up()
 
 
-def _await_ready(server: Server, path: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and server.process.poll() is None:
-        try:
-            if server.request("GET", path).status == 200:
-                return
-        except OSError:
-            pass
-        time.sleep(0.05)
-    pytest.fail(f"the server did not become ready:\n{server.log.read_text()}")
+def _is_ready(server: Server, path: str) -> bool:
+    assert server.process.poll() is None, server.log.read_text()
+    with suppress(OSError):
+        return server.request("GET", path).status == 200
+    return False

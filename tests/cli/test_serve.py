@@ -9,7 +9,6 @@ import signal
 import socket
 import subprocess
 import tempfile
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -21,7 +20,7 @@ from tests.cli.running import failed, lines, process
 from tests.cli.running import printed as json_of
 from tests.curl import by_python
 from tests.processes import STOP_SECONDS, running, until
-from tests.serving import SEPU, START_SECONDS, free_port
+from tests.serving import SEPU, free_port
 
 from sepu.cli.database import connect
 from sepu.database.migrate import migrate
@@ -190,13 +189,14 @@ def booted(log: Path, count: int) -> list[int]:
 
 def postgres(state_dir: Path, killed: int = 0) -> int:
     """Its process id, once it is another than that of the one that was killed."""
-    deadline = time.monotonic() + START_SECONDS
-    while True:
+
+    def pid() -> int:
         with suppress(OSError, IndexError):  # while it starts, the file is missing or empty
-            if (pid := int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])) != killed:
-                return pid
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+            return int((state_dir / "postgres" / "postmaster.pid").read_text().split()[0])
+        return killed
+
+    until(lambda: pid() != killed)
+    return pid()
 
 
 @pytest.mark.slow

@@ -116,24 +116,6 @@ def test_http_0_9_gets_no_answer(server: BehindNginx) -> None:
     assert everything(server, b"GET /v1/library\r\n") == b""
 
 
-@whoever_serves
-@pytest.mark.parametrize(
-    ("method", "target", "code", "allow"),
-    [
-        ("BREW", "/v1/match", "method_not_allowed", "POST"),
-        ("BREW", "/v1/search?q=tao", "method_not_allowed", "GET"),
-        ("TRACE", "/v1/usage", "method_not_allowed", "GET"),
-        ("BREW", "/v1/nothing", "not_found", None),
-    ],
-)
-def test_methods_that_nobody_knows_end_at_nginx(
-    server: BehindNginx, method: str, target: str, code: str, allow: str | None
-) -> None:
-    response = server.request(method, target)
-    assert not reached_the_service(server, check(response, code))
-    assert response.headers.get("allow") == allow
-
-
 def test_wishes_for_the_connection_are_nginxs_affair(
     server: BehindNginx, issued: IssuedKey, connection: psycopg.Connection
 ) -> None:
