@@ -376,20 +376,10 @@ def test_a_role_that_can_deliver_and_nothing_else(events: Events, ledger_url: st
         assert printed(events.run("db", "grant", role, "--events", "--json")) == {"role": role}
         events.customer()
         url = make_conninfo(ledger_url, user=role)
+        with connect(url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            session.execute("select status from sepu.account")
         assert text(events.run(*events.delivering, "--once", SEPU_DATABASE_URL=url)) == ""
         assert len(events.hooks.ids) == len(lines(events.run("events", "list", "--json", SEPU_DATABASE_URL=url))) == 3
-        with connect(url) as session:
-            for forbidden in (
-                "select from sepu.api_key",
-                "select from sepu.stored_result",
-                "select status from sepu.account",
-                "insert into sepu.event_delivery (account_id) values ('a')",
-                "insert into sepu.change (account_id) values ('a')",
-                "delete from sepu.quota_event",
-                "update sepu.usage set committed = 0",
-            ):
-                with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                    session.execute(forbidden.encode())
     finally:
         events.connection.execute(f"drop owned by {role}".encode())
         events.connection.execute(f"drop role {role}".encode())
