@@ -117,5 +117,4 @@ def issued(connection: psycopg.Connection) -> IssuedKey:
 
 @pytest.fixture
 def holder(issued: IssuedKey) -> Credential:
-    """The fresh account's credential."""
     return holder_of(issued.api_key)

@@ -18,8 +18,6 @@ SECONDS = 30
 
 
 class Ask(Protocol):
-    """Takes a command line and the shell's variables."""
-
     def __call__(self, line: str, **variables: str) -> str: ...
 
 

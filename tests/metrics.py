@@ -20,7 +20,6 @@ def scrape(metrics: str) -> str:
 
 
 def samples(metrics: str) -> Samples:
-    """Each sample by its name and labels."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(scrape(metrics))

@@ -36,7 +36,6 @@ def with_limits(**values: float) -> list[str | Path]:
 
 
 def why_not(worker: str) -> str | None:
-    """Why a worker cannot run here, or None."""
     if worker == "meinheld" and not find_spec("meinheld"):
         return "meinheld is not installed: `make meinheld` does so on Linux with CPython 3.11 or 3.12"
     return None
@@ -126,7 +125,6 @@ class Server:
         return response
 
     def match(self, issued: IssuedKey, idempotency_key: str, *, keep: bool = False) -> Response:
-        """Matches one colour."""
         headers = {
             "Authorization": f"Bearer {issued.api_key}",
             "Idempotency-Key": idempotency_key,
@@ -135,13 +133,11 @@ class Server:
         return self.request("POST", "/v1/match", headers, ONE_COLOUR, keep=keep)
 
     def hang_up(self) -> None:
-        """Closes the kept connection."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
 
     def workers(self) -> list[int]:
-        """The process ids of the workers."""
         return [worker.pid for worker in children(self.process.pid)]
 
 

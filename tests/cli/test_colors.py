@@ -36,7 +36,6 @@ def inputs(done: Done) -> list[str]:
 
 
 def on_a_terminal(*arguments: str, status: int = 0, **environment: str) -> str:
-    """What the command prints on a terminal with colours."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "80", **environment}
     with subprocess.Popen([SEPU, *arguments], env=environment, stdout=theirs, stderr=theirs) as process:
@@ -149,7 +148,6 @@ def test_style_sheets(file_format: str, before: str, prefix: str) -> None:
 
 
 def test_rows_for_programs() -> None:
-    """What is found for an input, in all forms of data."""
     arguments = ("match", "c83c23", "fff", "--top", "2", "--format")
     document = printed(invoke(*arguments, "json"))
     assert document["attribution"] == list(ATTRIBUTION)
@@ -171,7 +169,6 @@ def test_rows_for_programs() -> None:
 
 
 def test_palettes_have_a_colour_once() -> None:
-    """Design tokens, and a picture."""
     arguments = ("match", "c83c23", "c83c24", "tomato", "--top", "1", "--format")
     tokens = printed(invoke(*arguments, "tokens"))
     assert all(line in tokens.pop("$description") for line in ATTRIBUTION[:1])
@@ -197,7 +194,6 @@ def test_a_palette_that_gimp_reads() -> None:
 
 
 def test_swatches_that_adobes_programs_read() -> None:
-    """Names and blocks are read again below."""
     content = exported("ase")
     assert content.startswith(b"ASEF\0\1\0\0" + struct.pack(">I", 161 + 2))  # and the group's begin and end
     assert all(line.encode("utf-16-be") in content for line in ATTRIBUTION)

@@ -106,7 +106,6 @@ def events(connection: psycopg.Connection, run: Run, secret_file: str) -> Iterat
 
 @pytest.fixture
 def program(ledger_url: str, events: Events) -> list[str | Path]:
-    """What delivers, as a process."""
     return [SEPU, *events.delivering, "--database-url", ledger_url]
 
 

@@ -14,8 +14,6 @@ from tests.cli.running import Done, Run, failed, fields, lines, printed, text
 
 @dataclass(frozen=True)
 class Pair:
-    """A key pair in files."""
-
     private: str
     public: str
 

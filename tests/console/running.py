@@ -24,7 +24,6 @@ class Console(Server):
         return self.request(method, target, {name.capitalize(): value for name, value in headers.items()})
 
     def page(self, target: str, status: int = 200) -> str:
-        """The text of a page."""
         found = self.get(target)
         assert found.status == status, found.body.decode()
         return found.body.decode()

@@ -40,7 +40,6 @@ def owner(empty: Console) -> Iterator[psycopg.Connection]:
 
 
 def plain(page: str) -> str:
-    """What a reader sees of it."""
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
 
 

@@ -30,7 +30,6 @@ def lock_timeouts() -> Iterator[tuple[str, float]]:
 
 
 def nginx_map(name: str) -> dict[int, str]:
-    """Read nginx's map from a status to a variable."""
     block = NGINX.split(f"map $status ${name} {{")[1].split("}")[0]
     return {int(status): value for status, value in re.findall(r"^\s*(\d+) (.*);", block, re.MULTILINE)}
 

@@ -139,7 +139,6 @@ def test_no_two_requests_have_one_id() -> None:
 
 
 def fail(*_: object) -> NoReturn:
-    """Raises the worst of messages."""
     raise KeyError(SECRET)
 
 

@@ -24,8 +24,6 @@ NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 
 
 class Answer(NamedTuple):
-    """A row of sepu.meter_request."""
-
     outcome: str
     period: str | None
     limit: int | None
@@ -136,7 +134,6 @@ def make_customer(connection: Connection) -> MakeCustomer:
 
 @pytest.fixture
 def customer(make_customer: MakeCustomer) -> Customer:
-    """A customer within all limits."""
     return make_customer()
 
 

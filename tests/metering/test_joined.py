@@ -372,8 +372,6 @@ def test_so_many_keys_are_looked_up_a_second_by_turns_of_addresses(
 
 
 class InstantSession(Session):
-    """Has each answer at once, for whoever reads it."""
-
     def __init__(self) -> None:
         self._done: Done | None = None
         self._calls = 0

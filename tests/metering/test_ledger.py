@@ -83,7 +83,6 @@ OpenGateway = Callable[[str, int], AbstractContextManager[Gateway]]
 
 @pytest.fixture(params=[threads, event_loop, joined], ids=["threads", "event_loop", "joined"])
 def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
-    """Opens a ledger of each kind."""
     opened: OpenGateway = request.param
     return opened
 

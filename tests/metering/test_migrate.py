@@ -21,7 +21,6 @@ Session = OpenSession
 
 @pytest.fixture
 def session(empty_url: str) -> Iterator[Session]:
-    """Opens sessions on an empty database."""
     with ExitStack() as opened:
         yield lambda: opened.enter_context(connect(empty_url))
 

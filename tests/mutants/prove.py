@@ -26,8 +26,6 @@ TEST_SECONDS = 300
 
 
 class Mutant(NamedTuple):
-    """A fault of the ledger."""
-
     patch: Path
     promise: str
     check: str

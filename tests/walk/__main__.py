@@ -143,14 +143,12 @@ def steps(page: str) -> Iterator[tuple[str, str]]:
 
 
 def as_read(command: str) -> str:
-    """Returns what a reader types."""
     for pattern, meant in READ_AS:
         command = re.sub(pattern, meant, command)
     return command
 
 
 def of(table: dict[str, str], command: str) -> str | None:
-    """Returns what a table says of a command."""
     return next((value for start, value in table.items() if command.startswith(start)), None)
 
 

@@ -109,7 +109,6 @@ class Shell:
 
 @contextmanager
 def shell(init: int, prepared: str) -> Iterator[Shell]:
-    """Opens a shell, in which a command has run."""
     command = [_NSENTER, "--target", str(init), "--all", "timeout", str(_COMMAND_SECONDS), "bash", "-l"]
     environment = {"HOME": "/root", "TERM": "dumb", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
