@@ -197,13 +197,13 @@ def serving(
         ):
             server = Server(worker, address, process, log)
             try:
-                until(lambda: _is_ready(server, ready), seconds=START_SECONDS, why=log.read_text)
+                until(lambda: is_ready(server, ready), seconds=START_SECONDS, why=log.read_text)
                 yield server
             finally:
                 server.hang_up()
 
 
-def _is_ready(server: Server, path: str) -> bool:
+def is_ready(server: Server, path: str) -> bool:
     assert server.process.poll() is None, server.log.read_text()
     with suppress(OSError):
         return server.request("GET", path).status == 200

@@ -502,11 +502,6 @@ def test_a_meter_without_a_limit_fails_loudly(
     assert "22023" in caplog.text
     assert customer.committed(connection) == customer.stored(connection) == {}
     assert gateway.run(customer.request()).outcome == "charged"
-
-
-def test_a_plan_without_limits_fails_the_reading_of_usage(
-    connection: Connection, gateway: Gateway, customer: Customer
-) -> None:
     connection.execute("delete from sepu.plan_limit where plan_id = %s", (customer.plan_id,))
     with pytest.raises(KeyError, match="color_match"):
         gateway.run(read_usage(customer.credential))
