@@ -70,17 +70,6 @@ def test_an_account_from_its_plan_to_its_suspension(run: Run, connection: psycop
         assert admitted(connection, account["apiKey"]) == outcome
 
 
-def test_an_account_is_found_by_its_external_id(run: Run) -> None:
-    account_id = created(run, "--name", NAME, "--external-id", "cus_8812")["accountId"]
-    for given in (account_id, "cus_8812"):
-        shown = printed(run("account", "show", given, "--json"))
-        assert (shown["accountId"], shown["externalId"], shown["name"]) == (account_id, "cus_8812", NAME)
-    assert printed(run("usage", "cus_8812", "--json"))["name"] == NAME
-    assert fields(run("account", "suspend", "cus_8812"))["accountId"] == account_id
-    assert printed(run("key", "issue", "cus_8812", "--json"))["accountId"] == account_id
-    assert len(lines(run("key", "list", "cus_8812", "--json"))) == 2
-
-
 def test_names_are_changed_and_an_external_id_is_one_accounts(run: Run) -> None:
     first = created(run, "--name", "A", "--external-id", "a-1")["accountId"]
     second = created(run)["accountId"]

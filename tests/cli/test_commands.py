@@ -49,6 +49,7 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
         "plan set tiny --match-limit -1 --search-limit 0 --requests-per-minute 1",
         "plan set tiny --match-limit 1 --search-limit 0 --requests-per-minute 0",
         *(f"key issue a --expires-at {never}" for never in ("2027-01-31T12:00:00", "tomorrow", "2000-01-01T00:00:00Z")),
+        *(f"account set a --expires-at {never}" for never in ("2020-01-31T12:00:00Z", "2099-01-31", "367d")),
         *(f"key rotate a --public-key /dev/null --grace {grace}" for grace in ("7", "-1d", "1.5h", "367d", "٣d")),
         *(f"export-usage {month}" for month in ("2026", "2026-13", "2026-00", "0000-01", "2026-01-01", "٢٠٢٦-01")),
         *("usage --by key", "usage --by month --month 2026-01", "usage cus_1 --by hour", "prune --older-than-days 30"),

@@ -176,12 +176,6 @@ def test_an_operator_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_account_that_ends(run: Run) -> None:
     made = fields(run("account", "create", "--expires-at", "7d"))
     assert abs(datetime.fromisoformat(made["expiresAt"]) - datetime.now(UTC) - timedelta(days=7)) < timedelta(minutes=5)
-    account = made["accountId"]
-    for refused, why in (
-        ("2020-01-31T12:00:00Z", "is in the past"),
-        ("2099-01-31", "is not like"),
-        ("367d", "is not like"),
-    ):
-        assert why in run("account", "set", account, "--expires-at", refused).stderr
-    assert printed(run("account", "set", account, "--name", "A", "--json"))["expiresAt"] == made["expiresAt"]
-    assert printed(run("account", "set", account, "--expires-at", "", "--json"))["expiresAt"] is None
+    changed = ("account", "set", made["accountId"], "--json")
+    assert printed(run(*changed, "--name", "A"))["expiresAt"] == made["expiresAt"]
+    assert printed(run(*changed, "--expires-at", ""))["expiresAt"] is None
