@@ -7,7 +7,7 @@ import shlex
 import socket
 import string
 import subprocess
-from typing import Protocol
+from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
 import pytest
@@ -17,8 +17,7 @@ needs_curl = pytest.mark.skipif(installed("curl") is None, reason="curl is not i
 SECONDS = 30
 
 
-class Ask(Protocol):
-    def __call__(self, line: str, **variables: str) -> str: ...
+Ask = Callable[..., str]  # takes a command line and the shell's variables
 
 
 def by_curl(line: str, **variables: str) -> str:

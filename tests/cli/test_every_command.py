@@ -52,10 +52,6 @@ def test_every_command_speaks_json_and_has_an_example_of_what_it_takes(path: tup
     assert rest == []
 
 
-def test_there_are_commands_on_a_database() -> None:
-    assert {"account list", "db migrate", "events retry", "key rotate", *OPTIONS} <= set(map(" ".join, ON_A_DATABASE))
-
-
 @pytest.mark.parametrize("path", sorted(ON_A_DATABASE), ids=" ".join)
 def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, path: tuple[str, ...]

@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -348,9 +349,8 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
     with ExitStack() as stack:
         running = [stack.enter_context(instance(path)) for path in paths]
         server = stack.enter_context(behind_nginx(*paths))
-        clients = [threading.Thread(target=ask, args=(server, number)) for number in range(4)]
-        for client in clients:
-            client.start()
+        clients = stack.enter_context(ThreadPoolExecutor())
+        asking = [clients.submit(ask, server, number) for number in range(4)]
         try:
             for number, path in enumerate(paths):
                 running[number].close()
@@ -358,8 +358,8 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
                 time.sleep(0.5)
         finally:
             stop.set()
-            for client in clients:
-                client.join()
+        for client in asking:
+            client.result()
     assert len(statuses) > 100
     assert set(statuses) == {200}
     assert show_usage(connection, issued.account_id).usage[0].committed == len(statuses)

@@ -5,7 +5,6 @@ from multiprocessing import get_context
 import psycopg
 import pytest
 from falcon.testing import create_environ
-from tests.charging import holder_of
 from tests.serving import Response, Server
 
 from sepu import limits
@@ -17,10 +16,6 @@ from sepu.http.known_keys import KnownKeys
 from sepu.metering import key_format
 from sepu.metering.key_format import Credential
 from sepu.metering.refused_keys import RefusedKeys
-
-
-def unknown() -> Credential:
-    return holder_of(key_format.new_key(key_format.new_account_id()))
 
 
 def test_a_key_has_one_place(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -52,7 +47,7 @@ def test_a_key_is_known_while_it_is_accepted() -> None:
 
 
 def test_workers_share_what_they_know() -> None:
-    known, key = KnownKeys(), unknown()
+    known, key = KnownKeys(), Credential("a" * 16, bytes(32))
     child = get_context("fork").Process(target=known.add, args=(key,))
     child.start()
     child.join()

@@ -418,11 +418,7 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
                (select string_agg(name, ' ') from pg_settings where source in ('client', 'session'))
     """
 
-    def read(rows: Sequence[tuple[Any, ...]]) -> tuple[int, int, list[str]]:
-        ((prepared, locks, settings),) = rows
-        return prepared, locks, settings.split()
-
-    look = Command(state, (), read)
+    look: Command[tuple[int, int, str]] = Command(state, (), lambda rows: rows[0])
     with open_gateway(database_url, 1) as ledger:
         for number in range(10):
             ledger.run(customer.request(f"key-{number:04}"))
@@ -432,7 +428,7 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
     # Sessions of an event loop prepare statements, and do without where they do not find them again.
     assert (prepared > 0, locks) == (open_gateway is not threads, 0)
     # Those that PgBouncer carries from session to session.
-    assert set(settings) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
+    assert set(settings.split()) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
 
 
 def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -> None:
