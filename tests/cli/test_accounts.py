@@ -105,6 +105,7 @@ def test_accounts_are_searched(run: Run) -> None:
         return {each["accountId"] for each in lines(run("account", "list", *filters, "--json"))}
 
     assert found() == {silk, tea}
+    assert printed(run("account", "show", silk, "--json")) in lines(run("account", "list", "--json"))
     assert found("--search", "SILK") == found("--search", "cus_") == found("--search", "丝") == {silk}
     assert found("--search", tea[3:12]) == found("--search", "%_") == {tea}
     assert found("--plan", "tiny") == found("--status", "suspended") == {tea}
@@ -166,6 +167,8 @@ def test_a_table_fits_and_says_what_it_cut(run: Run) -> None:
     assert len(row) + row.count("绸") <= 80
     assert shown.stderr == "sepu: cut to fit 80 columns: externalId, name; --json or --csv prints all\n"
     whole = text(run("account", "list", COLUMNS="400"))
+    head = ["accountId", "externalId", "name", "status", "planId", "match", "search", "lastUsedOn"]
+    assert whole.split("\n")[0].split() == head
     assert ("绸" * 60 in whole, "c" * 100 in whole) == (True, True)
     assert "\x1b" not in shown.stdout
 

@@ -141,7 +141,8 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
     assert created["after"] == {"planId": "standard", "status": "active", "externalId": "cus_8812"}
     assert issued["operator"] == operator_name()
 
-    _head, *shown = text(run("history", "cus_8812")).splitlines()
+    head, *shown = text(run("history", "cus_8812")).splitlines()
+    assert head.split() == ["at", "operator", "action", "subject", "changed"]
     actions = ["plan.set", "account.move", "account.set", "key.issue", "account.create"]
     assert [line.split()[2] for line in shown] == actions, "and not what was changed of gold before"
     assert shown[1].endswith("  planId standard to gold")
