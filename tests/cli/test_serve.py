@@ -2,6 +2,7 @@
 
 import json
 import os
+import pty
 import pwd
 import re
 import shutil
@@ -235,13 +236,20 @@ def test_a_taken_port_stops_it_before_it_touches_anything(state_dir: Path) -> No
 
 
 @pytest.mark.slow
-def test_a_terminal_of_few_characters_is_greeted_as_any_other() -> None:
-    with tempfile.TemporaryDirectory(prefix="sepu-桃 ") as directory:
+def test_a_terminal_of_few_characters_and_no_colours_is_greeted_as_any_other() -> None:
+    ours, theirs = pty.openpty()
+    with (
+        tempfile.TemporaryDirectory(prefix="sepu-桃 ") as directory,
+        os.fdopen(ours, "rb"),
+        os.fdopen(theirs, "rb"),
+    ):
         state_dir = Path(directory) / "state"
         arguments = ("--bind", f"unix:{directory}/http", "--worker", "gthread", "--workers", "1")
-        with serve(state_dir, *arguments, environment={"PYTHONIOENCODING": "latin-1"}) as printed:
-            assert re.search(r"^  SEPU_API_KEY=sepu_[a-z2-7_]+$", printed, re.MULTILINE)
-            assert printed.count("  curl ") == 4
+        environment = {"PYTHONIOENCODING": "latin-1", "NO_COLOR": "1"}
+        with serve(state_dir, *arguments, stdout=theirs, environment=environment):
+            printed = os.read(ours, 65536).decode("latin-1").replace("\r", "")
+        assert re.search(r"^  SEPU_API_KEY=sepu_[a-z2-7_]+$", printed, re.MULTILINE)
+        assert printed.count("  curl ") == 4
         assert account_count(state_dir) == 1
 
 
