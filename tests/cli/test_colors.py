@@ -8,6 +8,7 @@ import pty
 import re
 import struct
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -40,17 +41,13 @@ def on_a_terminal(*arguments: str, status: int = 0, **environment: str) -> str:
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "80", **environment}
     with subprocess.Popen([SEPU, *arguments], env=environment, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        shown = b"".join(iter(lambda: read(ours), b""))
+        shown = b""
+        with suppress(OSError):  # when the other end is closed
+            while part := os.read(ours, 65536):
+                shown += part
     os.close(ours)
     assert process.returncode == status
     return shown.decode()
-
-
-def read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # the other end is closed
-        return b""
 
 
 def test_what_match_reads() -> None:
