@@ -2,12 +2,12 @@
 
 import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
-from tests.charging import holder_of
+from tests.charging import charge, holder_of
 from tests.cli.running import Run, failed, fields, lines, printed, rows, text
 from tests.processes import until
 from tests.serving import serving
@@ -205,16 +205,13 @@ def test_an_account_is_erased_when_the_operator_says_so(run: Run) -> None:
 
 
 def test_the_largest_who_went_quiet_and_a_part_of_a_name(run: Run, connection: psycopg.Connection) -> None:
-    month = "to_char(now() - interval '{} month', 'YYYY-MM')"
-    names = ("Silk north", "Silk south", "Tea")
-    made = [accounts.create_account(connection, "standard", name).account_id for name in names]
-    for account_id, (this, last) in zip(made, ((5, 10), (0, 4), (7, 0)), strict=True):
-        for back, units in ((0, this), (1, last)):
-            connection.execute(
-                f"insert into sepu.usage (account_id, period, meter, committed) "
-                f"values (%s, {month.format(back)}, 'color_match', %s)".encode(),
-                (account_id, units),
-            )
+    now, made = datetime.now(UTC), []
+    for name, this, last in (("Silk north", 5, 10), ("Silk south", 0, 4), ("Tea", 7, 0)):
+        issued = accounts.create_account(connection, "standard", name)
+        for at, units in ((now, this), (now.replace(day=1) - timedelta(days=1), last)):
+            if units:
+                charge(connection, issued.api_key, f"key-of-{at:%Y-%m}", units, at)
+        made.append(issued.account_id)
 
     def found(*choice: str) -> list[int]:
         return [made.index(account["accountId"]) for account in lines(run("account", "list", *choice, "--json"))]

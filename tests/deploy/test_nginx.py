@@ -349,7 +349,7 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
     with ExitStack() as stack:
         running = [stack.enter_context(instance(path)) for path in paths]
         server = stack.enter_context(behind_nginx(*paths))
-        clients = stack.enter_context(ThreadPoolExecutor())
+        clients = stack.enter_context(ThreadPoolExecutor(4))
         asking = [clients.submit(ask, server, number) for number in range(4)]
         try:
             for number, path in enumerate(paths):
