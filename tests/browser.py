@@ -32,8 +32,6 @@ class Stop(msgspec.Struct):
 
 
 class Seen(msgspec.Struct):
-    """What was seen of a page."""
-
     overflow: int
     """Pixels by which it is wider than the window."""
     requests: list[str]
@@ -48,7 +46,6 @@ class Seen(msgspec.Struct):
 
 
 def look(pages: Sequence[Look]) -> list[Seen]:
-    """Opens each page."""
     chromium, node = program("chromium", "chromium"), program("node", "nodejs npm")
     for name in ("playwright-core", "axe-core"):
         if not (NODE_MODULES / name).exists():

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import settings
 from tests import pgbouncer
 from tests.charging import holder_of
-from tests.left_out import LeftOut
+from tests.left_out import tell
 from tests.postgres import empty_database
 from tests.processes import end_with_the_tests
 from tests.programs import refuse_others
@@ -36,7 +36,10 @@ def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # what xdist's workers leave behind, their parent's parent ends
         end_with_the_tests()
     sys.addaudithook(refuse_others)
-    config.pluginmanager.register(LeftOut())
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    tell(terminalreporter, config)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -117,5 +120,4 @@ def issued(connection: psycopg.Connection) -> IssuedKey:
 
 @pytest.fixture
 def holder(issued: IssuedKey) -> Credential:
-    """The fresh account's credential."""
     return holder_of(issued.api_key)

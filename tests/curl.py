@@ -4,23 +4,20 @@ import argparse
 import http.client
 import os
 import shlex
-import socket
 import string
 import subprocess
-from typing import Protocol
+from collections.abc import Callable
 from urllib.parse import quote, urlsplit
 
 import pytest
 from tests.programs import installed
+from tests.serving import UnixConnection
 
 needs_curl = pytest.mark.skipif(installed("curl") is None, reason="curl is not installed (Debian: apt install curl)")
 SECONDS = 30
 
 
-class Ask(Protocol):
-    """Takes a command line and the shell's variables."""
-
-    def __call__(self, line: str, **variables: str) -> str: ...
+Ask = Callable[..., str]  # takes a command line and the shell's variables
 
 
 def by_curl(line: str, **variables: str) -> str:
@@ -39,9 +36,7 @@ def by_python(line: str, **variables: str) -> str:
     target = f"{url.path}?{data}" if given.get else url.path
     connection = http.client.HTTPConnection(url.netloc, timeout=SECONDS)
     if given.unix_socket:
-        connection.sock = socket.socket(socket.AF_UNIX)
-        connection.sock.settimeout(SECONDS)
-        connection.sock.connect(given.unix_socket)
+        connection = UnixConnection(given.unix_socket, SECONDS)
     try:
         headers = dict(header.split(": ", 1) for header in given.header)
         if data and not given.get:

@@ -14,8 +14,6 @@ from standardwebhooks.webhooks import Webhook
 
 @dataclass(frozen=True)
 class Received:
-    """One webhook."""
-
     headers: dict[str, str]
     body: bytes
 
@@ -49,8 +47,6 @@ class Endpoint:
 
 
 class Threads(ThreadingHTTPServer):
-    """Takes many connections at once."""
-
     daemon_threads = True
     request_queue_size = 128
 

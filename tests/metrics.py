@@ -1,13 +1,12 @@
 """Reads what a server tells of itself: its log, and what it tells Prometheus."""
 
 import json
-import time
 import urllib.request
 from pathlib import Path
 from typing import Any
 
 from prometheus_client.parser import text_string_to_metric_families
-from tests.serving import START_SECONDS
+from tests.processes import until
 
 Labels = tuple[tuple[str, str], ...]
 Samples = dict[tuple[str, Labels], float]
@@ -21,7 +20,6 @@ def scrape(metrics: str) -> str:
 
 
 def samples(metrics: str) -> Samples:
-    """Each sample by its name and labels."""
     return {
         (sample.name, tuple(sorted(sample.labels.items()))): sample.value
         for family in text_string_to_metric_families(scrape(metrics))
@@ -46,10 +44,9 @@ def records(log: Path, event: str) -> list[dict[str, Any]]:
 
 def requests(log: Path, ids: set[str]) -> list[dict[str, Any]]:
     """The lines of these requests, once they are there."""
-    deadline = time.monotonic() + START_SECONDS
-    while True:
-        found = [record for record in records(log, "request") if record["requestId"] in ids]
-        if len(found) >= len(ids):
-            return found
-        assert time.monotonic() < deadline, (ids, log.read_text())
-        time.sleep(0.05)
+
+    def found() -> list[dict[str, Any]]:
+        return [record for record in records(log, "request") if record["requestId"] in ids]
+
+    until(lambda: len(found()) >= len(ids), why=log.read_text)
+    return found()

@@ -18,8 +18,6 @@ class StalePatchError(Exception):
 
 @dataclass(frozen=True)
 class Package:
-    """A copy of the package."""
-
     directory: Path
 
     @property
@@ -46,7 +44,6 @@ class Package:
 
 
 def copied(directory: Path) -> Package:
-    """Copies the package, as it is compiled, into a directory."""
     shutil.copytree(Path(sepu.__file__).parent, directory / "sepu", ignore=shutil.ignore_patterns("__pycache__"))
     return Package(directory)
 
@@ -59,7 +56,6 @@ def patched(directory: Path, patch: Path) -> Package:
 
 
 def changed_files(patch: Path, package: Package) -> list[str]:
-    """The files that a patch changes."""
     return [line.split("\t")[2] for line in apply(patch, package, "--numstat").splitlines()]
 
 

@@ -58,7 +58,6 @@ class Cluster:
         return f"postgresql://sepu@/postgres?host={quote(str(self.directory), safe='')}&port={self.port}"
 
     def initialise(self, **settings: str) -> None:
-        """Makes it."""
         let_in(self.directory)
         run(self.programs / "initdb", "-D", self.data, "-U", "sepu", "--auth=trust", "--encoding=UTF8", "--locale=C")
         self.configure(**settings)

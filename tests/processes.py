@@ -121,7 +121,6 @@ def _reap(awaited: int) -> int | None:
 
 
 def _left(seconds: float) -> list[psutil.Process]:
-    """What is left after so many seconds, if anything."""
     deadline = time.monotonic() + seconds
     while True:
         _reap(0)

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import sysconfig
 import tempfile
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from types import MappingProxyType
 from typing import Any
 
 import pytest
-from tests.processes import children, running
+from tests.processes import children, running, until
 
 from sepu.admin.keys import IssuedKey
 
@@ -37,7 +36,6 @@ def with_limits(**values: float) -> list[str | Path]:
 
 
 def why_not(worker: str) -> str | None:
-    """Why a worker cannot run here, or None."""
     if worker == "meinheld" and not find_spec("meinheld"):
         return "meinheld is not installed: `make meinheld` does so on Linux with CPython 3.11 or 3.12"
     return None
@@ -127,7 +125,6 @@ class Server:
         return response
 
     def match(self, issued: IssuedKey, idempotency_key: str, *, keep: bool = False) -> Response:
-        """Matches one colour."""
         headers = {
             "Authorization": f"Bearer {issued.api_key}",
             "Idempotency-Key": idempotency_key,
@@ -136,13 +133,11 @@ class Server:
         return self.request("POST", "/v1/match", headers, ONE_COLOUR, keep=keep)
 
     def hang_up(self) -> None:
-        """Closes the kept connection."""
         if self._kept is not None:
             self._kept.close()
             self._kept = None
 
     def workers(self) -> list[int]:
-        """The process ids of the workers."""
         return [worker.pid for worker in children(self.process.pid)]
 
 
@@ -202,19 +197,14 @@ def serving(
         ):
             server = Server(worker, address, process, log)
             try:
-                _await_ready(server, ready)
+                until(lambda: is_ready(server, ready), seconds=START_SECONDS, why=log.read_text)
                 yield server
             finally:
                 server.hang_up()
 
 
-def _await_ready(server: Server, path: str) -> None:
-    deadline = time.monotonic() + START_SECONDS
-    while time.monotonic() < deadline and server.process.poll() is None:
-        try:
-            if server.request("GET", path).status == 200:
-                return
-        except OSError:
-            pass
-        time.sleep(0.05)
-    pytest.fail(f"the server did not become ready:\n{server.log.read_text()}")
+def is_ready(server: Server, path: str) -> bool:
+    assert server.process.poll() is None, server.log.read_text()
+    with suppress(OSError):
+        return server.request("GET", path).status == 200
+    return False

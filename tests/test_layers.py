@@ -9,7 +9,6 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "sepu"
-TESTS = ROOT / "tests"
 CONTRIBUTING = (ROOT / "CONTRIBUTING.md").read_text("utf-8")
 # By layer: the other layers that it may import, and of the restricted packages those that it may import.
 MAY_IMPORT = {
@@ -48,10 +47,6 @@ def test_a_layer_may_import_only_those_above_it_in_the_table() -> None:
         above.add(layer)
 
 
-def test_the_table_names_restricted_packages() -> None:
-    assert {"falcon", "gunicorn", "psycopg"} <= RESTRICTED
-
-
 def test_the_table_of_changes_names_files_that_exist() -> None:
     table = CONTRIBUTING.split("## To change something, edit one file\n")[1].split("\n## ")[0]
     files = re.findall(r"^\| [^|]+ \| `([^`]+)`", table, re.MULTILINE)
@@ -88,17 +83,3 @@ def test_sql_lives_in_sql_files() -> None:
                 assert len(words) < 2 or words[0] not in {"select", "insert", "update", "delete", "create"}, (
                     f"{file}: {words}"
                 )
-
-
-def test_tests_import_helpers_and_never_other_tests() -> None:
-    """What two of them share is a module that says what it is."""
-    for file in TESTS.rglob("*.py"):
-        for name in imports(file):
-            assert not any(part.startswith("test_") for part in name.split(".")[:-1]), f"{file}: {name}"
-
-
-def test_every_place_of_the_tests_is_described() -> None:
-    described = re.findall(r"^\| `([\w/.]+)` \|", (TESTS / "README.md").read_text("utf-8"), re.MULTILINE)
-    helpers = {f"{path.name}" for path in TESTS.glob("*.py")}
-    places = {f"{path.name}/" for path in TESTS.iterdir() if any(path.glob("*.py"))}
-    assert sorted(described) == sorted(helpers | places)

@@ -101,13 +101,3 @@ def test_the_signature_of_a_palette_is_what_it_takes() -> None:
     assert sepu.Palette([(1, 2, 3)], **{name: value for name, value in named.items() if name != "rgb"}).size == 1
     with pytest.raises(TypeError, match="unexpected keyword"):
         sepu.Palette(**named, threads=2)  # type: ignore[call-arg]
-
-
-@pytest.mark.parametrize("thing", [sepu.Palette, sepu.NameIndex], ids=lambda thing: thing.__name__)
-def test_help_begins_with_the_signature(thing: type) -> None:
-    first, _, text = pydoc.plain(pydoc.render_doc(thing)).partition("\n\n")[2].partition("\n")
-    assert first == f"class {thing.__name__}(builtins.object)"
-    # From CPython 3.13 on, a long signature has a line for each parameter.
-    words = re.sub(r"^ \|| |\n", "", text, flags=re.MULTILINE)
-    assert words.startswith(f"{thing.__name__}{inspect.signature(thing)}".replace(" ", "") + "Finds")
-    assert "cython__" not in text

@@ -28,12 +28,6 @@ def text(name: str) -> str:
     return (ROOT / name).read_text("utf-8")
 
 
-def test_they_follow_one_another() -> None:
-    first = int(OLDEST.removeprefix("3."))
-    assert [f"3.{minor}" for minor in range(first, first + len(PYTHONS))] == PYTHONS
-    assert len(PYTHONS) > 1
-
-
 def test_the_client_supports_the_same() -> None:
     assert CLIENT.pythons == PYTHONS
 

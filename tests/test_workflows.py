@@ -8,10 +8,9 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import pytest
 from tools.dist.contents import ROOT
-from tools.workflows.steps import DIRECTORY, NOT_HERE, PUBLISHERS, jobs, steps, tag, workflows
+from tools.workflows.steps import DIRECTORY, PUBLISHERS, jobs, steps, tag, workflows
 
 PINNED = re.compile(r"uses: (?P<action>[\w-]+/[\w-]+)@(?P<commit>[0-9a-f]{40})  # (?P<version>v\d+\.\d+\.\d+)$")
 JOBS = jobs()
@@ -97,10 +96,6 @@ def test_make_has_what_a_step_makes(step: Any) -> None:
         assert re.search(rf"^([\w-]+ )*{target}( [\w-]+)*:", MAKEFILE, re.MULTILINE), target
 
 
-def test_what_is_not_run_here_is_there() -> None:
-    assert set(NOT_HERE) <= set(steps())
-
-
 def test_the_core_tests_are_the_same_everywhere() -> None:
     [paths] = re.findall(r"^CORE_TESTS := (.*)$", MAKEFILE, re.MULTILINE)
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["tool"]["cibuildwheel"]
@@ -108,10 +103,3 @@ def test_the_core_tests_are_the_same_everywhere() -> None:
     assert pytest_command == ["pytest", "-q", *paths.split(), "tests/dist/installed.py"]
     assert set(pytest_command[2:]) <= set(settings["test-sources"])
     assert all((ROOT / source).exists() for source in settings["test-sources"])
-
-
-def test_updates_are_asked_for_where_there_is_something_to_update() -> None:
-    updates = msgspec.yaml.decode((ROOT / ".github" / "dependabot.yml").read_bytes())["updates"]
-    places = {update["package-ecosystem"]: update["directory"] for update in updates}
-    assert places.keys() >= {"pip", "github-actions", "docker"}
-    assert any((ROOT / str(Path(places["pip"]).relative_to("/"))).glob("*.txt"))

@@ -29,7 +29,6 @@ def _asked(option: str) -> Path:
 
 
 def why_not() -> str | None:
-    """Why there is no Citus here, or None."""
     if installed(PG_CONFIG) is None:
         return f"no {PG_CONFIG}: SEPU_CITUS_PG_CONFIG names the pg_config of a Postgres with Citus"
     if not (_asked("--sharedir") / "extension" / "citus.control").exists():
@@ -39,8 +38,6 @@ def why_not() -> str | None:
 
 @dataclass(frozen=True)
 class Citus:
-    """A running cluster."""
-
     coordinator: Cluster
     workers: tuple[Cluster, ...]
 

@@ -13,5 +13,4 @@ def ledger_url(own_url: str) -> str:
 
 @pytest.fixture
 def run(ledger_url: str) -> Run:
-    """Runs `sepu` against the test's database."""
     return partial(invoke, SEPU_DATABASE_URL=ledger_url)

@@ -8,6 +8,7 @@ import pty
 import re
 import struct
 import subprocess
+from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -36,22 +37,17 @@ def inputs(done: Done) -> list[str]:
 
 
 def on_a_terminal(*arguments: str, status: int = 0, **environment: str) -> str:
-    """What the command prints on a terminal with colours."""
     ours, theirs = pty.openpty()
     environment = {**os.environ, "TERM": "xterm-256color", "COLORTERM": "truecolor", "COLUMNS": "80", **environment}
     with subprocess.Popen([SEPU, *arguments], env=environment, stdout=theirs, stderr=theirs) as process:
         os.close(theirs)
-        shown = b"".join(iter(lambda: read(ours), b""))
+        shown = b""
+        with suppress(OSError):  # when the other end is closed
+            while part := os.read(ours, 65536):
+                shown += part
     os.close(ours)
     assert process.returncode == status
     return shown.decode()
-
-
-def read(terminal: int) -> bytes:
-    try:
-        return os.read(terminal, 65536)
-    except OSError:  # the other end is closed
-        return b""
 
 
 def test_what_match_reads() -> None:
@@ -59,7 +55,6 @@ def test_what_match_reads() -> None:
     white, dark, tomato, red = "#FFFFFF", "#010203", "#FF6347", "#C83C23"
     found = inputs(invoke("match", *colors, "tomato", "绯红", "--json"))
     assert found == [red, red, white, red, dark, dark, dark, tomato, red]
-    assert inputs(invoke("match", "12.5 0 255", "--json")) == ["rgb(12.5, 0, 255)"]
     outside = invoke("match", "color(srgb 1.25 -0.5 0)", "oklch(0.7 0.35 145)")
     assert text(outside).count("(outside sRGB)") == 2
     assert inputs(invoke("match", "color(srgb 1.25 -.5 0)", "--json")) == ["color(srgb 1.25 -.5 0)"]
@@ -72,10 +67,8 @@ def test_what_match_reads() -> None:
     [
         ((), "in a shell write '#C83C23' in quotes, because # begins a comment"),
         (("200",), "write '#200' for HEX, or three numbers such as '200 60 35'"),
-        (("1", "2"), "'1 2' is not a colour"),
         (("红",), "; perhaps you mean fen-hong (粉红), pin-hong (品红), tao-hong (桃红); sepu search 红 shows more"),
         (("cmyk(0%, 70%, 83%, 22%)",), "is not a colour without the profile of a press; convert it to RGB"),
-        (("green",), "#00E500 of 绿色 (lv-se), or #008000 of CSS"),
         (("-",), "line 3: 'nonsense' is not a colour"),
     ],
 )
@@ -149,7 +142,6 @@ def test_style_sheets(file_format: str, before: str, prefix: str) -> None:
 
 
 def test_rows_for_programs() -> None:
-    """What is found for an input, in all forms of data."""
     arguments = ("match", "c83c23", "fff", "--top", "2", "--format")
     document = printed(invoke(*arguments, "json"))
     assert document["attribution"] == list(ATTRIBUTION)
@@ -171,7 +163,6 @@ def test_rows_for_programs() -> None:
 
 
 def test_palettes_have_a_colour_once() -> None:
-    """Design tokens, and a picture."""
     arguments = ("match", "c83c23", "c83c24", "tomato", "--top", "1", "--format")
     tokens = printed(invoke(*arguments, "tokens"))
     assert all(line in tokens.pop("$description") for line in ATTRIBUTION[:1])
@@ -197,7 +188,6 @@ def test_a_palette_that_gimp_reads() -> None:
 
 
 def test_swatches_that_adobes_programs_read() -> None:
-    """Names and blocks are read again below."""
     content = exported("ase")
     assert content.startswith(b"ASEF\0\1\0\0" + struct.pack(">I", 161 + 2))  # and the group's begin and end
     assert all(line.encode("utf-16-be") in content for line in ATTRIBUTION)
@@ -231,10 +221,6 @@ def test_the_colours_of_an_image(photo: str, tmp_path: Path) -> None:
 def test_files_that_are_no_image(photo: str, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("text")
     failed(invoke("image", str(tmp_path / "text.png")), "is not an image that can be read")
-    Image.new("RGB", (8, 8)).save(tmp_path / "postscript.jpg", "EPS")
-    failed(invoke("image", str(tmp_path / "postscript.jpg")), "not one of PNG, JPEG")
-    os.mkfifo(tmp_path / "pipe.png")
-    failed(invoke("image", str(tmp_path / "pipe.png")), "is not a file")
     failed(invoke("image", str(tmp_path / "nothing.png")), "does not exist", status=2)
     named = str(tmp_path / "named.nothing")
     failed(invoke("image", photo, "--picture", named), "use an ending such as .png", status=2)

@@ -106,7 +106,6 @@ def events(connection: psycopg.Connection, run: Run, secret_file: str) -> Iterat
 
 @pytest.fixture
 def program(ledger_url: str, events: Events) -> list[str | Path]:
-    """What delivers, as a process."""
     return [SEPU, *events.delivering, "--database-url", ledger_url]
 
 
@@ -191,19 +190,19 @@ def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(events: Ev
 
 def test_the_times_between_attempts_grow(events: Events) -> None:
     events.customer(8)
-    waits = []
-    for _ in range(limits.DELIVERY_ATTEMPTS):
+    shares = set()
+    for backoff in (5, 20, 80, 320, 1280, 5120, 20480, *[43200] * 4):
         events.make_due()
         (event,) = claim_events(events.connection)
         assert claim_events(events.connection) == []
-        waits.append(postpone_delivery(events.connection, event, "HTTP 500"))
-    assert waits[-1] is None
-    expected = [5, 20, 80, 320, 1280, 5120, 20480, *[43200] * 4]
-    assert len(waits) == len(expected) + 1
-    for wait, backoff in zip(waits[:-1], expected, strict=True):
+        wait = postpone_delivery(events.connection, event, "HTTP 500")
         assert wait is not None
         assert 0.79 * backoff <= wait <= 1.21 * backoff
-    assert len({wait and wait / backoff for wait, backoff in zip(waits[-5:-1], expected[-4:], strict=True)}) > 1
+        shares.add(wait / backoff)
+    assert len(shares) > 1
+    events.make_due()
+    (last,) = claim_events(events.connection)
+    assert postpone_delivery(events.connection, last, "HTTP 500") is None
     (dead,) = list_events(events.connection, state="dead")
     assert dead.attempts == limits.DELIVERY_ATTEMPTS
 
@@ -376,20 +375,10 @@ def test_a_role_that_can_deliver_and_nothing_else(events: Events, ledger_url: st
         assert printed(events.run("db", "grant", role, "--events", "--json")) == {"role": role}
         events.customer()
         url = make_conninfo(ledger_url, user=role)
+        with connect(url) as session, pytest.raises(psycopg.errors.InsufficientPrivilege):
+            session.execute("select status from sepu.account")
         assert text(events.run(*events.delivering, "--once", SEPU_DATABASE_URL=url)) == ""
         assert len(events.hooks.ids) == len(lines(events.run("events", "list", "--json", SEPU_DATABASE_URL=url))) == 3
-        with connect(url) as session:
-            for forbidden in (
-                "select from sepu.api_key",
-                "select from sepu.stored_result",
-                "select status from sepu.account",
-                "insert into sepu.event_delivery (account_id) values ('a')",
-                "insert into sepu.change (account_id) values ('a')",
-                "delete from sepu.quota_event",
-                "update sepu.usage set committed = 0",
-            ):
-                with pytest.raises(psycopg.errors.InsufficientPrivilege):
-                    session.execute(forbidden.encode())
     finally:
         events.connection.execute(f"drop owned by {role}".encode())
         events.connection.execute(f"drop role {role}".encode())

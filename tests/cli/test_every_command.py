@@ -14,9 +14,6 @@ from tests.faults.proxy import socket_directory
 from sepu.cli.database import database
 
 IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # what they do is their answer
-NAMES = {"account_id": "ACCOUNT", "key_id": "KEYID"}
-
-
 # What a command needs besides names.
 OPTIONS = {
     "account erase": "--yes",
@@ -40,18 +37,8 @@ def test_every_help_reads_well(path: tuple[str, ...]) -> None:
     help_text = shown(path)
     assert help_text.startswith(f"Usage: sepu {' '.join(path)} ")
     assert max(map(len, help_text.splitlines())) <= 100
-
-    command = COMMANDS[path]
-    first, *rest = (command.help or "").strip().split("\n\n")
-    assert first[:1].isupper()
-    assert all(paragraph.strip().endswith((".", ":")) for paragraph in (first, *rest))
-    assert "..." not in command.get_short_help_str(100), "the list of commands shows the first sentence whole"
-    for each in command.params:
-        name = each.make_metavar(click.Context(command))
-        if isinstance(each, click.Option):
-            assert each.help, f"{each.opts} says nothing"
-        else:
-            assert name.strip("[]") == NAMES.get(str(each.name), name.strip("[]").upper())
+    assert "..." not in COMMANDS[path].get_short_help_str(100), "the list of commands shows the first sentence whole"
+    assert all(each.help for each in COMMANDS[path].params if isinstance(each, click.Option))
 
 
 @pytest.mark.parametrize("path", LEAVES, ids=" ".join)
@@ -63,10 +50,6 @@ def test_every_command_speaks_json_and_has_an_example_of_what_it_takes(path: tup
     assert tuple(words[: len(path)]) == path
     _, rest, _ = LEAVES[path].make_parser(click.Context(LEAVES[path])).parse_args(words[len(path) :])
     assert rest == []
-
-
-def test_there_are_commands_on_a_database() -> None:
-    assert {"account list", "db migrate", "events retry", "key rotate", *OPTIONS} <= set(map(" ".join, ON_A_DATABASE))
 
 
 @pytest.mark.parametrize("path", sorted(ON_A_DATABASE), ids=" ".join)

@@ -45,7 +45,6 @@ def test_a_refusal_names_the_bound(run: Run) -> None:
     failed(run("grant", "add", "cus_1", "color_match", "-1", *WHY), "at most 0 units of color_match")
     failed(run("credit", "add", "cus_1", "color_match", "1", "--month", "2026-01", *WHY), "at most 0 units")
     failed(run("grant", "add", "cus_1", "color_match", "1", "--month", "2026-01", *WHY), "the month 2026-01 is over")
-    failed(run("grant", "add", "nobody", "color_match", "1", *WHY), "there is no account 'nobody'")
     for wrong in (("color_mix", "1", *WHY), ("color_match", "x", *WHY), ("color_match", "1"), ("--oops", "1", *WHY)):
         failed(run("grant", "add", "cus_1", *wrong), status=2)
 

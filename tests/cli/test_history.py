@@ -137,12 +137,7 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
     assert (named["before"], named["after"]) == ({"name": None}, {"name": "Silk"})
     assert (plan["accountId"], plan["subject"], plan["action"]) == (None, "gold", "plan.set")
     assert (plan["before"], plan["after"]) == ({"thresholds": [80, 95, 100]}, {"thresholds": [50]})
-    assert (issued["action"], issued["subject"], issued["before"], issued["after"]) == (
-        "key.issue",
-        world["key"],
-        None,
-        {},
-    )
+    assert (issued["subject"], issued["before"], issued["after"]) == (world["key"], None, {})
     assert created["after"] == {"planId": "standard", "status": "active", "externalId": "cus_8812"}
     assert issued["operator"] == operator_name()
 
@@ -151,8 +146,6 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
     actions = ["plan.set", "account.move", "account.set", "key.issue", "account.create"]
     assert [line.split()[2] for line in shown] == actions, "and not what was changed of gold before"
     assert shown[1].endswith("  planId standard to gold")
-    assert shown[2].endswith("  name - to Silk")
-    assert shown[4].endswith("  planId standard, status active, externalId cus_8812")
     pages = [list_changes(connection, account_id=account, limit=2, skip=skip) for skip in (0, 2, 4, 6)]
     assert [change.action for page in pages for change in page] == actions
     one = run("history", "--limit", "1", "--csv")
@@ -176,12 +169,6 @@ def test_an_operator_has_a_name(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_an_account_that_ends(run: Run) -> None:
     made = fields(run("account", "create", "--expires-at", "7d"))
     assert abs(datetime.fromisoformat(made["expiresAt"]) - datetime.now(UTC) - timedelta(days=7)) < timedelta(minutes=5)
-    account = made["accountId"]
-    for refused, why in (
-        ("2020-01-31T12:00:00Z", "is in the past"),
-        ("2099-01-31", "is not like"),
-        ("367d", "is not like"),
-    ):
-        assert why in run("account", "set", account, "--expires-at", refused).stderr
-    assert printed(run("account", "set", account, "--name", "A", "--json"))["expiresAt"] == made["expiresAt"]
-    assert printed(run("account", "set", account, "--expires-at", "", "--json"))["expiresAt"] is None
+    changed = ("account", "set", made["accountId"], "--json")
+    assert printed(run(*changed, "--name", "A"))["expiresAt"] == made["expiresAt"]
+    assert printed(run(*changed, "--expires-at", ""))["expiresAt"] is None

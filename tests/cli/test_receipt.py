@@ -7,15 +7,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from jwcrypto import jwe, jwk
+from jwcrypto import jwk
 from tests.charging import holder_of
 from tests.cli.running import Done, Run, failed, fields, lines, printed, text
 
 
 @dataclass(frozen=True)
 class Pair:
-    """A key pair in files."""
-
     private: str
     public: str
 
@@ -55,10 +53,6 @@ def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_p
     assert list(opened) == ["accountId", "keyId", "apiKey", "issuedAt", "expiresAt"]
     assert (opened["apiKey"], opened["accountId"], opened["expiresAt"]) == (key, account_id, None)
 
-    other = jwe.JWE(algs=["RSA-OAEP-256", "A256GCM"])
-    other.deserialize(receipt, jwk.JWK.from_json(Path(pair.private).read_text()))
-    assert json.loads(other.payload) == opened
-
 
 def test_repeating_a_rotation(run: Run, pair: Pair, account_id: str) -> None:
     rotate = ("key", "rotate", account_id, "--public-key", pair.public)
@@ -76,9 +70,7 @@ def test_repeating_a_rotation(run: Run, pair: Pair, account_id: str) -> None:
 
     second = printed(run(*rotate, "--rotation-id", "2031-03", "--json"))
     assert second["keyId"] != first["keyId"]
-    failed(run(*rotate, "--rotation-id", "2031 03"), "a rotation id has")
     failed(run(*rotate, "--rotation-id", ""), "a rotation id has")
-    failed(run("key", "rotate", "a" * 16, "--public-key", pair.public), "there is no account")
 
 
 def test_a_private_key_sent_by_mistake(run: Run, pair: Pair, account_id: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.postgres import empty_database
 from tests.processes import running, until
-from tests.serving import SEPU, Response, Server, free_port
+from tests.serving import SEPU, Response, Server, free_port, is_ready
 
 from sepu.cli.database import connect, console_url
 from sepu.database.migrate import migrate
@@ -24,7 +24,6 @@ class Console(Server):
         return self.request(method, target, {name.capitalize(): value for name, value in headers.items()})
 
     def page(self, target: str, status: int = 200) -> str:
-        """The text of a page."""
         found = self.get(target)
         assert found.status == status, found.body.decode()
         return found.body.decode()
@@ -42,12 +41,5 @@ def console(server_url: str, directory: Path, *options: str) -> Iterator[Console
         log = directory / "console.log"
         with log.open("w") as output, running(command, env=environment, stdout=output, stderr=output) as process:
             found = Console("console", address, process, log, owner_url=url)
-            until(lambda: _answers(found), why=log.read_text)
+            until(lambda: is_ready(found, "/static/icon.svg"), why=log.read_text)
             yield found
-
-
-def _answers(found: Console) -> bool:
-    try:
-        return found.get("/static/icon.svg").status == 200
-    except OSError:
-        return False

@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
-from pathlib import Path
 
 import click
 import psycopg
@@ -40,7 +39,6 @@ def owner(empty: Console) -> Iterator[psycopg.Connection]:
 
 
 def plain(page: str) -> str:
-    """What a reader sees of it."""
     return " ".join(unescape(re.sub(r"<[^>]*>", " ", page)).split())
 
 
@@ -272,12 +270,6 @@ def test_slow_clients_delay_nobody(seeded: Console) -> None:
             each.setblocking(True)
             each.sendall(b"Connection: close\r\n\r\n")
             assert each.recv(12) == b"HTTP/1.1 200"
-
-
-def test_a_port_in_use_is_told(seeded: Console, tmp_path: Path) -> None:
-    taken = completed([SEPU, "console", "--port", seeded.address.rpartition(":")[2], "--state-dir", tmp_path])
-    assert (taken.returncode, taken.stdout) == (1, "")
-    assert "is taken" in taken.stderr
 
 
 def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:

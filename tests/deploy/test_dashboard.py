@@ -11,14 +11,6 @@ from tests.programs import program
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_the_first_row_is_rate_time_and_errors() -> None:
-    row = {panel.grid_pos["x"]: panel for panel in dashboard().panels if panel.grid_pos["y"] == 0}
-    rate, time, errors = ([target.expr for target in row[x].targets] for x in sorted(row))
-    assert "rate(sepu_http_requests_total{" in rate[0]
-    assert any(query.startswith("histogram_quantile(0.99, ") for query in time)
-    assert "rate(sepu_http_refusals_total{" in errors[0]
-
-
 def test_prometheus_takes_each_query(tmp_path: Path) -> None:
     promtool, shown, rules = program("promtool", "prometheus"), dashboard(), tmp_path / "rules.json"
     queries = [shown.query(target) for panel in shown.panels for target in panel.targets]

@@ -1,7 +1,6 @@
 """SQL, nginx and the documents repeat limits, headers and error codes of Python. They must be equal."""
 
 import re
-from collections.abc import Iterator
 from datetime import timedelta
 from pathlib import Path
 
@@ -23,14 +22,7 @@ KIB = 1024
 SESSIONS = BATCH_SESSIONS + PROBE_SESSIONS + SINGLE_SESSIONS  # of a worker
 
 
-def lock_timeouts() -> Iterator[tuple[str, float]]:
-    for function in FUNCTIONS.split("create or replace function sepu.")[1:]:
-        for milliseconds in re.findall(r"set lock_timeout = '(\d+)ms'", function):
-            yield function.partition("(")[0], int(milliseconds) / 1000
-
-
 def nginx_map(name: str) -> dict[int, str]:
-    """Read nginx's map from a status to a variable."""
     block = NGINX.split(f"map $status ${name} {{")[1].split("}")[0]
     return {int(status): value for status, value in re.findall(r"^\s*(\d+) (.*);", block, re.MULTILINE)}
 
@@ -50,10 +42,12 @@ def size(text: str) -> int:
 
 
 def test_functions_wait_for_locks_as_long_as_the_ledger_expects() -> None:
-    found = dict(lock_timeouts())
+    timeout = r"create or replace function sepu\.(\w+)(?:(?!create or replace).)*?set lock_timeout = '(\d+)ms'"
+    found = dict(re.findall(timeout, FUNCTIONS, re.DOTALL))
     assert {"admit", "read_usage", "meter_request"} <= found.keys()
-    for name, timeout in found.items():
-        assert timeout == (limits.BATCH_LOCK_SECONDS if "_each" in name else limits.LOCK_SECONDS), name
+    for name, milliseconds in found.items():
+        expected = limits.BATCH_LOCK_SECONDS if "_each" in name else limits.LOCK_SECONDS
+        assert int(milliseconds) == expected * 1000, name
 
 
 def test_deadlines_end_one_before_the_other() -> None:

@@ -7,6 +7,7 @@ import ssl
 import threading
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
@@ -114,24 +115,6 @@ def test_what_is_no_request_ends_at_nginx(server: BehindNginx, sent: bytes, code
 @whoever_serves
 def test_http_0_9_gets_no_answer(server: BehindNginx) -> None:
     assert everything(server, b"GET /v1/library\r\n") == b""
-
-
-@whoever_serves
-@pytest.mark.parametrize(
-    ("method", "target", "code", "allow"),
-    [
-        ("BREW", "/v1/match", "method_not_allowed", "POST"),
-        ("BREW", "/v1/search?q=tao", "method_not_allowed", "GET"),
-        ("TRACE", "/v1/usage", "method_not_allowed", "GET"),
-        ("BREW", "/v1/nothing", "not_found", None),
-    ],
-)
-def test_methods_that_nobody_knows_end_at_nginx(
-    server: BehindNginx, method: str, target: str, code: str, allow: str | None
-) -> None:
-    response = server.request(method, target)
-    assert not reached_the_service(server, check(response, code))
-    assert response.headers.get("allow") == allow
 
 
 def test_wishes_for_the_connection_are_nginxs_affair(
@@ -366,9 +349,8 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
     with ExitStack() as stack:
         running = [stack.enter_context(instance(path)) for path in paths]
         server = stack.enter_context(behind_nginx(*paths))
-        clients = [threading.Thread(target=ask, args=(server, number)) for number in range(4)]
-        for client in clients:
-            client.start()
+        clients = stack.enter_context(ThreadPoolExecutor(4))
+        asking = [clients.submit(ask, server, number) for number in range(4)]
         try:
             for number, path in enumerate(paths):
                 running[number].close()
@@ -376,8 +358,8 @@ def test_instances_are_restarted_one_after_the_other_and_nobody_notices(
                 time.sleep(0.5)
         finally:
             stop.set()
-            for client in clients:
-                client.join()
+        for client in asking:
+            client.result()
     assert len(statuses) > 100
     assert set(statuses) == {200}
     assert show_usage(connection, issued.account_id).usage[0].committed == len(statuses)

@@ -1,11 +1,11 @@
 """Calls a generated client that runs as a process of its own."""
 
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from subprocess import PIPE
-from typing import IO, Any, Self, cast
+from typing import IO, Any, cast
 
 from tests.generators.toolchains import Command
 from tests.processes import running
@@ -25,23 +25,23 @@ class Answer:
     body: Any
 
 
-class Client:
-    def __init__(self, requests: IO[str], answers: IO[str]) -> None:
-        self._requests, self._answers = requests, answers
+Client = Callable[..., Answer]
 
-    @classmethod
-    @contextmanager
-    def running(cls, command: Command) -> Iterator[Self]:
-        with (
-            running(command, stdin=PIPE, stdout=PIPE, text=True, encoding="utf-8") as process,
-            cast("IO[str]", process.stdin) as requests,
-            cast("IO[str]", process.stdout) as answers,
-        ):
-            yield cls(requests, answers)
 
-    def call(self, url: str, key: str, operation: str, idempotency_key: str = "", **arguments: Any) -> Answer:
-        given = {"url": url, "key": key, "operation": operation, "idempotencyKey": idempotency_key, **arguments}
-        print(json.dumps(given), file=self._requests, flush=True)
-        line = self._answers.readline()
-        assert line, f"the client ended over {operation} {arguments}"
-        return Answer(**json.loads(line))
+@contextmanager
+def calling(command: Command) -> Iterator[Client]:
+    """What calls a client, which runs until the block ends."""
+    with (
+        running(command, stdin=PIPE, stdout=PIPE, text=True, encoding="utf-8") as process,
+        cast("IO[str]", process.stdin) as requests,
+        cast("IO[str]", process.stdout) as answers,
+    ):
+
+        def call(url: str, key: str, operation: str, idempotency_key: str = "", **arguments: Any) -> Answer:
+            given = {"url": url, "key": key, "operation": operation, "idempotencyKey": idempotency_key, **arguments}
+            print(json.dumps(given), file=requests, flush=True)
+            line = answers.readline()
+            assert line, f"the client ended over {operation} {arguments}"
+            return Answer(**json.loads(line))
+
+        yield call

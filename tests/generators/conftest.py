@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from tests.generators.calling import Client
+from tests.generators.calling import Client, calling
 from tests.generators.toolchains import CLIENTS
 from tests.http.conftest import uvloop
 from tests.integrate.faulty import between
@@ -31,13 +31,11 @@ def grown_response(response: Response) -> Response:
 
 @pytest.fixture(scope="session")
 def later(uvloop: Server) -> Iterator[str]:
-    """The URL of the service as it may be later."""
     with between(uvloop.address, keeps=True, changed=grown_response) as found:
         yield found.url
 
 
 @pytest.fixture(scope="session", params=CLIENTS)
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Client]:
-    """Generated, compiled and running."""
-    with Client.running(CLIENTS[request.param](tmp_path_factory.mktemp(request.param))) as found:
+    with calling(CLIENTS[request.param](tmp_path_factory.mktemp(request.param))) as found:
         yield found

@@ -1,7 +1,6 @@
 """Clients that generators make of the OpenAPI document, against the running service. Nothing in them is edited."""
 
 import json
-from collections.abc import Callable
 from uuid import uuid4
 
 import psycopg
@@ -15,22 +14,15 @@ from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.metering import key_format
 
-Call = Callable[..., Answer]
-
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first waits for a generator and a compiler
 
 SCARLET = {"r": 200, "g": 60.123456789012, "b": 36.5}  # more digits than a float32 has
 
 
 @pytest.fixture
-def url(uvloop: Server) -> str:
-    return f"http://{uvloop.address}"
-
-
-@pytest.fixture
-def call(client: Client, url: str, issued: IssuedKey) -> Call:
-    def called(operation: str, name: str = "", *, url: str = url, key: str = issued.api_key, **given: object) -> Answer:
-        return client.call(url, key, operation, name, **given)
+def call(client: Client, uvloop: Server, issued: IssuedKey) -> Client:
+    def called(operation: str, name: str = "", *, url: str = "", key: str = issued.api_key, **given: object) -> Answer:
+        return client(url or f"http://{uvloop.address}", key, operation, name, **given)
 
     return called
 
@@ -52,7 +44,7 @@ REQUESTS: dict[str, tuple[str, dict[str, object]]] = {
 
 @pytest.mark.parametrize("operation", REQUESTS)
 def test_an_answer_today_and_what_is_added_later(
-    call: Call, later: str, operation: str, uvloop: Server, issued: IssuedKey
+    call: Client, later: str, operation: str, uvloop: Server, issued: IssuedKey
 ) -> None:
     kind, given = REQUESTS[operation]
     key = str(uuid4())
@@ -72,14 +64,14 @@ def test_an_answer_today_and_what_is_added_later(
     assert (refused.status, refused.code, refused.body["someday"]) == (401, "unauthorized", {"any": [1]})
 
 
-def test_what_is_optional(call: Call) -> None:
+def test_what_is_optional(call: Client) -> None:
     first = call("matchColors", str(uuid4()), colors=[SCARLET])
     assert [len(result["matches"]) for result in first.body["results"]] == [1]
     assert "idempotency-replayed" not in first.headers
     assert call("searchColors", str(uuid4()), q="hong").body["count"] == 10
 
 
-def test_errors(call: Call, issued: IssuedKey) -> None:
+def test_errors(call: Client, issued: IssuedKey) -> None:
     stranger, key = key_format.new_key(issued.account_id), str(uuid4())
     for operation in ("getLibrary", "getUsage"):
         check(call(operation, key=stranger), 401, "UnauthorizedError", "unauthorized")
@@ -97,7 +89,7 @@ def test_errors(call: Call, issued: IssuedKey) -> None:
     check(call("searchColors", str(uuid4()), q="a" * 9000), 414, "OtherError", "uri_too_long")
 
 
-def test_errors_of_a_limit(call: Call, connection: psycopg.Connection) -> None:
+def test_errors_of_a_limit(call: Client, connection: psycopg.Connection) -> None:
     set_plan(connection, "small", {"color_match": 1, "color_search": 0}, requests_per_minute=3)
     key = accounts.create_account(connection, "small").api_key
     for refused, meter, limit in (

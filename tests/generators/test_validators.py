@@ -38,13 +38,5 @@ def spectral(directory: Path) -> Command:
 
 @pytest.mark.parametrize("validator", [swagger_cli, swagger_parser, redocly, spectral])
 def test_a_validator_finds_nothing(validator: Callable[[Path], Command], tmp_path: Path) -> None:
-    command = validator(tmp_path)
-
-    def fault(document: Path) -> str | None:
-        done = completed([*command, document], cwd=NODE_MODULES.parent, env=ENVIRONMENT)
-        return None if done.returncode == 0 else done.stdout + done.stderr
-
-    assert fault(PATH) is None
-    faulty = tmp_path / "openapi.yaml"
-    faulty.write_text(PATH.read_text("utf-8").replace("in: header", "in: head"), "utf-8")
-    assert "parameters" in str(fault(faulty))
+    done = completed([*validator(tmp_path), PATH], cwd=NODE_MODULES.parent, env=ENVIRONMENT)
+    assert done.returncode == 0, done.stdout + done.stderr

@@ -2,6 +2,7 @@
 
 import importlib.resources
 import os
+import re
 import shutil
 import sys
 import sysconfig
@@ -21,16 +22,14 @@ ANNOTATIONS = Path("/usr/share/java/jakarta-annotation-api.jar")
 
 Command = Sequence[str | Path]
 
-# As docs/integrate/generators.md has them.
-OPTIONS = {
-    "go": ["-g", "go", "-p", "packageName=colors,withGoMod=false"],
-    "java": [
-        *("-g", "java", "--library", "native", "-p", "openApiNullable=false,useJakartaEe=true"),
-        *("--invoker-package", "sepu", "--api-package", "sepu.api", "--model-package", "sepu.model"),
-    ],
-    "typescript": ["--default-non-nullable=false"],
-    "python": ["--meta=none"],
-}
+GUIDE = re.sub(r" \\\n +", " ", (ROOT / "docs" / "integrate" / "generators.md").read_text("utf-8"))
+OPTIONS = dict(
+    zip(
+        ("go", "java", "typescript", "python"),
+        map(str.split, re.findall(r" (?:-o |--output-path=)\S+ (-.*)$", GUIDE, re.MULTILINE)),
+        strict=True,
+    )
+)
 
 
 def make(command: Command, directory: Path, **variables: str) -> str:

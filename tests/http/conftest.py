@@ -9,11 +9,9 @@ OTHERS = [pytest.param(worker, marks=pytest.mark.slow) for worker in (*WORKERS[1
 
 @pytest.fixture(scope="session")
 def uvloop(served: Served) -> Server:
-    """A running server of the default kind."""
     return served("uvloop")
 
 
 @pytest.fixture(scope="session", params=["uvloop", *OTHERS])
 def server(request: pytest.FixtureRequest, served: Served) -> Server:
-    """A running server of each kind in turn."""
     return served(request.param)

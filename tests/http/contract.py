@@ -6,8 +6,10 @@ A case says what is given, what is sent, and what must come back. What holds for
 import json
 import uuid
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from typing import Any
 from urllib.parse import quote
 
@@ -21,6 +23,7 @@ from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, issue_key, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
+from sepu.http.errors import ERRORS
 from sepu.metering import commands, key_format
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
@@ -36,6 +39,10 @@ STORED: dict[str, bytes] = {
     b'"name":{"zh":"b","en":"c","pinyin":"d"},"hex":"#000000","reliability":"disputed","deltaE":9,"similarity":0.5}]}]}',
     "color_search": b'{"datasetVersion":"0.0.0","count":0,"results":[]}',
 }
+FINGERPRINTS = {
+    "color_match": parse_match(ONE.encode()).fingerprint(),
+    "color_search": parse_search("q=taohong").fingerprint(),
+}
 
 
 @dataclass
@@ -45,7 +52,7 @@ class World:
     url: str
     connection: psycopg.Connection
     issued: IssuedKey
-    held: list[psycopg.Connection] = field(default_factory=list)
+    running: ExitStack = field(default_factory=ExitStack)
 
     @property
     def account_id(self) -> str:
@@ -58,17 +65,32 @@ class World:
             "update sepu.account set plan_id = %s where account_id = %s", [plan_id, self.account_id]
         )
 
-    def charge(self, meter: str, fingerprint: bytes, units: int = 1) -> None:
-        """What a completed request with the case's idempotency key leaves."""
-        key, now = self.issued.api_key, datetime.now(UTC)
-        charge(self.connection, key, IDEMPOTENCY_KEY, units, now, meter, fingerprint, STORED[meter])
+    def over_the_abuse_limit(self) -> None:
+        self.plan(minute=1)
+        self.connection.execute("select sepu.count_request(%s, 0::smallint, 1, now())", [self.account_id])
 
-    def run_without_end(self, meter: str, fingerprint: bytes) -> None:
+    def suspended(self) -> None:
+        accounts.set_status(self.connection, self.account_id, "suspended")
+
+    def revoked(self) -> None:
+        revoke_key(self.connection, self.issued.key_id)
+
+    def expires(self, seconds: int) -> None:
+        end = datetime.now(UTC) + timedelta(seconds=seconds)
+        self.issued = issue_key(self.connection, self.account_id, end)
+
+    def completed(self, meter: str = "color_match", **limits: int) -> None:
+        """What a request with the case's idempotency key leaves, after which the plan may be another."""
+        key, now = self.issued.api_key, datetime.now(UTC)
+        charge(self.connection, key, IDEMPOTENCY_KEY, 1, now, meter, FINGERPRINTS[meter], STORED[meter])
+        if limits:
+            self.plan(**limits)
+
+    def without_end(self, meter: str = "color_match") -> None:
         """A request with the case's idempotency key that is still running."""
-        session = connect(self.url)
+        session = self.running.enter_context(closing(connect(self.url)))
         session.autocommit = False
-        self.held.append(session)
-        running = commands.Charge(meter, 1, fingerprint, b"{}")
+        running = commands.Charge(meter, 1, FINGERPRINTS[meter], b"{}")
         command = commands.meter_request(holder_of(self.issued.api_key), IDEMPOTENCY_KEY, running, str(uuid.uuid4()))
         rows = session.execute(command.statement, command.parameters).fetchall()
         assert command.read(rows).outcome == "charged"
@@ -77,64 +99,15 @@ class World:
 Given = Callable[[World], None]
 
 
-def suspended(world: World) -> None:
-    accounts.set_status(world.connection, world.account_id, "suspended")
-
-
-def revoked(world: World) -> None:
-    revoke_key(world.connection, world.issued.key_id)
-
-
-def expired(world: World) -> None:
-    past = datetime.now(UTC) - timedelta(seconds=1)
-    world.issued = issue_key(world.connection, world.account_id, past)
-
-
-def not_yet_expired(world: World) -> None:
-    future = datetime.now(UTC) + timedelta(hours=1)
-    world.issued = issue_key(world.connection, world.account_id, future)
-
-
-def over_the_abuse_limit(world: World) -> None:
-    world.plan(minute=1)
-    world.connection.execute("select sepu.count_request(%s, 0::smallint, 1, now())", [world.account_id])
-
-
 def on_plan(**limits: int) -> Given:
     return lambda world: world.plan(**limits)
 
 
-def completed_match(world: World) -> None:
-    world.charge("color_match", parse_match(ONE.encode()).fingerprint())
-
-
-def completed_match_and_spent(world: World) -> None:
-    completed_match(world)
-    world.plan(match=1)
-
-
-def completed_search(world: World) -> None:
-    world.charge("color_search", parse_search("q=taohong").fingerprint())
-
-
-def running_match(world: World) -> None:
-    world.run_without_end("color_match", parse_match(ONE.encode()).fingerprint())
-
-
-def running_search(world: World) -> None:
-    world.run_without_end("color_search", parse_search("q=taohong").fingerprint())
-
-
-def nothing(world: World) -> None:
-    """A fresh account."""
-
+COMPLETED_SEARCH = partial(World.completed, meter="color_search")
+RUNNING_SEARCH = partial(World.without_end, meter="color_search")
 
 KEY = "Bearer {key}"  # the account's own
 OMIT = None
-
-
-def anything(response: Response) -> None:
-    """What holds for every response is all that is expected of this one."""
 
 
 @dataclass(frozen=True)
@@ -144,15 +117,16 @@ class Case:
     status: int
     error: str | None = None
     method: str | None = None
-    given: Given = nothing
+    given: Given | None = None
     body: str | bytes | None = None
     authorization: str | None = KEY
     idempotency_key: str | None = IDEMPOTENCY_KEY
     content_type: str | None = "application/json"
     headers: Mapping[str, str] = field(default_factory=dict)
-    expect: Mapping[str, str | None] = field(default_factory=dict)
+    expect: Mapping[str, str] = field(default_factory=dict)
     charged: int = 0
-    check: Callable[[Response], None] = anything
+    check: Callable[[Response], None] | None = None
+    pointer: str | None = None
 
 
 def match(
@@ -168,10 +142,6 @@ def match(
 
 def search(id_: str, query: str, status: int, error: str | None = None, **rest: Any) -> Case:
     return Case(f"search-{id_}", f"/v1/search{query}", status, error, **rest)
-
-
-def has(**headers: str | None) -> dict[str, str | None]:
-    return {name.replace("_", "-"): value for name, value in headers.items()}
 
 
 def one_exact_match(response: Response) -> None:
@@ -193,10 +163,6 @@ def three_in_order(response: Response) -> None:
 
 def numbers_as_sent(response: Response) -> None:
     assert b'"input":{"r":12,"g":12.5,"b":0.0}' in response.body
-
-
-def replayed_bytes(response: Response) -> None:
-    assert response.body in STORED.values()
 
 
 def finds(*slugs: str) -> Callable[[Response], None]:
@@ -238,7 +204,7 @@ ENDPOINTS = ("/v1/library", "/v1/usage", "/v1/match", "/v1/search?q=taohong")
 def bodies(error: str, *examples: str | bytes, pointer: str | None = None) -> list[Case]:
     status = 400 if error in {"invalid_json", "body_required"} else 422
     return [
-        match(f"{error}{pointer or ''}-{number}", status, error, body, expect=has(x_error_pointer=pointer))
+        match(f"{error}{pointer or ''}-{number}", status, error, body, pointer=pointer)
         for number, body in enumerate(examples)
     ]
 
@@ -247,7 +213,7 @@ CASES = [
     # --- the good cases
     Case("library", "/v1/library", 200, check=library_metadata),
     Case("library-ignores-a-query", "/v1/library?x=1", 200, check=library_metadata),
-    Case("usage", "/v1/usage", 200, given=completed_match, charged=1, check=both_meters),
+    Case("usage", "/v1/usage", 200, given=World.completed, charged=1, check=both_meters),
     match("one", 200, charged=1, check=one_exact_match),
     match("five", 200, body=FIVE, charged=5, check=five_results),
     match("top-three", 200, body=ONE[:-1] + ',"top":3}', charged=1, check=three_in_order),
@@ -258,10 +224,10 @@ CASES = [
     match("media-type-in-capitals", 200, content_type="Application/JSON", charged=1),
     match("largest-body", 200, body=JUST_FITS, charged=1, check=one_exact_match),
     match("scheme-in-lower-case", 200, authorization="bearer {key}", charged=1),
-    match("key-that-will-expire", 200, given=not_yet_expired, charged=1),
+    match("key-that-will-expire", 200, given=partial(World.expires, seconds=3600), charged=1),
     match("shortest-key", 200, idempotency_key="a" * 8, charged=1),
     match("longest-key", 200, idempotency_key="Z" * 128, charged=1),
-    match("last-units", 200, given=on_plan(match=5), body=FIVE, charged=5, expect=has(x_usage_remaining="0")),
+    match("last-units", 200, given=on_plan(match=5), body=FIVE, charged=5, expect={"x-usage-remaining": "0"}),
     search("pinyin", "?q=taohong", 200, charged=1, check=finds("tao-hong")),
     search("chinese", f"?q={quote('桃红')}", 200, charged=1, check=finds("tao-hong")),
     search("traditional", f"?q={quote('桃紅')}", 200, charged=1, check=finds("tao-hong")),
@@ -286,7 +252,7 @@ CASES = [
             "method_not_allowed",
             method=method,
             authorization=OMIT,
-            expect=has(allow=allow),
+            expect={"allow": allow},
         )
         for path, allow in METHODS.items()
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "PURGE")
@@ -302,37 +268,29 @@ CASES = [
             authorization=value,
             given=given,
             body=ONE if target == "/v1/match" else None,
-            expect=has(www_authenticate="Bearer"),
         )
         for target in ENDPOINTS
         for name, value, given in (
-            ("missing", OMIT, nothing),
-            ("empty", "", nothing),
-            ("basic", "Basic {key}", nothing),
-            ("bare", "{key}", nothing),
-            ("garbage", "Bearer nonsense", nothing),
-            ("mistyped", "Bearer {key}x", nothing),
-            ("two-tokens", "Bearer {key} {key}", nothing),
-            ("unknown", f"Bearer {key_format.new_key('a' * 16)}", nothing),
-            ("revoked", KEY, revoked),
-            ("expired", KEY, expired),
+            ("missing", OMIT, None),
+            ("empty", "", None),
+            ("basic", "Basic {key}", None),
+            ("bare", "{key}", None),
+            ("garbage", "Bearer nonsense", None),
+            ("mistyped", "Bearer {key}x", None),
+            ("two-tokens", "Bearer {key} {key}", None),
+            ("unknown", f"Bearer {key_format.new_key('a' * 16)}", None),
+            ("revoked", KEY, World.revoked),
+            ("expired", KEY, partial(World.expires, seconds=-1)),
         )
     ),
-    # --- 3, 4: the account and the abuse limit; both come before anything that is wrong with the request
+    # --- 3, 4: the account and the abuse limit; test_judgement.py tells what comes before what
     *(
-        Case(
-            f"{error}-{name}{target}", target, status, error, given=given, body=body, expect=expect, idempotency_key=key
-        )
-        for error, status, given, expect in (
-            ("account_unavailable", 403, suspended, {}),
-            ("rate_limited", 429, over_the_abuse_limit, has(retry_after="60")),
+        Case(f"{error}{target}", target, status, error, given=given, body=ONE if target == "/v1/match" else None)
+        for error, status, given in (
+            ("account_unavailable", 403, World.suspended),
+            ("rate_limited", 429, World.over_the_abuse_limit),
         )
         for target in ENDPOINTS
-        for name, body, key in (
-            ("good", ONE if target == "/v1/match" else None, IDEMPOTENCY_KEY),
-            *([("bad", "{", OMIT)] if target == "/v1/match" else []),
-            *([("bad", None, OMIT)] if target.startswith("/v1/search") else []),
-        )
     ),
     # --- 5: the idempotency key; it comes before the body
     match("no-key", 400, "idempotency_key_required", "{", idempotency_key=OMIT, content_type="text/plain"),
@@ -363,21 +321,11 @@ CASES = [
         "invalid_json",
         "{",
         "nonsense",
-        ONE + "x",
         ONE.replace("200", "NaN"),
-        ONE.replace("200", "Infinity"),
-        ONE.replace("200", "-Infinity"),
         ONE.replace("200", "0200"),
-        ONE.replace('"r"', "'r'"),
-        ONE[:-1] + ",}",
         ONE[:-1] + ',"x":"\\ud800"}',
         ONE.encode()[:-1] + b',"x":"\xff"}',
         ONE.encode()[:-1] + b',"x":"\xed\xa0\x80"}',
-        ONE.replace("200", "1e400")[:-1] + ',"x":"\\ud800"}',
-        ONE[:-1] + ',"top":1e400,"x":"\\ud800","x":1,"top":1}',
-        ONE[:-1] + ',"top":01e400}',
-        ONE[:-1] + ',"top":1e400,"x":"1e400}',
-        ONE.encode().replace(b"200", b"1e400")[:-1] + b',"x":"\xed\xa0\x80"}',
         "\ufeff" + ONE,
         "[" * 10_000,
     ),
@@ -394,27 +342,17 @@ CASES = [
     *bodies(
         "invalid_rgb",
         '{"colors":[1]}',
-        '{"colors":[null]}',
         '{"colors":["#C83C23"]}',
-        '{"colors":[[200,60,35]]}',
         '{"colors":[{"r":1,"g":2,"b":3,"a":1}]}',
-        '{"colors":[{"R":1,"G":2,"B":3}]}',
         '{"colors":[{"r":-1,"g":2,"b":3,"/top":1}]}',
         pointer="/colors/0",
     ),
     *bodies(
         "invalid_rgb",
-        '{"colors":[{}]}',
-        '{"colors":[{"g":1,"b":2}]}',
         ONE.replace("200", "-1"),
-        ONE.replace("200", "-0.001"),
-        ONE.replace("200", "256"),
         ONE.replace("200", "255.001"),
         ONE.replace("200", "1e400"),
-        ONE.replace("200", "9" * 5000),
         ONE.replace("200", '"200"'),
-        ONE.replace("200", "true"),
-        ONE.replace("200", "null"),
         pointer="/colors/0/r",
     ),
     *bodies("invalid_rgb", FIVE.replace('"g": 3', '"g": 3e2').replace('"b": 4', '"b": -4'), pointer="/colors/3/g"),
@@ -426,36 +364,15 @@ CASES = [
     *bodies("unknown_parameter", ONE[:-1] + ',"limit":1}', ONE[:-1] + ',"Top":1}', ONE[:-1] + ',"":1}'),
     match("query", 422, "unknown_parameter", target="/v1/match?top=3"),
     *(
-        search(f"invalid-q{pointer or ''}-{number}", query, 422, "invalid_q", expect=has(x_error_pointer=pointer))
+        search(f"invalid-q{pointer or ''}-{number}", query, 422, "invalid_q", pointer=pointer)
         for pointer, queries in (
             (None, ("?q=%ff%fe", "?q=hong%zz", "?q=%", "?q=hong%2")),
-            (
-                "/q",
-                (
-                    "",
-                    "?",
-                    "?limit=3",
-                    "?q",
-                    "?q=",
-                    "?q=a",
-                    "?q=%20%20a%20",
-                    f"?q={'a' * 65}",
-                    f"?q={'a' * 7000}",
-                    "?q=ab&q=cd",
-                    f"?q={quote('红' * 65)}",
-                ),
-            ),
+            ("/q", ("", "?limit=3", "?q", "?q=%20%20a%20", f"?q={quote('红' * 65)}", f"?q={'a' * 7000}", "?q=ab&q=cd")),
         )
         for number, query in enumerate(queries)
     ),
     *(
-        search(
-            f"invalid-limit-{number}",
-            f"?q=hong&limit={limit}",
-            422,
-            "invalid_limit",
-            expect=has(x_error_pointer="/limit"),
-        )
+        search(f"invalid-limit-{number}", f"?q=hong&limit={limit}", 422, "invalid_limit", pointer="/limit")
         for number, limit in enumerate(
             ("", "0", "11", "-1", "1.0", "ten", "%2B5", "%205", "1e1", "010", "3&limit=3", "9" * 400, quote("３"))
         )
@@ -463,58 +380,44 @@ CASES = [
     search("misspelt-parameter", "?q=hong&limt=3", 422, "unknown_parameter"),
     search("capital-parameter", "?Q=hong", 422, "unknown_parameter"),
     # --- 8: idempotency
-    match(
-        "replay", 200, given=completed_match, expect=has(idempotency_replayed="true"), charged=1, check=replayed_bytes
-    ),
+    match("replay", 200, given=World.completed, charged=1),
     match(
         "replay-written-otherwise",
         200,
         body='{ "top": 1, "colors" : [ {"b": 3.5e1, "g": 60.0, "r": 200} ] }',
-        given=completed_match,
-        expect=has(idempotency_replayed="true", x_usage_committed="1"),
+        given=World.completed,
+        expect={"x-usage-committed": "1"},
         charged=1,
-        check=replayed_bytes,
     ),
     match(
         "replay-when-the-quota-is-spent",
         200,
-        given=completed_match_and_spent,
-        expect=has(idempotency_replayed="true", x_usage_remaining="0"),
+        given=partial(World.completed, match=1),
+        expect={"x-usage-remaining": "0"},
         charged=1,
-        check=replayed_bytes,
     ),
-    match("conflict-color", 409, "idempotency_conflict", ONE.replace("200", "201"), given=completed_match, charged=1),
-    match("conflict-top", 409, "idempotency_conflict", ONE[:-1] + ',"top":2}', given=completed_match, charged=1),
-    match("conflict-with-a-search", 409, "idempotency_conflict", given=completed_search, charged=1),
-    match("in-progress", 409, "request_in_progress", given=running_match, expect=has(retry_after="1")),
-    match("conflict-while-running", 409, "idempotency_conflict", FIVE, given=running_match),
-    search(
-        "replay",
-        "?q=taohong&limit=10",
-        200,
-        given=completed_search,
-        expect=has(idempotency_replayed="true"),
-        charged=1,
-        check=replayed_bytes,
-    ),
-    search("conflict-q", "?q=tao", 409, "idempotency_conflict", given=completed_search, charged=1),
-    search("conflict-limit", "?q=taohong&limit=9", 409, "idempotency_conflict", given=completed_search, charged=1),
-    search("conflict-with-a-match", "?q=taohong", 409, "idempotency_conflict", given=completed_match, charged=1),
-    search("in-progress", "?q=taohong", 409, "request_in_progress", given=running_search, expect=has(retry_after="1")),
-    search("conflict-while-running", "?q=hong", 409, "idempotency_conflict", given=running_search),
+    match("conflict-color", 409, "idempotency_conflict", ONE.replace("200", "201"), given=World.completed, charged=1),
+    match("conflict-top", 409, "idempotency_conflict", ONE[:-1] + ',"top":2}', given=World.completed, charged=1),
+    match("conflict-with-a-search", 409, "idempotency_conflict", given=COMPLETED_SEARCH, charged=1),
+    match("in-progress", 409, "request_in_progress", given=World.without_end),
+    match("conflict-while-running", 409, "idempotency_conflict", FIVE, given=World.without_end),
+    search("replay", "?q=taohong&limit=10", 200, given=COMPLETED_SEARCH, charged=1),
+    search("conflict-q", "?q=tao", 409, "idempotency_conflict", given=COMPLETED_SEARCH, charged=1),
+    search("conflict-limit", "?q=taohong&limit=9", 409, "idempotency_conflict", given=COMPLETED_SEARCH, charged=1),
+    search("conflict-with-a-match", "?q=taohong", 409, "idempotency_conflict", given=World.completed, charged=1),
+    search("in-progress", "?q=taohong", 409, "request_in_progress", given=RUNNING_SEARCH),
+    search("conflict-while-running", "?q=hong", 409, "idempotency_conflict", given=RUNNING_SEARCH),
     # --- 9: the quota
-    match(
-        "quota", 429, "quota_exceeded", given=on_plan(match=0), expect=has(retry_after="86400", x_usage_remaining="0")
-    ),
+    match("quota", 429, "quota_exceeded", given=on_plan(match=0), expect={"x-usage-remaining": "0"}),
     match(
         "quota-overshot-whole",
         429,
         "quota_exceeded",
         FIVE,
         given=on_plan(match=3),
-        expect=has(retry_after="86400", x_usage_limit="3", x_usage_committed="0", x_usage_remaining="3"),
+        expect={"x-usage-limit": "3", "x-usage-committed": "0", "x-usage-remaining": "3"},
     ),
-    search("quota", "?q=hong", 429, "quota_exceeded", given=on_plan(search=0), expect=has(retry_after="86400")),
+    search("quota", "?q=hong", 429, "quota_exceeded", given=on_plan(search=0)),
     search("other-meters-quota", "?q=taohong", 200, given=on_plan(match=0), charged=1),
 ]
 
@@ -548,18 +451,10 @@ def check_every_response(response: Response, *, head: bool) -> None:
 
 
 def check_case(case: Case, server: Server, world: World) -> None:
-    try:
-        _check_case(case, server, world)
-    finally:
-        for session in world.held:
-            session.rollback()
-            session.close()
-
-
-def _check_case(case: Case, server: Server, world: World) -> None:
     if case.method == "PURGE" and server.address.startswith("unix:"):
         pytest.skip("meinheld takes a method that it does not know for GET; the proxy in front of it refuses it")
-    case.given(world)
+    if case.given:
+        case.given(world)
     path = case.target.partition("?")[0]
     method = case.method or METHODS.get(path, "GET")
     headers = dict(case.headers)
@@ -571,8 +466,8 @@ def _check_case(case: Case, server: Server, world: World) -> None:
         headers["Content-Type"] = case.content_type
     body = case.body.encode() if isinstance(case.body, str) else case.body
 
-    response = server.request(method, case.target, headers, body)
-
+    with world.running:
+        response = server.request(method, case.target, headers, body)
     head = method == "HEAD"
     check_every_response(response, head=head)
     if response.status not in {404, 405}:
@@ -582,11 +477,13 @@ def _check_case(case: Case, server: Server, world: World) -> None:
     assert (response.status, None if head else response.error) == (case.status, None if head else case.error)
     for name, value in case.expect.items():
         assert response.headers.get(name) == value
-    assert response.headers.get("x-error-pointer") == case.expect.get("x-error-pointer")
-    hinted = case.error in {"request_in_progress", "rate_limited", "quota_exceeded"}
-    assert ("retry-after" in response.headers) == hinted
+    assert response.headers.get("x-error-pointer") == case.pointer
+    assert response.headers.get("retry-after") == (ERRORS[case.error].retry_after if case.error else None)
     assert committed(world.connection, world.account_id) == case.charged
-    case.check(response)
+    assert response.headers.get("idempotency-replayed") == ("true" if "-replay" in case.id else None)
+    assert (response.body in STORED.values()) == ("-replay" in case.id)
+    if case.check:
+        case.check(response)
 
 
 every_case = pytest.mark.parametrize("case", CASES, ids=lambda case: case.id)

@@ -8,30 +8,27 @@ import uuid
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-import falcon.testing
+import falcon
 import pytest
+from falcon.testing import StartResponseMock, create_environ
 
 from sepu.http import app as http_app
 from sepu.http.app import create_app
 from sepu.http.notifier import ReplyNotifier
-from sepu.http.replies import Reply
-from sepu.http.responder import SEND, CallbackResponder, WaitingResponder
+from sepu.http.responder import SEND, CallbackResponder, Responder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.metering import key_format
 
 SECRET = key_format.new_key("a" * 16)
-
-# Takes method, target, headers and body; returns the status and the body.
-Ask = Callable[[str, str, dict[str, str], str], tuple[int, bytes]]
-
-
-def _ignore(status: str, headers: list[tuple[str, str]], error: object = None) -> Callable[[bytes], object]:  # noqa: ARG001
-    return bytes
+SERVICE = Service.of(load_release())
 
 
 class BrokenLedger:
-    """Fails in a way that nobody foresaw, with the worst of messages."""
+    """Fails in a way that nobody foresaw, with the worst of messages: at once, or in what it calls back with."""
+
+    def __init__(self, *, at_once: bool = True) -> None:
+        self._at_once = at_once
 
     def run(self, command: object) -> NoReturn:
         raise RuntimeError(f"{SECRET} {command}")
@@ -39,19 +36,12 @@ class BrokenLedger:
     def ready(self) -> bool:
         return True
 
-
-class BrokenBatcher:
-    """The same, at once or in what it calls back with."""
-
-    def __init__(self, *, at_once: bool) -> None:
-        self._at_once = at_once
-
     def is_limited(self, holder: object) -> bool:  # noqa: ARG002
         return False
 
     def submit(self, command: object, done: Callable[[Any], None]) -> None:
         try:
-            BrokenLedger().run(command)
+            self.run(command)
         except RuntimeError as error:
             if self._at_once:
                 raise
@@ -61,40 +51,38 @@ class BrokenBatcher:
         done(True)
 
 
-@pytest.fixture(params=["waiting", "at once", "by callback"])
-def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
+def ask(
+    responder: Responder[Any], method: str, target: str, headers: dict[str, str], body: str = ""
+) -> tuple[int, bytes]:
+    """Status and body of the answer, however it is sent."""
+    path, _, query = target.partition("?")
+    sent: list[tuple[int, bytes]] = []
+    environ = create_environ(path, query, method=method, headers=headers, body=body)
+    environ[SEND] = lambda reply, request_id: sent.append((reply.status, reply.render(request_id)))
+    started = StartResponseMock()
+    content = b"".join(create_app(SERVICE, responder)(environ, started))
+    if isinstance(responder, WaitingResponder):
+        assert started.headers_dict["content-type"] == "application/json"
+        assert started.headers_dict["x-request-id"] == "the-request-id"
+        sent.append((falcon.http_status_to_code(started.status), content))
+    (answer,) = sent
+    return answer
+
+
+@pytest.fixture(autouse=True)
+def request_id(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_app, "new_request_id", lambda: "the-request-id")
-    service = Service.of(load_release())
-    if request.param == "waiting":
-        waiting = create_app(service, WaitingResponder(BrokenLedger()))
-        client = falcon.testing.TestClient(waiting)
-
-        def wait(method: str, target: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
-            answer = client.simulate_request(method, target, headers=headers, body=body)
-            assert answer.headers["x-request-id"] == "the-request-id"
-            assert answer.headers["content-type"] == "application/json"
-            return answer.status_code, answer.content
-
-        return wait
-    ledger = BrokenBatcher(at_once=request.param == "at once")
-    app = create_app(service, CallbackResponder(ledger))
-
-    def call(method: str, target: str, headers: dict[str, str], body: str) -> tuple[int, bytes]:
-        path, _, query = target.partition("?")
-        environ = falcon.testing.create_environ(path, query, method=method, headers=headers, body=body)
-        sent: list[tuple[int, bytes]] = []
-
-        def send(reply: Reply, request_id: str) -> None:
-            sent.append((reply.status, reply.render(request_id)))
-
-        environ[SEND] = send
-        app(environ, _ignore)
-        (answer,) = sent
-        return answer
-
-    return call
 
 
+@pytest.mark.parametrize(
+    "responder",
+    [
+        WaitingResponder(BrokenLedger()),
+        CallbackResponder(BrokenLedger()),
+        CallbackResponder(BrokenLedger(at_once=False)),
+    ],
+    ids=["waiting", "at once", "by callback"],
+)
 @pytest.mark.parametrize(
     ("method", "target", "body"),
     [
@@ -105,7 +93,7 @@ def ask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Ask:
     ],
 )
 def test_an_unforeseen_failure_is_internal_and_keeps_secrets(
-    ask: Ask, caplog: pytest.LogCaptureFixture, method: str, target: str, body: str
+    responder: Responder[Any], caplog: pytest.LogCaptureFixture, method: str, target: str, body: str
 ) -> None:
     headers = {
         "Authorization": f"Bearer {SECRET}",
@@ -113,7 +101,7 @@ def test_an_unforeseen_failure_is_internal_and_keeps_secrets(
         "Content-Type": "application/json",
     }
     with caplog.at_level(logging.DEBUG):
-        status, answer = ask(method, target, headers, body)
+        status, answer = ask(responder, method, target, headers, body)
     assert status == 500
     assert json.loads(answer) == {"error": "internal_error", "requestId": "the-request-id"}
     assert "the-request-id: RuntimeError" in caplog.text
@@ -151,16 +139,12 @@ def test_no_two_requests_have_one_id() -> None:
 
 
 def fail(*_: object) -> NoReturn:
-    """Raises the worst of messages."""
     raise KeyError(SECRET)
 
 
 def test_what_observes_a_request_cannot_break_it(caplog: pytest.LogCaptureFixture) -> None:
-    service, notifier, sent = Service.of(load_release()), ReplyNotifier(fail), list[int]()
-    waiting = create_app(service, WaitingResponder(BrokenLedger(), notifier))
-    assert falcon.testing.TestClient(waiting).simulate_get("/healthz").status_code == 200
-    environ = falcon.testing.create_environ("/healthz") | {SEND: lambda reply, _: sent.append(reply.status)}
-    create_app(service, CallbackResponder(BrokenBatcher(at_once=True), notifier))(environ, _ignore)
-    assert sent == [200]
+    notifier = ReplyNotifier(fail)
+    for responder in (WaitingResponder(BrokenLedger(), notifier), CallbackResponder(BrokenLedger(), notifier)):
+        assert ask(responder, "GET", "/healthz", {})[0] == 200
     assert caplog.text.count("not observed: KeyError") == 2
     assert SECRET not in caplog.text

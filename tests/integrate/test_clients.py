@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 from tests.faults.proxy import Odds, Proxy, proxied, socket_directory
-from tests.http.contract import IDEMPOTENCY_KEY, World, running_match
+from tests.http.contract import IDEMPOTENCY_KEY, World
 from tests.integrate.clients import CLIENTS, CODE, DEADLINE, TIMEOUT, Said, run
 from tests.integrate.faulty import (
     Between,
@@ -74,9 +74,8 @@ def place() -> Iterator[Place]:
 def world(place: Place) -> Iterator[World]:
     with connect(place.url) as connection:
         world = World(place.url, connection, accounts.create_account(connection, "standard"))
-        yield world
-        for session in world.held:
-            session.close()
+        with world.running:
+            yield world
 
 
 @pytest.fixture(scope="module", params=CLIENTS)
@@ -197,9 +196,9 @@ def test_a_connection_that_the_service_has_just_closed(client: Client) -> None:
 
 def test_the_original_request_is_still_running(client: Client) -> None:
     def the_original_fails(exchange: Exchange) -> None:
-        running_match(client.world)
+        client.world.without_end()
         exchange.answer(exchange.ask())
-        client.world.held[0].close()
+        client.world.running.close()
 
     with client.between(the_original_fails) as found:
         said = client.run(found.url, *MATCH, key=IDEMPOTENCY_KEY)
@@ -248,7 +247,7 @@ def test_a_refusal_is_not_repeated(client: Client, code: str, status: int, given
     if code == "rate_limited":  # after a minute, and the deadline is sooner; the first request asks for usage
         client.world.plan(minute=1)
     if code == "idempotency_conflict":
-        client.world.charge("color_match", b"-" * 32)
+        client.world.completed("color_search")
     with client.between(*([hinting_at_a_second] if code == "quota_exceeded" else [])) as found:
         key = {"idempotency_key_invalid": "short", "idempotency_conflict": IDEMPOTENCY_KEY}.get(code, "")
         said = client.run(found.url, *given, key=key)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from hashlib import sha256
 from secrets import token_hex
-from time import monotonic, sleep
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple
 
 import pytest
 from psycopg import Connection
+from tests.processes import until
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
@@ -20,14 +20,10 @@ from sepu.cli.database import connect
 from sepu.metering.commands import Charge, Command, Metered, meter_request
 from sepu.metering.key_format import Credential, credential
 
-T = TypeVar("T")
-
 NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 
 
 class Answer(NamedTuple):
-    """A row of sepu.meter_request."""
-
     outcome: str
     period: str | None
     limit: int | None
@@ -138,7 +134,6 @@ def make_customer(connection: Connection) -> MakeCustomer:
 
 @pytest.fixture
 def customer(make_customer: MakeCustomer) -> Customer:
-    """A customer within all limits."""
     return make_customer()
 
 
@@ -155,25 +150,18 @@ def session(ledger_url: str) -> Iterator[OpenSession]:
         yield open_one
 
 
-class HeldUp(Protocol):
-    """Makes a call that has to wait for another session's lock, then ends that wait, and returns the call's answer."""
-
-    def __call__(self, call: Callable[[], T], end: Callable[[], object]) -> T: ...
+# Makes a call that has to wait for another session's lock, then ends that wait, and returns the call's answer.
+HeldUp = Callable[[Callable[[], Any], Callable[[], object]], Any]
 
 
 @pytest.fixture
 def held_up(connection: Connection) -> HeldUp:
-    """For a call that waits."""
-
-    def run(call: Callable[[], T], end: Callable[[], object]) -> T:
+    def run(call: Callable[[], Any], end: Callable[[], object]) -> Any:
         with ThreadPoolExecutor(1) as threads:
             waiting = threads.submit(call)
             blocked = "select from pg_stat_activity where cardinality(pg_blocking_pids(pid)) > 0"
-            deadline = monotonic() + 30
-            while not connection.execute(blocked).fetchall():
-                assert monotonic() < deadline, "nobody is blocked"
-                assert not waiting.done()
-                sleep(0.002)
+            until(lambda: waiting.done() or connection.execute(blocked).fetchall(), why=lambda: "nobody is blocked")
+            assert not waiting.done()
             end()
             return waiting.result(30)
 

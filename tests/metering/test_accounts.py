@@ -1,20 +1,17 @@
-from collections.abc import Callable
 from datetime import UTC, date, datetime, timedelta
 
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.metering.conftest import Customer, MakeCustomer
+from tests.metering.conftest import Customer
 
 from sepu.admin import accounts
-from sepu.admin.keys import IssuedKey, change_key, issue_key, list_keys, revoke_key
+from sepu.admin.keys import IssuedKey, change_key, list_keys, revoke_key
 from sepu.admin.naming import AccountError, find_account
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.usage import show_usage
 from sepu.limits import PLANNED_UNITS
 from sepu.metering import key_format
-
-NOBODY = "aaaaaaaaaaaaaaaa"
 
 
 def limits(connection: Connection, plan_id: str) -> list[tuple[int, ...]]:
@@ -70,16 +67,6 @@ def test_a_plan_without_a_limit_is_named(connection: Connection, customer: Custo
     assert accounts.show_account(connection, customer.account_id).limits["color_search"] == 1
 
 
-def test_create_account(connection: Connection) -> None:
-    issued = accounts.create_account(connection, "standard")
-    found = key_format.credential(issued.api_key)
-    assert found is not None
-    assert found.account_id == issued.account_id == key_format.account_of(issued.key_id)
-    assert issued.expires_at is None
-    shown = show_usage(connection, issued.account_id)
-    assert (shown.account_id, shown.status, shown.plan_id) == (issued.account_id, "active", "standard")
-
-
 @pytest.mark.usefixtures("own_ledger")
 def test_oldest_account(connection: Connection) -> None:
     assert accounts.oldest_account(connection) is None
@@ -87,74 +74,6 @@ def test_oldest_account(connection: Connection) -> None:
     for account_id, created_at in ((first, "2026-02-01Z"), (second, "2026-01-01Z")):
         connection.execute("update sepu.account set created_at = %s where account_id = %s", (created_at, account_id))
     assert accounts.oldest_account(connection) == second
-
-
-def test_what_there_is_not_is_refused(connection: Connection, customer: Customer) -> None:
-    def state() -> list[tuple[object, ...]]:
-        counts = "select (select count(*) from sepu.account), (select count(*) from sepu.api_key), plan_id, status"
-        return connection.execute(f"{counts} from sepu.account where account_id = %s", [customer.account_id]).fetchall()
-
-    before = state()
-    refused: list[tuple[str, Callable[[], object]]] = [
-        ("no account", lambda: accounts.set_status(connection, NOBODY, "suspended")),
-        ("no account", lambda: issue_key(connection, NOBODY)),
-        ("no account", lambda: issue_key(connection, "Not an id")),
-        ("no account", lambda: issue_key(connection, "")),
-        ("no account", lambda: accounts.show_account(connection, NOBODY)),
-        ("no account", lambda: show_usage(connection, NOBODY)),
-        ("no account", lambda: accounts.move_account(connection, NOBODY, "standard")),
-        ("no plan 'nope'", lambda: accounts.move_account(connection, customer.account_id, "nope")),
-        ("'nope'", lambda: accounts.create_account(connection, "nope")),
-        *(
-            ("no key", lambda key_id=key_id: revoke_key(connection, key_id))
-            for key_id in (f"{NOBODY}-aaaaaaaa", "nonsense", "", NOBODY)
-        ),
-    ]
-    for match, act in refused:
-        with pytest.raises(AccountError, match=match):
-            act()
-    with pytest.raises(psycopg.errors.CheckViolation):
-        accounts.set_status(connection, customer.account_id, "closed")
-    assert state() == before
-
-
-def test_issue_key_leaves_the_others(connection: Connection, customer: Customer) -> None:
-    expires_at = datetime(2031, 3, 10, 12, 0, 0, 123456, UTC)
-    issued = issue_key(connection, customer.account_id, expires_at)
-    second = key_format.credential(issued.api_key)
-    assert (issued.account_id, issued.expires_at) == (customer.account_id, expires_at)
-    assert issued.key_id != customer.key_id
-    assert second is not None
-    instant = expires_at - timedelta(microseconds=1)
-    assert customer.admit(connection, at=instant) == "ok"
-    assert customer.admit(connection, at=instant, holder=second) == "ok"
-    assert customer.admit(connection, at=expires_at, holder=second) == "unauthorized"
-
-
-def test_revoke_key(connection: Connection, customer: Customer) -> None:
-    other = key_format.credential(issue_key(connection, customer.account_id).api_key)
-    revoked_at = "select revoked_at from sepu.api_key where account_id = %s and key_id = %s"
-    revoke_key(connection, customer.key_id)
-    first = connection.execute(revoked_at, (customer.account_id, customer.key_id)).fetchone()
-    assert customer.admit(connection) == "unauthorized"
-    assert customer.admit(connection, holder=other) == "ok"
-    revoke_key(connection, customer.key_id)
-    assert connection.execute(revoked_at, (customer.account_id, customer.key_id)).fetchone() == first
-
-
-def test_show_usage(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=10, search_limit=4)
-    now = datetime.now(UTC)
-    customer.meter(connection, "key-0001", units=5, at=now)
-    customer.meter(connection, "key-0002", meter="color_search", at=now)
-    customer.meter(connection, "key-0003", units=5, at=now - timedelta(days=40))
-    match, search = show_usage(connection, customer.account_id).usage
-    assert (match.meter, match.limit, match.committed, match.reserved, match.remaining) == ("color_match", 10, 5, 0, 5)
-    assert (search.meter, search.limit, search.committed, search.remaining) == ("color_search", 4, 1, 3)
-    assert match.period == search.period
-    set_plan(connection, customer.plan_id, {"color_match": 3, "color_search": 0}, requests_per_minute=1)
-    match, search = show_usage(connection, customer.account_id).usage
-    assert (match.limit, match.remaining, search.limit, search.remaining) == (3, 0, 0, 0)
 
 
 def test_an_issued_key_shows_no_secret(issued: IssuedKey) -> None:

@@ -7,7 +7,6 @@ from tests.metering.conftest import NOON, Customer, MakeCustomer
 from sepu.admin.events import list_events
 from sepu.admin.naming import AccountError
 from sepu.admin.plans import set_plan, show_plan
-from sepu.cli.database import connect
 from sepu.limits import PLANNED_UNITS as MOST
 
 
@@ -95,17 +94,6 @@ def test_each_meter_and_month_has_its_own(connection: Connection, make_customer:
     ]
     assert len(list(list_events(connection, account_id=customer.account_id, period="2031-04"))) == 1
     assert list(list_events(connection, account_id=customer.account_id, state="dead")) == []
-
-
-def test_charges_that_share_a_call_cross_too(
-    connection: Connection, make_customer: MakeCustomer, service_url: str
-) -> None:
-    customer = make_customer(match_limit=10)
-    commands = [customer.request(f"key-{number:04}", units=3) for number in range(4)]
-    columns = [list(column) for column in zip(*(command.parameters for command in commands), strict=True)]
-    with connect(service_url) as service:  # its role may call this, and look at no event
-        service.execute(str(commands[0].joined_statement).encode(), columns)
-    assert [event[1:] for event in crossed(connection, customer)] == [(80, 10, 9)]
 
 
 def test_a_charge_does_not_fail_for_an_event_that_is_there(connection: Connection, make_customer: MakeCustomer) -> None:

@@ -47,13 +47,11 @@ def a(session: OpenSession) -> Connection:
 
 @pytest.fixture
 def b(session: OpenSession) -> Connection:
-    """Another one."""
     return session()
 
 
 @pytest.fixture
 def c(session: OpenSession) -> Connection:
-    """And another one."""
     return session()
 
 

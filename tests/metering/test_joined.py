@@ -52,13 +52,6 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return sent
 
 
-@pytest.fixture
-def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Lets calls wait for long: on a slow machine many together take longer than they may."""
-    monkeypatch.setattr(limits, "QUEUE_SECONDS", 30.0)
-    monkeypatch.setattr(limits, "STATEMENT_SECONDS", 30.0)
-
-
 def play(database_url: str, scene: Play[T]) -> T:
     async def opened() -> T:
         company = AwaitedBatcher(database_url)
@@ -95,28 +88,6 @@ def test_what_comes_meanwhile_shares_the_next_call(
         # In a call of one account the counter goes up in the order of arrival.
         counted = [answers[n].usage.committed for n in range(at, 100, 7)]
         assert counted == sorted(counted)
-
-
-@pytest.mark.usefixtures("calls", "patience")
-def test_one_connection_is_enough(database_url: str, connection: Connection, customer: Customer) -> None:
-    async def scene(company: AwaitedBatcher) -> int:
-        for turn in range(5):
-            kinds = [
-                command
-                for number in range(20)
-                for command in (
-                    customer.request(f"key-{turn}-{number:04}"),
-                    admit(customer.credential),
-                    read_usage(customer.credential),
-                )
-            ]
-            assert not [answer for answer in await together(company, kinds) if isinstance(answer, Exception)]
-        row = connection.execute("select count(*) from pg_stat_activity where application_name = %s", [name]).fetchone()
-        assert row is not None
-        return int(row[0])
-
-    name = f"sepu-{customer.account_id}"
-    assert play(f"{database_url}&application_name={name}", scene) == 1
 
 
 def test_each_gets_its_own_answer(
@@ -365,10 +336,11 @@ def unverified(command: Command[T], address: str = "there") -> Command[T]:
     return msgspec.structs.replace(command, sender=address)
 
 
-@pytest.mark.usefixtures("patience")
 def test_so_many_keys_are_looked_up_a_second_by_turns_of_addresses(
-    database_url: str, make_customer: MakeCustomer
+    database_url: str, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    for limit in ("QUEUE_SECONDS", "STATEMENT_SECONDS"):  # on a slow machine many together take longer than they may
+        monkeypatch.setattr(limits, limit, 30.0)
     valid, crowd = make_customer().credential, 6 * limits.LOOK_UP_CALLS
 
     async def scene(company: AwaitedBatcher) -> None:
@@ -394,8 +366,6 @@ def test_so_many_keys_are_looked_up_a_second_by_turns_of_addresses(
 
 
 class InstantSession(Session):
-    """Has each answer at once, for whoever reads it."""
-
     def __init__(self) -> None:
         self._done: Done | None = None
         self._calls = 0

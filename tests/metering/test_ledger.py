@@ -83,7 +83,6 @@ OpenGateway = Callable[[str, int], AbstractContextManager[Gateway]]
 
 @pytest.fixture(params=[threads, event_loop, joined], ids=["threads", "event_loop", "joined"])
 def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
-    """Opens a ledger of each kind."""
     opened: OpenGateway = request.param
     return opened
 
@@ -419,11 +418,7 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
                (select string_agg(name, ' ') from pg_settings where source in ('client', 'session'))
     """
 
-    def read(rows: Sequence[tuple[Any, ...]]) -> tuple[int, int, list[str]]:
-        ((prepared, locks, settings),) = rows
-        return prepared, locks, settings.split()
-
-    look = Command(state, (), read)
+    look: Command[tuple[int, int, str]] = Command(state, (), lambda rows: rows[0])
     with open_gateway(database_url, 1) as ledger:
         for number in range(10):
             ledger.run(customer.request(f"key-{number:04}"))
@@ -433,7 +428,7 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
     # Sessions of an event loop prepare statements, and do without where they do not find them again.
     assert (prepared > 0, locks) == (open_gateway is not threads, 0)
     # Those that PgBouncer carries from session to session.
-    assert set(settings) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
+    assert set(settings.split()) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
 
 
 def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -> None:
@@ -503,11 +498,6 @@ def test_a_meter_without_a_limit_fails_loudly(
     assert "22023" in caplog.text
     assert customer.committed(connection) == customer.stored(connection) == {}
     assert gateway.run(customer.request()).outcome == "charged"
-
-
-def test_a_plan_without_limits_fails_the_reading_of_usage(
-    connection: Connection, gateway: Gateway, customer: Customer
-) -> None:
     connection.execute("delete from sepu.plan_limit where plan_id = %s", (customer.plan_id,))
     with pytest.raises(KeyError, match="color_match"):
         gateway.run(read_usage(customer.credential))

@@ -16,18 +16,15 @@ from sepu.metering.key_format import new_account_id
 
 NAMES = [*(script.name for script in statements.migrations()), "functions.sql"]
 
-Session = OpenSession
-
 
 @pytest.fixture
-def session(empty_url: str) -> Iterator[Session]:
-    """Opens sessions on an empty database."""
+def session(empty_url: str) -> Iterator[OpenSession]:
     with ExitStack() as opened:
         yield lambda: opened.enter_context(connect(empty_url))
 
 
 @pytest.fixture
-def empty(session: Session) -> Connection:
+def empty(session: OpenSession) -> Connection:
     return session()
 
 
@@ -58,7 +55,7 @@ def test_all_is_applied_once_beside_somebody_elses_tables(empty: Connection) -> 
 LOCKING = statements.Script("9999_new.sql", "lock table sepu.usage in access exclusive mode")
 
 
-def test_requests_wait_for_no_migration_that_waits(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_requests_wait_for_no_migration_that_waits(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
     """Somebody uses a table for long. The migration comes when it is free, and nobody is refused meanwhile."""
     holder, migrator, requests = session(), session(), session()
     migrate(migrator)
@@ -77,7 +74,7 @@ def test_requests_wait_for_no_migration_that_waits(session: Session, monkeypatch
         assert migrating.result() == [LOCKING.name]
 
 
-def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_who_holds_a_table_all_the_time_is_named(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
     holder, migrator = session(), session()
     migrate(migrator)
     monkeypatch.setattr(limits, "MIGRATION_SECONDS", 1.0)
@@ -97,7 +94,7 @@ def test_who_holds_a_table_all_the_time_is_named(session: Session, monkeypatch: 
     assert migrate(migrator) == [LOCKING.name]
 
 
-def test_a_second_migrator_waits_and_finds_it_done(session: Session) -> None:
+def test_a_second_migrator_waits_and_finds_it_done(session: OpenSession) -> None:
     first, second = session(), session()
     first.execute("begin")
     first.execute(statements.statement("lock_migrations"))

@@ -44,7 +44,6 @@ def number(value: int, length: int) -> str:
 
 
 def by_the_other(payload: object, pair: dict[str, Any], **header: object) -> bytes:
-    """A receipt that jwcrypto makes."""
     token = jwe.JWE(text(payload), json.dumps({**ALGORITHMS, **header}), algs=list(ALGORITHMS.values()))
     token.add_recipient(jwk.JWK(**{name: pair[name] for name in ("kty", "n", "e")}))
     sealed: str = token.serialize(compact=True)

@@ -98,7 +98,6 @@ UNREAD = {"receipt", "request_rate", "probe"}
 
 @pytest.fixture
 def console(connection: Connection, database_url: str, role: str) -> Iterator[Connection]:
-    """A session of a role of the console."""
     for _ in range(2):  # again changes nothing
         grant(connection, role, "console")
     with connect(make_conninfo(database_url, user=role)) as opened:

@@ -119,18 +119,6 @@ def test_what_a_request_calls_is_one_statement() -> None:
         assert text.partition("select at, ")[2].partition("from")[0].split() == columns
 
 
-def test_each_statement_is_run_by_the_module_that_its_file_is_called_like() -> None:
-    for module, found in STATEMENTS.items():
-        [path] = [
-            path for room in ("database", "metering", "admin") for path in SQL.parents[1].glob(f"{room}/{module}.py")
-        ]
-        named = set(re.findall(r'"([\w{}]+)"', path.read_text("utf-8")))
-        # What a role needs is in statements that name its purpose.
-        assert {
-            name for name in found if not {name, re.sub("service|console|events", "{purpose}", name)} & named
-        } == set()
-
-
 def test_functions_that_wait_for_locks_bound_the_wait(connection: Connection) -> None:
     for name in functions():
         if not name.startswith(("admit", "read_usage", "meter_request")) or "_one" in name:
@@ -216,13 +204,3 @@ def test_every_table_has_a_primary_key(connection: Connection) -> None:
         "and not exists (select from pg_index where indrelid = pg_class.oid and indisprimary)"
     )
     assert rows(connection, keyless) == []
-
-
-def test_every_check_has_a_name_that_says_what_it_is_for(connection: Connection) -> None:
-    """Not one of those that Postgres makes up: <table>_<column>_check."""
-    checks = rows(
-        connection,
-        "select conname from pg_constraint where connamespace = 'sepu'::regnamespace and contype = 'c'",
-    )
-    assert checks
-    assert [name for (name,) in checks if re.search(r"_check\d*$", name)] == []

@@ -27,7 +27,6 @@ MARCH = datetime(2026, 3, 1, tzinfo=UTC)
 
 
 def used(parts: list[Part]) -> dict[str | None, tuple[int, int]]:
-    """Units of both meters, of the parts that have any."""
     units = {part.name: (part.units["color_match"], part.units["color_search"]) for part in parts}
     return {name: both for name, both in units.items() if both != (0, 0)}
 

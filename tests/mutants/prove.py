@@ -5,17 +5,17 @@ A mutant is a patch beside this file. Its head says which promise it breaks, and
 
 import os
 import re
-import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
 import click
 from tests.package import Package, StalePatchError, copied, patched
+from tests.processes import completed
 
 PATCHES = Path(__file__).parent
 ROOT = PATCHES.parents[1]
@@ -26,31 +26,22 @@ TEST_SECONDS = 300
 
 
 class Mutant(NamedTuple):
-    """A fault of the ledger."""
-
     patch: Path
     promise: str
     check: str
 
-    @property
-    def name(self) -> str:
-        return self.patch.stem
-
-
-def mutant(patch: Path) -> Mutant:
-    """Reads the head of a patch."""
-    head = re.match(r"Promise: (.+)\nNoticed by: (tests/.+)\n", patch.read_text("utf-8"))
-    if not head:
-        raise click.ClickException(f"{patch.name} has to begin with two lines: Promise: ..., and Noticed by: tests/...")
-    return Mutant(patch, *head.groups())
-
 
 def mutants(names: Sequence[str] = ()) -> list[Mutant]:
     """Reads all mutants, or those of these names."""
-    patches = [PATCHES / f"{name}.patch" for name in names] or sorted(PATCHES.glob("*.patch"))
-    if missing := [patch.stem for patch in patches if not patch.exists()]:
-        raise click.ClickException(f"there is no mutant {', '.join(missing)}; they are the patches in {PATCHES}")
-    return [mutant(patch) for patch in patches]
+    found = []
+    for patch in [PATCHES / f"{name}.patch" for name in names] or sorted(PATCHES.glob("*.patch")):
+        if not patch.exists():
+            raise click.ClickException(f"there is no mutant {patch.stem}; they are the patches in {PATCHES}")
+        head = re.match(r"Promise: (.+)\nNoticed by: (tests/.+)\n", patch.read_text("utf-8"))
+        if not head:
+            raise click.ClickException(f"{patch.name} has to begin with: Promise: …, and a line Noticed by: tests/…")
+        found.append(Mutant(patch, *head.groups()))
+    return found
 
 
 def failures(package: Package, *checks: str) -> tuple[list[str], str]:
@@ -59,57 +50,31 @@ def failures(package: Package, *checks: str) -> tuple[list[str], str]:
     Such are skipped, not even begun, or not over in time.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}"]
-    done = subprocess.run(
-        [*command, *checks], cwd=ROOT, env=package.environment, capture_output=True, text=True, check=False
-    )
+    done = completed([*command, *checks], cwd=ROOT, env=package.environment, timeout=None)
     says_nothing = re.search(r"^(ERROR tests|SKIPPED \[)|from pytest-timeout", done.stdout, re.MULTILINE)
     unusable = done.returncode > 1 or says_nothing
     return re.findall(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE), done.stdout[-2000:] if unusable else ""
 
 
-class Trial(NamedTuple):
-    """What became of a mutant."""
-
-    mutant: Mutant
-    seconds: float
-    noticed_by: str
-    why: str
-    """What is wrong with the mutant or its test."""
-
-    def __str__(self) -> str:
-        told = "noticed" if self.noticed_by else "FAILED"
-        what = self.noticed_by or self.why
-        return f"{told:7}  {self.seconds:5.1f} s  {self.mutant.name:40}  {what}\n{'':19}{self.mutant.promise}"
-
-
-def try_out(one: Mutant, ordinary_use: str = ORDINARY_USE) -> Trial:
-    """Runs what is ordinary and the test that the mutant names, with the mutant."""
+def try_out(one: Mutant) -> tuple[bool, str]:
+    """Runs what is ordinary and the test that the mutant names, with the mutant: whether it was noticed, and a text."""
     began = time.monotonic()
-    noticed_by = why = ""
     with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
         try:
-            failed, unusable = failures(patched(Path(directory), one.patch), ordinary_use, one.check)
+            failed, unusable = failures(patched(Path(directory), one.patch), ORDINARY_USE, one.check)
         except StalePatchError as error:
-            why = str(error)
-        else:
-            broken = [name for name in failed if name.startswith(ordinary_use)]
-            if broken or unusable:
-                why = f"it breaks more than its promise: {broken} {unusable}"
-            elif failed:
-                noticed_by = failed[0]
-            else:
-                why = f"it lives: {one.check} passes. Write a test that does not, or name another in the patch"
-    return Trial(one, time.monotonic() - began, noticed_by, why)
-
-
-def try_all(those: Sequence[Mutant], jobs: int) -> Iterator[Trial]:
-    """Tries mutants, so many at a time; first, that their tests pass without one."""
-    with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
-        failed, unusable = failures(copied(Path(directory)), ORDINARY_USE, *sorted({one.check for one in those}))
-    if failed or unusable:
-        raise click.ClickException(f"without a mutant, these tests have to pass: {failed} {unusable}")
-    with ThreadPoolExecutor(jobs) as threads:
-        yield from threads.map(try_out, those)
+            failed, unusable = [], str(error)
+    broken = [name for name in failed if name.startswith(ORDINARY_USE)]
+    noticed = bool(failed) and not broken and not unusable
+    if noticed:
+        what = failed[0]
+    elif broken or unusable:
+        what = f"it breaks more than its promise: {broken} {unusable}"
+    else:
+        what = f"it lives: {one.check} passes. Write a test that does not, or name another in the patch"
+    told = "noticed" if noticed else "FAILED"
+    seconds = time.monotonic() - began
+    return noticed, f"{told:7}  {seconds:5.1f} s  {one.patch.stem:40}  {what}\n{'':19}{one.promise}"
 
 
 @click.command()
@@ -118,10 +83,15 @@ def try_all(those: Sequence[Mutant], jobs: int) -> Iterator[Trial]:
 def main(jobs: int, names: tuple[str, ...]) -> None:
     """Tries all mutants, or those of these names; fails if one is not noticed by the test that it names."""
     those = mutants(names)
+    with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
+        failed, unusable = failures(copied(Path(directory)), ORDINARY_USE, *sorted({one.check for one in those}))
+    if failed or unusable:
+        raise click.ClickException(f"without a mutant, these tests have to pass: {failed} {unusable}")
     noticed = 0
-    for trial in try_all(those, jobs):
-        click.echo(str(trial))
-        noticed += bool(trial.noticed_by)
+    with ThreadPoolExecutor(jobs) as threads:
+        for it_was, told in threads.map(try_out, those):
+            click.echo(told)
+            noticed += it_was
     click.echo(f"{noticed} of {len(those)} mutants noticed")
     sys.exit(noticed < len(those))
 

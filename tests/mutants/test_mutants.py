@@ -13,7 +13,7 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Package:
     return copied(tmp_path_factory.mktemp("package"))
 
 
-@pytest.mark.parametrize("one", mutants(), ids=lambda one: one.name)
+@pytest.mark.parametrize("one", mutants(), ids=lambda one: one.patch.stem)
 def test_a_mutant_applies_and_names_a_test(one: Mutant, package: Package) -> None:
     apply(one.patch, package, "--check")
     path, _, name = one.check.partition("::")

@@ -45,7 +45,6 @@ def headers(response: dict[str, Any]) -> dict[str, dict[str, Any]]:
 
 
 def schema(content: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a body."""
     found: dict[str, Any] = content["content"]["application/json"]["schema"]
     return found
 

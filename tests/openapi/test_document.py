@@ -115,12 +115,6 @@ def test_what_every_operation_requires() -> None:
         assert required == REQUIRED[path]
 
 
-def test_errors_and_their_statuses_are_the_codes() -> None:
-    documented = {(status, code) for _, status, code in documented_errors()} | unlisted_errors()
-    assert documented == {(status, code) for code, (status, *_) in ERRORS.items() if code not in ELSEWHERE}
-    assert set(ERRORS) >= ELSEWHERE
-
-
 def test_each_operation_lists_the_errors_that_it_makes() -> None:
     table = {
         (case.target.partition("?")[0], case.status, case.error)
@@ -182,7 +176,6 @@ def test_generators_make_something_of_each_schema() -> None:
         assert "type" in found, name
         for member in found.get("properties", {}).values():
             assert ("type" in member) is not ("$ref" in member)
-            assert len(member) == 1 or "$ref" not in member
     for path, _, operation in operations():
         for status, response in operation["responses"].items():
             assert set(schema(resolve(response))) == {"$ref"}, f"{path} {status}"

@@ -9,6 +9,7 @@ import re
 import sys
 from collections.abc import Iterator
 
+import click
 from tests.walk.machine import BUILD, lacking, machine, prepare, shell
 from tests.walk.pages import commands
 
@@ -117,15 +118,15 @@ def main() -> None:
     failures = walked = 0
     with machine() as init, (BUILD / "output.txt").open("w") as output:
         for page in PAGES:
-            with shell(init, _FIRST if page == "deploy.md" else _OPERATOR) as reader:
+            with shell(init, _FIRST if page == "deploy.md" else _OPERATOR) as run:
                 for failure, command in steps(page):
-                    status, printed, seconds = reader.run(command)
+                    status, printed, seconds = run(command)
                     walked += 1
                     failures += status != 0
                     head = command.partition("\n")[0]
-                    _tell(f"{failure if status else 'ok':13} {seconds:5.1f} s {page}: {head}")
+                    click.echo(f"{failure if status else 'ok':13} {seconds:5.1f} s {page}: {head}")
                     print(f"{page}: {command}\n{printed}\n(status {status})\n", file=output, flush=True)
-    _tell(f"{walked} commands, {failures} failed")
+    click.echo(f"{walked} commands, {failures} failed")
     sys.exit(failures > 0)
 
 
@@ -133,7 +134,7 @@ def steps(page: str) -> Iterator[tuple[str, str]]:
     """Yields what is done for a page, each after what is said if it fails."""
     for command in commands(page):
         if reason := of(LEFT_OUT, command):
-            _tell(f"{'':22} {page}: {command}   ({reason})")
+            click.echo(f"{'':22} {page}: {command}   ({reason})")
             continue
         if prepared := of(BEFORE, command):
             yield "FAILED before", prepared
@@ -143,20 +144,13 @@ def steps(page: str) -> Iterator[tuple[str, str]]:
 
 
 def as_read(command: str) -> str:
-    """Returns what a reader types."""
     for pattern, meant in READ_AS:
         command = re.sub(pattern, meant, command)
     return command
 
 
 def of(table: dict[str, str], command: str) -> str | None:
-    """Returns what a table says of a command."""
     return next((value for start, value in table.items() if command.startswith(start)), None)
-
-
-def _tell(line: str) -> None:
-    sys.stdout.write(f"{line}\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

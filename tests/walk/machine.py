@@ -5,7 +5,7 @@ import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -82,39 +82,34 @@ def _inside(init: int, *command: str, text: str = "") -> subprocess.CompletedPro
     return completed([_NSENTER, "--target", str(init), "--all", *command], input=text)
 
 
-class Shell:
-    """A root's bash in the machine: what one command exports holds for the next ones."""
-
-    def __init__(self, process: "subprocess.Popen[str]", init: int) -> None:
-        self._process = process
-        self._init = init
-
-    def run(self, command: str) -> tuple[int, str, float]:
-        """Returns the exit status, what was printed, and the seconds that it took."""
-        _inside(self._init, "sh", "-c", f"cat > {_SCRIPT}", text=f"{command}\n")
-        stdin, stdout = self._process.stdin, self._process.stdout
-        assert stdin is not None
-        assert stdout is not None
-        began = time.monotonic()
-        mark = f"--- {time.monotonic_ns()} "
-        stdin.write(f". {_SCRIPT} < /dev/null 2>&1; printf '\\n%s%s\\n' '{mark}' $?\n")
-        stdin.flush()
-        printed = ""
-        for line in stdout:
-            if line.startswith(mark):
-                return int(line.removeprefix(mark)), printed.strip(), time.monotonic() - began
-            printed += line
-        return -1, printed, time.monotonic() - began  # the shell ended
+# Runs a command, and returns the exit status, what was printed, and the seconds that it took.
+Run = Callable[[str], tuple[int, str, float]]
 
 
 @contextmanager
-def shell(init: int, prepared: str) -> Iterator[Shell]:
-    """Opens a shell, in which a command has run."""
+def shell(init: int, prepared: str) -> Iterator[Run]:
+    """A root's bash in the machine: what one command exports holds for the next ones."""
     command = [_NSENTER, "--target", str(init), "--all", "timeout", str(_COMMAND_SECONDS), "bash", "-l"]
     environment = {"HOME": "/root", "TERM": "dumb", "PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LANG": "C.UTF-8"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
     with running(command, text=True, env=environment, **pipes) as process:
-        opened = Shell(process, init)
-        status, printed, _ = opened.run(prepared)
+        stdin, stdout = process.stdin, process.stdout
+        assert stdin is not None
+        assert stdout is not None
+
+        def run(command: str) -> tuple[int, str, float]:
+            _inside(init, "sh", "-c", f"cat > {_SCRIPT}", text=f"{command}\n")
+            began = time.monotonic()
+            mark = f"--- {time.monotonic_ns()} "
+            stdin.write(f". {_SCRIPT} < /dev/null 2>&1; printf '\\n%s%s\\n' '{mark}' $?\n")
+            stdin.flush()
+            printed = ""
+            for line in stdout:
+                if line.startswith(mark):
+                    return int(line.removeprefix(mark)), printed.strip(), time.monotonic() - began
+                printed += line
+            return -1, printed, time.monotonic() - began  # the shell ended
+
+        status, printed, _ = run(prepared)
         assert status == 0, printed
-        yield opened
+        yield run
