@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import allocated, callgrind, explain, flame, proof
+from bench.gate import callgrind, count, explain, flame, proof
 from bench.gate.bisect import bisect
 from bench.gate.costs import Accepted, accepted, line
-from bench.gate.sides import KINDS, OPCODES, SQL, Comparison, changed, compare
+from bench.gate.sides import CORE, KINDS, OPCODES, SQL, Comparison, changed, compare
 from bench.load.report import table
 from bench.report import GATE
 
@@ -24,8 +24,8 @@ from bench import commits
 TOLERANCE = 0.005
 # Of some figures, by how they begin.
 TOLERANCES = {
-    **dict.fromkeys((f"{what}: " for what in (*callgrind.CALLS, allocated.NAME)), 0.0),
-    "core: ": 0.001,  # loops in native code: one more multiplication is 0.2 to 0.4 % of a kernel
+    **dict.fromkeys((f"{what}: " for what in (*count.ALLOCATED, callgrind.CALLS)), 0.0),
+    CORE: 0.001,  # loops in native code: one more multiplication is 0.2 to 0.4 % of a kernel
     "operation: ": 0.0075,  # short: by chance, memory is laid out so that one takes 0.54 % less, once in eleven times
 }
 EXACT = tuple(name for name, tolerance in TOLERANCES.items() if not tolerance)
@@ -164,7 +164,7 @@ def main(command: str = "check", *given: str) -> None:
         sys.exit(failed)
     elif command == "bisect":
         try:
-            report(asyncio.run(bisect(TOLERANCE, *given)))
+            report(asyncio.run(bisect(tolerance(given[0]), *given)))
         except LookupError as error:
             sys.exit(f"{error}")
     else:

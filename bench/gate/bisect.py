@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 
 from bench.commits import ROOT, git, named, objects
-from bench.gate.sides import KINDS, sides
+from bench.gate.sides import CORE, KINDS, SQL, sides
 from bench.load.report import table
 
 # Counts a figure of two commits at once.
@@ -13,7 +13,7 @@ Count = Callable[[str, str], Awaitable[tuple[float, float]]]
 
 async def bisect(tolerance: float, figure: str, good: str, bad: str) -> list[str]:
     """Says by which commits of good..bad a figure has grown by more than the tolerance, the most first."""
-    kind = "database" if figure.startswith("SQL: ") else "worker"
+    kind = "database" if figure.startswith(SQL) else "core" if figure.startswith(CORE) else "worker"
 
     async def count(one: str, other: str) -> tuple[float, float]:
         print(f"counting {one[:12]} and {other[:12]}", flush=True)

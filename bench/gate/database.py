@@ -94,8 +94,8 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     counts.mkdir()
     owner = data.stat()
     shutil.chown(counts, owner.st_uid, owner.st_gid)
-    done = _postgres(data, programs, statements, *command(f"{counts}/callgrind", "pg_backend_pid"))
-    found = [total(read(dump)) for dump in dumps(f"{counts}/callgrind")]
+    done = _postgres(data, programs, statements, *command(counts, "--dump-before=pg_backend_pid"))
+    found = [total(read(dump)) for dump in dumps(counts)]
     shutil.rmtree(counts)
     if not all(found):
         sys.exit("callgrind has counted no instructions in Postgres")

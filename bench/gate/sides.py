@@ -21,13 +21,14 @@ from typing import NamedTuple
 
 from bench.commits import LOCKS, PACKAGES, built, objects
 from bench.gate import callgrind
-from bench.gate.allocated import library
-from bench.gate.count import figures
+from bench.gate.count import STARTUP, figures
 from bench.gate.disturbance import Disturbance
 
 # By kind of figures, the files on which they depend.
+_BUILT = ("cext", "setup.py", "data/release", *LOCKS)
 KINDS = {
-    "worker": ("src", "cext", "setup.py", *LOCKS),
+    "core": ("src/sepu/__init__.py", "src/sepu/library", *_BUILT),
+    "worker": ("src", *_BUILT),
     "database": ("src/sepu/database", "src/sepu/metering", *LOCKS),
 }
 _NAMES = """from bench.hot_paths import hot_paths
@@ -35,7 +36,7 @@ for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(pat
 # A worker's figure is the least of two processes, whose memory is laid out otherwise: by chance, two names that a path
 # looks up share a place in CPython's cache of types, and it takes 0.3 % more.
 LAYOUTS = 2
-SQL = "SQL: "  # begins the name of a figure of the database
+CORE, SQL = "core: ", "SQL: "  # begin the names of figures of the core and of the database
 _SECONDS = 1800
 _NONE = Disturbance()
 
@@ -75,14 +76,13 @@ class Side:
         """Counts figures of these kinds by the harness in that directory."""
         counts = Counts()
         async with self._database(harness, "figures" if "database" in kinds else "", disturbed) as base:
-            if base.url and "worker" in kinds:
+            if base.url and kinds != ["database"]:
+                skipped = "" if "core" in kinds else CORE
                 for number in range(LAYOUTS):
                     base.lay_out(number)
-                    counts.take("count", *await base.count())
-                memory = base.program("memory"), {"PYTHONHASHSEED": "0", **base.where}
-                counts.take("memory", *await _run(*memory))
-                preloaded = callgrind.environment(**base.where, LD_PRELOAD=str(library(base.directory)))
-                counts.take("allocated", *await _run(base.program("allocated", base.url), preloaded))
+                    counts.take("count", *await base.count("instructions", skipped))
+                    skipped += f";{STARTUP}"  # takes long, and as much in any layout
+                counts.take("memory", *await base.count("memory"))
             counts.take("database", *await _ended(base.process, b"\n"))
         return counts
 
@@ -92,13 +92,13 @@ class Side:
         async with self._database(harness, ";".join(calls)) as base:
             native = python = ""
             if own := [path for path in paths if not path.startswith(SQL)]:
-                native, _ = await base.count(*own)
-                python, _ = await _run(base.counting("", *own), callgrind.environment(**base.where))
+                native, _ = await base.count("instructions", "", *own)
+                python, _ = await base.count("opcodes", "", *own)
             statements, _ = await _ended(base.process, b"\n")
             found: dict[str, dict[str, Mapping[str, int]]] = {path: {} for path in paths}
-            for path, stacks in json.loads(python or "{}").items():
+            for path, [stacks] in json.loads(python or "{}").items():
                 found[path][OPCODES] = stacks
-            for path, [dump] in json.loads(native or "{}").items():
+            for path, [(dump, *_)] in json.loads(native or "{}").items():
                 found[path][NATIVE] = callgrind.functions(callgrind.read(dump))
             for call, taken in json.loads(statements or "{}").items():
                 found[SQL + call][STATEMENTS] = taken
@@ -115,7 +115,7 @@ class Side:
             where = {"PYTHONPATH": _path(self.directory / "src", self.directory / PACKAGES, harness, head)}
             counting = _Counting(directory, where, disturbed)
             counting.lay_out(0)
-            command = counting.program("database", f"{directory}/state", wanted)
+            command = counting.program("database", f"{directory}/state", wanted, str(counting._disturbance))
             async with _running(command, {**os.environ, **where}) as counting.process:
                 assert counting.process.stdout is not None
                 counting.url = (await counting.process.stdout.readline()).decode().strip()
@@ -148,15 +148,15 @@ class _Counting:
         self._disturbance.write_text(json.dumps(self.disturbed._replace(layout=layout)))
 
     def program(self, name: str, *arguments: str) -> list[str]:
-        return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments, str(self._disturbance)]
+        return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments]
 
-    def counting(self, prefix: str, *paths: str) -> list[str]:
-        return [*self.program("count", prefix, self.url), *paths]
-
-    async def count(self, *paths: str) -> tuple[str, str]:
-        prefix = str(self.directory / "callgrind")
-        command = callgrind.command(prefix, "getppid", *self.counting(prefix, *paths))
-        return await _run(command, callgrind.environment(**self.where))
+    async def count(self, unit: str, skipped: str = "", *named: str) -> tuple[str, str]:
+        command = self.program("count", unit, str(self._disturbance), self.url, skipped, *named)
+        environment = {"PYTHONHASHSEED": "0", **self.where} if unit == "memory" else callgrind.environment(**self.where)
+        if unit == "instructions":
+            command = callgrind.command(self.directory, "--instr-atstart=no", *command)
+            environment["LD_PRELOAD"] = callgrind.library(self.directory)
+        return await _run(command, environment)
 
 
 def _path(*directories: Path) -> str:
