@@ -40,7 +40,7 @@ class Job:
     requests: int | None = None
     warm_up: float = WARM_UP_SECONDS
     rate: float | None = None
-    key: str | None = None
+    key: str = ""
     watched: Mapping[str, int] = field(default_factory=dict)  # families of processes, by their first
     reloads: int = 0  # the master whose workers are replaced from the beginning on
 

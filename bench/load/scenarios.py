@@ -79,7 +79,7 @@ SCENARIOS = {
 }
 
 
-def asks(scenario: Scenario, seed: str, run: str, key: str | None = None) -> Callable[[], Ask]:
+def asks(scenario: Scenario, seed: str, run: str, key: str = "") -> Callable[[], Ask]:
     """Makes up requests without end; `run` keeps their idempotency keys apart from all others'.
 
     With a key all are that account's, whatever the scenario says.
@@ -93,7 +93,7 @@ def asks(scenario: Scenario, seed: str, run: str, key: str | None = None) -> Cal
     weights = list(accumulate(k**-scenario.zipf for k in range(1, scenario.accounts + 1))) if scenario.zipf else []
 
     def who(draw: float) -> tuple[bytes, bytes]:
-        if key is not None:
+        if key:
             return key.encode(), key.split("_")[1].encode()
         place = bisect(weights, draw * weights[-1]) if weights else int(draw * scenario.accounts)
         account = scenario.only or 1 + min(place, scenario.accounts - 1)
