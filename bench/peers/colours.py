@@ -136,10 +136,7 @@ class ColourScience:
         return np.asarray(self.colour.delta_E(lab1, lab2, method="CIE 2000"))
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
-        places: list[int] = np.argsort(self.delta_e(self.lab(np.array([r, g, b])), self.palette), kind="stable")[
-            :TOP
-        ].tolist()
-        return places
+        return [int(place) for place in self.nearest_batch(np.array([[r, g, b]]))[0]]
 
     def nearest_batch(self, rgb: Floats) -> Places:
         delta_e = self.delta_e(self.lab(rgb)[:, np.newaxis], self.palette)

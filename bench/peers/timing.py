@@ -9,6 +9,8 @@ from typing import Any
 ROUNDS = 7
 BLOCK = 0.01  # seconds
 
+Row = tuple[str, ...]  # of a table: who, the time, and what else is told
+
 
 @dataclass(frozen=True)
 class Call:
