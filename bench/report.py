@@ -11,8 +11,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from bench.changes import Change, changes
-from bench.commits import git
-from bench.gate.costs import accepted, line
+from bench.gate.costs import dated
 from bench.plot import Panel
 from bench.records import Machine, Record, by_machine, history, in_words
 
@@ -154,9 +153,8 @@ def main(file: str) -> None:
     """Writes the page, with what the gate and the comparison with the peers have left beside it."""
     directory = Path(file).parent
     directory.mkdir(parents=True, exist_ok=True)
-    costs = [f"{git('log', '-1', '--format=%as %h', each.commit)}  {line(*each[1:])}" for each in accepted("")]
     gate, peers = (path.read_text("utf-8") if path.exists() else "" for path in (directory / GATE, directory / PEERS))
-    Path(file).write_text(page(history(), costs, gate, peers), "utf-8")
+    Path(file).write_text(page(history(), dated(), gate, peers), "utf-8")
     print(file)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import pytest
 from tools.dist.contents import ROOT
-from tools.workflows.steps import DIRECTORY, NOT_HERE, PUBLISHERS, jobs, steps, tag, workflows
+from tools.workflows import DIRECTORY, NOT_HERE, PUBLISHERS, jobs, steps, tag, workflows
 
 PINNED = re.compile(r"uses: (?P<action>[\w-]+/[\w-]+)@(?P<commit>[0-9a-f]{40})  # (?P<version>v\d+\.\d+\.\d+)$")
 JOBS = jobs()

@@ -19,7 +19,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from bench.gate.callgrind import command, dumps, environment, read, total
 from bench.gate.disturbance import Disturbance, begin
 from bench.load.holders import open_accounts
@@ -42,9 +41,6 @@ CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
 # The least of the runs counts: once a second one also passes Postgres's statistics on.
 WARM_UP, RUNS, EXPLANATIONS = 10, 30, 3
 _MARK = "select pg_backend_pid()"  # the function at which callgrind writes a file
-# Each request calls the last version of this function; the proof makes it slower.
-_SEAM = """select pg_get_functiondef(oid) from pg_proc where proname ~ '^authenticate(_v[0-9]+)?$'
-           order by length(proname) desc, proname desc limit 1"""
 _TURNS = 100_000
 # In front of each statement of a function: its number in a run that is not counted, and a mark in one that is.
 _NUMBERED, _MARKED = "raise warning 'statement {}';", "assert pg_backend_pid() > 0;"
@@ -124,26 +120,23 @@ def _postgres(data: Path, programs: Path, statements: Sequence[str], *under: str
     return done
 
 
-def seam(owner: psycopg.Connection) -> str:
-    """Returns the definition of the function that the proof makes slower."""
-    [(definition,)] = owner.execute(_SEAM).fetchall()
-    return str(definition)
-
-
-def slower(definition: str, turns: int) -> str:
-    """Returns the function, made slower by a loop; without blank lines, at which a statement ends."""
-    head, begun, body = definition.partition("\nbegin\n")
+def slower(definitions: Sequence[tuple[str, str]], turns: int) -> str:
+    """Returns the function that each request calls, made slower by a loop; a blank line would end the statement."""
+    versions = [each for each in definitions if re.fullmatch(r"authenticate(_v\d+)?", each[0])]
+    head, begun, body = max(versions, key=lambda each: (len(each[0]), each[0]))[1].partition("\nbegin\n")
     return f"{head}{begun}for i in 1..{turns} loop null; end loop;\n{body}".rstrip().replace("\n\n", "\n")
 
 
-def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) -> dict[str, float]:
+def measure(
+    state: Path, programs: Path, definitions: Sequence[tuple[str, str]], disturbed: Disturbance
+) -> dict[str, float]:
     """Returns all figures; with a slowdown, of each statement made slower by that share."""
 
     def run(data: Path, turns: Mapping[str, int]) -> dict[str, float]:
         statements = [_MARK] * (1 + RUNS)  # what a mark takes by itself
         for number, name in enumerate(CALLS):
             if turns:
-                statements.append(slower(slowed, turns[name]))
+                statements.append(slower(definitions, turns[name]))
             statements += _statements(name, f"s{number}")
         counts, plans = _run(data, programs, statements)
         figures: dict[str, float] = {}
@@ -231,7 +224,6 @@ def main(directory: str, wanted: str, disturbance: str) -> None:
             settle(owner, filled=False)
             owner.execute("alter system set autovacuum = off")  # it comes by the clock, and plans change with it
             owner.execute("select pg_reload_conf()")
-            slowed = seam(owner)
             definitions = owner.execute(DEFINITIONS).fetchall()
         print(service_url(made.url), flush=True)
         if not sys.stdin.readline():
@@ -239,7 +231,7 @@ def main(directory: str, wanted: str, disturbance: str) -> None:
         programs = made.programs
     found: dict[str, Any] = {}
     if wanted == "figures":
-        found = measure(state, programs, disturbed, slowed)
+        found = measure(state, programs, definitions, disturbed)
     elif wanted:
         found = {name: explain(state / "postgres", programs, definitions, name) for name in wanted.split(";")}
     print(json.dumps(found))

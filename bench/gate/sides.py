@@ -110,9 +110,7 @@ class Side:
         with tempfile.TemporaryDirectory(prefix="sepu-gate-") as made:
             directory = Path(made)
             directory.chmod(0o711)  # Postgres may run as another user
-            # The gate is always head's: that of base was removed.
-            head = harness.with_name("head")
-            where = {"PYTHONPATH": _path(self.directory / "src", self.directory / PACKAGES, harness, head)}
+            where = self._where(harness, harness.with_name("head"))  # the gate is always head's: base has none any more
             counting = _Counting(directory, where, disturbed)
             counting.lay_out(0)
             command = counting.program("database", f"{directory}/state", wanted, str(counting._disturbance))
@@ -123,9 +121,13 @@ class Side:
 
     async def hot_paths(self) -> set[str]:
         """Returns the names of the paths of its own harness."""
-        where = {"PYTHONPATH": _path(self.directory / "src", self.directory / PACKAGES, self.directory)}
-        told, _ = await _run([sys.executable, "-P", "-c", _NAMES], {**os.environ, **where})
+        told, _ = await _run([sys.executable, "-P", "-c", _NAMES], {**os.environ, **self._where(self.directory)})
         return set(told.splitlines())
+
+    def _where(self, *harnesses: Path) -> dict[str, str]:
+        return {
+            "PYTHONPATH": os.pathsep.join(map(str, (self.directory / "src", self.directory / PACKAGES, *harnesses)))
+        }
 
 
 @dataclass
@@ -157,10 +159,6 @@ class _Counting:
             command = callgrind.command(self.directory, "--instr-atstart=no", *command)
             environment["LD_PRELOAD"] = callgrind.library(self.directory)
         return await _run(command, environment)
-
-
-def _path(*directories: Path) -> str:
-    return os.pathsep.join(map(str, directories))
 
 
 @asynccontextmanager

@@ -19,11 +19,10 @@ from typing import Any, NamedTuple
 
 import psutil
 from bench.load import client, report
-from bench.load.client import Job, measure
+from bench.load.client import Job, held, measure
 from bench.load.curves import save_curves
 from bench.load.figures import Figures, Sample, times
 from bench.load.floor import pgbench
-from bench.load.idle import held
 from bench.load.neighbours import CASES, MANY, beside
 from bench.load.replica import replicated, wrong
 from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who

@@ -13,9 +13,9 @@ import signal
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 
@@ -23,8 +23,11 @@ import psutil
 from bench.load.figures import Sample
 from bench.load.scenarios import REPLAYED, Ask, Scenario, asks
 
+from sepu.server.gunicorn import allow_files
+
 TIMEOUT_SECONDS = 30.0
 WARM_UP_SECONDS = 0.3
+_OF_AN_ADDRESS = 100  # idle connections: well within the worker's limit for one address; the loopback has many
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,3 +233,20 @@ class Client:
         within = sum(instant <= started + seconds for instant in self._instants)
         busy = (time.process_time() - cpu) / elapsed
         return Sample(seconds, within, sorted(self._latencies), self._errors, busy, right=self._right)
+
+
+@contextmanager
+def held(address: str, number: int) -> Iterator[int]:
+    """Opens so many connections that ask once and no more; yields how many of them the server keeps."""
+    needed = number + 200
+    if allow_files(needed) < needed:
+        raise SystemExit(f"{needed} open files are needed: raise `ulimit -Hn`")
+    host, _, port = address.rpartition(":")
+    kept = 0
+    with ExitStack() as stack:
+        for place in range(number):
+            source = (f"127.0.0.{2 + place // _OF_AN_ADDRESS}", 0)
+            opened = stack.enter_context(socket.create_connection((host, int(port)), TIMEOUT_SECONDS, source))
+            opened.sendall(b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n\r\n")
+            kept += opened.recv(65536).startswith(b"HTTP/1.1 200 ")
+        yield kept

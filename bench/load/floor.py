@@ -1,7 +1,7 @@
 """The floors: pgbench with the service's own statement, and the service's own worker answering a constant."""
 
-import argparse
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -74,13 +74,8 @@ class Constant(Server):
 
 def main() -> None:
     """Takes what `sepu serve` would be given."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("command", choices=["serve"])
-    parser.add_argument("--worker", choices=["uvloop"])
-    parser.add_argument("--workers", type=int)
-    parser.add_argument("--port")
-    given = parser.parse_args()
-    settings = Settings(f"127.0.0.1:{given.port}", given.workers, "uvloop", "")
+    given = dict(zip(sys.argv[2::2], sys.argv[3::2], strict=True))
+    settings = Settings(f"127.0.0.1:{given['--port']}", int(given["--workers"]), "uvloop", "")
     Constant(settings, load_release(), RequestLog("auto", requests=False)).run()
 
 

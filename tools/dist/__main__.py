@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 
 import click
 from tools.dist import build
-from tools.dist.availability import availability
-from tools.dist.check import check, other_tools
+from tools.dist.check import availability, check, other_tools
 from tools.dist.contents import CLIENT, FREE_THREADED, SEPU, Distribution, pure
 from tools.dist.tryout import pythons, tryout
 

@@ -8,12 +8,68 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any, NamedTuple
 
 import click
-from tools.dist.contents import ROOT
-from tools.workflows.steps import NOT_HERE, PUBLISHERS, Step, jobs, steps, tag
+import msgspec
+from tools.dist.contents import CLIENT, ROOT, SEPU
+
+DIRECTORY = ROOT / ".github" / "workflows"
+
+
+class Step(NamedTuple):
+    """A command of a job, which is named workflow/job."""
+
+    job: str
+    command: str
+
+
+# What can run only there, and why.
+_INSTALL = "sudo apt-get update\nsudo apt-get install --yes --no-install-recommends"
+NOT_HERE = {
+    Step("tests/gate", f"{_INSTALL} valgrind\n"): (
+        "it changes the machine; without valgrind the gate says how to get it, and fails"
+    ),
+    Step("tests/generators", f"{_INSTALL} default-jdk-headless golang-go libjakarta-annotation-api-java\n"): (
+        "it changes the machine; what is missing fails a test, which says how to install it"
+    ),
+    Step("tests/integrate", f"{_INSTALL} golang-go default-jdk-headless php-cli php-curl\n"): (
+        "it changes the machine; without these programs `make integrate` fails, and names them"
+    ),
+    Step("wheels/check", "set -- dist/*.whl\ntest $# -eq 18\n"): (
+        "the wheels for musl, other processors and macOS are built by actions"
+    ),
+}
+
+# Which workflows publish, and the distributions by whose versions their tags are named.
+PUBLISHERS = {"wheels": ("v", SEPU), "client": ("client-v", CLIENT)}
+
+
+def tag(workflow: str) -> str:
+    """The tag by which a workflow publishes what is checked out."""
+    prefix, distribution = PUBLISHERS[workflow]
+    return f"{prefix}{distribution.version}"
+
+
+def workflows() -> dict[str, Any]:
+    """Every workflow by its name."""
+    return {path.stem: msgspec.yaml.decode(path.read_bytes()) for path in sorted(DIRECTORY.glob("*.yml"))}
+
+
+def jobs() -> dict[str, Any]:
+    """Every job by workflow/job."""
+    return {
+        f"{workflow}/{name}": job for workflow, content in workflows().items() for name, job in content["jobs"].items()
+    }
+
+
+def steps() -> Iterator[Step]:
+    """Every command, in order."""
+    for name, job in jobs().items():
+        yield from (Step(name, step["run"]) for step in job["steps"] if "run" in step)
 
 
 def run(step: Step, clone: Path) -> bool:
