@@ -38,7 +38,7 @@ from sepu.server.request_log import RequestLog
 
 RELEASE = sepu.load()
 PALETTE = RELEASE.palette()
-_COLORS = [msgspec.json.encode(color(record)) for record in RELEASE.records]
+COLORS = [msgspec.json.encode(color(record)) for record in RELEASE.records], RELEASE.manifest.version
 SCANNED = sepu.Palette([rgb_of(record.hex) for record in RELEASE.records])  # without an index
 NAMES = RELEASE.names()
 RGB = np.random.default_rng(161).integers(0, 256, (1_000, 3))
@@ -100,22 +100,10 @@ def _nearest(palette: sepu.Palette) -> Callable[[], object]:
     return lambda: [nearest(r, g, b, 3) for r, g, b in colours]
 
 
-def _match_operation() -> Callable[[], object]:
-    matcher = Matcher(PALETTE, _COLORS, RELEASE.manifest.version)
-
+def _operation(operation: Any, parse: Callable[[Any], Any], question: str | bytes) -> Callable[[], object]:  # noqa: ANN401
     def once() -> tuple[bytes, bytes]:
-        request = parse_match(MATCH_BODY)
-        return request.fingerprint(), matcher.answer(request)
-
-    return once
-
-
-def _search_operation() -> Callable[[], object]:
-    searcher = Searcher(NAMES, _COLORS, RELEASE.manifest.version)
-
-    def once() -> tuple[bytes, bytes]:
-        request = parse_search(SEARCH_QUERY)
-        return request.fingerprint(), searcher.answer(request)
+        request = parse(question)
+        return request.fingerprint(), operation.answer(request)
 
     return once
 
@@ -255,8 +243,8 @@ def hot_paths(url: str = "") -> list[HotPath]:
         HotPath("core: CIEDE2000 of 999 pairs", lambda: lambda: sepu.ciede2000(LAB[1:], LAB[:-1])),
         HotPath("core: sRGB to L*a*b* of 1,000 colours", lambda: lambda: sepu.srgb_to_lab(RGB)),
         HotPath("core: 120 searches", lambda: lambda: [NAMES.search(q, 10) for q in QUERIES]),
-        HotPath("operation: match", _match_operation),
-        HotPath("operation: search", _search_operation),
+        HotPath("operation: match", lambda: _operation(Matcher(PALETTE, *COLORS), parse_match, MATCH_BODY)),
+        HotPath("operation: search", lambda: _operation(Searcher(NAMES, *COLORS), parse_search, SEARCH_QUERY)),
         HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY)),
         HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY)),
         HotPath("HTTP: parser and response", lambda: _request(service, "GET", "/healthz")),

@@ -28,6 +28,7 @@ from psycopg import sql
 
 from sepu.cli.database import connect, service_url
 from sepu.metering.commands import Command, admit, find_key, read_usage
+from sepu.server.embedded.programs import programs
 
 # Several commands are a batch.
 CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
@@ -84,13 +85,13 @@ def _statements(name: str, prepared: str) -> Iterator[str]:
     yield from (f"{_EXPLAIN} {execution()}" for _ in range(EXPLANATIONS))
 
 
-def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
+def _run(data: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
     """Runs statements; returns the counts before each mark, and the explanations."""
     counts = data.with_name("counts")
     counts.mkdir()
     owner = data.stat()
     shutil.chown(counts, owner.st_uid, owner.st_gid)
-    done = _postgres(data, programs, statements, *command(counts, "--dump-before=pg_backend_pid"))
+    done = _postgres(data, statements, *command(counts, "--dump-before=pg_backend_pid"))
     found = [total(read(dump)) for dump in dumps(counts)]
     shutil.rmtree(counts)
     if not all(found):
@@ -99,12 +100,12 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     return found, [re.split('"Plans"|"Planning"', part)[0] for part in done.stdout.split('QUERY PLAN = "')[1:]]
 
 
-def _postgres(data: Path, programs: Path, statements: Sequence[str], *under: str) -> subprocess.CompletedProcess[str]:
+def _postgres(data: Path, statements: Sequence[str], *under: str) -> subprocess.CompletedProcess[str]:
     """Runs statements, under another program if one is given; returns what Postgres printed."""
     owner = data.stat()
     settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     done = subprocess.run(
-        (*under, str(programs / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres"),
+        (*under, str(programs() / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres"),
         env=environment(LAYOUT=os.environ["LAYOUT"]),
         user=owner.st_uid,
         group=owner.st_gid,
@@ -127,9 +128,7 @@ def slower(definitions: Sequence[tuple[str, str]], turns: int) -> str:
     return f"{head}{begun}for i in 1..{turns} loop null; end loop;\n{body}".rstrip().replace("\n\n", "\n")
 
 
-def measure(
-    state: Path, programs: Path, definitions: Sequence[tuple[str, str]], disturbed: Disturbance
-) -> dict[str, float]:
+def measure(state: Path, definitions: Sequence[tuple[str, str]], disturbed: Disturbance) -> dict[str, float]:
     """Returns all figures; with a slowdown, of each statement made slower by that share."""
 
     def run(data: Path, turns: Mapping[str, int]) -> dict[str, float]:
@@ -138,7 +137,7 @@ def measure(
             if turns:
                 statements.append(slower(definitions, turns[name]))
             statements += _statements(name, f"s{number}")
-        counts, plans = _run(data, programs, statements)
+        counts, plans = _run(data, statements)
         figures: dict[str, float] = {}
         # Before the first mark of each is its preparation.
         mark, *least = (min(counts[first + 1 : first + 1 + RUNS]) for first in range(0, len(counts), 1 + RUNS))
@@ -154,7 +153,7 @@ def measure(
         return run(data, {})
     loop = f"do $$ begin for i in 1..{_TURNS} loop null; end loop; end $$"
     subprocess.run(["cp", "--archive", data, copy], check=True)
-    (_, total), _ = _run(copy, programs, [_MARK, loop, _MARK])
+    (_, total), _ = _run(copy, [_MARK, loop, _MARK])
     without = run(copy, dict.fromkeys(CALLS, 0))  # a function that has been replaced takes more or less by itself
 
     def turns(name: str) -> int:
@@ -179,7 +178,7 @@ def numbered(name: str, definition: str, labels: list[str]) -> str:
     return "\n".join(lines)
 
 
-def explain(data: Path, programs: Path, definitions: Sequence[tuple[str, str]], name: str) -> Counter[str]:
+def explain(data: Path, definitions: Sequence[tuple[str, str]], name: str) -> Counter[str]:
     """Returns what each statement takes in one run of a name, without its mark; nothing if two runs went other ways."""
     labels = ["(the call)", "(a mark)"]
     call, mark = map(_NUMBERED.format, range(2))
@@ -197,8 +196,8 @@ def explain(data: Path, programs: Path, definitions: Sequence[tuple[str, str]], 
     for copy in (plain, counted):
         shutil.rmtree(copy, ignore_errors=True)
         subprocess.run(["cp", "--archive", data, copy], check=True)
-    reached = [int(place) for place in _REACHED.findall(_postgres(plain, programs, statements).stderr)]
-    counts, _ = _run(counted, programs, [_NUMBER.sub(_MARKED, statement) for statement in statements])
+    reached = [int(place) for place in _REACHED.findall(_postgres(plain, statements).stderr)]
+    counts, _ = _run(counted, [_NUMBER.sub(_MARKED, statement) for statement in statements])
     if len(reached) != len(counts):
         return Counter()
     taken = list(zip(reached[:-1], counts[1:], strict=True))  # a count is of what was executed before its mark
@@ -228,12 +227,11 @@ def main(directory: str, wanted: str, disturbance: str) -> None:
         print(service_url(made.url), flush=True)
         if not sys.stdin.readline():
             sys.exit("the gate has ended")
-        programs = made.programs
     found: dict[str, Any] = {}
     if wanted == "figures":
-        found = measure(state, programs, definitions, disturbed)
+        found = measure(state, definitions, disturbed)
     elif wanted:
-        found = {name: explain(state / "postgres", programs, definitions, name) for name in wanted.split(";")}
+        found = {name: explain(state / "postgres", definitions, name) for name in wanted.split(";")}
     print(json.dumps(found))
 
 

@@ -69,10 +69,7 @@ class Measuring:
                 with connect(self._url) as service:
                     service.execute(first_executions(scenario, token).encode())
             scripts = pgbench_scripts(scenario, token)
-            self.add(
-                Cell(name, connections, "pgbench"),
-                pgbench(self._made.programs, self._url, scripts, connections, seconds),
-            )
+            self.add(Cell(name, connections, "pgbench"), pgbench(self._url, scripts, connections, seconds))
         self.served(scenario, connections, seconds, name)
 
     def served(self, scenario: Scenario, connections: int, seconds: float, name: str) -> None:
@@ -84,7 +81,7 @@ class Measuring:
 
     def physical_limit(self, constant: str, seconds: float) -> None:
         """One round of both its parts, on one connection; the owner inserts, past all rights and functions."""
-        inserted = pgbench(self.made.programs, self.made.owner_url(EMPTY), bare_insert(_run()), 1, seconds)
+        inserted = pgbench(self.made.owner_url(EMPTY), bare_insert(_run()), 1, seconds)
         self.add(Cell(PHYSICAL_LIMIT, 1, "pgbench"), inserted)
         job = replace(self._job(SCENARIOS["library"], 1, seconds), address=constant, watched={})
         self.add(Cell(PHYSICAL_LIMIT, 1, "constant"), measure(job))

@@ -12,15 +12,14 @@ from bench.load.figures import Sample
 
 from sepu.http.responder import SEND
 from sepu.library.release import load_release
+from sepu.server.embedded.programs import programs
 from sepu.server.gunicorn import Server, Settings
 from sepu.server.request_log import RequestLog
 
 REQUEST_ID = "00000000-0000-4000-8000-000000000000"
 
 
-def pgbench(
-    programs: Path, url: str, weighted: Mapping[str, tuple[str, int]], connections: int, seconds: float
-) -> Sample:
+def pgbench(url: str, weighted: Mapping[str, tuple[str, int]], connections: int, seconds: float) -> Sample:
     """A script a transaction, prepared: what a client in C gets from this database."""
     with tempfile.TemporaryDirectory(prefix="sepu-load-") as name:
         directory = Path(name)
@@ -31,7 +30,7 @@ def pgbench(
             scripts += ["-f", f"{path}@{weight}"]
         done = subprocess.run(
             [
-                programs / "pgbench", "--no-vacuum", "--protocol=prepared", "--log", f"--log-prefix={directory}/log",
+                programs() / "pgbench", "--no-vacuum", "--protocol=prepared", "--log", f"--log-prefix={directory}/log",
                 f"--client={connections}", "--jobs=1", f"--time={max(1, round(seconds))}", *scripts, url,
             ],
             capture_output=True,

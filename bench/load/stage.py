@@ -17,7 +17,6 @@ from tests.serving import Server, serving
 from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate as migrate  # for the gate: on base, base's own
 from sepu.server.embedded import embedded_postgres
-from sepu.server.embedded.programs import programs
 
 EMPTY, FILLED = "sepu_load", "sepu_filled"
 
@@ -28,10 +27,6 @@ class Cluster:
 
     url: str
     seed: str
-
-    @property
-    def programs(self) -> Path:
-        return programs()
 
     @property
     def postmaster(self) -> int:
