@@ -1,11 +1,10 @@
 """Runs programs under callgrind. It emulates the processor and counts instructions, not time.
 
-So the load of the machine has no effect. At each call of a certain function, which the program otherwise does not call,
-callgrind writes what it has counted since the last file.
+So the load of the machine has no effect. Callgrind writes what it has counted since the last file when counted.c says
+so, or at each call of a certain function, which the program otherwise does not call.
 """
 
 import os
-import platform
 import re
 import shutil
 import subprocess
@@ -13,11 +12,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-# On aarch64 an older one aborts at numpy: https://bugs.kde.org/461074
-_ON_AARCH64 = (3, 22)
 NEEDED = (
-    "the gate needs Linux and valgrind (Debian and Ubuntu: apt install valgrind), on aarch64 "
-    f"{'.'.join(map(str, _ON_AARCH64))} or newer (Debian 13)"
+    "the gate needs Linux and valgrind (Debian and Ubuntu: apt install valgrind), on aarch64 3.22 or newer (Debian 13):"
+    " an older one aborts at numpy, https://bugs.kde.org/461074"
 )
 CALLS = "system calls"  # calls of these functions of the C library:
 _CALLS = {
@@ -30,13 +27,7 @@ _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 def valgrind() -> str | None:
     """Returns valgrind's path, or None where nothing can be counted."""
-    found = shutil.which("valgrind") if sys.platform == "linux" else None
-    return None if found and platform.machine() == "aarch64" and _version(found) < _ON_AARCH64 else found
-
-
-def _version(program: str) -> tuple[int, ...]:
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
-    return tuple(map(int, re.findall(r"\d+", told)))
+    return shutil.which("valgrind") if sys.platform == "linux" else None
 
 
 def command(directory: Path, when: str, *program: str) -> list[str]:

@@ -158,13 +158,12 @@ def growth(given: argparse.Namespace) -> None:
     both = Measuring("")
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
-        was_there, started = made.is_filled(), time.monotonic()
-        filled = made.make_filled(given.accounts, given.results)
+        started = time.monotonic()
+        filled = made.prepare(FILLED, given.accounts, given.results)
         seconds = time.monotonic() - started
         with connect(made.owner_url(FILLED)) as owner:
             ((size,),) = owner.execute("select pg_size_pretty(pg_database_size(current_database()))").fetchall()
-            how = "it was there; drop it to make another" if was_there else f"made in {seconds:.0f} s"
-            print(f"the filled database, {size}: {how}")
+            print(f"{FILLED}, which is kept until it is dropped: {size}, made in {seconds:.0f} s")
             _progress("reading the filled database once")
             warm(owner)
             both.about |= settings_of(owner)

@@ -77,18 +77,8 @@ def measured(figures: Mapping[Cell, Figures]) -> str:
         errors = ", ".join(f"{count} × {name}" for name, count in found.errors.items()) or "0"
         cpu = [f"{found.cpu[who] * 1e6:.0f}" if who in found.cpu else "" for who in ("workers", "Postgres")]
         times = (found.p50, found.p90, found.p99, found.p999, found.maximum)
-        rows.append(
-            [
-                cell.scenario,
-                str(cell.connections),
-                cell.who,
-                *map(ms, times),
-                f"{found.rate:,.0f}",
-                *ratios,
-                *cpu,
-                errors,
-            ]
-        )
+        who = (cell.scenario, str(cell.connections), cell.who)
+        rows.append([*who, *map(ms, times), f"{found.rate:,.0f}", *ratios, *cpu, errors])
     if not isnan(limit := physical_limit(figures)):
         rows.append([PHYSICAL_LIMIT, "1", "their sum", ms(limit), *[""] * 10])
     heads = ["scenario", "conn.", "who", "p50 ms", "p90", "p99", "p99.9", "max", "a second", "p50 ÷ floor",

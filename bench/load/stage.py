@@ -41,14 +41,10 @@ class Cluster:
         """A new database with nothing but accounts, and a table of the floor's; the URL of the service's role."""
         with connect(self.url) as root:
             root.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(EMPTY)))
-        url = self._prepare(EMPTY, accounts, 0)
+        url = self.prepare(EMPTY, accounts)
         with connect(self.owner_url(EMPTY)) as owner:
             owner.execute("create table bare (like sepu.stored_result including indexes)")
         return url
-
-    def make_filled(self, accounts: int, results: int) -> str:
-        """The filled database; made once, and then kept."""
-        return self._prepare(FILLED, accounts, results)
 
     def make_aged(self, accounts: int, results: int, days: int) -> str:
         """An empty database with results of so many days ago."""
@@ -57,10 +53,6 @@ class Cluster:
             fill(owner, results // accounts, days)
             settle(owner, filled=True)
         return url
-
-    def is_filled(self) -> bool:
-        with connect(self.url) as root:
-            return bool(root.execute("select from pg_database where datname = %s", [FILLED]).fetchall())
 
     @contextmanager
     def slow_commits(self) -> Iterator[None]:
@@ -76,7 +68,8 @@ class Cluster:
                     root.execute(f"alter system reset {name}".encode())
                 root.execute("select pg_reload_conf()")
 
-    def _prepare(self, database: str, accounts: int, results: int) -> str:
+    def prepare(self, database: str, accounts: int, results: int = 0) -> str:
+        """A database that is made once, and then kept; the URL of the service's role."""
         with connect(self.url) as root:
             if not root.execute("select from pg_database where datname = %s", [database]).fetchall():
                 root.execute(sql.SQL("create database {}").format(sql.Identifier(database)))
