@@ -379,7 +379,7 @@ def _conclude(given: argparse.Namespace, measuring: Measuring, found: Sequence[T
     load = round(os.getloadavg()[0], 2)
     print(f"\n{machine.in_words()}; Postgres {measuring.about.get('server_version', 'unknown')}; load {load}")
     if found:
-        text += f"\n\n{report.verdict(found)}"
+        text += f"\n\n{report.table(['what', 'target', 'figure', 'reached'], [target.row for target in found])}"
     print(f"\n{text}")
     record = save(
         OUT if settings.get("url") else DIRECTORY,  # of another machine's server there is no history here

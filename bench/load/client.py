@@ -86,14 +86,12 @@ def run(job: Job) -> Sample:
         client.hang_up()
 
 
+@dataclass(slots=True)
 class Connection:
-    __slots__ = ("ask", "got", "since", "socket")
-
-    def __init__(self, opened: socket.socket) -> None:
-        self.socket = opened
-        self.since = 0.0
-        self.ask: Ask | None = None
-        self.got = b""
+    opened: socket.socket
+    since: float = 0.0
+    ask: Ask | None = None
+    got: bytes = b""
 
 
 class Client:
@@ -118,7 +116,7 @@ class Client:
 
     def hang_up(self) -> None:
         for connection in (*self._free, *self._busy.values()):
-            connection.socket.close()
+            connection.opened.close()
 
     def closed(self, seconds: float, requests: int | None = None) -> Sample:
         """Each connection asks again as soon as it is answered."""
@@ -169,11 +167,11 @@ class Client:
     def _send(self, due: float | None = None) -> None:
         connection = self._free.popleft()
         connection.ask = ask = self._ask()
-        self._busy[connection.socket.fileno()] = connection
-        self._poll.register(connection.socket, select.POLLIN)
+        self._busy[connection.opened.fileno()] = connection
+        self._poll.register(connection.opened, select.POLLIN)
         connection.since = time.perf_counter() if due is None else due
         try:
-            connection.socket.sendall(ask.request)
+            connection.opened.sendall(ask.request)
         except OSError:
             self._lose(connection)
 
@@ -184,7 +182,7 @@ class Client:
         for file, _ in self._poll.poll(1e3 * timeout):
             connection = self._busy[file]
             try:
-                data = connection.socket.recv(65536)
+                data = connection.opened.recv(65536)
             except OSError:
                 data = b""
             now = time.perf_counter()
@@ -203,7 +201,7 @@ class Client:
             connection.got = b""
             self._end(connection)
             if b"\r\nconnection: close" in lower:
-                connection.socket.close()
+                connection.opened.close()
                 self._connect()
             else:
                 self._free.append(connection)
@@ -224,12 +222,12 @@ class Client:
     def _lose(self, connection: Connection) -> None:
         self.errors["broken connection"] += 1
         self._end(connection)
-        connection.socket.close()
+        connection.opened.close()
         self._connect()
 
     def _end(self, connection: Connection) -> None:
-        self._poll.unregister(connection.socket)
-        del self._busy[connection.socket.fileno()]
+        self._poll.unregister(connection.opened)
+        del self._busy[connection.opened.fileno()]
 
     def _settle(self) -> None:
         """Waits for what is under way."""

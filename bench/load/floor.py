@@ -28,15 +28,11 @@ def pgbench(url: str, weighted: Mapping[str, tuple[str, int]], connections: int,
             path = directory / kind
             path.write_text(script)
             scripts += ["-f", f"{path}@{weight}"]
-        done = subprocess.run(
-            [
-                programs() / "pgbench", "--no-vacuum", "--protocol=prepared", "--log", f"--log-prefix={directory}/log",
-                f"--client={connections}", "--jobs=1", f"--time={max(1, round(seconds))}", *scripts, url,
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )  # fmt: skip
+        command = [
+            str(programs() / "pgbench"), "--no-vacuum", "--protocol=prepared", "--log", f"--log-prefix={directory}/log",
+            f"--client={connections}", "--jobs=1", f"--time={max(1, round(seconds))}", *scripts, url,
+        ]  # fmt: skip
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         if done.returncode != 0:
             raise RuntimeError(f"pgbench: {done.stderr.strip()}")
         logs = [log.read_text() for log in directory.glob("log.*")]
