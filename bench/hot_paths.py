@@ -7,7 +7,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import repeat
 from typing import Any
 
@@ -159,14 +159,6 @@ class InProcess:
         return int(self._wire.sent[9:12] or 0)
 
 
-@cache
-def loop_for_its_clock() -> asyncio.AbstractEventLoop:
-    """Returns a loop that never runs: only its clock is used."""
-    loop = asyncio.new_event_loop()
-    atexit.register(loop.close)
-    return loop
-
-
 def request_bytes(
     method: str, path: str, body: bytes = b"", query: str = "", headers: Mapping[str, str] = HEADERS
 ) -> bytes:
@@ -182,12 +174,20 @@ def _notifier() -> ReplyNotifier:
     return ReplyNotifier(Blocks().counts(0).replied, nowhere.request)
 
 
-def _request(service: Service, method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[], object]:
-    server = InProcess(service, CallbackResponder(InstantLedger(), _notifier()), loop_for_its_clock())
+def _request(
+    service: Service, method: str, path: str, body: bytes = b"", query: str = "", recorded: Recorded | None = None
+) -> Callable[[], object]:
+    """A request from its bytes to those of its response; with a recorded session also batcher, session and libpq."""
+    ledger: Any = recorded.batcher if recorded else InstantLedger()
+    loop: asyncio.AbstractEventLoop = recorded.loop if recorded else asyncio.new_event_loop()  # does not run
+    answer: Callable[[], object] = recorded.answer if recorded else lambda: None
+    atexit.register(loop.close)
+    server = InProcess(service, CallbackResponder(ledger, _notifier()), loop)
     request = request_bytes(method, path, body, query)
 
     def once() -> None:
         server.send(request)
+        answer()
         assert server.status() == 200
 
     return once
@@ -218,18 +218,8 @@ def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Cal
 
 
 def _served_match(service: Service, url: str) -> Callable[[], object]:
-    """A match from the bytes of its request to those of its response, with the batcher, the session and libpq."""
     _judge(service.match, "POST", MATCH_BODY)  # makes the key known
-    recorded = Recorded(url, 1)
-    server = InProcess(service, CallbackResponder(recorded.batcher, _notifier()), recorded.loop)
-    request = request_bytes("POST", "/v1/match", MATCH_BODY)
-
-    def once() -> None:
-        server.send(request)
-        recorded.answer()
-        assert server.status() == 200
-
-    return once
+    return _request(service, "POST", "/v1/match", MATCH_BODY, recorded=Recorded(url, 1))
 
 
 def hot_paths(url: str = "") -> list[HotPath]:

@@ -72,14 +72,6 @@ def steps() -> Iterator[Step]:
         yield from (Step(name, step["run"]) for step in job["steps"] if "run" in step)
 
 
-def run(step: Step, clone: Path) -> bool:
-    """Runs one command; its output is shown as it comes."""
-    workflow = step.job.partition("/")[0]
-    reference = tag(workflow) if workflow in PUBLISHERS else "main"
-    variables = os.environ | {"GITHUB_REF_NAME": reference, "GITHUB_OUTPUT": str(clone.parent / "output")}
-    return subprocess.run(["bash", "-e", "-c", step.command], cwd=clone, env=variables, check=False).returncode == 0
-
-
 def main(names: list[str]) -> int:
     """Runs the jobs of these names."""
     if unknown := set(names) - set(jobs()):
@@ -95,9 +87,13 @@ def main(names: list[str]) -> int:
                 outcomes[step.command] = f"not here: {NOT_HERE[step]}"
                 continue
             click.echo(f"\n== {step.job}: {step.command}")
+            workflow = step.job.partition("/")[0]
+            reference = tag(workflow) if workflow in PUBLISHERS else "main"
+            variables = os.environ | {"GITHUB_REF_NAME": reference, "GITHUB_OUTPUT": f"{directory}/output"}
             start = time.monotonic()
-            good = run(step, clone)
-            outcomes[step.command] = f"{'works' if good else 'FAILED'}, {time.monotonic() - start:.0f} s"
+            done = subprocess.run(["bash", "-e", "-c", step.command], cwd=clone, env=variables, check=False)
+            outcome = "FAILED" if done.returncode else "works"
+            outcomes[step.command] = f"{outcome}, {time.monotonic() - start:.0f} s"
     click.echo()
     for command, outcome in outcomes.items():
         click.echo(f"{' ; '.join(command.split(chr(10))).rstrip(' ;'):<60.60}  {outcome}")

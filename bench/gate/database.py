@@ -50,7 +50,7 @@ DEFINITIONS = """select p.proname, pg_get_functiondef(p.oid)
   from pg_proc p join pg_language l on l.oid = p.prolang
  where p.pronamespace = 'sepu'::regnamespace and l.lanname = 'plpgsql' order by p.oid"""
 _LABEL = 90  # characters
-_SETTINGS = ("full_page_writes=off", "checkpoint_timeout=1d", "jit=off")
+_SETTINGS = ("-c", "full_page_writes=off", "-c", "checkpoint_timeout=1d", "-c", "jit=off")
 _EXPLAIN = "explain (analyze, buffers, wal, costs off, timing off, summary off, format json)"
 EXPLAINED = {
     "buffers": re.compile(r'"Shared (?:Hit|Read) Blocks": (\d+)'),
@@ -103,9 +103,8 @@ def _run(data: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
 def _postgres(data: Path, statements: Sequence[str], *under: str) -> subprocess.CompletedProcess[str]:
     """Runs statements, under another program if one is given; returns what Postgres printed."""
     owner = data.stat()
-    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     done = subprocess.run(
-        (*under, str(programs() / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres"),
+        (*under, str(programs() / "postgres"), "--single", "-j", "-D", str(data), *_SETTINGS, "postgres"),
         env=environment(LAYOUT=os.environ["LAYOUT"]),
         user=owner.st_uid,
         group=owner.st_gid,

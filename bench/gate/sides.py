@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -200,9 +200,9 @@ def sides(base: str, head: str) -> Iterator[tuple[Side, Side]]:
 class Comparison(NamedTuple):
     """What was counted of both sides. `gone` are the hot paths that only base has."""
 
-    base: Counts
-    head: Counts
-    gone: set[str]
+    base: Counts = Counts()
+    head: Counts = Counts()
+    gone: Set[str] = frozenset()
     explained: Mapping[str, tuple[Functions, Functions]] = {}
 
 
@@ -215,11 +215,11 @@ async def compare(base: str, head: str, wrong: Callable[[Comparison], Sequence[s
     """Counts what can differ between two trees; and of what is wrong, what the functions take."""
     kinds, harnesses_differ = changed(base, head), objects(base, ["bench"]) != objects(head, ["bench"])
     if not kinds and not harnesses_differ:
-        return Comparison(Counts(), Counts(), set())
+        return Comparison()
     with sides(base, head) as (before, after):
         gone = await before.hot_paths() - await after.hot_paths() if harnesses_differ else set()
         if not kinds:
-            return Comparison(Counts(), Counts(), gone)
+            return Comparison(gone=gone)
         first, second = await asyncio.gather(*(side.count(kinds, after.directory) for side in (before, after)))
         if first.failures.keys() - second.failures.keys():
             own = await before.count(kinds, before.directory)

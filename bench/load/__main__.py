@@ -366,9 +366,8 @@ class Held(NamedTuple):
 
     @classmethod
     def by(cls, pid: int) -> "Held":
-        process = psutil.Process(pid)
-        memory = process.memory_full_info()
-        return cls(memory.rss // 1024, memory.uss // 1024, process.num_fds())
+        memory = psutil.Process(pid).memory_full_info()
+        return cls(memory.rss // 1024, memory.uss // 1024, psutil.Process(pid).num_fds())
 
 
 def _conclude(given: argparse.Namespace, measuring: Measuring, found: Sequence[Target], text: str = "") -> None:

@@ -20,7 +20,6 @@ from sepu.server.gunicorn import allow_files
 
 CUSTOMER = Scenario("customer", ("match-1",), only=1)
 MANY = 100_000  # accounts
-READINESS = "/readyz"
 _HEALTH = "/healthz"
 
 
@@ -36,7 +35,7 @@ class Case:
 
 
 CASES = (
-    Case("readyz", 300, READINESS),
+    Case("readyz", 300, "/readyz"),
     Case("limited-account", 1000, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
     Case("slow-commits", 48, Scenario("charging", ("match-1",), only=2), slow_commits=True),
     # They name the account that asks, or any of many, which the workers do not remember.

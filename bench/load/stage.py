@@ -103,8 +103,7 @@ def warm(owner: psycopg.Connection) -> None:
 def settings_of(connection: psycopg.Connection) -> dict[str, str]:
     """The server's version, and what it does for durability."""
     names = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")
-    row = connection.execute(f"select {', '.join(f'current_setting({name!r})' for name in names)}").fetchone()
-    assert row is not None
+    [row] = connection.execute(f"select {', '.join(f'current_setting({name!r})' for name in names)}").fetchall()
     return dict(zip(names, row, strict=True))
 
 

@@ -47,7 +47,10 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
     some = rgb[:TESTED]
     expected = list(map(reference.ciede2000, triples(lab1[:TESTED]), triples(lab2[:TESTED])))
     members = [reference.srgb_to_lab(row) for row in triples(PALETTE)]
-    nearest = [closest(reference.srgb_to_lab(row), members) for row in triples(some)]
+    nearest = []
+    for lab in map(reference.srgb_to_lab, triples(some)):
+        delta_e = [reference.ciede2000(lab, member) for member in members]
+        nearest.append(sorted(range(len(delta_e)), key=delta_e.__getitem__)[: colours.TOP])
 
     tables: list[list[list[Call]]] = [[], [], []]
     for peer in colours.PEERS:
@@ -79,11 +82,6 @@ def search() -> list[Row]:
 
 def triples(rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[tuple[float, float, float]]:
     return [(x, y, z) for x, y, z in rows.tolist()]
-
-
-def closest(lab: reference.Triple, members: Sequence[reference.Triple]) -> list[int]:
-    delta_e = [reference.ciede2000(lab, member) for member in members]
-    return sorted(range(len(delta_e)), key=delta_e.__getitem__)[: colours.TOP]
 
 
 def timed(peers: Sequence[Sequence[Call]], pairs: int = 0) -> list[Row]:
