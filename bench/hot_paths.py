@@ -178,6 +178,8 @@ def _request(
     service: Service, method: str, path: str, body: bytes = b"", query: str = "", recorded: Recorded | None = None
 ) -> Callable[[], object]:
     """A request from its bytes to those of its response; with a recorded session also batcher, session and libpq."""
+    if recorded:
+        _judge(service.match, method, body)  # makes the key known
     ledger: Any = recorded.batcher if recorded else InstantLedger()
     loop: asyncio.AbstractEventLoop = recorded.loop if recorded else asyncio.new_event_loop()  # does not run
     answer: Callable[[], object] = recorded.answer if recorded else lambda: None
@@ -217,14 +219,9 @@ def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Cal
     return once
 
 
-def _served_match(service: Service, url: str) -> Callable[[], object]:
-    _judge(service.match, "POST", MATCH_BODY)  # makes the key known
-    return _request(service, "POST", "/v1/match", MATCH_BODY, recorded=Recorded(url, 1))
-
-
 def hot_paths(url: str = "") -> list[HotPath]:
     """Returns all paths; those of the ledger need a database with the accounts of `recorded`."""
-    service = Service.of(RELEASE)
+    service, match = Service.of(RELEASE), ("POST", "/v1/match", MATCH_BODY)
     paths = [
         HotPath("core: nearest 3 of 100 colours, by the grid", lambda: _nearest(PALETTE)),
         HotPath("core: nearest 3 of 100 colours, by scanning", lambda: _nearest(SCANNED)),
@@ -238,15 +235,15 @@ def hot_paths(url: str = "") -> list[HotPath]:
         HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY)),
         HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY)),
         HotPath("HTTP: parser and response", lambda: _request(service, "GET", "/healthz")),
-        HotPath("request: match", lambda: _request(service, "POST", "/v1/match", MATCH_BODY)),
+        HotPath("request: match", lambda: _request(service, *match)),
         HotPath("request: search", lambda: _request(service, "GET", "/v1/search", b"", SEARCH_QUERY)),
         HotPath("request: library", lambda: _request(service, "GET", "/v1/library")),
-        HotPath("request: match, over a socket", lambda: _over_a_socket(service, "POST", "/v1/match", MATCH_BODY)),
+        HotPath("request: match, over a socket", lambda: _over_a_socket(service, *match)),
     ]
     if url:
         paths += [
             HotPath("ledger: charge", lambda: Recorded(url, 1).round),
             HotPath("ledger: 1 charge, then 16 in a batch", lambda: Recorded(url, MOST).round),
-            HotPath("request: match, with the ledger", lambda: _served_match(service, url)),
+            HotPath("request: match, with the ledger", lambda: _request(service, *match, recorded=Recorded(url, 1))),
         ]
     return paths

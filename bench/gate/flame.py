@@ -31,14 +31,9 @@ def svg(title: str, base: Mapping[str, int], head: Mapping[str, int]) -> str:
         if wide >= _LEAST or frame == title:
             drawn.append(_drawn(name, before[frame], after[frame], x, wide, depth, most))
             rows = max(rows, depth + 1)
-    return "\n".join(
-        (
-            f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {rows * _ROW}" role="img">',
-            f"<title>{escape(title)}: opcodes of Python</title><style>{_STYLE}</style>",
-            *drawn,
-            "</svg>\n",
-        )
-    )
+    opened = f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH} {rows * _ROW}" role="img">'
+    about = f"<title>{escape(title)}: opcodes of Python</title><style>{_STYLE}</style>"
+    return "\n".join((opened, about, *drawn, "</svg>\n"))
 
 
 def _with_callees(title: str, stacks: Mapping[str, int]) -> Counter[str]:

@@ -12,8 +12,6 @@ from pathlib import Path
 from types import CodeType, FrameType
 from typing import Any
 
-_OWN = "import sepu"
-
 
 def _name(frame: FrameType) -> str:
     code = frame.f_code
@@ -82,7 +80,7 @@ def executed(run: Callable[[], object]) -> dict[str, int]:
 def function(stack: str) -> str:
     """Returns the function that executes; of an import, the outermost of another package, with the module that asks."""
     names = stack.split(";")
-    own = max((place for place, name in enumerate(names) if name.startswith(_OWN)), default=-1)
+    own = max((place for place, name in enumerate(names) if name.startswith("import sepu")), default=-1)
     others = [name for name in names[own + 1 :] if name.startswith("import ")]
     if others:
         return f"{others[0]}, by {names[own].removeprefix('import ')}" if own >= 0 else others[0]

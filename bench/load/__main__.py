@@ -23,11 +23,12 @@ from bench.load.client import Job, held, measure
 from bench.load.curves import save_curves
 from bench.load.figures import Figures, Sample, times
 from bench.load.floor import pgbench
+from bench.load.holders import fill
 from bench.load.neighbours import CASES, MANY, beside
 from bench.load.replica import replicated, wrong
 from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
 from bench.load.scenarios import ACCOUNTS, SCENARIOS, SKEW, Scenario, bare_insert, first_executions, pgbench_scripts
-from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, scans, settings_of, warm
+from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, scans, settings_of, settle, warm
 from bench.records import DIRECTORY, save
 from tests.serving import SEPU, Server, serving
 
@@ -299,7 +300,10 @@ def prune(given: argparse.Namespace) -> None:
     with ExitStack() as stack:
         made = stack.enter_context(cluster(given.state_dir))
         _progress(f"storing {given.results:,} results")
-        url = made.make_aged(ACCOUNTS, given.results, 2 * RETENTION_DAYS)
+        url = made.make_empty(ACCOUNTS)
+        with connect(made.owner_url(EMPTY)) as owner:
+            fill(owner, given.results // ACCOUNTS, days=2 * RETENTION_DAYS)
+            settle(owner, filled=True)
         server = stack.enter_context(serving("uvloop", url, workers=given.workers))
         measuring = Measuring(server.address, made, url, server.process.pid)
         command = (SEPU, "prune", "--database-url", made.owner_url(EMPTY))

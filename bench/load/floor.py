@@ -32,25 +32,17 @@ def pgbench(url: str, weighted: Mapping[str, tuple[str, int]], connections: int,
             str(programs() / "pgbench"), "--no-vacuum", "--protocol=prepared", "--log", f"--log-prefix={directory}/log",
             f"--client={connections}", "--jobs=1", f"--time={max(1, round(seconds))}", *scripts, url,
         ]  # fmt: skip
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        if done.returncode != 0:
-            raise RuntimeError(f"pgbench: {done.stderr.strip()}")
-        logs = [log.read_text() for log in directory.glob("log.*")]
-    return read_log("".join(logs))
-
-
-def read_log(log: str) -> Sample:
-    """Of each transaction a line: client, number, microseconds, script, and when it ended: seconds, microseconds."""
-    rows = [line.split() for line in log.splitlines()]
-    done = [
-        (int(late) / 1e6, int(second) + int(rest) / 1e6) for _, _, late, _, second, rest in rows if late != "failed"
-    ]
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode != 0:
+            raise RuntimeError(f"pgbench: {ended.stderr.strip()}")
+        # Of each transaction a line: client, number, microseconds, script, and when it ended: seconds, microseconds.
+        rows = [line.split() for log in directory.glob("log.*") for line in log.read_text().splitlines()]
+    done = [(int(row[2]) / 1e6, int(row[4]) + int(row[5]) / 1e6) for row in rows if row[2] != "failed"]
     if not done:
         raise RuntimeError("pgbench did nothing")
-    started = min(end - late for late, end in done)
-    seconds = max(end for _, end in done) - started
+    took = max(end for _, end in done) - min(end - late for late, end in done)
     errors = Counter({"failed": len(rows) - len(done)} if len(rows) > len(done) else {})
-    return Sample(seconds, len(done), sorted(late for late, _ in done), errors)
+    return Sample(took, len(done), sorted(late for late, _ in done), errors)
 
 
 class Constant(Server):
@@ -67,12 +59,7 @@ class Constant(Server):
         return app
 
 
-def main() -> None:
-    """Takes what `sepu serve` would be given."""
-    given = dict(zip(sys.argv[2::2], sys.argv[3::2], strict=True))
+if __name__ == "__main__":
+    given = dict(zip(sys.argv[2::2], sys.argv[3::2], strict=True))  # what `sepu serve` would be given
     settings = Settings(f"127.0.0.1:{given['--port']}", int(given["--workers"]), "uvloop", "")
     Constant(settings, load_release(), RequestLog("auto", requests=False)).run()
-
-
-if __name__ == "__main__":
-    main()

@@ -20,7 +20,6 @@ from sepu.server.gunicorn import allow_files
 
 CUSTOMER = Scenario("customer", ("match-1",), only=1)
 MANY = 100_000  # accounts
-_HEALTH = "/healthz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +78,7 @@ def flooded(case: Case, address: str, seed: str, run: str) -> Iterator[Counter[s
 def flood(case: Case, address: str, seed: str, run: str, control: Pipe) -> None:
     """Each connection asks again as soon as it is answered, until told to stop. Looks at nothing but the status."""
     allow_files(case.connections + 100)
-    probe = Ask(f"GET {case.asks or _HEALTH} HTTP/1.1\r\nHost: sepu\r\n\r\n".encode(), b"", b"")
+    probe = Ask(f"GET {case.asks or '/healthz'} HTTP/1.1\r\nHost: sepu\r\n\r\n".encode(), b"", b"")
     ask = asks(case.asks, seed, run) if isinstance(case.asks, Scenario) else lambda: probe
     flooding = _Flood(address, case.connections, ask)
     control.send(None)

@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,14 +44,6 @@ class Cluster:
         url = self.prepare(EMPTY, accounts)
         with connect(self.owner_url(EMPTY)) as owner:
             owner.execute("create table bare (like sepu.stored_result including indexes)")
-        return url
-
-    def make_aged(self, accounts: int, results: int, days: int) -> str:
-        """An empty database with results of so many days ago."""
-        url = self.make_empty(accounts)
-        with connect(self.owner_url(EMPTY)) as owner:
-            fill(owner, results // accounts, days)
-            settle(owner, filled=True)
         return url
 
     @contextmanager
@@ -123,18 +115,12 @@ def scans(connection: psycopg.Connection) -> dict[str, dict[str, int]]:
 @contextmanager
 def cluster(state_dir: Path | None) -> Iterator[Cluster]:
     """The one of a state directory, or a temporary one."""
-    if state_dir is None:
-        with tempfile.TemporaryDirectory(prefix="sepu-load-") as directory, cluster(Path(directory)) as made:
-            yield made
-        return
-    with embedded_postgres(state_dir) as url:
-        yield Cluster(url, seed_of(state_dir))
+    with ExitStack() as stack:
+        directory = state_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sepu-load-")))
+        yield Cluster(stack.enter_context(embedded_postgres(directory)), seed_of(directory))
 
 
-@contextmanager
-def constant(workers: int) -> Iterator[Server]:
+def constant(workers: int) -> AbstractContextManager[Server]:
     """The same gunicorn answering a constant."""
-    with serving(
-        "uvloop", None, workers=workers, ready="/", program=(sys.executable, "-m", "bench.load.floor")
-    ) as server:
-        yield server
+    program = (sys.executable, "-m", "bench.load.floor")
+    return serving("uvloop", None, workers=workers, ready="/", program=program)

@@ -30,8 +30,7 @@ OPTIONS = [
 
 def run(*command: str) -> None:
     """Runs it in silence, unless it fails."""
-    done = build.run(command)
-    if done.returncode:
+    if (done := build.run(command)).returncode:
         sys.exit(f"{done.stdout}\n{command[0]} failed")
 
 

@@ -18,7 +18,7 @@ from zipfile import ZipFile
 import click
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from tools.dist.contents import CLIENT, ROOT, SEPU, Distribution, pure
+from tools.dist.contents import CLIENT, ROOT, SEPU, Distribution
 
 BIN = Path(sys.executable).parent
 # What they are installed and tried with; server.txt is a part of embedded.txt.
@@ -29,15 +29,14 @@ PLATFORMS = ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28"]  # whatever this
 def tools(file: Path) -> list[list[str]]:
     """The commands that judge a wheel or an sdist."""
     path = str(file)
-    metadata = [str(BIN / "twine"), "check", "--strict", path]
-    if file.suffix != ".whl":
-        return [metadata]
-    contents = [str(BIN / "check-wheel-contents"), path]
-    if pure(file):
-        return [metadata, contents]
-    abi = [str(BIN / "abi3audit"), "--strict", "--verbose", path]
-    system = [str(BIN / "auditwheel"), "show", path]
-    return [metadata, contents, *[abi] * ("-abi3-" in file.name), *[system] * ("linux" in file.name)]
+    found = [[str(BIN / "twine"), "check", "--strict", path]]
+    if file.suffix == ".whl":
+        found.append([str(BIN / "check-wheel-contents"), path])
+    if "-abi3-" in file.name:
+        found.append([str(BIN / "abi3audit"), "--strict", "--verbose", path])
+    if "linux" in file.name:
+        found.append([str(BIN / "auditwheel"), "show", path])
+    return found
 
 
 def read_sbom(wheel: Path) -> tuple[str, str]:
