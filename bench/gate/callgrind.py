@@ -13,8 +13,8 @@ from collections import Counter
 from pathlib import Path
 
 NEEDED = (
-    "the gate needs Linux and valgrind (Debian and Ubuntu: apt install valgrind), on aarch64 3.22 or newer (Debian 13):"
-    " an older one aborts at numpy, https://bugs.kde.org/461074"
+    "the gate needs Linux and valgrind with its headers (Debian and Ubuntu: apt install valgrind); on aarch64 3.22 or "
+    "newer (Debian 13), because an older one aborts at numpy: https://bugs.kde.org/461074"
 )
 CALLS = "system calls"  # calls of these functions of the C library:
 _CALLS = {

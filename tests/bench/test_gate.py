@@ -23,6 +23,7 @@ from bench.gate.sides import OPCODES, STATEMENTS, Comparison, Counts
 from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED, charge, holder
 from tests.processes import completed
+from tests.programs import program
 from tools.dist.contents import ROOT
 
 from bench import commits
@@ -310,12 +311,13 @@ def test_a_figure_is_of_the_least_block_and_of_whole_calls(tmp_path: Path) -> No
 
 
 def test_bytes_are_counted_as_they_are_asked_for(tmp_path: Path) -> None:
-    program = """import ctypes
+    program("valgrind", "valgrind")  # whose header counted.c includes
+    code = """import ctypes
 total = ctypes.c_size_t.in_dll(ctypes.CDLL(None), "allocated_bytes")
 before = total.value
 held = bytearray(1_000_000); print(total.value - before)"""
     environment = {**os.environ, "PYTHONMALLOC": "malloc", "LD_PRELOAD": callgrind.library(tmp_path)}
-    done = completed([sys.executable, "-c", program], env=environment)
+    done = completed([sys.executable, "-c", code], env=environment)
     assert 1_000_000 < int(done.stdout) < 1_001_000, done.stderr
 
 
