@@ -34,14 +34,9 @@ class Ratio(NamedTuple):
 
 def _times(tree: Path, seed: int) -> dict[str, float]:
     path = os.pathsep.join(map(str, (tree / "src", tree / PACKAGES, tree)))
-    done = subprocess.run(
-        [sys.executable, "-P", _LAPS],  # -P: what it imports is the tree's
-        cwd=tree,
-        env={**os.environ, "PYTHONPATH": path, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1"},
-        stdout=subprocess.PIPE,
-        check=False,
-        timeout=_TIMEOUT_SECONDS,
-    )
+    where = {"PYTHONPATH": path, "PYTHONHASHSEED": str(seed), "PYTHONDONTWRITEBYTECODE": "1"}
+    command = [sys.executable, "-P", str(_LAPS)]  # -P: what it imports is the tree's
+    done = subprocess.run(command, cwd=tree, env=os.environ | where, stdout=subprocess.PIPE, timeout=_TIMEOUT_SECONDS)
     if done.returncode:
         sys.exit("the hot paths of one of the commits do not run with the packages of .venv: see above")
     found: dict[str, float] = json.loads(done.stdout)

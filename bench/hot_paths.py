@@ -7,7 +7,7 @@ import socket
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache, cached_property
+from functools import cached_property
 from itertools import repeat
 from typing import Any
 
@@ -38,7 +38,7 @@ from sepu.server.request_log import RequestLog
 
 RELEASE = sepu.load()
 PALETTE = RELEASE.palette()
-_COLORS = [msgspec.json.encode(color(record)) for record in RELEASE.records]
+COLORS = [msgspec.json.encode(color(record)) for record in RELEASE.records], RELEASE.manifest.version
 SCANNED = sepu.Palette([rgb_of(record.hex) for record in RELEASE.records])  # without an index
 NAMES = RELEASE.names()
 RGB = np.random.default_rng(161).integers(0, 256, (1_000, 3))
@@ -100,22 +100,10 @@ def _nearest(palette: sepu.Palette) -> Callable[[], object]:
     return lambda: [nearest(r, g, b, 3) for r, g, b in colours]
 
 
-def _match_operation() -> Callable[[], object]:
-    matcher = Matcher(PALETTE, _COLORS, RELEASE.manifest.version)
-
+def _operation(operation: Any, parse: Callable[[Any], Any], question: str | bytes) -> Callable[[], object]:  # noqa: ANN401
     def once() -> tuple[bytes, bytes]:
-        request = parse_match(MATCH_BODY)
-        return request.fingerprint(), matcher.answer(request)
-
-    return once
-
-
-def _search_operation() -> Callable[[], object]:
-    searcher = Searcher(NAMES, _COLORS, RELEASE.manifest.version)
-
-    def once() -> tuple[bytes, bytes]:
-        request = parse_search(SEARCH_QUERY)
-        return request.fingerprint(), searcher.answer(request)
+        request = parse(question)
+        return request.fingerprint(), operation.answer(request)
 
     return once
 
@@ -171,14 +159,6 @@ class InProcess:
         return int(self._wire.sent[9:12] or 0)
 
 
-@cache
-def loop_for_its_clock() -> asyncio.AbstractEventLoop:
-    """Returns a loop that never runs: only its clock is used."""
-    loop = asyncio.new_event_loop()
-    atexit.register(loop.close)
-    return loop
-
-
 def request_bytes(
     method: str, path: str, body: bytes = b"", query: str = "", headers: Mapping[str, str] = HEADERS
 ) -> bytes:
@@ -194,12 +174,22 @@ def _notifier() -> ReplyNotifier:
     return ReplyNotifier(Blocks().counts(0).replied, nowhere.request)
 
 
-def _request(service: Service, method: str, path: str, body: bytes = b"", query: str = "") -> Callable[[], object]:
-    server = InProcess(service, CallbackResponder(InstantLedger(), _notifier()), loop_for_its_clock())
+def _request(
+    service: Service, method: str, path: str, body: bytes = b"", query: str = "", recorded: Recorded | None = None
+) -> Callable[[], object]:
+    """A request from its bytes to those of its response; with a recorded session also batcher, session and libpq."""
+    if recorded:
+        _judge(service.match, method, body)  # makes the key known
+    ledger: Any = recorded.batcher if recorded else InstantLedger()
+    loop: asyncio.AbstractEventLoop = recorded.loop if recorded else asyncio.new_event_loop()  # does not run
+    answer: Callable[[], object] = recorded.answer if recorded else lambda: None
+    atexit.register(loop.close)
+    server = InProcess(service, CallbackResponder(ledger, _notifier()), loop)
     request = request_bytes(method, path, body, query)
 
     def once() -> None:
         server.send(request)
+        answer()
         assert server.status() == 200
 
     return once
@@ -229,24 +219,9 @@ def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Cal
     return once
 
 
-def _served_match(service: Service, url: str) -> Callable[[], object]:
-    """A match from the bytes of its request to those of its response, with the batcher, the session and libpq."""
-    _judge(service.match, "POST", MATCH_BODY)  # makes the key known
-    recorded = Recorded(url, 1)
-    server = InProcess(service, CallbackResponder(recorded.batcher, _notifier()), recorded.loop)
-    request = request_bytes("POST", "/v1/match", MATCH_BODY)
-
-    def once() -> None:
-        server.send(request)
-        recorded.answer()
-        assert server.status() == 200
-
-    return once
-
-
 def hot_paths(url: str = "") -> list[HotPath]:
     """Returns all paths; those of the ledger need a database with the accounts of `recorded`."""
-    service = Service.of(RELEASE)
+    service, match = Service.of(RELEASE), ("POST", "/v1/match", MATCH_BODY)
     paths = [
         HotPath("core: nearest 3 of 100 colours, by the grid", lambda: _nearest(PALETTE)),
         HotPath("core: nearest 3 of 100 colours, by scanning", lambda: _nearest(SCANNED)),
@@ -255,20 +230,20 @@ def hot_paths(url: str = "") -> list[HotPath]:
         HotPath("core: CIEDE2000 of 999 pairs", lambda: lambda: sepu.ciede2000(LAB[1:], LAB[:-1])),
         HotPath("core: sRGB to L*a*b* of 1,000 colours", lambda: lambda: sepu.srgb_to_lab(RGB)),
         HotPath("core: 120 searches", lambda: lambda: [NAMES.search(q, 10) for q in QUERIES]),
-        HotPath("operation: match", _match_operation),
-        HotPath("operation: search", _search_operation),
+        HotPath("operation: match", lambda: _operation(Matcher(PALETTE, *COLORS), parse_match, MATCH_BODY)),
+        HotPath("operation: search", lambda: _operation(Searcher(NAMES, *COLORS), parse_search, SEARCH_QUERY)),
         HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY)),
         HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY)),
         HotPath("HTTP: parser and response", lambda: _request(service, "GET", "/healthz")),
-        HotPath("request: match", lambda: _request(service, "POST", "/v1/match", MATCH_BODY)),
+        HotPath("request: match", lambda: _request(service, *match)),
         HotPath("request: search", lambda: _request(service, "GET", "/v1/search", b"", SEARCH_QUERY)),
         HotPath("request: library", lambda: _request(service, "GET", "/v1/library")),
-        HotPath("request: match, over a socket", lambda: _over_a_socket(service, "POST", "/v1/match", MATCH_BODY)),
+        HotPath("request: match, over a socket", lambda: _over_a_socket(service, *match)),
     ]
     if url:
         paths += [
             HotPath("ledger: charge", lambda: Recorded(url, 1).round),
             HotPath("ledger: 1 charge, then 16 in a batch", lambda: Recorded(url, MOST).round),
-            HotPath("request: match, with the ledger", lambda: _served_match(service, url)),
+            HotPath("request: match, with the ledger", lambda: _request(service, *match, recorded=Recorded(url, 1))),
         ]
     return paths

@@ -20,12 +20,8 @@ def lap(path: HotPath, times: int) -> float:
     return (time.process_time() - start) / times
 
 
-def main() -> None:
+if __name__ == "__main__":
     paths = hot_paths()
     times = [max(1, round(LAP_SECONDS / min(lap(path, 10) for _ in range(3)))) for path in paths]
     laps = [[lap(path, many) for path, many in zip(paths, times, strict=True)] for _ in range(LAPS)]
     print(json.dumps({path.name: min(taken) for path, taken in zip(paths, zip(*laps, strict=True), strict=True)}))
-
-
-if __name__ == "__main__":
-    main()

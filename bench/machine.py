@@ -31,10 +31,6 @@ def python() -> str:
     return f"{platform.python_implementation()} {platform.python_version()}"
 
 
-def libc() -> str:
-    return " ".join(platform.libc_ver()) or platform.platform()
-
-
 def commit() -> tuple[str, bool]:
     """Returns the last commit, and whether files have changed since."""
     return git("rev-parse", "HEAD") or "unknown", bool(git("status", "--porcelain", "--untracked-files=no"))
@@ -55,6 +51,6 @@ def description() -> dict[str, Any]:
         "system": f"{platform.system()} {platform.machine()}",
         "python": python(),
         "compiler": compiler(),
-        "libc": libc(),
+        "libc": " ".join(platform.libc_ver()) or platform.platform(),
         "packages": {name: version(name) for name in PACKAGES},
     }

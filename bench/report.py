@@ -11,8 +11,7 @@ from itertools import groupby, pairwise
 from pathlib import Path
 
 from bench.changes import Change, changes
-from bench.commits import git
-from bench.gate.costs import accepted, line
+from bench.gate.costs import dated
 from bench.plot import Panel
 from bench.records import Machine, Record, by_machine, history, in_words
 
@@ -46,22 +45,18 @@ def page(records: Sequence[Record], costs: Sequence[str] = (), gate: str = "", p
     At the top stands the first line of what the gate printed.
     """
     series = by_machine(records)
-    found = {(told, name): changes(name, of) for told, named in series.items() for name, of in named.items()}
-    rows = sorted(
-        ((change, told) for (told, _), points in found.items() for change in points),
-        key=lambda row: (row[0].since.when, row[0].before.when, row[1], row[0].by),
-        reverse=True,
-    )
-    sections = "".join(
-        f"<h2>{escape(str(told))}</h2>"
-        + "".join(
-            f'<h3>{escape(file)}</h3><div class="plots">'
-            + "".join(_plot(told, name, named[name], found[told, name]) for name in names)
-            + "</div>"
-            for file, names in groupby(sorted(named), key=_file)
-        )
-        for told, named in series.items()
-    )
+    rows: list[tuple[Change, Machine]] = []
+    sections = ""
+    for told, named in series.items():
+        sections += f"<h2>{escape(str(told))}</h2>"
+        for file, names in groupby(sorted(named), key=_file):
+            sections += f'<h3>{escape(file)}</h3><div class="plots">'
+            for name in names:
+                found = changes(name, named[name])
+                rows += [(change, told) for change in found]
+                sections += _plot(told, name, named[name], found)
+            sections += "</div>"
+    rows.sort(key=lambda row: (row[0].since.when, row[0].before.when, row[1], row[0].by), reverse=True)
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><title>sepu: benchmarks</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -91,27 +86,27 @@ def _changes(rows: Sequence[tuple[Change, Machine]]) -> Iterator[str]:
         yield "<p>Nothing: no benchmark has a change that lasts and is more than its noise.</p>"
     for (since, before, told), group in groupby(rows, lambda row: (row[0].since, row[0].before, row[1])):
         points = [change for change, _ in group]
-        counts = Counter(_word(change) for change in points)
+        counts = Counter(map(_word, points))
         head = ", ".join(f'<span class="{word}">{count} {word}</span>' for word, count in counts.items())
         span = f"<code>{before.commit[:12]}..{since.commit[:12]}</code>"
         commits = points[0].commits
         listed = "".join(f"<li><code>{escape(line)}</code></li>" for line in commits)
         shown = " open" * (len(commits) <= SHOWN)
         versions = f"; also {escape(', '.join(points[0].versions))}" if points[0].versions else ""
+        items = "".join(
+            f'<li><span class="{_word(point)}">{point.by:+.1%}</span> '
+            f'<a href="#{_anchor(told, point.name)}">{escape(point.name)}</a></li>'
+            for point in points
+        )
         yield (
             f"<h3>{since.when[:10]}: {head}</h3><p>{escape(str(told))}</p>"
             f"<details{shown}><summary>{len(commits) or 'unknown'} commits, {span}{versions}"
-            f"</summary><ul>{listed}</ul></details><ul class='columns'>{''.join(_item(c, told) for c in points)}</ul>"
+            f"</summary><ul>{listed}</ul></details><ul class='columns'>{items}</ul>"
         )
 
 
 def _word(change: Change) -> str:
     return "slower" if change.by > 0 else "faster"
-
-
-def _item(change: Change, told: Machine) -> str:
-    by = f'<span class="{_word(change)}">{change.by:+.1%}</span>'
-    return f'<li>{by} <a href="#{_anchor(told, change.name)}">{escape(change.name)}</a></li>'
 
 
 def _gone(series: dict[Machine, dict[str, list[Record]]]) -> Iterator[str]:
@@ -133,10 +128,8 @@ def _plot(told: Machine, name: str, series: Sequence[Record], found: Sequence[Ch
     low, high = min(time.q1 for time in times), max(time.q3 for time in times)
     space = max(0.1 * high, high - low) * 0.1
     low, high = max(0.0, low - space), high + space
-    last = len(series) - 1
-    days = [(float(place), series[place].when[:10]) for place in dict.fromkeys((0, last))]
-    values = [(value, in_words(value)) for value in (low, (low + high) / 2, high)]
-    panel = Panel(days, values)
+    days = [(float(place), series[place].when[:10]) for place in dict.fromkeys((0, len(series) - 1))]
+    panel = Panel(days, [(value, in_words(value)) for value in (low, (low + high) / 2, high)])
     marks = [*panel.grid(), panel.line("points", [(place, time.median) for place, time in enumerate(times)])]
     for first, end in pairwise((0, *(change.place for change in found), len(series))):
         mean = sum(time.median for time in times[first:end]) / (end - first)
@@ -154,9 +147,8 @@ def main(file: str) -> None:
     """Writes the page, with what the gate and the comparison with the peers have left beside it."""
     directory = Path(file).parent
     directory.mkdir(parents=True, exist_ok=True)
-    costs = [f"{git('log', '-1', '--format=%as %h', each.commit)}  {line(*each[1:])}" for each in accepted("")]
     gate, peers = (path.read_text("utf-8") if path.exists() else "" for path in (directory / GATE, directory / PEERS))
-    Path(file).write_text(page(history(), costs, gate, peers), "utf-8")
+    Path(file).write_text(page(history(), dated(), gate, peers), "utf-8")
     print(file)
 
 

@@ -1,21 +1,14 @@
 """A call of the threaded ledger, in the embedded Postgres with fsync. That of the event loop is a hot path."""
 
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
-from bench.recorded import charge, holder
+from bench.gate.database import CALLS
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from sepu.metering.commands import Command, admit, read_usage
 from sepu.metering.ledger import Ledger
 
-COMMANDS: dict[str, Callable[[], Command[Any]]] = {
-    "charge": lambda: charge(holder(1)),
-    "replay": lambda: charge(holder(1), "bench-replayed"),
-    "admit": lambda: admit(holder(1)),
-    "usage": lambda: read_usage(holder(1)),
-}
+COMMANDS = {"charge": "charge", "replay": "replay", "admit": "admission", "usage": "usage"}
 
 
 @pytest.fixture(scope="module")
@@ -28,4 +21,4 @@ def ledger(service_url: str) -> Iterator[Ledger]:
 
 @pytest.mark.parametrize("name", COMMANDS)
 def test_threads(benchmark: BenchmarkFixture, ledger: Ledger, name: str) -> None:
-    benchmark(lambda: ledger.run(COMMANDS[name]()))
+    benchmark(lambda: ledger.run(*CALLS[COMMANDS[name]]()))

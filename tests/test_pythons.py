@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from tools.dist.contents import CLIENT, FREE_THREADED, ROOT, SEPU
-from tools.workflows.steps import jobs
+from tools.workflows import jobs
 
 PYTHONS = SEPU.pythons
 OLDEST, NEWEST = PYTHONS[0], PYTHONS[-1]

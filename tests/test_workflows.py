@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from tools.dist.contents import ROOT
-from tools.workflows.steps import DIRECTORY, PUBLISHERS, jobs, steps, tag, workflows
+from tools.workflows import DIRECTORY, PUBLISHERS, jobs, steps, tag, workflows
 
 PINNED = re.compile(r"uses: (?P<action>[\w-]+/[\w-]+)@(?P<commit>[0-9a-f]{40})  # (?P<version>v\d+\.\d+\.\d+)$")
 JOBS = jobs()

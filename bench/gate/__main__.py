@@ -4,17 +4,16 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import date
 from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import allocated, callgrind, explain, flame, proof
+from bench.gate import callgrind, count, explain, flame, proof
 from bench.gate.bisect import bisect
-from bench.gate.costs import Accepted, accepted, line
-from bench.gate.sides import KINDS, OPCODES, SQL, Comparison, changed, compare
+from bench.gate.costs import Accepted, accepted, dated, line
+from bench.gate.sides import CORE, KINDS, OPCODES, SQL, Comparison, changed, compare
 from bench.load.report import table
 from bench.report import GATE
 
@@ -24,8 +23,8 @@ from bench import commits
 TOLERANCE = 0.005
 # Of some figures, by how they begin.
 TOLERANCES = {
-    **dict.fromkeys((f"{what}: " for what in (*callgrind.CALLS, allocated.NAME)), 0.0),
-    "core: ": 0.001,  # loops in native code: one more multiplication is 0.2 to 0.4 % of a kernel
+    **dict.fromkeys((f"{what}: " for what in (*count.ALLOCATED, callgrind.CALLS)), 0.0),
+    CORE: 0.001,  # loops in native code: one more multiplication is 0.2 to 0.4 % of a kernel
     "operation: ": 0.0075,  # short: by chance, memory is laid out so that one takes 0.54 % less, once in eleven times
 }
 EXACT = tuple(name for name, tolerance in TOLERANCES.items() if not tolerance)
@@ -105,40 +104,28 @@ def check(ref: str = "") -> None:
     of = git("log", "-1", "--format=%h (%s)", before)
     told = [f"Counted against {of}, with {sys.version.split()[0]}, on {date.today()}: {verdict}.", ""]
     if judged:
-        told += [
-            table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)),
-            "",
-        ]
+        told += [table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)), ""]
+    build = commits.ROOT / "build"
+    build.mkdir(exist_ok=True)
     for number, (path, sides) in enumerate(found.explained.items(), start=1):
         told += explain.lines(path, *sides)
         if all(OPCODES in of for of in sides):
-            told += [f"The same as a picture: {_draw(number, path, *(of[OPCODES] for of in sides))}", ""]
+            picture = build / f"gate-{number}.svg"
+            picture.write_text(flame.svg(path, *(of[OPCODES] for of in sides)), "utf-8")
+            told += [f"The same as a picture: build/{picture.name}", ""]
     same = KINDS.keys() - changed(before, head)
     told += [f"Not counted, because no file that it depends on has changed: {kind}." for kind in sorted(same)]
     told += [
         f"Not compared, because it cannot be counted in base: {name} ({why})"
         for name, why in found.base.failures.items()
     ]
-    if acceptable := [row for row in alarms if row.costs != 0]:
-        told += [
-            "",
-            "If this is intended, say so in the message of a commit (`git commit --amend`), in its last paragraph:",
-            "",
-        ]
-        told += [f"    {line(row.name, row.costs)}" for row in acceptable]
+    if acceptable := [line(row.name, row.costs) for row in alarms if row.costs != 0]:
+        ask = "If this is intended, say so in the message of a commit (`git commit --amend`), in its last paragraph:"
+        told += ["", ask, "", *(f"    {cost}" for cost in acceptable)]
     report(told)
-    with suppress(OSError):
-        (commits.ROOT / "build").mkdir(exist_ok=True)
-        (commits.ROOT / "build" / GATE).write_text("\n".join(told), "utf-8")
+    (build / GATE).write_text("\n".join(told), "utf-8")
     if alarms:
         sys.exit("ALARM: " + "; ".join(row.name for row in alarms))
-
-
-def _draw(number: int, path: str, base: Mapping[str, int], head: Mapping[str, int]) -> Path:
-    file = commits.ROOT / "build" / f"gate-{number}.svg"
-    file.parent.mkdir(exist_ok=True)
-    file.write_text(flame.svg(path, base, head), "utf-8")
-    return file.relative_to(commits.ROOT)
 
 
 def report(told: Iterable[str]) -> None:
@@ -154,8 +141,7 @@ def main(command: str = "check", *given: str) -> None:
     """Runs one command. Where nothing can be counted it fails: who asks for the gate must not take that for passed."""
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # raises, so that what it has started ends with it
     if command == "costs":
-        for each in accepted(""):
-            print(f"{git('log', '-1', '--format=%as %h', each.commit)}  {line(*each[1:])}")
+        print("\n".join(dated()))
     elif callgrind.valgrind() is None:
         sys.exit(callgrind.NEEDED)
     elif command == "prove":
@@ -164,7 +150,7 @@ def main(command: str = "check", *given: str) -> None:
         sys.exit(failed)
     elif command == "bisect":
         try:
-            report(asyncio.run(bisect(TOLERANCE, *given)))
+            report(asyncio.run(bisect(tolerance(given[0]), *given)))
         except LookupError as error:
             sys.exit(f"{error}")
     else:

@@ -2,9 +2,10 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from itertools import groupby
 
 from bench.commits import ROOT, git, named, objects
-from bench.gate.sides import KINDS, sides
+from bench.gate.sides import CORE, KINDS, SQL, sides
 from bench.load.report import table
 
 # Counts a figure of two commits at once.
@@ -13,7 +14,7 @@ Count = Callable[[str, str], Awaitable[tuple[float, float]]]
 
 async def bisect(tolerance: float, figure: str, good: str, bad: str) -> list[str]:
     """Says by which commits of good..bad a figure has grown by more than the tolerance, the most first."""
-    kind = "database" if figure.startswith("SQL: ") else "worker"
+    kind = "database" if figure.startswith(SQL) else "core" if figure.startswith(CORE) else "worker"
 
     async def count(one: str, other: str) -> tuple[float, float]:
         print(f"counting {one[:12]} and {other[:12]}", flush=True)
@@ -24,11 +25,8 @@ async def bisect(tolerance: float, figure: str, good: str, bad: str) -> list[str
                 raise LookupError(f"{commit[:12]} has no figure {figure!r}; it has {', '.join(counts.figures)}")
         return found[0].figures[figure], found[1].figures[figure]
 
-    commits, last = [named(good)], ""
-    for commit in git("rev-list", "--reverse", "--first-parent", f"{good}..{bad}").split():
-        if (state := objects(commit, KINDS[kind])) != last:
-            commits.append(commit)
-        last = state
+    listed = git("rev-list", "--reverse", "--first-parent", f"{good}..{bad}").split()
+    commits = [named(good), *(next(same) for _, same in groupby(listed, lambda one: objects(one, KINDS[kind])))]
     steps, counted = await search(commits, count, tolerance)
     rows = [[git("log", "-1", "--format=%h %s", commit), f"{figure:,.0f}"] for commit, figure in counted]
     told = [f"{share:+.2%} by {git('log', '-1', '--format=%h (%an, %as): %s', commit)}" for commit, share in steps]

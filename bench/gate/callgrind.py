@@ -1,30 +1,25 @@
 """Runs programs under callgrind. It emulates the processor and counts instructions, not time.
 
-So the load of the machine has no effect. At each call of a certain function, which the program otherwise does not call,
-callgrind writes what it has counted since the last file.
+So the load of the machine has no effect. Callgrind writes what it has counted since the last file when counted.c says
+so, or at each call of a certain function, which the program otherwise does not call.
 """
 
 import os
-import platform
 import re
 import shutil
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Container
 from pathlib import Path
 
-# On aarch64 an older one aborts at numpy: https://bugs.kde.org/461074
-_ON_AARCH64 = (3, 22)
 NEEDED = (
-    "the gate needs Linux and valgrind (Debian and Ubuntu: apt install valgrind), on aarch64 "
-    f"{'.'.join(map(str, _ON_AARCH64))} or newer (Debian 13)"
+    "the gate needs Linux and valgrind with its headers (Debian and Ubuntu: apt install valgrind); on aarch64 3.22 or "
+    "newer (Debian 13), because an older one aborts at numpy: https://bugs.kde.org/461074"
 )
-# What a path does besides executing instructions: calls of these functions of the C library.
-CALLS = {
-    "allocations": {"malloc", "calloc", "realloc"},
-    "system calls": {"read", "readv", "recv", "recvfrom", "recvmsg", "write", "writev", "send", "sendto", "sendmsg"}
-    | {"close", "epoll_ctl", "epoll_pwait", "epoll_wait", "fcntl", "ioctl", "poll", "ppoll"},
+CALLS = "system calls"  # calls of these functions of the C library:
+_CALLS = {
+    *("read", "readv", "recv", "recvfrom", "recvmsg", "write", "writev", "send", "sendto", "sendmsg"),
+    *("close", "epoll_ctl", "epoll_pwait", "epoll_wait", "fcntl", "ioctl", "poll", "ppoll"),
 }
 _CALLED = re.compile(r"^cfn=_*(?:libc_)?(\w+).*\ncalls=(\d+)", re.MULTILINE)
 _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
@@ -32,22 +27,16 @@ _TOTAL = re.compile(r"^(?:summary|totals): (\d+)", re.MULTILINE)
 
 def valgrind() -> str | None:
     """Returns valgrind's path, or None where nothing can be counted."""
-    found = shutil.which("valgrind") if sys.platform == "linux" else None
-    return None if found and platform.machine() == "aarch64" and _version(found) < _ON_AARCH64 else found
+    return shutil.which("valgrind") if sys.platform == "linux" else None
 
 
-def _version(program: str) -> tuple[int, ...]:
-    told = subprocess.run([program, "--version"], capture_output=True, text=True, check=True, timeout=60).stdout
-    return tuple(map(int, re.findall(r"\d+", told)))
-
-
-def command(prefix: str, at: str, *program: str) -> list[str]:
-    """Returns the command that counts a program; the names of the files begin with the prefix and the process id."""
+def command(directory: Path, when: str, *program: str) -> list[str]:
+    """Returns the command that counts a program; callgrind writes its files into the directory."""
     found = valgrind()
     assert found is not None, NEEDED
     return [
-        *(found, "--tool=callgrind", f"--log-file={prefix}.log", f"--callgrind-out-file={prefix}.%p"),
-        *(f"--dump-before={at}", "--dump-line=no", "--compress-strings=no", "--compress-pos=no", *program),
+        *(found, "--tool=callgrind", f"--log-file={directory}/log", f"--callgrind-out-file={directory}/counts.%p"),
+        *(when, "--dump-line=no", "--compress-strings=no", "--compress-pos=no", *program),
     ]
 
 
@@ -68,10 +57,17 @@ def environment(**more: str) -> dict[str, str]:
     }
 
 
-def dumps(prefix: str, process: int | str = "*") -> list[Path]:
+def dumps(directory: Path, process: int | str = "*") -> list[Path]:
     """Returns the files of a process, the first one first."""
-    files = Path(prefix).parent.glob(f"{Path(prefix).name}.{process}.*")
-    return sorted(files, key=lambda file: int(file.suffix[1:]))
+    return sorted(directory.glob(f"counts.{process}.*"), key=lambda file: int(file.suffix[1:]))
+
+
+def library(directory: Path) -> str:
+    """Compiles counted.c; returns what has to be loaded."""
+    made = directory / "counted.so"
+    source = Path(__file__).with_name("counted.c")
+    subprocess.run(["cc", "-O1", "-fno-builtin", "-shared", "-fPIC", "-o", made, source], check=True, timeout=60)
+    return str(made)
 
 
 def read(dump: str | Path) -> str:
@@ -86,9 +82,9 @@ def total(dump: str) -> int:
     return int(found[1])
 
 
-def calls(dump: str, names: Container[str]) -> int:
-    """Returns how often functions of these names were called."""
-    return sum(int(often) for name, often in _CALLED.findall(dump) if name in names)
+def calls(dump: str) -> int:
+    """Returns the system calls in a file."""
+    return sum(int(often) for name, often in _CALLED.findall(dump) if name in _CALLS)
 
 
 def functions(dump: str) -> Counter[str]:

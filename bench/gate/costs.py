@@ -39,3 +39,8 @@ def accepted(since: str) -> Iterator[Accepted]:
                 sys.exit(f"commit {commit}: write `{line('path', 1.5)}`, not `Cost: {trailer}`")
             percent = found["percent"] and float(found["percent"])
             yield Accepted(commit, found["path"], percent or None, found["reason"])
+
+
+def dated() -> list[str]:
+    """Returns all accepted costs in words, each with its commit and the day."""
+    return [f"{git('log', '-1', '--format=%as %h', each.commit)}  {line(*each[1:])}" for each in accepted("")]

@@ -1,15 +1,17 @@
-"""Counts the instructions of the hot paths and of the start-up; runs under callgrind (callgrind.py).
+"""Counts what the start-up and the hot paths take; prints JSON.
 
-It prints JSON: of each path the files that callgrind has written, which are read elsewhere, because all is slow here.
+Under callgrind (callgrind.py), with counted.c in front of the C library, it counts instructions, calls and allocations.
+It prints the files that callgrind has written, which are read elsewhere, because all is slow here. What leads up to a
+count runs without callgrind's instrumentation, several times as fast.
 
 Each path is counted in a child process, so that no other path has an effect on it, and in a few blocks of runs. The
 least of the blocks counts: what happens from time to time is not in it. No garbage is collected, because one object
 more can cause a collection.
 
-Of paths that are named it counts one run. Without callgrind it prints the functions of Python instead, by the opcodes
-that they execute.
+Of paths that are named it counts one run; without callgrind it counts the opcodes of their Python functions instead.
 """
 
+import ctypes
 import gc
 import importlib
 import itertools
@@ -17,53 +19,57 @@ import json
 import os
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable
+from functools import cache, partial
+from pathlib import Path
 from typing import Any
 
 from bench.gate import callgrind, opcodes
-from bench.gate.disturbance import begin, burn
+from bench.gate.disturbance import begin, burn, read
 
 WARM_UP = 40
-BLOCKS, RUNS = 3, 25
+BLOCKS, RUNS = 3, 10
+STARTUP = "start-up: "
+MEMORY, REQUESTS = "memory: a worker that has served, KiB", 200
+CALLING = ("HTTP: ", "request: ", "ledger: ")  # of these paths also what they call is counted
+ALLOCATED = ("allocations", "allocated bytes")
 _TURNS = 100_000
 _process_id = os.getpid
 
+Block = tuple[str, int, int]  # callgrind's file, allocations, bytes
 
-def counted(prefix: str, run: Callable[[], object]) -> str:
-    """Returns the file that callgrind writes of one call: it does so at each call of `getppid`."""
-    os.getppid()
+
+@cache
+def _library() -> tuple[Any, ...]:
+    """Returns the functions and counters of counted.c."""
+    loaded = ctypes.CDLL(None)
+    counters = (ctypes.c_size_t.in_dll(loaded, name) for name in ("allocations", "allocated_bytes"))
+    return loaded.begin_counting, loaded.end_counting, loaded.stop_counting, *counters
+
+
+def counted(directory: Path, run: Callable[[], object]) -> Block:
+    """Counts one call."""
+    begin_counting, end_counting, _, allocations, size = _library()
+    begin_counting()
     run()
-    os.getppid()
-    return str(callgrind.dumps(prefix, _process_id())[-1])
+    end_counting()
+    found = allocations.value, size.value
+    return str(callgrind.dumps(directory, _process_id())[-1]), *found
 
 
-def count_path(prefix: str, run: Callable[[int], object], turns: float = 0) -> list[str]:
-    """Counts a hot path, made longer by so many turns of a loop.
-
-    All runs of a block are counted at once: a call in each run would take more than 1 % of a short path.
-    """
-    gc.collect()
-    run(WARM_UP)
-    return [counted(prefix, lambda: (run(RUNS), burn(round(turns * RUNS)))) for _ in range(BLOCKS)]  # type: ignore[func-returns-value]
-
-
-def figures(name: str, dumps: Sequence[str]) -> dict[str, float]:
-    """Returns the instructions of one run, and of a request what it calls, from the files of all blocks.
+def figures(name: str, blocks: Iterable[Block]) -> dict[str, float]:
+    """Returns the instructions of one run, and of a request what it calls, from all blocks.
 
     What is called less than once a run, such as the growth of a table, does not count.
     """
-    blocks = list(map(callgrind.read, dumps))
-    runs = RUNS if len(blocks) == BLOCKS else 1
-    called = callgrind.CALLS if counts_calls(name) else {}
-    return {name: min(map(callgrind.total, blocks)) / runs} | {
-        f"{what}: {name}": min(callgrind.calls(block, names) for block in blocks) // runs
-        for what, names in called.items()
-    }
-
-
-def counts_calls(name: str) -> bool:
-    """Returns whether of this path also what it calls is counted."""
-    return name.startswith(("HTTP: ", "request: ", "ledger: "))
+    files, *allocated = zip(*blocks, strict=True)
+    dumps = list(map(callgrind.read, files))
+    runs = RUNS if len(dumps) == BLOCKS else 1
+    found = {name: min(map(callgrind.total, dumps)) / runs}
+    if name.startswith(CALLING):
+        called = dict(zip(ALLOCATED, allocated, strict=True)) | {callgrind.CALLS: map(callgrind.calls, dumps)}
+        found |= {f"{what}: {name}": min(counts) // runs for what, counts in called.items()}
+    return found
 
 
 def in_child(run: Callable[[], object]) -> object:
@@ -92,51 +98,71 @@ def fix_digits() -> None:
     time.perf_counter = itertools.repeat(1.0).__next__
 
 
-def main(prefix: str, database: str, disturbance: str, *named: str) -> None:
-    """Prints all counts; with a slowdown, of each path made longer by that share, one at a time."""
+def memory(_: str, disturbance: str, *__: str) -> None:
+    """Prints the KiB of memory that a process of its own has, once it has served: not the pages of files."""
+    from bench.hot_paths import hot_paths
+
+    disturbed = read(disturbance)  # what shifts the memory of other counts would be a part of this one
+    wasted = b"x" * round(disturbed.slowdown * disturbed.known.get(MEMORY, 0) * 1024)
+    for path in hot_paths():
+        if path.name.startswith("request"):
+            path.run(REQUESTS)
+    gc.collect()
+    lines = dict(line.split(":") for line in Path("/proc/self/smaps_rollup").read_text().splitlines()[1:])
+    json.dump({MEMORY: int(lines["Anonymous"].split()[0])}, sys.stdout)
+    del wasted
+
+
+def main(unit: str, disturbance: str, database: str, skipped: str, *named: str) -> None:
+    """Prints all counts but those whose names begin with one of what is skipped, between `;`.
+
+    With a slowdown, each path is made longer by that share.
+    """
     gc.disable()
-    disturbed = begin(disturbance)
+    disturbed, directory = begin(disturbance), Path(disturbance).parent
     fix_digits()
+    count: Callable[..., Any] = partial(counted, directory) if unit == "instructions" else opcodes.executed
     turn: float = 1
     if disturbed.slowdown:
-        turn = callgrind.total(callgrind.read(counted(prefix, lambda: burn(_TURNS)))) / _TURNS
-    found: dict[str, Any] = {}
+        turn = callgrind.total(callgrind.read(count(partial(burn, _TURNS))[0])) / _TURNS
+    found: dict[str, object] = {}
 
-    def more(name: str) -> float:
-        return disturbed.known.get(name, 0) * disturbed.slowdown
+    def is_wanted(name: str) -> bool:
+        return name in named if named else not name.startswith(tuple(filter(None, skipped.split(";"))))
 
-    def one(run: Callable[[], object]) -> Sequence[str] | Mapping[str, int]:
-        return [counted(prefix, run)] if prefix else opcodes.executed(run)
+    def longer(name: str, run: Callable[[int], object], runs: int) -> Callable[[], object]:
+        turns = round(disturbed.known.get(name, 0) * disturbed.slowdown / turn * runs)
+        return lambda: (run(runs), burn(turns))  # type: ignore[func-returns-value]
 
-    def once(name: str, run: Callable[[], object]) -> None:
-        if not named:
-            found[name] = one(lambda: (burn(round(more(name) / turn)), run()))  # type: ignore[func-returns-value]
-        elif name in named:
-            found[name] = one(run)
+    def once(name: str, run: Callable[[int], object]) -> None:
+        if is_wanted(name):
+            found[name] = [count(longer(name, run, 1))]
         else:
-            run()
+            run(1)
 
-    def service() -> None:
+    def often(name: str, run: Callable[[int], object]) -> list[object]:
+        gc.collect()
+        run(WARM_UP)
+        # All runs of a block are counted at once: a call in each run would take more than 1 % of a short path.
+        return [count(longer(name, run, RUNS)) for _ in range(BLOCKS)] if not named else [count(lambda: run(1))]
+
+    def service(_: int) -> None:
         from sepu.http.service import Service
         from sepu.library.release import load_release
 
         Service.of(load_release())
 
-    def often(name: str, run: Callable[[int], object]) -> Sequence[str] | Mapping[str, int]:
-        if not named:
-            return count_path(prefix, run, more(name) / turn)
-        run(WARM_UP)
-        return one(lambda: run(1))
-
     modules = ("sepu.server.gunicorn", "sepu.server.uvloop")
-    once("start-up: a worker's imports", lambda: list(map(importlib.import_module, modules)))
-    once("start-up: the release loaded, the service made", service)
+    once(f"{STARTUP}a worker's imports", lambda _: list(map(importlib.import_module, modules)))
+    once(f"{STARTUP}the release loaded, the service made", service)
+    if unit == "instructions":
+        _library()[2]()
     hot_paths = importlib.import_module("bench.hot_paths").hot_paths
     for path in hot_paths(*[database][: hot_paths.__code__.co_argcount]):
-        if not named or path.name in named:
-            found[path.name] = in_child(lambda path=path: often(path.name, path.run))  # type: ignore[misc]
+        if is_wanted(path.name):
+            found[path.name] = in_child(partial(often, path.name, path.run))
     json.dump(found, sys.stdout)
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    (memory if sys.argv[1] == "memory" else main)(*sys.argv[1:])

@@ -19,7 +19,6 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-import psycopg
 from bench.gate.callgrind import command, dumps, environment, read, total
 from bench.gate.disturbance import Disturbance, begin
 from bench.load.holders import open_accounts
@@ -29,6 +28,7 @@ from psycopg import sql
 
 from sepu.cli.database import connect, service_url
 from sepu.metering.commands import Command, admit, find_key, read_usage
+from sepu.server.embedded.programs import programs
 
 # Several commands are a batch.
 CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
@@ -42,9 +42,6 @@ CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
 # The least of the runs counts: once a second one also passes Postgres's statistics on.
 WARM_UP, RUNS, EXPLANATIONS = 10, 30, 3
 _MARK = "select pg_backend_pid()"  # the function at which callgrind writes a file
-# Each request calls the last version of this function; the proof makes it slower.
-_SEAM = """select pg_get_functiondef(oid) from pg_proc where proname ~ '^authenticate(_v[0-9]+)?$'
-           order by length(proname) desc, proname desc limit 1"""
 _TURNS = 100_000
 # In front of each statement of a function: its number in a run that is not counted, and a mark in one that is.
 _NUMBERED, _MARKED = "raise warning 'statement {}';", "assert pg_backend_pid() > 0;"
@@ -53,7 +50,7 @@ DEFINITIONS = """select p.proname, pg_get_functiondef(p.oid)
   from pg_proc p join pg_language l on l.oid = p.prolang
  where p.pronamespace = 'sepu'::regnamespace and l.lanname = 'plpgsql' order by p.oid"""
 _LABEL = 90  # characters
-_SETTINGS = ("full_page_writes=off", "checkpoint_timeout=1d", "jit=off")
+_SETTINGS = ("-c", "full_page_writes=off", "-c", "checkpoint_timeout=1d", "-c", "jit=off")
 _EXPLAIN = "explain (analyze, buffers, wal, costs off, timing off, summary off, format json)"
 EXPLAINED = {
     "buffers": re.compile(r'"Shared (?:Hit|Read) Blocks": (\d+)'),
@@ -88,14 +85,14 @@ def _statements(name: str, prepared: str) -> Iterator[str]:
     yield from (f"{_EXPLAIN} {execution()}" for _ in range(EXPLANATIONS))
 
 
-def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
+def _run(data: Path, statements: Sequence[str]) -> tuple[list[int], list[str]]:
     """Runs statements; returns the counts before each mark, and the explanations."""
     counts = data.with_name("counts")
     counts.mkdir()
     owner = data.stat()
     shutil.chown(counts, owner.st_uid, owner.st_gid)
-    done = _postgres(data, programs, statements, *command(f"{counts}/callgrind", "pg_backend_pid"))
-    found = [total(read(dump)) for dump in dumps(f"{counts}/callgrind")]
+    done = _postgres(data, statements, *command(counts, "--dump-before=pg_backend_pid"))
+    found = [total(read(dump)) for dump in dumps(counts)]
     shutil.rmtree(counts)
     if not all(found):
         sys.exit("callgrind has counted no instructions in Postgres")
@@ -103,12 +100,11 @@ def _run(data: Path, programs: Path, statements: Sequence[str]) -> tuple[list[in
     return found, [re.split('"Plans"|"Planning"', part)[0] for part in done.stdout.split('QUERY PLAN = "')[1:]]
 
 
-def _postgres(data: Path, programs: Path, statements: Sequence[str], *under: str) -> subprocess.CompletedProcess[str]:
+def _postgres(data: Path, statements: Sequence[str], *under: str) -> subprocess.CompletedProcess[str]:
     """Runs statements, under another program if one is given; returns what Postgres printed."""
     owner = data.stat()
-    settings = [word for setting in _SETTINGS for word in ("-c", setting)]
     done = subprocess.run(
-        (*under, str(programs / "postgres"), "--single", "-j", "-D", str(data), *settings, "postgres"),
+        (*under, str(programs() / "postgres"), "--single", "-j", "-D", str(data), *_SETTINGS, "postgres"),
         env=environment(LAYOUT=os.environ["LAYOUT"]),
         user=owner.st_uid,
         group=owner.st_gid,
@@ -124,28 +120,23 @@ def _postgres(data: Path, programs: Path, statements: Sequence[str], *under: str
     return done
 
 
-def seam(owner: psycopg.Connection) -> str:
-    """Returns the definition of the function that the proof makes slower."""
-    [(definition,)] = owner.execute(_SEAM).fetchall()
-    return str(definition)
-
-
-def slower(definition: str, turns: int) -> str:
-    """Returns the function, made slower by a loop; without blank lines, at which a statement ends."""
-    head, begun, body = definition.partition("\nbegin\n")
+def slower(definitions: Sequence[tuple[str, str]], turns: int) -> str:
+    """Returns the function that each request calls, made slower by a loop; a blank line would end the statement."""
+    versions = [each for each in definitions if re.fullmatch(r"authenticate(_v\d+)?", each[0])]
+    head, begun, body = max(versions, key=lambda each: (len(each[0]), each[0]))[1].partition("\nbegin\n")
     return f"{head}{begun}for i in 1..{turns} loop null; end loop;\n{body}".rstrip().replace("\n\n", "\n")
 
 
-def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) -> dict[str, float]:
+def measure(state: Path, definitions: Sequence[tuple[str, str]], disturbed: Disturbance) -> dict[str, float]:
     """Returns all figures; with a slowdown, of each statement made slower by that share."""
 
     def run(data: Path, turns: Mapping[str, int]) -> dict[str, float]:
         statements = [_MARK] * (1 + RUNS)  # what a mark takes by itself
         for number, name in enumerate(CALLS):
             if turns:
-                statements.append(slower(slowed, turns[name]))
+                statements.append(slower(definitions, turns[name]))
             statements += _statements(name, f"s{number}")
-        counts, plans = _run(data, programs, statements)
+        counts, plans = _run(data, statements)
         figures: dict[str, float] = {}
         # Before the first mark of each is its preparation.
         mark, *least = (min(counts[first + 1 : first + 1 + RUNS]) for first in range(0, len(counts), 1 + RUNS))
@@ -161,7 +152,7 @@ def measure(state: Path, programs: Path, disturbed: Disturbance, slowed: str) ->
         return run(data, {})
     loop = f"do $$ begin for i in 1..{_TURNS} loop null; end loop; end $$"
     subprocess.run(["cp", "--archive", data, copy], check=True)
-    (_, total), _ = _run(copy, programs, [_MARK, loop, _MARK])
+    (_, total), _ = _run(copy, [_MARK, loop, _MARK])
     without = run(copy, dict.fromkeys(CALLS, 0))  # a function that has been replaced takes more or less by itself
 
     def turns(name: str) -> int:
@@ -186,7 +177,7 @@ def numbered(name: str, definition: str, labels: list[str]) -> str:
     return "\n".join(lines)
 
 
-def explain(data: Path, programs: Path, definitions: Sequence[tuple[str, str]], name: str) -> Counter[str]:
+def explain(data: Path, definitions: Sequence[tuple[str, str]], name: str) -> Counter[str]:
     """Returns what each statement takes in one run of a name, without its mark; nothing if two runs went other ways."""
     labels = ["(the call)", "(a mark)"]
     call, mark = map(_NUMBERED.format, range(2))
@@ -204,8 +195,8 @@ def explain(data: Path, programs: Path, definitions: Sequence[tuple[str, str]], 
     for copy in (plain, counted):
         shutil.rmtree(copy, ignore_errors=True)
         subprocess.run(["cp", "--archive", data, copy], check=True)
-    reached = [int(place) for place in _REACHED.findall(_postgres(plain, programs, statements).stderr)]
-    counts, _ = _run(counted, programs, [_NUMBER.sub(_MARKED, statement) for statement in statements])
+    reached = [int(place) for place in _REACHED.findall(_postgres(plain, statements).stderr)]
+    counts, _ = _run(counted, [_NUMBER.sub(_MARKED, statement) for statement in statements])
     if len(reached) != len(counts):
         return Counter()
     taken = list(zip(reached[:-1], counts[1:], strict=True))  # a count is of what was executed before its mark
@@ -231,17 +222,15 @@ def main(directory: str, wanted: str, disturbance: str) -> None:
             settle(owner, filled=False)
             owner.execute("alter system set autovacuum = off")  # it comes by the clock, and plans change with it
             owner.execute("select pg_reload_conf()")
-            slowed = seam(owner)
             definitions = owner.execute(DEFINITIONS).fetchall()
         print(service_url(made.url), flush=True)
         if not sys.stdin.readline():
             sys.exit("the gate has ended")
-        programs = made.programs
     found: dict[str, Any] = {}
     if wanted == "figures":
-        found = measure(state, programs, disturbed, slowed)
+        found = measure(state, definitions, disturbed)
     elif wanted:
-        found = {name: explain(state / "postgres", programs, definitions, name) for name in wanted.split(";")}
+        found = {name: explain(state / "postgres", definitions, name) for name in wanted.split(";")}
     print(json.dumps(found))
 
 

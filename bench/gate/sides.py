@@ -13,7 +13,7 @@ import subprocess
 import sys
 import tempfile
 from asyncio.subprocess import PIPE, Process
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence, Set
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -21,13 +21,14 @@ from typing import NamedTuple
 
 from bench.commits import LOCKS, PACKAGES, built, objects
 from bench.gate import callgrind
-from bench.gate.allocated import library
-from bench.gate.count import figures
+from bench.gate.count import STARTUP, figures
 from bench.gate.disturbance import Disturbance
 
 # By kind of figures, the files on which they depend.
+_BUILT = ("cext", "setup.py", "data/release", *LOCKS)
 KINDS = {
-    "worker": ("src", "cext", "setup.py", *LOCKS),
+    "core": ("src/sepu/__init__.py", "src/sepu/library", *_BUILT),
+    "worker": ("src", *_BUILT),
     "database": ("src/sepu/database", "src/sepu/metering", *LOCKS),
 }
 _NAMES = """from bench.hot_paths import hot_paths
@@ -35,7 +36,7 @@ for path in hot_paths(*["database"][:hot_paths.__code__.co_argcount]): print(pat
 # A worker's figure is the least of two processes, whose memory is laid out otherwise: by chance, two names that a path
 # looks up share a place in CPython's cache of types, and it takes 0.3 % more.
 LAYOUTS = 2
-SQL = "SQL: "  # begins the name of a figure of the database
+CORE, SQL = "core: ", "SQL: "  # begin the names of figures of the core and of the database
 _SECONDS = 1800
 _NONE = Disturbance()
 
@@ -75,14 +76,13 @@ class Side:
         """Counts figures of these kinds by the harness in that directory."""
         counts = Counts()
         async with self._database(harness, "figures" if "database" in kinds else "", disturbed) as base:
-            if base.url and "worker" in kinds:
+            if base.url and kinds != ["database"]:
+                skipped = "" if "core" in kinds else CORE
                 for number in range(LAYOUTS):
                     base.lay_out(number)
-                    counts.take("count", *await base.count())
-                memory = base.program("memory"), {"PYTHONHASHSEED": "0", **base.where}
-                counts.take("memory", *await _run(*memory))
-                preloaded = callgrind.environment(**base.where, LD_PRELOAD=str(library(base.directory)))
-                counts.take("allocated", *await _run(base.program("allocated", base.url), preloaded))
+                    counts.take("count", *await base.count("instructions", skipped))
+                    skipped += f";{STARTUP}"  # takes long, and as much in any layout
+                counts.take("memory", *await base.count("memory"))
             counts.take("database", *await _ended(base.process, b"\n"))
         return counts
 
@@ -92,13 +92,13 @@ class Side:
         async with self._database(harness, ";".join(calls)) as base:
             native = python = ""
             if own := [path for path in paths if not path.startswith(SQL)]:
-                native, _ = await base.count(*own)
-                python, _ = await _run(base.counting("", *own), callgrind.environment(**base.where))
+                native, _ = await base.count("instructions", "", *own)
+                python, _ = await base.count("opcodes", "", *own)
             statements, _ = await _ended(base.process, b"\n")
             found: dict[str, dict[str, Mapping[str, int]]] = {path: {} for path in paths}
-            for path, stacks in json.loads(python or "{}").items():
+            for path, [stacks] in json.loads(python or "{}").items():
                 found[path][OPCODES] = stacks
-            for path, [dump] in json.loads(native or "{}").items():
+            for path, [(dump, *_)] in json.loads(native or "{}").items():
                 found[path][NATIVE] = callgrind.functions(callgrind.read(dump))
             for call, taken in json.loads(statements or "{}").items():
                 found[SQL + call][STATEMENTS] = taken
@@ -110,12 +110,10 @@ class Side:
         with tempfile.TemporaryDirectory(prefix="sepu-gate-") as made:
             directory = Path(made)
             directory.chmod(0o711)  # Postgres may run as another user
-            # The gate is always head's: that of base was removed.
-            head = harness.with_name("head")
-            where = {"PYTHONPATH": _path(self.directory / "src", self.directory / PACKAGES, harness, head)}
+            where = self._where(harness, harness.with_name("head"))  # the gate is always head's: base has none any more
             counting = _Counting(directory, where, disturbed)
             counting.lay_out(0)
-            command = counting.program("database", f"{directory}/state", wanted)
+            command = counting.program("database", f"{directory}/state", wanted, str(counting._disturbance))
             async with _running(command, {**os.environ, **where}) as counting.process:
                 assert counting.process.stdout is not None
                 counting.url = (await counting.process.stdout.readline()).decode().strip()
@@ -123,9 +121,13 @@ class Side:
 
     async def hot_paths(self) -> set[str]:
         """Returns the names of the paths of its own harness."""
-        where = {"PYTHONPATH": _path(self.directory / "src", self.directory / PACKAGES, self.directory)}
-        told, _ = await _run([sys.executable, "-P", "-c", _NAMES], {**os.environ, **where})
+        told, _ = await _run([sys.executable, "-P", "-c", _NAMES], {**os.environ, **self._where(self.directory)})
         return set(told.splitlines())
+
+    def _where(self, *harnesses: Path) -> dict[str, str]:
+        return {
+            "PYTHONPATH": os.pathsep.join(map(str, (self.directory / "src", self.directory / PACKAGES, *harnesses)))
+        }
 
 
 @dataclass
@@ -148,19 +150,15 @@ class _Counting:
         self._disturbance.write_text(json.dumps(self.disturbed._replace(layout=layout)))
 
     def program(self, name: str, *arguments: str) -> list[str]:
-        return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments, str(self._disturbance)]
+        return [sys.executable, "-P", "-m", f"bench.gate.{name}", *arguments]
 
-    def counting(self, prefix: str, *paths: str) -> list[str]:
-        return [*self.program("count", prefix, self.url), *paths]
-
-    async def count(self, *paths: str) -> tuple[str, str]:
-        prefix = str(self.directory / "callgrind")
-        command = callgrind.command(prefix, "getppid", *self.counting(prefix, *paths))
-        return await _run(command, callgrind.environment(**self.where))
-
-
-def _path(*directories: Path) -> str:
-    return os.pathsep.join(map(str, directories))
+    async def count(self, unit: str, skipped: str = "", *named: str) -> tuple[str, str]:
+        command = self.program("count", unit, str(self._disturbance), self.url, skipped, *named)
+        environment = {"PYTHONHASHSEED": "0", **self.where} if unit == "memory" else callgrind.environment(**self.where)
+        if unit == "instructions":
+            command = callgrind.command(self.directory, "--instr-atstart=no", *command)
+            environment["LD_PRELOAD"] = callgrind.library(self.directory)
+        return await _run(command, environment)
 
 
 @asynccontextmanager
@@ -202,9 +200,9 @@ def sides(base: str, head: str) -> Iterator[tuple[Side, Side]]:
 class Comparison(NamedTuple):
     """What was counted of both sides. `gone` are the hot paths that only base has."""
 
-    base: Counts
-    head: Counts
-    gone: set[str]
+    base: Counts = Counts()
+    head: Counts = Counts()
+    gone: Set[str] = frozenset()
     explained: Mapping[str, tuple[Functions, Functions]] = {}
 
 
@@ -217,11 +215,11 @@ async def compare(base: str, head: str, wrong: Callable[[Comparison], Sequence[s
     """Counts what can differ between two trees; and of what is wrong, what the functions take."""
     kinds, harnesses_differ = changed(base, head), objects(base, ["bench"]) != objects(head, ["bench"])
     if not kinds and not harnesses_differ:
-        return Comparison(Counts(), Counts(), set())
+        return Comparison()
     with sides(base, head) as (before, after):
         gone = await before.hot_paths() - await after.hot_paths() if harnesses_differ else set()
         if not kinds:
-            return Comparison(Counts(), Counts(), gone)
+            return Comparison(gone=gone)
         first, second = await asyncio.gather(*(side.count(kinds, after.directory) for side in (before, after)))
         if first.failures.keys() - second.failures.keys():
             own = await before.count(kinds, before.directory)

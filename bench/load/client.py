@@ -13,9 +13,9 @@ import signal
 import socket
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from itertools import cycle
 
@@ -23,8 +23,11 @@ import psutil
 from bench.load.figures import Sample
 from bench.load.scenarios import REPLAYED, Ask, Scenario, asks
 
+from sepu.server.gunicorn import allow_files
+
 TIMEOUT_SECONDS = 30.0
 WARM_UP_SECONDS = 0.3
+_OF_AN_ADDRESS = 100  # idle connections: well within the worker's limit for one address; the loopback has many
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +43,7 @@ class Job:
     requests: int | None = None
     warm_up: float = WARM_UP_SECONDS
     rate: float | None = None
-    key: str | None = None
+    key: str = ""
     watched: Mapping[str, int] = field(default_factory=dict)  # families of processes, by their first
     reloads: int = 0  # the master whose workers are replaced from the beginning on
 
@@ -83,14 +86,12 @@ def run(job: Job) -> Sample:
         client.hang_up()
 
 
-class _Connection:
-    __slots__ = ("ask", "got", "since", "socket")
-
-    def __init__(self, opened: socket.socket) -> None:
-        self.socket = opened
-        self.since = 0.0
-        self.ask: Ask | None = None
-        self.got = b""
+@dataclass(slots=True)
+class Connection:
+    opened: socket.socket
+    since: float = 0.0
+    ask: Ask | None = None
+    got: bytes = b""
 
 
 class Client:
@@ -100,8 +101,9 @@ class Client:
         parts = [one.rpartition(":") for one in address.split(",")]
         self._addresses = cycle([(host, int(port)) for host, _, port in parts])
         self._ask = ask
-        self._free: deque[_Connection] = deque()
-        self._busy: dict[int, _Connection] = {}
+        self._free: deque[Connection] = deque()
+        self._busy: dict[int, Connection] = {}
+        self._poll = select.poll()
         self._right = 0  # answers, the warm-up's too
         self.forget()
         for _ in range(connections):
@@ -110,24 +112,30 @@ class Client:
     def forget(self) -> None:
         self._latencies: list[float] = []
         self._instants: list[float] = []
-        self._errors: Counter[str] = Counter()
+        self.errors: Counter[str] = Counter()
 
     def hang_up(self) -> None:
         for connection in (*self._free, *self._busy.values()):
-            connection.socket.close()
+            connection.opened.close()
 
     def closed(self, seconds: float, requests: int | None = None) -> Sample:
         """Each connection asks again as soon as it is answered."""
         started, cpu = time.perf_counter(), time.process_time()
         end, left = (started + seconds, math.inf) if requests is None else (math.inf, requests)
         while left > 0 and time.perf_counter() < end:
-            while self._free and left > 0:
-                self._send()
-                left -= 1
-            self._receive(TIMEOUT_SECONDS)
+            left -= self.ask_again(left)
         elapsed = time.perf_counter() - started
         self._settle()
         return self._sample(started, seconds if requests is None else elapsed, cpu)
+
+    def ask_again(self, most: float = math.inf) -> int:
+        """Asks over the connections that are free, but at most so many, and waits for answers; returns how many."""
+        asked = 0
+        while self._free and asked < most:
+            self._send()
+            asked += 1
+        self._receive(1.0)
+        return asked
 
     def open(self, seconds: float, rate: float) -> Sample:
         """Asks at fixed instants, whatever has been answered; an ask that finds no connection free waits for one.
@@ -146,7 +154,7 @@ class Client:
             else:
                 self._receive(TIMEOUT_SECONDS if not self._free else due - now)
                 if not self._free and time.perf_counter() - due > TIMEOUT_SECONDS:
-                    self._errors["never sent"] += number - asked
+                    self.errors["never sent"] += number - asked
                     break
         self._settle()
         return self._sample(started, seconds, cpu)
@@ -154,15 +162,16 @@ class Client:
     def _connect(self) -> None:
         opened = socket.create_connection(next(self._addresses))
         opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        self._free.append(_Connection(opened))
+        self._free.append(Connection(opened))
 
     def _send(self, due: float | None = None) -> None:
         connection = self._free.popleft()
         connection.ask = ask = self._ask()
-        self._busy[connection.socket.fileno()] = connection
+        self._busy[connection.opened.fileno()] = connection
+        self._poll.register(connection.opened, select.POLLIN)
         connection.since = time.perf_counter() if due is None else due
         try:
-            connection.socket.sendall(ask.request)
+            connection.opened.sendall(ask.request)
         except OSError:
             self._lose(connection)
 
@@ -170,10 +179,10 @@ class Client:
         if not self._busy:
             time.sleep(timeout if timeout < TIMEOUT_SECONDS else 0)
             return
-        for file in select.select(self._busy, (), (), timeout)[0]:
+        for file, _ in self._poll.poll(1e3 * timeout):
             connection = self._busy[file]
             try:
-                data = connection.socket.recv(65536)
+                data = connection.opened.recv(65536)
             except OSError:
                 data = b""
             now = time.perf_counter()
@@ -190,31 +199,35 @@ class Client:
                 continue
             self._judge(connection, head[9:12], lower, body, now)
             connection.got = b""
-            del self._busy[file]
+            self._end(connection)
             if b"\r\nconnection: close" in lower:
-                connection.socket.close()
+                connection.opened.close()
                 self._connect()
             else:
                 self._free.append(connection)
 
-    def _judge(self, connection: _Connection, status: bytes, head: bytes, body: bytes, now: float) -> None:
+    def _judge(self, connection: Connection, status: bytes, head: bytes, body: bytes, now: float) -> None:
         ask = connection.ask
         assert ask is not None
         if status != ask.status:
             code = body.partition(b'"error":"')[2].partition(b'"')[0]
-            self._errors[f"{status.decode()} {code.decode()}".strip()] += 1
+            self.errors[f"{status.decode()} {code.decode()}".strip()] += 1
         elif ask.part not in body or (b"\r\nidempotency-replayed: true" in head) is not ask.replayed:
-            self._errors["wrong answer"] += 1
+            self.errors["wrong answer"] += 1
         else:
             self._right += 1
             self._latencies.append(now - connection.since)
             self._instants.append(now)
 
-    def _lose(self, connection: _Connection) -> None:
-        self._errors["broken connection"] += 1
-        del self._busy[connection.socket.fileno()]
-        connection.socket.close()
+    def _lose(self, connection: Connection) -> None:
+        self.errors["broken connection"] += 1
+        self._end(connection)
+        connection.opened.close()
         self._connect()
+
+    def _end(self, connection: Connection) -> None:
+        self._poll.unregister(connection.opened)
+        del self._busy[connection.opened.fileno()]
 
     def _settle(self) -> None:
         """Waits for what is under way."""
@@ -223,10 +236,27 @@ class Client:
             self._receive(left)
         for connection in list(self._busy.values()):
             self._lose(connection)
-            self._errors["never answered"] += 1
+            self.errors["never answered"] += 1
 
     def _sample(self, started: float, seconds: float, cpu: float) -> Sample:
         elapsed = time.perf_counter() - started
         within = sum(instant <= started + seconds for instant in self._instants)
         busy = (time.process_time() - cpu) / elapsed
-        return Sample(seconds, within, sorted(self._latencies), self._errors, busy, right=self._right)
+        return Sample(seconds, within, sorted(self._latencies), self.errors, busy, right=self._right)
+
+
+@contextmanager
+def held(address: str, number: int) -> Iterator[int]:
+    """Opens so many connections that ask once and no more; yields how many of them the server keeps."""
+    needed = number + 200
+    if allow_files(needed) < needed:
+        raise SystemExit(f"{needed} open files are needed: raise `ulimit -Hn`")
+    host, _, port = address.rpartition(":")
+    kept = 0
+    with ExitStack() as stack:
+        for place in range(number):
+            source = (f"127.0.0.{2 + place // _OF_AN_ADDRESS}", 0)
+            opened = stack.enter_context(socket.create_connection((host, int(port)), TIMEOUT_SECONDS, source))
+            opened.sendall(b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n\r\n")
+            kept += opened.recv(65536).startswith(b"HTTP/1.1 200 ")
+        yield kept

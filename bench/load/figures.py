@@ -62,17 +62,9 @@ class Figures:
         filled = [sample.latencies for sample in rounds if sample.latencies] or [[float("nan")]]
         p50, p90, p99, p999 = (median(percentile(one, share) for one in filled) for share in PERCENTILES)
         errors: Counter[str] = sum((sample.errors for sample in rounds), Counter())
-        cpu = [sample.cpu_of_one() for sample in rounds]
-        return cls(
-            p50,
-            p90,
-            p99,
-            p999,
-            max(one[-1] for one in filled),
-            median(sample.rate for sample in rounds),
-            dict(errors),
-            {who: median(one[who] for one in cpu) for who in cpu[0]},
-        )
+        rate, cpu = median(sample.rate for sample in rounds), [sample.cpu_of_one() for sample in rounds]
+        cpus = {who: median(one[who] for one in cpu) for who in cpu[0]}
+        return cls(p50, p90, p99, p999, max(one[-1] for one in filled), rate, dict(errors), cpus)
 
 
 def times(rounds: Sequence[Sample]) -> dict[str, Times]:

@@ -1,7 +1,7 @@
 """The floors: pgbench with the service's own statement, and the service's own worker answering a constant."""
 
-import argparse
 import subprocess
+import sys
 import tempfile
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -12,15 +12,14 @@ from bench.load.figures import Sample
 
 from sepu.http.responder import SEND
 from sepu.library.release import load_release
+from sepu.server.embedded.programs import programs
 from sepu.server.gunicorn import Server, Settings
 from sepu.server.request_log import RequestLog
 
 REQUEST_ID = "00000000-0000-4000-8000-000000000000"
 
 
-def pgbench(
-    programs: Path, url: str, weighted: Mapping[str, tuple[str, int]], connections: int, seconds: float
-) -> Sample:
+def pgbench(url: str, weighted: Mapping[str, tuple[str, int]], connections: int, seconds: float) -> Sample:
     """A script a transaction, prepared: what a client in C gets from this database."""
     with tempfile.TemporaryDirectory(prefix="sepu-load-") as name:
         directory = Path(name)
@@ -29,33 +28,21 @@ def pgbench(
             path = directory / kind
             path.write_text(script)
             scripts += ["-f", f"{path}@{weight}"]
-        done = subprocess.run(
-            [
-                programs / "pgbench", "--no-vacuum", "--protocol=prepared", "--log", f"--log-prefix={directory}/log",
-                f"--client={connections}", "--jobs=1", f"--time={max(1, round(seconds))}", *scripts, url,
-            ],
-            capture_output=True,
-            text=True,
-            check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            raise RuntimeError(f"pgbench: {done.stderr.strip()}")
-        logs = [log.read_text() for log in directory.glob("log.*")]
-    return read_log("".join(logs))
-
-
-def read_log(log: str) -> Sample:
-    """Of each transaction a line: client, number, microseconds, script, and when it ended: seconds, microseconds."""
-    rows = [line.split() for line in log.splitlines()]
-    done = [
-        (int(late) / 1e6, int(second) + int(rest) / 1e6) for _, _, late, _, second, rest in rows if late != "failed"
-    ]
+        command = [
+            str(programs() / "pgbench"), "--no-vacuum", "--protocol=prepared", "--log", f"--log-prefix={directory}/log",
+            f"--client={connections}", "--jobs=1", f"--time={max(1, round(seconds))}", *scripts, url,
+        ]  # fmt: skip
+        ended = subprocess.run(command, capture_output=True, text=True, check=False)
+        if ended.returncode != 0:
+            raise RuntimeError(f"pgbench: {ended.stderr.strip()}")
+        # Of each transaction a line: client, number, microseconds, script, and when it ended: seconds, microseconds.
+        rows = [line.split() for log in directory.glob("log.*") for line in log.read_text().splitlines()]
+    done = [(int(row[2]) / 1e6, int(row[4]) + int(row[5]) / 1e6) for row in rows if row[2] != "failed"]
     if not done:
         raise RuntimeError("pgbench did nothing")
-    started = min(end - late for late, end in done)
-    seconds = max(end for _, end in done) - started
+    took = max(end for _, end in done) - min(end - late for late, end in done)
     errors = Counter({"failed": len(rows) - len(done)} if len(rows) > len(done) else {})
-    return Sample(seconds, len(done), sorted(late for late, _ in done), errors)
+    return Sample(took, len(done), sorted(late for late, _ in done), errors)
 
 
 class Constant(Server):
@@ -72,17 +59,7 @@ class Constant(Server):
         return app
 
 
-def main() -> None:
-    """Takes what `sepu serve` would be given."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("command", choices=["serve"])
-    parser.add_argument("--worker", choices=["uvloop"])
-    parser.add_argument("--workers", type=int)
-    parser.add_argument("--port")
-    given = parser.parse_args()
-    settings = Settings(f"127.0.0.1:{given.port}", given.workers, "uvloop", "")
-    Constant(settings, load_release(), RequestLog("auto", requests=False)).run()
-
-
 if __name__ == "__main__":
-    main()
+    given = dict(zip(sys.argv[2::2], sys.argv[3::2], strict=True))  # what `sepu serve` would be given
+    settings = Settings(f"127.0.0.1:{given['--port']}", int(given["--workers"]), "uvloop", "")
+    Constant(settings, load_release(), RequestLog("auto", requests=False)).run()

@@ -14,16 +14,14 @@ from sepu.admin.plans import set_plan
 from sepu.metering.key_format import credential
 
 AMPLE = "load-ample"
-SPENT = "load-spent"  # its month's quota is used up
-HELD = "load-held"  # one request a minute
 MUCH = 2_000_000_000
-
-LIMITED = "load-limited"  # two requests a second
-
 # Apart from the ample ones, which count from 1.
-SPENT_NUMBER = -1
-HELD_NUMBER = -2
-LIMITED_NUMBER = -3
+SPENT_NUMBER, HELD_NUMBER, LIMITED_NUMBER = -1, -2, -3
+PLANS = {
+    SPENT_NUMBER: ("load-spent", 1, MUCH),  # the month's quota is used up
+    HELD_NUMBER: ("load-held", MUCH, 1),  # one request a minute
+    LIMITED_NUMBER: ("load-limited", MUCH, 120),  # two a second
+}
 
 _FILL = Path(__file__).with_name("fill.sql")
 _DIGITS = str.maketrans("0189", "ghij")
@@ -64,15 +62,13 @@ def seed_of(state_dir: Path) -> str:
 
 def open_accounts(connection: psycopg.Connection, seed: str, number: int) -> None:
     """Lets there be as many ample accounts, and those that are refused."""
-    for plan, units, requests in ((AMPLE, MUCH, MUCH), (SPENT, 1, MUCH), (HELD, MUCH, 1), (LIMITED, MUCH, 120)):
+    for plan, units, requests in ((AMPLE, MUCH, MUCH), *PLANS.values()):
         set_plan(connection, plan, {"color_match": units, "color_search": units}, requests_per_minute=requests)
-    row = connection.execute("select count(*) from sepu.account where plan_id = %s", [AMPLE]).fetchone()
-    there: int = row[0] if row else 0
+    ((there,),) = connection.execute("select count(*) from sepu.account where plan_id = %s", [AMPLE]).fetchall()
     with connection.transaction():
         if not there:
-            copy_accounts(connection, seed, SPENT, [SPENT_NUMBER])
-            copy_accounts(connection, seed, HELD, [HELD_NUMBER])
-            copy_accounts(connection, seed, LIMITED, [LIMITED_NUMBER])
+            for account, (plan, *_) in PLANS.items():
+                copy_accounts(connection, seed, plan, [account])
             connection.execute(
                 "insert into sepu.usage (account_id, period, meter, committed)"
                 " select %s, to_char(now() at time zone 'UTC', 'YYYY-MM'), meter, 1"

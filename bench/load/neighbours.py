@@ -5,24 +5,21 @@ flood takes from the two cores by itself is in both.
 """
 
 import multiprocessing
-import resource
-import selectors
-import socket
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection as Pipe
 
-from bench.load.client import TIMEOUT_SECONDS, Job, measure
+from bench.load.client import TIMEOUT_SECONDS, Client, Connection, Job, measure
 from bench.load.figures import Sample
 from bench.load.holders import LIMITED_NUMBER
-from bench.load.scenarios import Scenario, asks
+from bench.load.scenarios import Ask, Scenario, asks
+
+from sepu.server.gunicorn import allow_files
 
 CUSTOMER = Scenario("customer", ("match-1",), only=1)
 MANY = 100_000  # accounts
-READINESS = "/readyz"
-_HEALTH = "/healthz"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +34,7 @@ class Case:
 
 
 CASES = (
-    Case("readyz", 300, READINESS),
+    Case("readyz", 300, "/readyz"),
     Case("limited-account", 1000, Scenario("limited", ("match-1",), only=LIMITED_NUMBER)),
     Case("slow-commits", 48, Scenario("charging", ("match-1",), only=2), slow_commits=True),
     # They name the account that asks, or any of many, which the workers do not remember.
@@ -78,46 +75,21 @@ def flooded(case: Case, address: str, seed: str, run: str) -> Iterator[Counter[s
         flooding.kill()
 
 
-def flood(case: Case, address: str, seed: str, run: str, control: Connection) -> None:
+def flood(case: Case, address: str, seed: str, run: str, control: Pipe) -> None:
     """Each connection asks again as soon as it is answered, until told to stop. Looks at nothing but the status."""
-    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (min(2 * case.connections + 100, hard), hard))
-    if isinstance(case.asks, Scenario):
-        ask = asks(case.asks, seed, run)
-        request: Callable[[], bytes] = lambda: ask().request  # noqa: E731
-    else:
-        probe = f"GET {case.asks or _HEALTH} HTTP/1.1\r\nHost: sepu\r\n\r\n".encode()
-        request = lambda: probe  # noqa: E731
-    host, _, port = address.rpartition(":")
-    answers: Counter[str] = Counter()
-    with selectors.DefaultSelector() as selector:
+    allow_files(case.connections + 100)
+    probe = Ask(f"GET {case.asks or '/healthz'} HTTP/1.1\r\nHost: sepu\r\n\r\n".encode(), b"", b"")
+    ask = asks(case.asks, seed, run) if isinstance(case.asks, Scenario) else lambda: probe
+    flooding = _Flood(address, case.connections, ask)
+    control.send(None)
+    while not control.poll():
+        flooding.ask_again()
+    control.recv()
+    control.send(flooding.errors)
 
-        def connect() -> None:
-            opened = socket.create_connection((host, int(port)), TIMEOUT_SECONDS)
-            opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-            selector.register(opened, selectors.EVENT_READ)
-            with suppress(OSError):  # a worker may have ended; what is read next says so
-                opened.send(request())
 
-        for _ in range(case.connections):
-            connect()
-        selector.register(control, selectors.EVENT_READ)
-        control.send(None)
-        while True:
-            for key, _ in selector.select():
-                if key.fileobj is control:
-                    control.recv()
-                    control.send(answers)
-                    return
-                assert isinstance(key.fileobj, socket.socket)
-                try:
-                    data = key.fileobj.recv(16384)
-                    if data:
-                        key.fileobj.send(request())
-                except OSError:
-                    data = b""
-                answers[data[9:12].decode() or "closed"] += 1
-                if not data:
-                    selector.unregister(key.fileobj)
-                    key.fileobj.close()
-                    connect()
+class _Flood(Client):
+    """Takes no answer for right."""
+
+    def _judge(self, connection: Connection, status: bytes, head: bytes, body: bytes, now: float) -> None:  # noqa: ARG002
+        self.errors[status.decode()] += 1

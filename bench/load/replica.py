@@ -41,19 +41,16 @@ def replicated(made: Cluster, accounts: int) -> Iterator[tuple[str, str]]:
 
 def wrong(owner: psycopg.Connection, standby_url: str, answered: Mapping[str, int]) -> dict[str, int]:
     """Counts what must not be, on both machines; of each run so many keys were answered."""
+
+    def of(connection: psycopg.Connection, query: str, *values: str) -> int:
+        ((count,),) = connection.execute(query.encode(), values).fetchall()
+        return int(count)
+
+    stored = "select count(*) from sepu.stored_result where idempotency_key like %s"
     with connect(standby_url) as standby:
         await_replay(owner, standby)
-        lost = sum(max(0, least - _stored(one, run)) for one in (owner, standby) for run, least in answered.items())
-    ((deadlocks,),) = owner.execute(
-        "select deadlocks from pg_stat_database where datname = current_database()"
-    ).fetchall()
+        missing = [least - of(one, stored, f"{run}-%") for one in (owner, standby) for run, least in answered.items()]
+    deadlocks = of(owner, "select deadlocks from pg_stat_database where datname = current_database()")
     spent = account_id(SPENT_NUMBER)  # its usage was made without results
     doubled = sum(difference.account_id != spent for difference in audit(owner).differences)
-    return {"lost": lost, "doubled": doubled, "deadlocks": deadlocks}
-
-
-def _stored(connection: psycopg.Connection, run: str) -> int:
-    ((count,),) = connection.execute(
-        "select count(*) from sepu.stored_result where idempotency_key like %s", [f"{run}-%"]
-    ).fetchall()
-    return int(count)
+    return {"lost": sum(max(0, count) for count in missing), "doubled": doubled, "deadlocks": deadlocks}

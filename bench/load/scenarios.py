@@ -79,7 +79,7 @@ SCENARIOS = {
 }
 
 
-def asks(scenario: Scenario, seed: str, run: str, key: str | None = None) -> Callable[[], Ask]:
+def asks(scenario: Scenario, seed: str, run: str, key: str = "") -> Callable[[], Ask]:
     """Makes up requests without end; `run` keeps their idempotency keys apart from all others'.
 
     With a key all are that account's, whatever the scenario says.
@@ -93,7 +93,7 @@ def asks(scenario: Scenario, seed: str, run: str, key: str | None = None) -> Cal
     weights = list(accumulate(k**-scenario.zipf for k in range(1, scenario.accounts + 1))) if scenario.zipf else []
 
     def who(draw: float) -> tuple[bytes, bytes]:
-        if key is not None:
+        if key:
             return key.encode(), key.split("_")[1].encode()
         place = bisect(weights, draw * weights[-1]) if weights else int(draw * scenario.accounts)
         account = scenario.only or 1 + min(place, scenario.accounts - 1)
@@ -128,33 +128,29 @@ def _questions(kind: Kind) -> Iterator[Question]:
     service = Service.of(load_release())
     rng = random.Random(161)
     if kind == "library":
-        yield Question(_get("/v1/library"), msgspec.json.encode("librarySha256"))
+        yield Question(_form("GET", "/v1/library", idempotent=False), msgspec.json.encode("librarySha256"))
     elif kind == "usage":
-        yield Question(_get("/v1/usage"), b"")
+        yield Question(_form("GET", "/v1/usage", idempotent=False), b"")
     elif kind == "search":
         for q in QUERIES:
             if 2 <= len(q.strip()) <= 64:
                 asked = SearchInput(q.strip(), 10)
-                form = _get(f"/v1/search?q={quote(asked.q)}".replace("%", "%%"), idempotent=True)
+                form = _form("GET", f"/v1/search?q={quote(asked.q)}".replace("%", "%%"))
                 yield Question(form, service.search._searcher.answer(asked))
     else:
         colours, top = (1, 1) if kind == "match-1" else (5, 3)
         for _ in range(_QUESTIONS):
             rows = tuple((rng.randrange(256), rng.randrange(256), rng.randrange(256)) for _ in range(colours))
             body = msgspec.json.encode({"colors": [dict(zip("rgb", row, strict=True)) for row in rows], "top": top})
-            yield Question(_post("/v1/match", body), service.match._matcher.answer(MatchInput(rows, top)))
+            yield Question(_form("POST", "/v1/match", body), service.match._matcher.answer(MatchInput(rows, top)))
 
 
-def _get(target: str, *, idempotent: bool = False) -> bytes:
-    key = b"Idempotency-Key: %b\r\n" if idempotent else b""
-    return b"GET %b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %%b\r\n%b\r\n" % (target.encode(), key)
-
-
-def _post(target: str, body: bytes) -> bytes:
-    return (
-        b"POST %b HTTP/1.1\r\nHost: sepu\r\nAuthorization: Bearer %%b\r\nIdempotency-Key: %%b\r\n"
-        b"Content-Type: application/json\r\nContent-Length: %d\r\n\r\n%b"
-    ) % (target.encode(), len(body), body)
+def _form(method: str, target: str, body: bytes = b"", *, idempotent: bool = True) -> bytes:
+    lines = [f"{method} {target} HTTP/1.1", "Host: sepu", "Authorization: Bearer %b"]
+    lines += ["Idempotency-Key: %b"] * idempotent
+    if body:
+        lines += ["Content-Type: application/json", f"Content-Length: {len(body)}"]
+    return "\r\n".join([*lines, "", ""]).encode() + body
 
 
 def pgbench_scripts(scenario: Scenario, run: str) -> dict[str, tuple[str, int]]:

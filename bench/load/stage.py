@@ -3,7 +3,7 @@
 import sys
 import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,7 +17,6 @@ from tests.serving import Server, serving
 from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate as migrate  # for the gate: on base, base's own
 from sepu.server.embedded import embedded_postgres
-from sepu.server.embedded.programs import programs
 
 EMPTY, FILLED = "sepu_load", "sepu_filled"
 
@@ -28,10 +27,6 @@ class Cluster:
 
     url: str
     seed: str
-
-    @property
-    def programs(self) -> Path:
-        return programs()
 
     @property
     def postmaster(self) -> int:
@@ -46,26 +41,10 @@ class Cluster:
         """A new database with nothing but accounts, and a table of the floor's; the URL of the service's role."""
         with connect(self.url) as root:
             root.execute(sql.SQL("drop database if exists {} with (force)").format(sql.Identifier(EMPTY)))
-        url = self._prepare(EMPTY, accounts, 0)
+        url = self.prepare(EMPTY, accounts)
         with connect(self.owner_url(EMPTY)) as owner:
             owner.execute("create table bare (like sepu.stored_result including indexes)")
         return url
-
-    def make_filled(self, accounts: int, results: int) -> str:
-        """The filled database; made once, and then kept."""
-        return self._prepare(FILLED, accounts, results)
-
-    def make_aged(self, accounts: int, results: int, days: int) -> str:
-        """An empty database with results of so many days ago."""
-        url = self.make_empty(accounts)
-        with connect(self.owner_url(EMPTY)) as owner:
-            fill(owner, results // accounts, days)
-            settle(owner, filled=True)
-        return url
-
-    def is_filled(self) -> bool:
-        with connect(self.url) as root:
-            return bool(root.execute("select from pg_database where datname = %s", [FILLED]).fetchall())
 
     @contextmanager
     def slow_commits(self) -> Iterator[None]:
@@ -81,7 +60,8 @@ class Cluster:
                     root.execute(f"alter system reset {name}".encode())
                 root.execute("select pg_reload_conf()")
 
-    def _prepare(self, database: str, accounts: int, results: int) -> str:
+    def prepare(self, database: str, accounts: int, results: int = 0) -> str:
+        """A database that is made once, and then kept; the URL of the service's role."""
         with connect(self.url) as root:
             if not root.execute("select from pg_database where datname = %s", [database]).fetchall():
                 root.execute(sql.SQL("create database {}").format(sql.Identifier(database)))
@@ -115,8 +95,7 @@ def warm(owner: psycopg.Connection) -> None:
 def settings_of(connection: psycopg.Connection) -> dict[str, str]:
     """The server's version, and what it does for durability."""
     names = ("server_version", "fsync", "synchronous_commit", "full_page_writes", "shared_buffers")
-    row = connection.execute(f"select {', '.join(f'current_setting({name!r})' for name in names)}").fetchone()
-    assert row is not None
+    [row] = connection.execute(f"select {', '.join(f'current_setting({name!r})' for name in names)}").fetchall()
     return dict(zip(names, row, strict=True))
 
 
@@ -136,18 +115,12 @@ def scans(connection: psycopg.Connection) -> dict[str, dict[str, int]]:
 @contextmanager
 def cluster(state_dir: Path | None) -> Iterator[Cluster]:
     """The one of a state directory, or a temporary one."""
-    if state_dir is None:
-        with tempfile.TemporaryDirectory(prefix="sepu-load-") as directory, cluster(Path(directory)) as made:
-            yield made
-        return
-    with embedded_postgres(state_dir) as url:
-        yield Cluster(url, seed_of(state_dir))
+    with ExitStack() as stack:
+        directory = state_dir or Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="sepu-load-")))
+        yield Cluster(stack.enter_context(embedded_postgres(directory)), seed_of(directory))
 
 
-@contextmanager
-def constant(workers: int) -> Iterator[Server]:
+def constant(workers: int) -> AbstractContextManager[Server]:
     """The same gunicorn answering a constant."""
-    with serving(
-        "uvloop", None, workers=workers, ready="/", program=(sys.executable, "-m", "bench.load.floor")
-    ) as server:
-        yield server
+    program = (sys.executable, "-m", "bench.load.floor")
+    return serving("uvloop", None, workers=workers, ready="/", program=program)

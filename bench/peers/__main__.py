@@ -10,7 +10,7 @@ from statistics import median
 import numpy as np
 from bench.machine import compiler, cpu
 from bench.peers import colours, names, palettes
-from bench.peers.timing import ROUNDS, Call, seconds
+from bench.peers.timing import ROUNDS, Call, Row, seconds
 from bench.queries import QUERIES
 from bench.records import in_words
 from tests.core import ciede2000_reference as reference
@@ -25,8 +25,6 @@ SINGLES = 50
 PAIRS = 100_000
 EXACT = 1e-6  # the greatest error of a CIEDE2000 difference; 4 decimals are printed
 
-Row = tuple[str, ...]
-
 
 def main() -> None:
     python, numpy = platform.python_version(), version("numpy")
@@ -36,13 +34,7 @@ def main() -> None:
     print_table(f"one CIEDE2000 difference, in arrays of up to {PAIRS:,}", pairs)
     print_table(f"the nearest three of {len(PALETTE)} colours to one: median of {SINGLES} (slowest)", single)
     print_table("the same for arrays of up to 10,000 colours: each colour; a pair is a colour and one of 161", batch)
-    for title, rows in [
-        *palettes.hex_texts(),
-        *palettes.lab_queries(),
-        *palettes.own_palettes(),
-        *palettes.index_sizes(),
-        *palettes.images(),
-    ]:
+    for title, rows in palettes.tables():
         print_table(title, rows)
     print_table(f"a search: median of {len(QUERIES)} (slowest); how often it finds what sepu finds", search())
 
@@ -55,49 +47,41 @@ def colour_tables() -> tuple[list[Row], list[Row], list[Row]]:
     some = rgb[:TESTED]
     expected = list(map(reference.ciede2000, triples(lab1[:TESTED]), triples(lab2[:TESTED])))
     members = [reference.srgb_to_lab(row) for row in triples(PALETTE)]
-    nearest = [closest(reference.srgb_to_lab(row), members) for row in triples(some)]
+    nearest = []
+    for lab in map(reference.srgb_to_lab, triples(some)):
+        delta_e = [reference.ciede2000(lab, member) for member in members]
+        nearest.append(sorted(range(len(delta_e)), key=delta_e.__getitem__)[: colours.TOP])
 
-    pairs: list[Call] = []
-    single: list[list[Call]] = []
-    batch: list[Call] = []
+    tables: list[list[list[Call]]] = [[], [], []]
     for peer in colours.PEERS:
         try:
             made = peer(PALETTE)
-            off = np.abs(made.delta_e(lab1[:TESTED], lab2[:TESTED]) - expected).max()
-            wrong = sum(made.nearest(*row) != place for row, place in zip(triples(some), nearest, strict=True))
-            wrong_in_bulk = int((made.nearest_batch(some) != nearest).any(axis=1).sum())
         except ImportError as error:
-            broken = Call(peer.name, fault=f"fails: {error}")
-            pairs.append(broken)
-            single.append([broken])
-            batch.append(broken)
+            for table in tables:
+                table.append([Call(peer.name, fault=f"fails: {error}")])
             continue
-        count = made.rows * 10
-        fault = f"off by up to {off:.2g}" if off > EXACT else ""
-        pairs.append(Call(peer.name, made.delta_e, (lab1[:count], lab2[:count]), count, fault))
-        fault = f"{wrong} of {TESTED:,} wrong" if wrong else ""
-        single.append([Call(peer.name, made.nearest, row, 1, fault) for row in triples(rgb[:SINGLES])])
-        fault = f"{wrong_in_bulk} of {TESTED:,} wrong" if wrong_in_bulk else ""
-        batch.append(Call(peer.name, made.nearest_batch, (rgb[: made.rows],), made.rows, fault))
-    return timed([[call] for call in pairs]), timed(single), timed([[call] for call in batch], pairs=len(PALETTE))
+        off = np.abs(made.delta_e(lab1[:TESTED], lab2[:TESTED]) - expected).max()
+        wrong = sum(made.nearest(*row) != place for row, place in zip(triples(some), nearest, strict=True))
+        wrong_in_bulk = int((made.nearest_batch(some) != nearest).any(axis=1).sum())
+        faults = [f"{count} of {TESTED:,} wrong" if count else "" for count in (wrong, wrong_in_bulk)]
+        count, inexact = made.rows * 10, f"off by up to {off:.2g}" if off > EXACT else ""
+        tables[0].append([Call(peer.name, made.delta_e, (lab1[:count], lab2[:count]), count, inexact)])
+        tables[1].append([Call(peer.name, made.nearest, row, 1, faults[0]) for row in triples(rgb[:SINGLES])])
+        tables[2].append([Call(peer.name, made.nearest_batch, (rgb[: made.rows],), made.rows, faults[1])])
+    return timed(tables[0]), timed(tables[1]), timed(tables[2], pairs=len(PALETTE))
 
 
 def search() -> list[Row]:
     """Times all searches, and says how often they find what sepu finds: no other follows docs/searching.md."""
-    made = [peer(RECORDS) for peer in names.PEERS]
-    answers = [[set(peer.search(q, len(RECORDS))) for q in QUERIES] for peer in made]
+    made = {name: make(RECORDS) for name, make in names.PEERS.items()}
+    answers = [[set(search(q, len(RECORDS))) for q in QUERIES] for search in made.values()]
     same = [sum(map(eq, found, answers[0])) for found in answers]
-    rows = timed([[Call(peer.name, peer.search, (q, names.LIMIT)) for q in QUERIES] for peer in made])
+    rows = timed([[Call(name, search, (q, names.LIMIT)) for q in QUERIES] for name, search in made.items()])
     return [(*row, f"{count} of {len(QUERIES)}") for row, count in zip(rows, same, strict=True)]
 
 
 def triples(rows: np.ndarray[tuple[int, ...], np.dtype[np.float64]]) -> list[tuple[float, float, float]]:
     return [(x, y, z) for x, y, z in rows.tolist()]
-
-
-def closest(lab: reference.Triple, members: Sequence[reference.Triple]) -> list[int]:
-    delta_e = [reference.ciede2000(lab, member) for member in members]
-    return sorted(range(len(delta_e)), key=delta_e.__getitem__)[: colours.TOP]
 
 
 def timed(peers: Sequence[Sequence[Call]], pairs: int = 0) -> list[Row]:

@@ -35,13 +35,17 @@ class Colours(Protocol):
 class Sepu:
     name = "sepu"
     rows = 10_000
+    with_index = True
+    instruction_set: str | None = None
 
     def __init__(self, palette: Floats) -> None:
-        self.palette = sepu.load().palette()  # as users do
-        assert self.palette.size == len(palette)
+        if self.instruction_set not in {None, *instruction_sets()}:
+            raise ImportError(f"not a processor with {self.instruction_set}")
+        index = sepu.load().index if self.with_index else None
+        self.palette = sepu.Palette(palette, index, instruction_set=self.instruction_set, scale=255)
 
     def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
-        return sepu.ciede2000(lab1, lab2)
+        return sepu.ciede2000(lab1, lab2, instruction_set=self.instruction_set)
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
         return [place for place, _ in self.palette.nearest(r, g, b, TOP)]
@@ -52,29 +56,17 @@ class Sepu:
 
 class SepuWithoutIndex(Sepu):
     name = "without its index"
-
-    def __init__(self, palette: Floats) -> None:
-        self.palette = sepu.Palette(palette, scale=255)
+    with_index = False
 
 
 class SepuOnAvx2(Sepu):
     name = "as on AVX2"
-
-    def __init__(self, palette: Floats) -> None:
-        if "avx2" not in instruction_sets():
-            raise ImportError("not an x86-64 with AVX2")
-        self.palette = sepu.Palette(palette, sepu.load().index, instruction_set="avx2", scale=255)
-
-    def delta_e(self, lab1: Floats, lab2: Floats) -> Floats:
-        return sepu.ciede2000(lab1, lab2, instruction_set="avx2")
+    instruction_set = "avx2"
 
 
 class SepuOnAvx2WithoutIndex(SepuOnAvx2):
     name = "the same, without index"
-
-    def __init__(self, palette: Floats) -> None:
-        super().__init__(palette)
-        self.palette = sepu.Palette(palette, instruction_set="avx2", scale=255)
+    with_index = False
 
 
 class C:
@@ -136,10 +128,7 @@ class ColourScience:
         return np.asarray(self.colour.delta_E(lab1, lab2, method="CIE 2000"))
 
     def nearest(self, r: float, g: float, b: float) -> list[int]:
-        places: list[int] = np.argsort(self.delta_e(self.lab(np.array([r, g, b])), self.palette), kind="stable")[
-            :TOP
-        ].tolist()
-        return places
+        return [int(place) for place in self.nearest_batch(np.array([[r, g, b]]))[0]]
 
     def nearest_batch(self, rgb: Floats) -> Places:
         delta_e = self.delta_e(self.lab(rgb)[:, np.newaxis], self.palette)

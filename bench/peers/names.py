@@ -1,9 +1,11 @@
-"""Ways to find a colour by a name, as their users would write them. None knows pinyin, so all get the spellings."""
+"""Ways to find a colour by a name, as their users would write them. None knows pinyin, so all get the spellings.
+
+Each function takes the records, and returns a search of their indices by name.
+"""
 
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
 from importlib.metadata import version
-from typing import Protocol
 
 from sepu._names import fold
 from sepu.library.names import build_name_index
@@ -11,14 +13,7 @@ from sepu.library.records import Record
 
 LIMIT = 10
 
-
-class Names(Protocol):
-    """Takes the records; finds their indices by name."""
-
-    name: str
-
-    def __init__(self, records: tuple[Record, ...]) -> None: ...
-    def search(self, q: str, limit: int) -> Iterable[int]: ...
+Search = Callable[[str, int], Iterable[int]]
 
 
 def spellings(record: Record) -> set[str]:
@@ -27,82 +22,67 @@ def spellings(record: Record) -> set[str]:
     return {name.zh, name.zh_hant, pinyin, pinyin.replace(" ", ""), name.en.lower(), record.slug}
 
 
-class Sepu:
-    name = "sepu"
-
-    def __init__(self, records: tuple[Record, ...]) -> None:
-        self.search = build_name_index(records).search
-
-
-class Substrings:
-    name = "dict of all substrings"
-
-    def __init__(self, records: tuple[Record, ...]) -> None:
-        found: dict[str, dict[int, None]] = {}
-        for place, record in enumerate(records):
-            for text in spellings(record):
-                for start in range(len(text)):
-                    for end in range(start + 1, len(text) + 1):
-                        found.setdefault(text[start:end], {})[place] = None
-        self.found = {text: list(places) for text, places in found.items()}
-
-    def search(self, q: str, limit: int) -> list[int]:
-        return self.found.get(q.lower(), [])[:limit]
+def by_substrings(records: Sequence[Record]) -> Search:
+    found: dict[str, dict[int, None]] = {}
+    for place, record in enumerate(records):
+        for text in spellings(record):
+            for start in range(len(text)):
+                for end in range(start + 1, len(text) + 1):
+                    found.setdefault(text[start:end], {})[place] = None
+    lists = {text: list(places) for text, places in found.items()}
+    return lambda q, limit: lists.get(q.lower(), [])[:limit]
 
 
-class Marisa:
-    name = f"marisa-trie {version('marisa-trie')}"
+def by_marisa(records: Sequence[Record]) -> Search:
+    from marisa_trie import RecordTrie
 
-    def __init__(self, records: tuple[Record, ...]) -> None:
-        from marisa_trie import RecordTrie
+    def starts(text: str) -> list[int]:
+        """Returns where words start; in a text without words each character is one."""
+        return [at for at in range(len(text)) if at == 0 or text[at - 1] in " -" or not text.isascii()]
 
-        pairs = [(text[at:], place) for place, r in enumerate(records) for text in spellings(r) for at in starts(text)]
-        self.trie = RecordTrie("<B", [(text, (place,)) for text, place in pairs])
-
-    def search(self, q: str, limit: int) -> list[int]:
-        return list(dict.fromkeys(place for _, (place,) in self.trie.items(q.lower())))[:limit]
-
-
-def starts(text: str) -> list[int]:
-    """Returns where words start; in a text without words each character is one."""
-    return [at for at in range(len(text)) if at == 0 or text[at - 1] in " -" or not text.isascii()]
+    pairs = [(text[at:], place) for place, r in enumerate(records) for text in spellings(r) for at in starts(text)]
+    trie = RecordTrie("<B", [(text, (place,)) for text, place in pairs])
+    return lambda q, limit: list(dict.fromkeys(place for _, (place,) in trie.items(q.lower())))[:limit]
 
 
-class RapidFuzz:
-    name = f"rapidfuzz {version('rapidfuzz')}"
+def by_rapidfuzz(records: Sequence[Record]) -> Search:
+    from rapidfuzz import fuzz, process
 
-    def __init__(self, records: tuple[Record, ...]) -> None:
-        from rapidfuzz import fuzz, process
+    pairs = [(text, place) for place, record in enumerate(records) for text in sorted(spellings(record))]
+    texts, places = [text for text, _ in pairs], [place for _, place in pairs]
+    extract, scorer = process.extract, fuzz.WRatio
 
-        self.extract, self.scorer = process.extract, fuzz.WRatio
-        pairs = [(text, place) for place, record in enumerate(records) for text in sorted(spellings(record))]
-        self.texts, self.places = [text for text, _ in pairs], [place for _, place in pairs]
+    def search(q: str, limit: int) -> list[int]:
+        best = extract(q.lower(), texts, scorer=scorer, limit=limit, score_cutoff=90)
+        return list(dict.fromkeys(places[at] for _, _, at in best))
 
-    def search(self, q: str, limit: int) -> list[int]:
-        best = self.extract(q.lower(), self.texts, scorer=self.scorer, limit=limit, score_cutoff=90)
-        return list(dict.fromkeys(self.places[at] for _, _, at in best))
+    return search
 
 
-class Sqlite:
-    name = f"SQLite FTS5 {sqlite3.sqlite_version}"
+def by_sqlite(records: Sequence[Record]) -> Search:
+    def spaced(text: str) -> str:
+        """Separates Chinese characters, because the tokenizer takes several of them for one word."""
+        return text if text.isascii() else "".join(f" {c} " if c >= "一" else c for c in text)
 
-    def __init__(self, records: tuple[Record, ...]) -> None:
-        self.database = sqlite3.connect(":memory:")
-        self.database.execute("create virtual table names using fts5(text, tokenize='unicode61 remove_diacritics 2')")
-        # Spaces separate Chinese characters, because the tokenizer takes several of them for one word.
-        rows = [(place, " ".join(map(spaced, sorted(spellings(record))))) for place, record in enumerate(records)]
-        self.database.executemany("insert into names(rowid, text) values (?, ?)", rows)
+    database = sqlite3.connect(":memory:")
+    database.execute("create virtual table names using fts5(text, tokenize='unicode61 remove_diacritics 2')")
+    rows = [(place, " ".join(map(spaced, sorted(spellings(record))))) for place, record in enumerate(records)]
+    database.executemany("insert into names(rowid, text) values (?, ?)", rows)
 
-    def search(self, q: str, limit: int) -> list[int]:
+    def search(q: str, limit: int) -> list[int]:
         words = " ".join(f'"{word}"' for word in spaced(q.replace('"', " ")).split())
         if not words:
             return []
         sql = "select rowid from names where names match ? order by rank limit ?"
-        return [place for (place,) in self.database.execute(sql, (f"{words}*", limit))]
+        return [place for (place,) in database.execute(sql, (f"{words}*", limit))]
+
+    return search
 
 
-def spaced(text: str) -> str:
-    return text if text.isascii() else "".join(f" {c} " if c >= "一" else c for c in text)
-
-
-PEERS: list[type[Names]] = [Sepu, Substrings, Marisa, RapidFuzz, Sqlite]
+PEERS: dict[str, Callable[[Sequence[Record]], Search]] = {
+    "sepu": lambda records: build_name_index(records).search,
+    "dict of all substrings": by_substrings,
+    f"marisa-trie {version('marisa-trie')}": by_marisa,
+    f"rapidfuzz {version('rapidfuzz')}": by_rapidfuzz,
+    f"SQLite FTS5 {sqlite3.sqlite_version}": by_sqlite,
+}

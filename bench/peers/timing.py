@@ -9,6 +9,8 @@ from typing import Any
 ROUNDS = 7
 BLOCK = 0.01  # seconds
 
+Row = tuple[str, ...]  # of a table: who, the time, and what else is told
+
 
 @dataclass(frozen=True)
 class Call:
@@ -20,15 +22,14 @@ class Call:
     things: int = 1
     fault: str = ""
 
-    def timer(self) -> Timer:
-        # Written out, because the time would include that of a lambda or an unpacking.
-        names = {f"a{number}": argument for number, argument in enumerate(self.arguments)}
-        return Timer(f"run({', '.join(names)})", globals={"run": self.run, **names})
-
 
 def seconds(calls: Sequence[Call]) -> list[float]:
     """Returns the median time for one colour, pair or query, of each call."""
-    timers = [call.timer() for call in calls]
+    timers = []
+    for call in calls:
+        # Written out, because the time would include that of a lambda or an unpacking.
+        names = {f"a{number}": argument for number, argument in enumerate(call.arguments)}
+        timers.append(Timer(f"run({', '.join(names)})", globals={"run": call.run, **names}))
     numbers = [max(1, round(BLOCK / min(timer.repeat(3, 1)))) for timer in timers]
     rounds = [
         [timer.timeit(number) / number for timer, number in zip(timers, numbers, strict=True)] for _ in range(ROUNDS)

@@ -14,7 +14,7 @@ from xml.etree import ElementTree
 import pytest
 from bench.compare import compare
 from bench.gate import __main__ as gate
-from bench.gate import allocated, callgrind, count, flame, opcodes, sides
+from bench.gate import callgrind, count, flame, opcodes, sides
 from bench.gate.bisect import search
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.database import DEFINITIONS, numbered
@@ -23,6 +23,7 @@ from bench.gate.sides import OPCODES, STATEMENTS, Comparison, Counts
 from bench.load.holders import open_accounts
 from bench.recorded import MOST, SEED, charge, holder
 from tests.processes import completed
+from tests.programs import program
 from tools.dist.contents import ROOT
 
 from bench import commits
@@ -129,10 +130,13 @@ def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
     (repository / "src" / "sepu" / "database").mkdir(parents=True)
     (repository / "src" / "sepu" / "database" / "new.sql").write_text("select 1")
     assert changed() == ["worker", "database"]
+    (repository / "src" / "sepu" / "library").mkdir()
+    (repository / "src" / "sepu" / "library" / "new").write_text("x = 1")
+    assert changed() == ["core", "worker", "database"]
     commit(repository, "all")
     (repository / "requirements").mkdir()
     (repository / "requirements" / "embedded.txt").write_text("falcon==4.4.0")
-    assert changed() == ["worker", "database"]
+    assert changed() == ["core", "worker", "database"]
 
 
 @pytest.mark.parametrize("steps", [{}, {7: 3.0}, {1: 1.0, 40: 5.0}, {20: 2.0, 21: 2.0}])
@@ -291,30 +295,29 @@ def test_a_picture_shows_what_has_grown_and_what_has_shrunk() -> None:
 
 
 def test_calls_are_counted_whoever_calls() -> None:
-    dump = "fn=f\ncfn=malloc\ncalls=3 7\n12 900\ncob=/lib/libc.so\ncfn=__libc_send\ncalls=2 7\n1 4\n"
-    dump += "fn=g\ncfn=malloc'2\ncalls=4 7\n"
-    assert [callgrind.calls(dump, names) for names in callgrind.CALLS.values()] == [7, 2]
+    dump = "fn=f\ncfn=recv\ncalls=3 7\n12 900\ncob=/lib/libc.so\ncfn=__libc_send\ncalls=2 7\n1 4\n"
+    assert callgrind.calls(f"{dump}cfn=malloc\ncalls=9 7\n1 4\nfn=g\ncfn=recv'2\ncalls=4 7\n") == 9
 
 
 def test_a_figure_is_of_the_least_block_and_of_whole_calls(tmp_path: Path) -> None:
-    files = []
-    for number, (instructions, allocations) in enumerate([(5000, 53), (2500, 50), (7500, 74)]):
-        (file := tmp_path / str(number)).write_text(
-            f"fn=f\ncfn=malloc\ncalls={allocations} 7\n1 9\ntotals: {instructions}\n"
-        )
-        files.append(str(file))
-    found = count.figures("request: x", files)
-    assert found == {"request: x": 100, "allocations: request: x": 2, "system calls: request: x": 0}
-    assert count.figures("start-up: x", files[:1]) == {"start-up: x": 5000}
+    blocks = []
+    for number, (instructions, sent, allocated) in enumerate([(2000, 23, 300), (1000, 20, 309), (3000, 44, 315)]):
+        (file := tmp_path / str(number)).write_text(f"fn=f\ncfn=send\ncalls={sent} 7\n1 9\ntotals: {instructions}\n")
+        blocks.append((str(file), allocated, 10 * allocated))
+    found = count.figures("request: x", blocks)
+    calls = {"allocations: request: x": 30, "allocated bytes: request: x": 300, "system calls: request: x": 2}
+    assert found == {"request: x": 100, **calls}
+    assert count.figures("start-up: x", blocks[:1]) == {"start-up: x": 2000}
 
 
 def test_bytes_are_counted_as_they_are_asked_for(tmp_path: Path) -> None:
-    program = """import ctypes
+    program("valgrind", "valgrind")  # whose header counted.c includes
+    code = """import ctypes
 total = ctypes.c_size_t.in_dll(ctypes.CDLL(None), "allocated_bytes")
 before = total.value
 held = bytearray(1_000_000); print(total.value - before)"""
-    environment = {**os.environ, "PYTHONMALLOC": "malloc", "LD_PRELOAD": str(allocated.library(tmp_path))}
-    done = completed([sys.executable, "-c", program], env=environment)
+    environment = {**os.environ, "PYTHONMALLOC": "malloc", "LD_PRELOAD": callgrind.library(tmp_path)}
+    done = completed([sys.executable, "-c", code], env=environment)
     assert 1_000_000 < int(done.stdout) < 1_001_000, done.stderr
 
 

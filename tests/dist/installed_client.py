@@ -66,7 +66,7 @@ def test_it_is_the_installed_one() -> None:
 
 def test_nothing_of_the_server_is_there() -> None:
     assert [name for name in SERVER if find_spec(name)] == []
-    assert requires("sepu-client") == ["httpx<1,>=0.28"]
+    assert requires("sepu-client") == ["httpx<1,>=0.28", "tinycss2>=1.5"]
 
 
 def test_a_call_over_a_socket(service: ThreadingHTTPServer, open_client: Open) -> None:

@@ -13,8 +13,7 @@ from tempfile import TemporaryDirectory
 
 import click
 from tools.dist import build
-from tools.dist.availability import availability
-from tools.dist.check import check, other_tools
+from tools.dist.check import availability, check, other_tools
 from tools.dist.contents import CLIENT, FREE_THREADED, SEPU, Distribution, pure
 from tools.dist.tryout import pythons, tryout
 
@@ -35,10 +34,10 @@ def make_wheel(distribution: Distribution) -> bool:
     if not (check(distribution, set(wheels.values())) and availability(distribution)):
         return False
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        tries = [
-            pool.submit(tryout, distribution, wheels[version], sdist, version, found[version]) for version in found
+        tried = [
+            *pool.map(lambda version: tryout(distribution, wheels[version], sdist, version, found[version]), found)
         ]
-    return all(one.result() for one in tries) and show(distribution.dist)
+    return all(tried) and show(distribution.dist)
 
 
 def build_wheels(sdist: Path, target: Path, found: dict[str, str]) -> dict[str, Path]:

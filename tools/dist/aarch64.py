@@ -5,7 +5,6 @@ Works as an ordinary user: the arm64 packages are only unpacked, and each progra
 
 import os
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -31,8 +30,7 @@ OPTIONS = [
 
 def run(*command: str) -> None:
     """Runs it in silence, unless it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False, text=True)
-    if done.returncode:
+    if (done := build.run(command)).returncode:
         sys.exit(f"{done.stdout}\n{command[0]} failed")
 
 
@@ -71,11 +69,10 @@ def emulated_python(place: Path, emulator: str) -> str:
 
 def main() -> int:
     """Says what it does; 1 if something is wrong."""
-    programs = {name: shutil.which(name) for name in (EMULATOR, "apt-get", "dpkg-deb")}
-    emulator = programs[EMULATOR]
-    if emulator is None or None in programs.values():
-        missing = ", ".join(name for name, path in programs.items() if path is None)
-        sys.exit(f"{missing}: not found. This needs Debian, and of it the package qemu-user-static.")
+    emulator = shutil.which(EMULATOR)
+    missing = [name for name in (EMULATOR, "apt-get", "dpkg-deb") if not shutil.which(name)]
+    if emulator is None or missing:
+        sys.exit(f"{', '.join(missing)}: not found. This needs Debian, and of it the package qemu-user-static.")
     os.environ["PYTEST_ADDOPTS"] = " ".join(OPTIONS)
     with TemporaryDirectory(prefix="sepu-aarch64-") as directory:
         place = Path(directory)

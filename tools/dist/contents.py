@@ -43,9 +43,7 @@ class Distribution:
     @property
     def version(self) -> str:
         """Its version."""
-        found = self._project["version"]
-        assert isinstance(found, str)
-        return found
+        return str(self._project["version"])
 
     @property
     def pythons(self) -> list[str]:

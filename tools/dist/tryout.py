@@ -16,7 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 import click
-from tools.dist.build import unpack
+from tools.dist.build import run, unpack
 from tools.dist.contents import CLIENT, FREE_THREADED, ROOT, SEPU, Distribution
 
 ABOUT = """
@@ -122,15 +122,7 @@ def perform(trial: Trial, wheel: Path, python: str, place: Path, say: Callable[[
     variables |= {"PATH": str(path), "PIP_QUIET": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
     for command in trial.steps(wheel):
         say(f"$ {command}")
-        done = subprocess.run(
-            ["/bin/sh", "-c", command],
-            cwd=place / "cwd",
-            env=variables,
-            check=False,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-        )
+        done = run(["/bin/sh", "-c", command], cwd=place / "cwd", env=variables)
         say(done.stdout)
         if done.returncode:
             return False
