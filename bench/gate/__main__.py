@@ -13,7 +13,7 @@ from bench.commits import base, git, named, working_tree
 from bench.gate import callgrind, count, explain, flame, proof
 from bench.gate.bisect import bisect
 from bench.gate.costs import Accepted, accepted, dated, line
-from bench.gate.sides import CORE, KINDS, OPCODES, SQL, Comparison, changed, compare
+from bench.gate.sides import CORE, KINDS, OPCODES, OPERATION, SQL, Comparison, changed, compare
 from bench.load.report import table
 from bench.report import GATE
 
@@ -25,7 +25,7 @@ TOLERANCE = 0.005
 TOLERANCES = {
     **dict.fromkeys((f"{what}: " for what in (*count.ALLOCATED, callgrind.CALLS)), 0.0),
     CORE: 0.001,  # loops in native code: one more multiplication is 0.2 to 0.4 % of a kernel
-    "operation: ": 0.0075,  # short: by chance, memory is laid out so that one takes 0.54 % less, once in eleven times
+    OPERATION: 0.0075,  # short: by chance, both of its counts are of a layout that takes 0.54 % less
 }
 EXACT = tuple(name for name, tolerance in TOLERANCES.items() if not tolerance)
 SHOWN = 2  # paths whose functions are shown
