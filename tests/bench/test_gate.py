@@ -12,7 +12,6 @@ from unittest.mock import AsyncMock
 from xml.etree import ElementTree
 
 import pytest
-from bench.compare import compare
 from bench.gate import __main__ as gate
 from bench.gate import callgrind, count, flame, opcodes, sides
 from bench.gate.bisect import search
@@ -230,31 +229,6 @@ def test_the_base_is_where_a_branch_left_main_and_on_main_the_commit_before(repo
     assert commits.base(second) == first
     with pytest.raises(SystemExit, match="git fetch --unshallow"):
         commits.base(first)
-
-
-# --- two commits, timed in turns
-
-
-SLOWER = '''
-_plain = parse_match
-
-
-def parse_match(body: bytes) -> MatchInput:
-    """Burns as long as some requests take."""
-    for _ in range(10_000):
-        pass
-    return _plain(body)
-'''
-
-
-@pytest.mark.timeout(300)  # six processes time all hot paths
-def test_a_slower_path_is_named_with_its_interval() -> None:
-    with commits.built("HEAD", "HEAD") as (first, second):
-        source = second / "src/sepu/operations/match.py"
-        source.write_text(source.read_text("utf-8") + SLOWER, "utf-8")
-        found = compare(first, second, pairs=3)
-    assert found["operation: match"].word == found["judgement: match"].word == "slower"
-    assert found["operation: match"].low > 1.2
 
 
 # --- what the person reads who was told no

@@ -5,19 +5,15 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from pathlib import Path
 from threading import Thread
-from xml.etree import ElementTree
 
 import pytest
 from bench.load.client import Client, Job, run
-from bench.load.curves import save_curves
 from bench.load.figures import Figures, Sample, percentile
 from bench.load.holders import open_accounts
 from bench.load.neighbours import CASES, Case, beside
 from bench.load.report import Cell, targets
 from bench.load.scenarios import SCENARIOS, Ask, bare_insert, first_executions, pgbench_scripts
-from bench.plot import RIGHT
 from tests.serving import Server, serving
 
 from sepu.cli.database import connect, service_url
@@ -117,18 +113,6 @@ def test_a_target_that_is_missed_is_told_and_a_percentile_is_the_nearest_rank() 
     slower = replace(figures, p50=3 * figures.p50)
     found = targets({Cell("match-1", 1, "pgbench"): figures, Cell("match-1", 1, "sepu"): slower})
     assert [(target.figure, target.reached) for target in found] == [(3.0, False)]
-
-
-def test_a_curve_is_drawn_of_each_scenario_with_enough_points(tmp_path: Path) -> None:
-    figures = Figures.of([Sample(1.0, 100, [0.004] * 100)])
-    cells = [Cell("match-1", many, "sepu") for many in (1, 8, 32)] + [Cell("replay", 1, "sepu")]
-    faster = {cell: replace(figures, rate=10 * figures.rate * cell.connections) for cell in cells}
-    (path,) = save_curves(faster, tmp_path)
-    lines = ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}polyline")
-    points = [line.get("points", "").split() for line in lines]
-    assert path.name == "match-1.svg"
-    assert [len(line) for line in points] == [3, 3]  # p50 and p99
-    assert all(float(place.split(",")[0]) <= RIGHT for line in points for place in line)
 
 
 def test_a_stall_is_in_the_latency_of_all_whom_an_open_loop_kept_waiting() -> None:

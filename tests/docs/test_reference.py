@@ -77,17 +77,6 @@ def test_each_operation_has_its_own(path: str, method: str, operation: dict[str,
             assert f"[{code}](#error-{code})" in line
 
 
-@pytest.mark.parametrize("name", DOCUMENT["components"]["schemas"])
-def test_each_schema_has_its_members(name: str) -> None:
-    schema = DOCUMENT["components"]["schemas"][name]
-    page = section(name)
-    for member, value in schema.get("properties", {}).items():
-        line = row(page, member)
-        assert ("(optional)" in line) is (member not in schema["required"])
-        assert value.get("type", "$ref") in line or "](#schema-" in line
-        assert value.get("pattern", "") in line
-
-
 @pytest.mark.slow
 def test_no_value_of_the_document_is_lost() -> None:
     document = deepcopy(DOCUMENT)

@@ -50,7 +50,7 @@ class Wire(asyncio.Transport):
         self.sent = b""
         self.ended = False
         self.came: list[bytes] = []
-        self.eof = self.closed = self.aborted = False
+        self.eof = self.closed = False
         self.full = False  # the client reads nothing
         self._told_full = False
         self._reading = True
@@ -96,7 +96,6 @@ class Wire(asyncio.Transport):
         self.lose()
 
     def abort(self) -> None:
-        self.aborted = True
         self.lose()
 
     def is_closing(self) -> bool:
