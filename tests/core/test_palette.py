@@ -5,10 +5,8 @@ import csv
 import pickle
 import random
 import re
-import threading
 from collections.abc import Callable
 from functools import partial
-from importlib.machinery import EXTENSION_SUFFIXES
 from math import atan2, degrees
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -22,7 +20,6 @@ from numpy.typing import NDArray
 from tests.core import ciede2000_reference as reference
 from tests.core.colours import Rgb, channels, colours, random_rgb
 
-from sepu import _palette
 from sepu._palette import Palette, ciede2000, hex_to_rgb, instruction_sets, srgb_to_lab
 
 if TYPE_CHECKING:
@@ -44,10 +41,6 @@ def full_scan(palette: Palette, rgb: NDArray[np.float64], k: int) -> list[list[t
 def takers(palette: Palette) -> list[Callable[[NDArray[np.float64]], object]]:
     """Whatever takes colours as (n, 3)."""
     return [partial(call, scale=255) for call in (srgb_to_lab, Palette, palette.delta_e, palette.nearest_batch)]
-
-
-def test_the_compiled_module_is_loaded() -> None:
-    assert Path(str(_palette.__file__)).name.endswith(tuple(EXTENSION_SUFFIXES))
 
 
 # The formula
@@ -249,11 +242,6 @@ def test_delta_e_of_a_palette_equals_the_reference() -> None:
     np.testing.assert_allclose(Palette(members, scale=255).delta_e(rgb, scale=255), expected, rtol=0, atol=1e-9)
 
 
-def test_equal_colours_come_in_palette_order() -> None:
-    palette = Palette([(9, 9, 9), (200, 30, 40), (9, 9, 9), (200, 30, 40), (9, 9, 9)])
-    assert [index for index, _ in palette.nearest(200, 30, 40, 5)] == [1, 3, 0, 2, 4]
-
-
 @given(palettes, st.lists(colours, max_size=5), st.data())
 def test_batch_equals_single(members: list[Rgb], queries: list[Rgb], data: st.DataObject) -> None:
     palette = Palette(members, scale=255)
@@ -393,26 +381,6 @@ def test_a_palette_does_not_follow_its_source() -> None:
     assert palette.nearest(1, 2, 3, 5) == before
     with pytest.raises(AttributeError):
         palette.size = 9  # type: ignore[misc]
-
-
-def test_threads_share_a_palette() -> None:
-    palette = Palette(random_rgb(161), scale=255)
-    rgb = random_rgb(3000, seed=3)
-    expected = palette.nearest_batch(rgb, 3, scale=255)[0].tolist()
-    answers: list[list[list[int]]] = []
-    start = threading.Barrier(4)
-
-    def work() -> None:
-        start.wait()
-        answers.append(palette.nearest_batch(rgb, 3, scale=255)[0].tolist())
-        answers.append([[index for index, _ in palette.nearest(r, g, b, 3)] for r, g, b in rgb.tolist()])
-
-    threads = [threading.Thread(target=work) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert answers == [expected] * 8
 
 
 @pytest.mark.parametrize("difference", ["ciede2000", "oklab"])
