@@ -112,17 +112,16 @@ def test_settings_out_of_range_are_told() -> None:
 
 
 def test_files_and_images_of_pillow(tmp_path: Path) -> None:
-    pillow = pytest.importorskip("PIL.Image")
-    image = pillow.fromarray(IMAGE)
+    image = PIL.Image.fromarray(IMAGE)
     file = tmp_path / "image.png"
     for written in (image, image.convert("RGBA"), image.quantize(3)):
         written.save(file)
         assert shares(file) == shares(str(file)) == shares(written) == SHARES
-    assert shares(pillow.new("L", (5, 5), 255)) == [("jing-bai", 1.0)]
+    assert shares(PIL.Image.new("L", (5, 5), 255)) == [("jing-bai", 1.0)]
     for mode in ("I;16", "F"):
         with pytest.raises(sepu.ImageError, match="save it with 8 bits"):
-            sepu.name_image(pillow.new(mode, (5, 5)))
-    pillow.effect_noise((99, 99), 99).convert("RGB").save(file)
+            sepu.name_image(PIL.Image.new(mode, (5, 5)))
+    PIL.Image.effect_noise((99, 99), 99).convert("RGB").save(file)
     content = file.read_bytes()
     file.write_bytes(content[: len(content) // 2])
     with pytest.raises(sepu.ImageError, match="cannot be decoded"):
@@ -133,7 +132,6 @@ def test_files_and_images_of_pillow(tmp_path: Path) -> None:
 
 
 def test_what_is_not_a_file(tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
     os.mkfifo(tmp_path / "pipe.png")
     (tmp_path / "empty.png").touch()
     for name, reason in (
@@ -153,19 +151,17 @@ def test_what_is_not_a_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["EPS", "PPM", "PCX", "SGI", "ICO", "DDS", "JPEG2000"])
 def test_only_the_decoders_of_the_formats_that_are_meant_see_a_file(name: str, tmp_path: Path) -> None:
     """Whatever it is called: Pillow gives PostScript to Ghostscript, which runs it."""
-    pillow = pytest.importorskip("PIL.Image")
     file = tmp_path / "photo.jpg"
-    pillow.fromarray(IMAGE).save(file, name)
+    PIL.Image.fromarray(IMAGE).save(file, name)
     with pytest.raises(sepu.ImageError, match="not one of PNG, JPEG, GIF, BMP, TIFF, WEBP, AVIF"):
         sepu.name_image(file)
-    with pillow.open(file) as opened, pytest.raises(sepu.ImageError, match=f"format {name}, .* pass image.convert"):
+    with PIL.Image.open(file) as opened, pytest.raises(sepu.ImageError, match=f"format {name}, .* pass image.convert"):
         sepu.name_image(opened)
 
 
 @pytest.mark.parametrize("name", ["PNG", "JPEG", "MPO", "GIF", "BMP", "TIFF", "WEBP", "AVIF"])
 def test_the_formats_that_are_meant_are_read_by_any_name(name: str, tmp_path: Path) -> None:
-    pillow = pytest.importorskip("PIL.Image")
-    red, frames = pillow.new("RGB", (16, 8), RED), [pillow.new("RGB", (16, 8), PINK)]
+    red, frames = PIL.Image.new("RGB", (16, 8), RED), [PIL.Image.new("RGB", (16, 8), PINK)]
     for ending in (name.lower(), "eps"):
         several = {"save_all": True, "append_images": frames} if name not in {"JPEG", "BMP"} else {}
         red.save(tmp_path / f"photo.{ending}", name, **several)
@@ -180,7 +176,6 @@ def png(width: int, height: int) -> bytes:
 
 @pytest.mark.parametrize("size", [(limits.IMAGE_PIXELS + 1, 1), (8193, 8192), (2**31 - 1, 2**31 - 1)])
 def test_the_size_is_read_before_anything_is_decoded(size: tuple[int, int], tmp_path: Path) -> None:
-    pytest.importorskip("PIL")
     file = tmp_path / "image.png"
     file.write_bytes(png(*size) + b"\0\0\0\0IDAT" + struct.pack(">I", zlib.crc32(b"IDAT")))
     with pytest.raises(sepu.ImageError, match="more than 67,108,864 pixels; make it smaller"):
@@ -188,9 +183,8 @@ def test_the_size_is_read_before_anything_is_decoded(size: tuple[int, int], tmp_
 
 
 def test_what_would_take_hours_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    pillow = pytest.importorskip("PIL.Image")
     made = BytesIO()
-    pillow.fromarray(IMAGE).save(made, "JPEG", progressive=True)
+    PIL.Image.fromarray(IMAGE).save(made, "JPEG", progressive=True)
     content = made.getvalue()
     scan, file = content[content.rindex(b"\xff\xda") : -2], tmp_path / "image.jpg"
     file.write_bytes(content + scan * 200)  # after the end of the image they are no scans of it
@@ -213,7 +207,6 @@ def test_what_would_take_hours_is_refused(tmp_path: Path, monkeypatch: pytest.Mo
 @pytest.mark.parametrize("order", ["<", ">"])
 def test_a_picture_of_many_strips_is_refused(order: str, big: bool, tmp_path: Path) -> None:
     """Of a row each. Pillow would take 700 MB for a million, which are in a file of 4 MB."""
-    pytest.importorskip("PIL")
     rows, file = limits.TIFF_NUMBERS + 1, tmp_path / "image.tif"
     tags = [(256, 1), (257, rows), (258, 8), (259, 1), (262, 1), (277, 1), (278, 1)]
     start, word = (16, "Q") if big else (8, "I")
@@ -233,14 +226,13 @@ def test_a_picture_of_many_strips_is_refused(order: str, big: bool, tmp_path: Pa
 
 
 def test_pillow_warns_nobody(tmp_path: Path) -> None:
-    pillow = pytest.importorskip("PIL.Image")
     file = tmp_path / "image.jpg"
-    pillow.fromarray(IMAGE).save(file, "MPO", save_all=True, append_images=[pillow.fromarray(IMAGE)])
+    PIL.Image.fromarray(IMAGE).save(file, "MPO", save_all=True, append_images=[PIL.Image.fromarray(IMAGE)])
     content = file.read_bytes()
     file.write_bytes(content.replace(b"MPF\0II*", b"MPF\0II+", 1))
     with warnings.catch_warnings(record=True) as shown:
         warnings.simplefilter("always")
-        with pillow.open(file):
+        with PIL.Image.open(file):
             before = len(shown)
         assert shares(file)
     assert len(shown) == before > 0
@@ -265,38 +257,35 @@ def grey_profile() -> bytes:
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "P"])
 def test_a_colour_profile_counts(mode: str, tmp_path: Path) -> None:
     """In a profile whose red and blue primaries are exchanged, red is what is blue on the screen."""
-    pillow = pytest.importorskip("PIL.Image")
     from PIL import ImageCms
 
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     exchanged = profile.replace(b"rXYZ", b"?XYZ").replace(b"bXYZ", b"rXYZ").replace(b"?XYZ", b"bXYZ")
     assert exchanged != profile
     file = tmp_path / "image.png"
-    image = pillow.new("RGB", (5, 5), (250, 20, 10))
+    image = PIL.Image.new("RGB", (5, 5), (250, 20, 10))
     image = image.quantize(2) if mode == "P" else image.convert(mode)
     if mode == "RGBA":
         image.putpixel((0, 0), (0, 255, 0, 0))
     image.save(file, icc_profile=exchanged)
-    plain = pillow.new("RGB", (5, 5), (10, 20, 250))
-    assert shares(file) == shares(plain) != shares(pillow.new("RGB", (5, 5), (250, 20, 10)))
+    plain = PIL.Image.new("RGB", (5, 5), (10, 20, 250))
+    assert shares(file) == shares(plain) != shares(PIL.Image.new("RGB", (5, 5), (250, 20, 10)))
 
 
 @pytest.mark.parametrize("mode", ["L", "LA"])
 def test_a_grey_profile_counts(mode: str, tmp_path: Path) -> None:
-    pillow = pytest.importorskip("PIL.Image")
     file = tmp_path / "image.png"
-    image = pillow.new("L", (5, 5), 128).convert(mode)
+    image = PIL.Image.new("L", (5, 5), 128).convert(mode)
     image.save(file, icc_profile=grey_profile())
-    assert shares(file) == shares(pillow.new("L", (5, 5), 188)) != shares(image)
+    assert shares(file) == shares(PIL.Image.new("L", (5, 5), 188)) != shares(image)
     image.convert("RGB").save(file, icc_profile=grey_profile())
     with pytest.raises(sepu.ImageError, match="a colour profile that cannot be used"):
         sepu.name_image(file)
 
 
 def test_ink_without_a_profile_has_no_colour(tmp_path: Path) -> None:
-    pillow = pytest.importorskip("PIL.Image")
     file = tmp_path / "image.jpg"
-    pillow.new("CMYK", (5, 5), (0, 200, 200, 20)).save(file)
+    PIL.Image.new("CMYK", (5, 5), (0, 200, 200, 20)).save(file)
     with pytest.raises(sepu.ImageError, match="is CMYK without a colour profile"):
         sepu.name_image(file)
 
