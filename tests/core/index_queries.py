@@ -5,8 +5,6 @@ from numpy.typing import NDArray
 
 from sepu._palette import Palette
 
-WIDTHS = (2, 4, 8, 16)  # of cells, in channels
-
 
 def same_answers(indexed: Palette, general: Palette, rgb: NDArray[np.float64], most: int) -> None:
     """Compares all answers up to `most` matches, to the last bit."""

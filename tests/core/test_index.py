@@ -299,14 +299,3 @@ def test_lists_that_are_malformed(members: NDArray[np.float64]) -> None:
         refused(members, changed, "malformed")
     refused(members, edited(index, HEADER.size - 80, 2**63, "<Q"), "truncated")  # the number of cells
     refused(members, edited(index, HEADER.size - 72, 2**63, "<Q"), "truncated")
-
-
-def test_an_index_that_leaves_out_what_is_nearest_is_noticed(members: NDArray[np.float64], index: bytes) -> None:
-    """The comparison of answers sees a fault: a colour replaced in a list, or a bound too great."""
-    cells, lists, at = parse(index)
-    place = cells[next(slot for slot, cell in enumerate(cells) if not cell & DIVIDED and lists[cell] > 16)]
-    rgb = queries(members, 4000)
-    for offset, value in ((1, lists[place + 2]), (9, 65535)):
-        spoilt = Palette(members, edited(index, at + 2 * (place + offset), value), scale=255)
-        with pytest.raises(AssertionError):
-            same_answers(spoilt, Palette(members, scale=255), rgb, 10)

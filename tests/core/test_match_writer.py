@@ -42,14 +42,6 @@ def test_what_lies_exactly_in_the_middle_goes_to_the_even_digit() -> None:
     assert [format_decimal(value) for value in (0.03125, 0.09375, 0.15625)] == [b"0.0312", b"0.0938", b"0.1562"]
 
 
-@pytest.mark.parametrize(
-    ("value", "text"),
-    [(0.0, b"0.0"), (5e-324, b"0.0"), (0.00005, b"0.0001"), (0.9999, b"0.9999"), (0.99996, b"1.0"), (1e5, b"100000.0")],
-)
-def test_the_form_of_decimals(value: float, text: bytes) -> None:
-    assert format_decimal(value) == text == as_python_writes(value)
-
-
 @pytest.mark.parametrize("value", [-1e-9, 100_000.1, nan, inf])
 def test_no_decimal_of_other_values(value: float) -> None:
     with pytest.raises(ValueError, match="from 0 to 100000"):

@@ -12,7 +12,6 @@ from bench.capacity import capacity
 from docs.site.errors import MISTAKES
 from docs.site.errors import PAGE as ERRORS_PAGE
 from docs.site.errors import page as page_of_errors
-from docs.site.lists import fault
 from docs.site.notebook import NOTEBOOK, notebook
 from docs.site.pictures import IMAGES, PICTURES
 from PIL import Image
@@ -158,37 +157,3 @@ def test_the_client_sends_again_what_the_page_says() -> None:
     assert {code for code, error in ERRORS.items() if error_class(error.status, code).retried} == {
         code for code, error in ERRORS.items() if error.again is Again.SAME
     }
-
-
-# --- the check of lists, which `make docs` makes of each page, sees what Python-Markdown breaks
-
-
-WRITTEN = """\
-1. First, 2 - 1 of them
-
-    - nested
-    * also
-
-    ```console
-    - no item
-    3. no item
-    ```
-
-2. Second
-"""
-SHOWN = (
-    """<ol><li><p>First</p><ul><li>nested</li><li>also</li></ul><pre>- no item</pre></li><li><p>Second</p></li></ol>"""
-)
-
-
-@pytest.mark.parametrize(
-    "shown",
-    [
-        SHOWN.replace("</pre></li>", "</li></ol><pre></pre><ol>"),  # a new list after the block that was not nested
-        SHOWN.replace("</li><li><p>Second", "\n2. Second"),  # a marker as text
-        f"{SHOWN}<ul><li>more</li></ul>",  # a list that was not written
-    ],
-)
-def test_broken_lists_are_told(shown: str) -> None:
-    assert fault(WRITTEN, SHOWN) is None
-    assert fault(WRITTEN, shown) is not None

@@ -56,15 +56,6 @@ def test_the_packaged_release_loads() -> None:
     assert release.manifest.version == "1.0.0"
 
 
-def test_the_palette_finds_each_record() -> None:
-    release = load_release()
-    palette = release.palette()
-    assert palette.size == release.manifest.record_count
-    for place, record in enumerate(release.records):
-        r, g, b = (int(record.hex[i : i + 2], 16) for i in (1, 3, 5))
-        assert palette.nearest(r, g, b, 1) == [(place, 0.0)]
-
-
 def test_the_palette_has_the_index() -> None:
     release = load_release()
     members = np.array([rgb_of(record.hex) for record in release.records], dtype=float)

@@ -3,7 +3,6 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import chain
 from pathlib import Path
-from types import FunctionType
 
 import pytest
 from hypothesis import given, settings
@@ -11,7 +10,6 @@ from hypothesis import strategies as st
 from tests.search.queries import ALL, INDEX, LETTERS, REFERENCE, SPELLINGS, misspelt, noise, several_words, short
 from tests.search.reference import PINYIN, words_of
 
-import sepu._names
 from sepu._names import NameIndex, fold
 from sepu.library.ranking import Level
 from sepu.library.records import Record
@@ -26,12 +24,6 @@ EXAMPLES = EXAMPLE.findall(RULES.read_text(encoding="utf-8"))
 
 def agree(q: str, limit: int = ALL) -> None:
     assert INDEX.search(q, limit) == REFERENCE.search(q, limit), q
-
-
-def test_the_index_is_the_compiled_one() -> None:
-    assert sepu._names.__file__.endswith(".so")
-    assert NameIndex.__module__ == "sepu._names"
-    assert not isinstance(NameIndex.search, FunctionType)
 
 
 @pytest.mark.parametrize(("q", "finds"), EXAMPLES)
