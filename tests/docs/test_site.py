@@ -42,6 +42,13 @@ QUESTIONS = {
     "thread-safe GIL": "library.html",
     "licence attribution": "data.html",
     "how many cores": "capacity.html",
+    "how many workers": "capacity.html",
+    "requests per minute": "metering.html",
+    "million pixels": "performance.html",
+    "plot colors": "recipes/chart.html",
+    "pgbouncer": "scaling.html",
+    "managed postgres": "deploy.html",
+    "GDPR": "keys.html",
     "upgrade without downtime": "deploy.html",
 }
 SUPPORT = "help@colours.example"
