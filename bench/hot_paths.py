@@ -22,8 +22,8 @@ from bench.recorded import MOST, Recorded
 import sepu
 from sepu.http.app import TimedRequest, create_app
 from sepu.http.client_address import Network
-from sepu.http.endpoints import Endpoint, Pending
 from sepu.http.notifier import ReplyNotifier
+from sepu.http.request_checks import Endpoint, Pending
 from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
 from sepu.library.records import rgb_of

@@ -11,8 +11,8 @@ from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, revoke_key
 from sepu.http.app import TimedRequest
-from sepu.http.endpoints import Callers, LibraryEndpoint, Pending
 from sepu.http.known_keys import KnownKeys
+from sepu.http.request_checks import Callers, LibraryEndpoint, Pending
 from sepu.metering import key_format
 from sepu.metering.key_format import Credential
 from sepu.metering.refused_keys import RefusedKeys

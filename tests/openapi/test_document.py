@@ -31,7 +31,7 @@ from tests.serving import Server
 from sepu import limits
 from sepu.admin.keys import IssuedKey
 from sepu.errors import InputError
-from sepu.http import endpoints, replies, routes, wire
+from sepu.http import replies, request_checks, routes, wire
 from sepu.http.errors import ERRORS
 from sepu.library.records import Mode, Reliability
 from sepu.metering.meters import METERS, Usage
@@ -318,7 +318,7 @@ idempotency_key = validator(parameter("Idempotency-Key")["schema"])
 @example("a" * 129)
 @example("aaaaaaaa\n")
 def test_an_idempotency_key_fits_the_schema_if_the_code_takes_it(value: str) -> None:
-    assert idempotency_key.is_valid(value) == accepts(endpoints._idempotency_key, Head(value))
+    assert idempotency_key.is_valid(value) == accepts(request_checks._idempotency_key, Head(value))
 
 
 def documented_request(operation: dict[str, Any], issued: IssuedKey) -> tuple[str, dict[str, str], bytes | None]:

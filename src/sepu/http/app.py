@@ -13,7 +13,7 @@ from falcon import Request, Response
 
 from sepu import limits
 from sepu.http import routes
-from sepu.http.endpoints import Endpoint
+from sepu.http.request_checks import Endpoint
 from sepu.http.responder import Responder, new_request_id
 from sepu.http.service import HEALTHY, READINESS, Decision, Service
 

@@ -10,9 +10,9 @@ from typing import Any, Generic, Protocol, TypeVar
 import falcon
 import numpy as np
 
-from sepu.http.endpoints import Pending
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import COMMON_HEADERS, Reply, error
+from sepu.http.request_checks import Pending
 from sepu.http.routes import ALLOW
 from sepu.http.service import HEALTHY, NOT_READY, READINESS, Decision
 from sepu.metering.commands import Command

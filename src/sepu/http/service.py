@@ -8,9 +8,9 @@ from typing import Final, Literal, Self
 import msgspec
 
 from sepu.http.client_address import Network
-from sepu.http.endpoints import Callers, Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import Reply, error
+from sepu.http.request_checks import Callers, Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.library.release import Release
 from sepu.operations.color import color
 from sepu.operations.match import Matcher

@@ -11,6 +11,8 @@ from sepu.limits.inputs import *
 from sepu.limits.palettes import *
 from sepu.limits.pictures import *
 from sepu.limits.plans import *
+from sepu.limits.probes import *
 from sepu.limits.requests import *
 from sepu.limits.unknown_keys import *
 from sepu.limits.webhooks import *
+from sepu.limits.workers import *
