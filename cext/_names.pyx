@@ -2,8 +2,7 @@
 """The name index: an immutable trie of folded spellings, with the sets of values that they belong to.
 
 It knows spellings, integers and sets. sepu.library.names gives it the spellings, sepu.library.ranking the levels and
-the orders; docs/searching.md states the rules. folding.pxi folds queries and
-spellings.
+the orders; docs/searching.md states the rules. folding.pxi folds queries and spellings.
 """
 
 from cpython.object cimport PyObject

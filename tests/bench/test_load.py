@@ -59,7 +59,8 @@ def test_a_bare_insert_is_of_a_whole_row(database_url: str, loaded: Server) -> N
     ((script, _),) = bare_insert("bare").values()
     with connect(database_url) as owner:
         owner.execute("create temporary table bare (like sepu.stored_result including indexes)")
-        owner.execute(script.splitlines()[-1].replace(":n", "1").replace(":a", "1").encode())
+        inserted = owner.execute(script.splitlines()[-1].replace(":n", "1").replace(":a", "1").encode())
+        assert inserted.rowcount == 1
 
 
 @pytest.mark.parametrize("case", [replace(case, connections=20) for case in (*CASES, Case("healthz", 20, None))])
