@@ -13,9 +13,9 @@ from sepu.errors import InputError
 from sepu.limits import MAX_CHANNEL, MAX_COLORS, MAX_TOP
 
 _FIELDS = frozenset({"colors", "top"})
-# The strings and numbers of RFC 8259.
+# The strings and numbers of RFC 8259. A string that is not closed runs to the end, so that each byte is read once.
 _STRING_OR_NUMBER = re.compile(
-    rb'"(?:[^"\\]|\\.)*"|(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL
+    rb'"(?:[^"\\]|\\.)*+"?|(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL
 )
 _HUGE = 1e300
 # Integers stay integers; a bool is refused.
