@@ -8,8 +8,8 @@ from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus, citus, why_not
 from tests.serving import Server, serving
 
+from sepu.admin.distribute import distribute
 from sepu.cli.database import connect
-from sepu.database.distribute import distribute
 from sepu.database.migrate import migrate
 from sepu.database.roles import make_role
 

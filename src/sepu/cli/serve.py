@@ -11,6 +11,7 @@ from typing import get_args
 import click
 from psycopg import Connection
 
+from sepu.admin.distribute import distribute
 from sepu.cli.database import (
     clear_errors,
     connect,
@@ -22,7 +23,6 @@ from sepu.cli.database import (
 )
 from sepu.cli.demo_account import greet
 from sepu.cli.output import echo_fields, env_option, example, json_option
-from sepu.database.distribute import distribute
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open
 from sepu.http.client_address import Network

@@ -4,22 +4,16 @@ If Citus cannot delegate a call, it runs the function on the coordinator and say
 the workers are idle. So this looks at Citus's plan of each call.
 """
 
+import uuid
 from dataclasses import dataclass
-from typing import Any, LiteralString
+from typing import Any
 
 import psycopg
 
 from sepu.database import statements
 from sepu.errors import SepuError
-
-# What the service sends for one account, the arguments that follow the account's id, and the answer to a key that does
-# not exist. No key has such a hash.
-_CALLS: dict[LiteralString, tuple[tuple[Any, ...], str | bool]] = {
-    "admit": ((b"",), "unauthorized"),
-    "find_key": ((b"",), False),
-    "read_usage": ((b"",), "unauthorized"),
-    "meter_request": ((b"", "probe-key", b"", "color_match", 1, b"{}"), "unauthorized"),
-}
+from sepu.metering.commands import UNAUTHORIZED, Charge, Command, admit, find_key, meter_request, read_usage
+from sepu.metering.key_format import Credential
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,20 +49,32 @@ def distribute(connection: psycopg.Connection) -> Distribution:
     return Distribution(tuple(due), tuple(workers))
 
 
+def delegated_commands(account_id: str) -> dict[str, tuple[Command[Any], object]]:
+    """Returns by name each command that is sent for one account, and its answer to a key that does not exist."""
+    holder = Credential(account_id, b"")  # no key has such a hash
+    charge = Charge("color_match", 1, b"", b"{}")
+    commands = {
+        "admit": admit(holder),
+        "read_usage": read_usage(holder),
+        "meter_request": meter_request(holder, "probe-key", charge, str(uuid.UUID(int=0))),
+    }
+    refused = {name: (command, command.refused(UNAUTHORIZED)) for name, command in commands.items()}
+    return {**refused, "find_key": (find_key(holder, None), False)}
+
+
 def _check_delegation(connection: psycopg.Connection, worker: str, account_id: str) -> None:
     with psycopg.ClientCursor(connection) as cursor:  # constants in the text, as Citus wants them in the end
-        for name, (arguments, expected) in _CALLS.items():
-            call = statements.statement(name)
-            ((plan,),) = cursor.execute("explain (format json) " + call, (account_id, *arguments)).fetchall()
-            if not _is_delegated(plan):
+        for name, (command, refusal) in delegated_commands(account_id).items():
+            plan = cursor.execute("explain (format json) " + command.statement, command.parameters).fetchall()
+            if not _is_delegated(plan[0][0]):
                 raise SepuError(
                     f"sepu.{name} runs on the coordinator instead of {worker}; "
                     "to see why: set client_min_messages = debug4"
                 )
             # No account has this key, so nothing is written; but the function must find what it calls and reads.
-            ((outcome, *_),) = cursor.execute(call, (account_id, *arguments)).fetchall()
-            if outcome != expected:
-                raise SepuError(f"sepu.{name} on {worker} answered a key that does not exist with {outcome}")
+            answer = command.read(cursor.execute(command.statement, command.parameters).fetchall())
+            if answer != refusal:
+                raise SepuError(f"sepu.{name} on {worker} answered a key that does not exist with {answer}")
 
 
 def _is_delegated(plan: list[dict[str, Any]]) -> bool:
