@@ -1,34 +1,45 @@
 -- name: audit
 -- One statement, so one snapshot: a charge writes its counter, its result and its events together, so all are seen or
--- none. Each side is read once, and aggregates are joined. What is stored, summed up, recorded or adjusted without a counter is a
--- difference too, and the reverse.
+-- none. Each table gives one row a counter, and these rows are merged: null where a table has none. On Citus a join would
+-- give each table a snapshot of its own; this is one task a shard.
 select count(*) as counters,
-       coalesce(sum(s.results), 0)::bigint as results,
+       coalesce(sum(results), 0)::bigint as results,
        coalesce(
-           json_agg(json_build_array(account_id, period, meter, u.committed, u.pruned, s.units, u.dated, d.units,
-                                     u.events, e.events,
-                                     u.granted, g.granted, u.credited, g.credited)
-                    order by account_id, period, meter)
-               filter (where u.committed is null or u.committed <> u.pruned + coalesce(s.units, 0)
-                             or u.dated <> coalesce(d.units, 0) or u.dated > u.pruned
-                             or u.events <> coalesce(e.events, 0) or u.committed < e.committed
-                             or u.granted <> coalesce(g.granted, 0) or u.credited <> coalesce(g.credited, 0)
-                             or u.granted < 0 or u.credited not between 0 and u.committed),
+           json_agg(json_build_array(account_id, period, meter, committed, pruned, stored, dated, days,
+                                     events, recorded, granted, grants, credited, credits))
+               filter (where committed is null or committed <> pruned + coalesce(stored, 0)
+                             or dated <> coalesce(days, 0) or dated > pruned
+                             or events <> coalesce(recorded, 0) or committed < crossed
+                             or granted <> coalesce(grants, 0) or credited <> coalesce(credits, 0)
+                             or granted < 0 or credited not between 0 and committed),
            '[]') as differences
-  from sepu.usage u
-  full join (select account_id, period, meter, count(*) as results, sum(units) as units
-               from sepu.stored_result group by account_id, period, meter) s
- using (account_id, period, meter)
-  full join (select account_id, period, meter, sum(units) as units
-               from sepu.usage_day group by account_id, period, meter) d
- using (account_id, period, meter)
-  full join (select account_id, period, meter, count(*) as events, max(committed) as committed
-               from sepu.quota_event group by account_id, period, meter) e
- using (account_id, period, meter)
-  full join (select account_id, period, meter, coalesce(sum(units) filter (where kind = 'grant'), 0) as granted,
-                    coalesce(sum(units) filter (where kind = 'credit'), 0) as credited
-               from sepu.adjustment group by account_id, period, meter) g
- using (account_id, period, meter)
+  from (select account_id, period, meter, max(committed) as committed, max(pruned) as pruned, max(dated) as dated,
+               max(events) as events, max(granted) as granted, max(credited) as credited,
+               max(results) as results, max(stored) as stored, max(days) as days,
+               max(recorded) as recorded, max(crossed) as crossed, max(grants) as grants, max(credits) as credits
+          from (select account_id, period, meter, committed, pruned, dated, events, granted, credited,
+                       null::bigint as results, null::bigint as stored, null::bigint as days,
+                       null::bigint as recorded, null::integer as crossed, null::bigint as grants, null::bigint as credits
+                  from sepu.usage
+                 union all
+                select account_id, period, meter, null, null, null, null, null, null,
+                       count(*), sum(units), null, null, null, null, null
+                  from sepu.stored_result group by account_id, period, meter
+                 union all
+                select account_id, period, meter, null, null, null, null, null, null,
+                       null, null, sum(units), null, null, null, null
+                  from sepu.usage_day group by account_id, period, meter
+                 union all
+                select account_id, period, meter, null, null, null, null, null, null,
+                       null, null, null, count(*), max(committed), null, null
+                  from sepu.quota_event group by account_id, period, meter
+                 union all
+                select account_id, period, meter, null, null, null, null, null, null,
+                       null, null, null, null, null,
+                       coalesce(sum(units) filter (where kind = 'grant'), 0),
+                       coalesce(sum(units) filter (where kind = 'credit'), 0)
+                  from sepu.adjustment group by account_id, period, meter) side
+         group by account_id, period, meter) counter
 
 -- name: record_audit
 insert into sepu.audit_run (audited_at, counters, results, differences)
