@@ -13,9 +13,9 @@ from tests.serving import SEPU
 
 from sepu.admin import accounts
 from sepu.admin.audit import audit
+from sepu.admin.distribute import distribute
 from sepu.admin.keys import IssuedKey
 from sepu.database import statements
-from sepu.database.distribute import distribute
 from sepu.database.migrate import migrate
 from sepu.errors import SepuError
 from sepu.metering.commands import Charge, meter_request
@@ -79,16 +79,22 @@ def test_a_ledger_that_has_grown_goes_on(other: Citus, connection: Connection) -
     assert outcomes(other.url, issued)[-1] == "charged"
 
 
-def test_what_a_later_migration_brings_is_distributed(other: Citus, connection: Connection) -> None:
+def test_a_later_migration_runs_on_the_cluster(
+    other: Citus, connection: Connection, monkeypatch: pytest.MonkeyPatch
+) -> None:
     distribute(connection)
+    later = statements.Script(
+        "0099_later.sql",
+        "alter table sepu.usage add column later integer;\n"
+        "alter table sepu.usage add constraint usage_later_natural check (later >= 0);\n"
+        "create table sepu.later (account_id text primary key references sepu.account (account_id));\n"
+        "insert into sepu.plan (plan_id, requests_per_minute) values ('later', 1);\n",
+    )
+    first = statements.migrations()
+    monkeypatch.setattr(statements, "migrations", lambda: (*first, later))
     connection.execute("delete from sepu.migration where name = 'functions.sql'")  # they are pending again
-    with connection.transaction():
-        connection.execute(statements.statement("lock_migrations"))
-        connection.execute("alter table sepu.api_key add column note text")
-        connection.execute("create table sepu.later (account_id text primary key references sepu.account (account_id))")
-        assert migrate(connection) == ["functions.sql"]
-    done = distribute(connection)
-    assert done.distributed == ("later",)
+    assert migrate(connection) == [later.name, "functions.sql"]
+    assert distribute(connection).distributed == ("later",)
     issued = [accounts.create_account(connection, "standard")]
     assert outcomes(other.url, issued) == ["charged"]
 

@@ -1,5 +1,6 @@
 """What operators ask is answered by a cluster, too: names, plans, usage over time, prune, export and erasure."""
 
+import os
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -8,20 +9,23 @@ from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.charging import charge, holder_of
 from tests.citus.cluster import Citus
+from tests.processes import completed
+from tests.serving import SEPU
 
 from sepu.admin import accounts, receipts
 from sepu.admin.audit import audit
+from sepu.admin.distribute import distribute
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
+from sepu.admin.history import NO_ACCOUNT
 from sepu.admin.keys import change_key, issue_key, list_keys, revoke_key
 from sepu.admin.naming import find_account
-from sepu.admin.plans import set_plan, show_plan
+from sepu.admin.plans import delete_plan, list_plans, set_plan, show_plan
 from sepu.admin.prune import prune
 from sepu.admin.rotation import rotate_key
 from sepu.admin.usage import nearest_limits, usage_by_month, usage_in_month
 from sepu.cli.database import connect
 from sepu.console.app import PAGES
-from sepu.console.pages import account
 from sepu.database.connection import snapshot
 from sepu.database.roles import make_role
 from sepu.metering import key_format
@@ -91,12 +95,55 @@ def test_an_operators_day(connection: Connection) -> None:
     assert account_id not in {difference.account_id for difference in audit(connection).differences}
 
 
+def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connection, other: Citus) -> None:
+    distribute(spoilt)
+    lost = other.worker_of(NO_ACCOUNT)  # which has the history of plans, too
+    (kept,) = {*other.workers} - {lost}
+    while (
+        other.worker_of((issued := accounts.create_account(spoilt, "standard", external_id="cus-1")).account_id) != kept
+    ):
+        spoilt.execute("update sepu.account set external_id = null")
+    account_id = issued.account_id
+    charge(spoilt, issued.api_key, "key-0001", 5, NOW)
+    environment = {**os.environ, "SEPU_DATABASE_URL": other.url}
+
+    def failing(*commands: str) -> list[str]:
+        return [each for each in commands if completed([SEPU, *each.split()], env=environment).returncode != 0]
+
+    of_one = (
+        f"account show {account_id}", f"account set {account_id} --name Silk",
+        f"account move {account_id} --plan standard", f"account suspend {account_id}",
+        f"account reactivate {account_id}", f"account show {issued.key_id}", f"key list {account_id}",
+        f"key issue {account_id}", f"key set {issued.key_id} --name shop",
+        f"usage {account_id}", f"usage {account_id} --month {NOW:%Y-%m}", f"usage {account_id} --by key",
+        f"charges {account_id}", f"grant add {account_id} color_match 5 --reason trial", f"grant list {account_id}",
+        f"credit add {account_id} color_match 5 --month {NOW:%Y-%m} --reason late", f"credit list {account_id}",
+        f"events list {account_id}", f"history {account_id}", "plan list", "plan show standard",
+        f"key revoke {issued.key_id}", f"account erase {account_id} --yes",
+    )  # fmt: skip
+    # What concerns accounts of all workers, or a table that each of them has.
+    of_all = ("account list", "account show cus-1", "usage", "top", "audit", "plan set standard --match-limit 3000")
+    lost.stop("immediate")
+    try:
+        assert failing(*of_one) == []
+        assert failing(*of_all) == [*of_all]
+    finally:
+        lost.start("127.0.0.1")
+    assert failing(*of_all) == ["account show cus-1"]  # it was erased
+
+
+def test_a_plan_is_deleted(connection: Connection) -> None:
+    set_plan(connection, "brief", {"color_match": 1, "color_search": 1}, requests_per_minute=60)
+    delete_plan(connection, "brief")
+    assert "brief" not in {plan.plan_id for plan in list_plans(connection)}
+
+
 def test_the_console_reads(connection: Connection, cluster: Citus) -> None:
     make_role(connection, "sepu_console", "console")
     with connect(make_conninfo(cluster.url, user="sepu_console")) as console:
         with snapshot(console, 4):
-            for _, page in PAGES.values():
-                path = {"account_id": accounts.oldest_account(connection)} if page is account else {}
+            for route, (_, page) in PAGES.items():
+                path = {"account_id": accounts.oldest_account(connection)} if "{account_id}" in route else {}
                 assert page(console, lambda _: None, **path)
         for hidden in ("key_hash from sepu.api_key", "body from sepu.stored_result", "receipt from sepu.receipt"):
             with pytest.raises(psycopg.errors.InsufficientPrivilege):

@@ -115,8 +115,8 @@ def test_the_id_of_a_key_finds_its_account(connection: psycopg.Connection) -> No
     assert found.account_id == issued.account_id
     with pytest.raises(AccountError, match="there is no account"):  # it has no such key
         find_account(connection, f"{issued.account_id}-aaaaaaaa")
-    other = accounts.create_account(connection, "standard", external_id=issued.key_id)  # which has the same form
-    assert find_account(connection, issued.key_id) == other.account_id
+    accounts.create_account(connection, "standard", external_id=issued.key_id)  # which has the same form
+    assert find_account(connection, issued.key_id) == issued.account_id
 
 
 def test_the_end_of_a_key_is_moved_and_taken_away(connection: psycopg.Connection) -> None:

@@ -37,6 +37,7 @@ FORBIDDEN = {
     "a simple case in an insert is not planned for one node": r"\binsert\b[^;]*\bcase\s+(?!when\b)",
     "a month of the session's time zone": r"\bto_char\s*\(((?!at time zone 'utc').)*'yyyy-mm'",
     "a function or a table may get more columns": r"select\s+\*",
+    "Citus adds no column with a constraint": r"\badd\s+column\b[^;]*\b(constraint|check|unique|primary|references)\b",
 }  # fmt: skip
 # What tells the request to blame in a call of several, which is never made on Citus; one subtransaction for all.
 RETHROWN = """exception when others then

@@ -8,7 +8,7 @@ from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, export
 from sepu.admin.audit import audit
-from sepu.admin.export import count_exported, export_usage
+from sepu.admin.export import check_begun, count_exported, export_usage
 from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
 from sepu.admin.keys import issue_key
 from sepu.admin.plans import set_plan
@@ -213,7 +213,7 @@ def test_a_month_is_one_of_utc_wherever_the_session_is(connection: Connection, m
 def test_a_month_that_has_not_begun(connection: Connection) -> None:
     for period in (f"{NOW + timedelta(days=32):%Y-%m}", "9999-12"):
         with pytest.raises(SepuError, match=f"the month {period} has not begun"):
-            count_exported(connection, period)
+            check_begun(connection, period)
 
 
 def test_it_is_of_one_moment(

@@ -9,7 +9,7 @@ from typing import Any
 import psycopg
 
 from sepu.admin.history import PlanChange, read_moves, read_plan_changes
-from sepu.admin.usage import AccountUsage, account_usage
+from sepu.admin.usage import AccountUsage, account_usage, read_today
 from sepu.database import statements
 from sepu.database.connection import snapshot
 from sepu.errors import SepuError
@@ -51,16 +51,20 @@ class _Plans:
         return tuple(sorted([*moves, *limits], key=lambda change: change.at))
 
 
-def count_exported(connection: psycopg.Connection, period: str) -> int:
-    """Counts the accounts that were made before the UTC month was over.
+def check_begun(connection: psycopg.Connection, period: str) -> None:
+    """Makes sure that a UTC month has begun, by the database's clock.
 
     Raises:
-        SepuError: the month has not begun, by the database's clock.
+        SepuError: it has not.
     """
-    ((count, current),) = statements.run(connection, "count_exported", period=period).fetchall()
+    current = f"{read_today(connection):%Y-%m}"
     if period > current:
         raise SepuError(f"the month {period} has not begun; it is {current}")
-    return int(count)
+
+
+def count_exported(connection: psycopg.Connection, period: str) -> int:
+    """Counts the accounts that were made before the UTC month was over."""
+    return int(statements.value(connection, "count_exported", period=period))
 
 
 def export_usage(connection: psycopg.Connection, period: str, account_id: str | None = None) -> Generator[AccountUsage]:

@@ -7,7 +7,7 @@ import psycopg
 
 from sepu.database.statements import run
 from sepu.errors import SepuError
-from sepu.metering.key_format import account_of
+from sepu.metering.key_format import account_of, is_account_id
 
 _BAD_NAME = "a name has 1 to 200 characters that can be printed, and no space before or after them"
 _BAD_EXTERNAL_ID = (
@@ -26,9 +26,14 @@ def find_account(connection: psycopg.Connection, given: str) -> str:
     Raises:
         AccountError: no such account.
     """
-    row = run(connection, "find_account", given=given).fetchone()
-    if row is None and (holder := account_of(given)) is not None:
-        row = run(connection, "find_holder", account_id=holder, key_id=given).fetchone()
+    if is_account_id(given):  # no external id has this form
+        row = run(connection, "find_account", account_id=given).fetchone()
+    else:
+        row = None
+        if (holder := account_of(given)) is not None:
+            row = run(connection, "find_holder", account_id=holder, key_id=given).fetchone()
+        # Last: on Citus it needs every worker.
+        row = row or run(connection, "find_external_id", external_id=given).fetchone()
     if row is None:
         raise AccountError(f"there is no account {given!r}")
     return str(row[0])
@@ -54,8 +59,8 @@ def claim_external_id(connection: psycopg.Connection, account_id: str, external_
     """
     if external_id:
         run(connection, "lock_external_ids")
-        holder = run(connection, "find_account", given=external_id).fetchone()
-        if holder is not None and holder[0] not in (account_id, external_id):
+        holder = run(connection, "find_external_id", external_id=external_id).fetchone()
+        if holder is not None and holder[0] != account_id:
             raise AccountError(f"the external id {external_id!r} is that of account {holder[0]}")
 
 

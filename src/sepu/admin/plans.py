@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Container, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import psycopg
 
@@ -22,7 +21,8 @@ class Plan:
     requests_per_minute: int
     thresholds: Sequence[int]
     """Percentages of the limits; a charge that crosses one is an event."""
-    accounts: int
+    accounts: int | None
+    """None if a worker of a cluster does not answer."""
 
 
 def set_plan(
@@ -75,6 +75,7 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
         with recording(connection, "plan.delete", subject=plan_id) as known:
             if plan_id not in known:
                 raise no_plan(plan_id)
+            run(connection, "use_one_connection")
             if value(connection, "plan_is_used", plan_id=plan_id):
                 raise has_accounts
             if plan_was_used(connection, plan_id):
@@ -91,7 +92,7 @@ def list_plans(connection: psycopg.Connection) -> list[Plan]:
     Raises:
         AccountError: a plan has no limit for a meter.
     """
-    return [_plan(row) for row in run(connection, "list_plans", plan_id=None).fetchall()]
+    return _plans(connection, None)
 
 
 def show_plan(connection: psycopg.Connection, plan_id: str) -> Plan:
@@ -100,10 +101,9 @@ def show_plan(connection: psycopg.Connection, plan_id: str) -> Plan:
     Raises:
         AccountError: no such plan, or it has no limit for a meter.
     """
-    row = run(connection, "list_plans", plan_id=plan_id).fetchone()
-    if row is None:
-        raise no_plan(plan_id)
-    return _plan(row)
+    for plan in _plans(connection, plan_id):
+        return plan
+    raise no_plan(plan_id)
 
 
 def no_plan(plan_id: str) -> AccountError:
@@ -135,7 +135,20 @@ def _check_new(plan_id: str, limits: Container[str], requests_per_minute: int | 
         raise AccountError(f"there is no plan {plan_id!r} yet; a new one needs {', '.join(missing)} too")
 
 
-def _plan(row: tuple[Any, ...]) -> Plan:
-    plan = Plan(*row)
-    check_limits(plan.plan_id, plan.limits)
-    return plan
+def _plans(connection: psycopg.Connection, plan_id: str | None) -> list[Plan]:
+    rows = run(connection, "list_plans", plan_id=plan_id).fetchall()
+    accounts = _count_accounts(connection, plan_id)
+    plans = [Plan(*row, None if accounts is None else accounts.get(row[0], 0)) for row in rows]
+    for plan in plans:
+        check_limits(plan.plan_id, plan.limits)
+    return plans
+
+
+def _count_accounts(connection: psycopg.Connection, plan_id: str | None) -> dict[str, int] | None:
+    """Counts accounts by plan. Plans are on every node of a cluster, and accounts may be on one that is lost."""
+    try:
+        return dict(run(connection, "count_accounts_of_plans", plan_id=plan_id).fetchall())
+    except psycopg.OperationalError:
+        if connection.closed:
+            raise
+        return None

@@ -178,5 +178,5 @@ def _reason(error: psycopg.Error) -> str:
     if isinstance(error, SettingsError):
         return str(error)
     if error.sqlstate is not None:
-        return f"the database refused: {error.diag.message_primary}"
+        return f"the database refused: {' '.join((error.diag.message_primary or '').split())}"
     return f"the database cannot be reached: {' '.join(str(error).split())}"

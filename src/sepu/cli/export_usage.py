@@ -43,6 +43,7 @@ def export_usage(connection: Connection, period: str, excluded: tuple[str, ...],
     """
     for plan_id in excluded:
         show_plan(connection, plan_id)  # there is one
+    export.check_begun(connection, period)
     total = export.count_exported(connection, period)
     # On a terminal the lines show the progress themselves.
     with progress("accounts", hidden=sys.stdout.isatty()) as bar:

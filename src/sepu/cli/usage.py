@@ -52,7 +52,7 @@ def usage(
         _show_month(connection, account_id, period, form)
         return
     if period is not None:
-        export.count_exported(connection, period)  # or the month has not begun
+        export.check_begun(connection, period)
     if by in (None, "month"):
         if period is not None:
             raise click.UsageError("--by month has all months; leave --month out, or take --by day")
@@ -71,7 +71,7 @@ def _show_month(connection: Connection, account_id: str, period: str | None, for
     if period is None:
         shown = show_usage(connection, account_id)
     else:
-        export.count_exported(connection, period)
+        export.check_begun(connection, period)
         found = list(export.export_usage(connection, period, account_id))
         if not found:
             raise SepuError(f"account {account_id!r} was made after {period}")

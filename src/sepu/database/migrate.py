@@ -77,7 +77,8 @@ def _migrate(connection: psycopg.Connection, seconds: float) -> list[str]:
         statements.run(connection, "create_migration_table")
         due = pending(connection)
         for script in due:
-            connection.execute(script.text)
+            for statement in script.statements:  # Citus forwards a text as it stands, and takes no two at a time
+                connection.execute(statement)
             statements.run(connection, "record_migration", name=script.name, sha256=script.sha256)
         if due:
             roles.grant_anew(connection)

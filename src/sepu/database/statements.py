@@ -16,7 +16,7 @@ _SQL = files("sepu.database").joinpath("sql")
 
 @dataclass(frozen=True)
 class Script:
-    """A migration or the functions: a file of statements that is applied as a whole."""
+    """A migration or the functions: a file of statements, applied in one transaction."""
 
     name: str
     text: LiteralString
@@ -25,6 +25,16 @@ class Script:
     def sha256(self) -> str:
         """Returns the digest by which the database remembers what was applied."""
         return hashlib.sha256(self.text.encode()).hexdigest()
+
+    @property
+    def statements(self) -> list[LiteralString]:
+        """Returns its statements: each ends with a semicolon at the end of a line, outside of `$$`."""
+        found: list[Any] = [""]
+        for line in self.text.splitlines(keepends=True):
+            found[-1] += line
+            if line.partition("--")[0].rstrip().endswith(";") and found[-1].count("$$") % 2 == 0:
+                found.append("")
+        return [statement for statement in found if re.sub(r"--.*", "", statement).strip()]
 
 
 def statement(name: str) -> LiteralString:

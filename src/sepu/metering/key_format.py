@@ -16,6 +16,7 @@ from functools import lru_cache
 _TO_INT = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
 
 _FORM = re.compile(r"sepu_([a-z2-7]{16})_[a-z2-7]{52}_([a-z2-7]{7})", re.ASCII)
+_ACCOUNT_ID = re.compile(r"[a-z2-7]{16}", re.ASCII)
 _KEY_ID = re.compile(r"([a-z2-7]{16})-[a-z2-7]{8}", re.ASCII)
 
 
@@ -65,6 +66,11 @@ def credential(key: str) -> Credential | None:
     if int(checksum.translate(_TO_INT), 32) != zlib.crc32(key.rpartition("_")[0].encode()) << 3:  # of 35 bits
         return None
     return Credential(account_id, hashlib.sha256(key.encode()).digest())
+
+
+def is_account_id(text: str) -> bool:
+    """Returns whether a text has the form of an account's id."""
+    return _ACCOUNT_ID.fullmatch(text) is not None
 
 
 def account_of(key_id: str) -> str | None:

@@ -31,7 +31,7 @@ and not exists (select from sepu.usage q
 offset 0
 
 -- name: list_accounts
--- Their usage of this month and of the one before.
+-- Their usage of this month and of the one before. Each part names the account: Citus then asks its worker only.
 with listed as (
     select account_id, {key} as key
       from ({matching}) m
@@ -46,13 +46,16 @@ select a.account_id, a.external_id, a.name,
        coalesce(json_object_agg(u.meter, u.committed) filter (where u.meter is not null), '{{}}') as committed,
        coalesce(json_object_agg(b.meter, b.committed) filter (where b.meter is not null), '{{}}') as last_month,
        (select (max(k.used_until) at time zone 'UTC' - interval '1 day')::date
-          from sepu.api_key k where k.account_id = a.account_id) as last_used_on
+          from sepu.api_key k
+         where k.account_id = a.account_id
+           and (%(account_id)s::text is null or k.account_id = %(account_id)s)) as last_used_on
   from listed o
   join sepu.account a on a.account_id = o.account_id
   join sepu.plan p on p.plan_id = a.plan_id
   join sepu.plan_limit l on l.plan_id = a.plan_id
   left join sepu.usage u on u.account_id = a.account_id and u.meter = l.meter and u.period = %(this)s
   left join sepu.usage b on b.account_id = a.account_id and b.meter = l.meter and b.period = %(last)s
+ where %(account_id)s::text is null or a.account_id = %(account_id)s
  group by o.key, a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id, p.requests_per_minute
  order by o.key {direction} nulls last, a.account_id
 

@@ -1,6 +1,6 @@
 -- name: count_exported
--- The accounts that were made before the month was over, and the current month.
-select count(*), to_char(now() at time zone 'UTC', 'YYYY-MM')
+-- The accounts that were made before the month was over.
+select count(*)
   from sepu.account where created_at < ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC'
 
 -- name: export_usage

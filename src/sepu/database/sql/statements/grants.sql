@@ -16,7 +16,8 @@ select outcome, lowest, highest
     %(operator)s, session_user::text, %(reason)s)
 
 -- name: list_adjustments
--- Oldest first, and only the latest ones if so many are given. A filter that is null lets all pass.
+-- Oldest first, and only the latest ones if so many are given. A filter that is null lets all pass. Each part
+-- names the account: Citus then asks its worker only.
 with latest as (
     select account_id, adjustment_id, kind, period, meter, units, adjusted_at, operator, database_role, reason
       from sepu.adjustment
@@ -31,4 +32,5 @@ select l.adjustment_id::text, l.account_id, a.external_id, a.name, l.kind, l.per
        l.adjusted_at, l.operator, l.database_role
   from latest l
   join sepu.account a on a.account_id = l.account_id
+ where %(account_id)s::text is null or a.account_id = %(account_id)s
  order by l.adjusted_at, l.account_id, l.adjustment_id

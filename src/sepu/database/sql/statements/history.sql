@@ -60,7 +60,7 @@ select subject, changed_at, before, after
  order by changed_at, number
 
 -- name: plan_was_used
-select exists (select from sepu.change
+select exists (select 1 from sepu.change
                 where account_id <> '' and %(plan_id)s in (before ->> 'planId', after ->> 'planId'))
 
 -- name: read_plans_had

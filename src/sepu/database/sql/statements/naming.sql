@@ -1,6 +1,9 @@
 -- name: find_account
--- No external id has the form of an account's id, so this is one account at most.
-select account_id from sepu.account where account_id = %(given)s or external_id = %(given)s
+select account_id from sepu.account where account_id = %(account_id)s
+
+-- name: find_external_id
+-- One at most.
+select account_id from sepu.account where external_id = %(external_id)s
 
 -- name: find_holder
 select account_id from sepu.api_key where account_id = %(account_id)s and key_id = %(key_id)s

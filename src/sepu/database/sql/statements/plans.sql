@@ -1,12 +1,16 @@
 -- name: list_plans
 select p.plan_id, coalesce(json_object_agg(l.meter, l.units) filter (where l.meter is not null), '{}') as limits,
-       p.requests_per_minute, coalesce(min(l.thresholds), '{}') as thresholds, coalesce(a.accounts, 0) as accounts
+       p.requests_per_minute, coalesce(min(l.thresholds), '{}') as thresholds
   from sepu.plan p
   left join sepu.plan_limit l on l.plan_id = p.plan_id
-  left join (select plan_id, count(*) as accounts from sepu.account group by plan_id) a on a.plan_id = p.plan_id
  where %(plan_id)s::text is null or p.plan_id = %(plan_id)s
- group by p.plan_id, p.requests_per_minute, a.accounts
+ group by p.plan_id, p.requests_per_minute
  order by p.plan_id
+
+-- name: count_accounts_of_plans
+select plan_id, count(*) from sepu.account
+ where %(plan_id)s::text is null or plan_id = %(plan_id)s
+ group by plan_id
 
 -- name: set_plan
 insert into sepu.plan (plan_id, requests_per_minute) values (%(plan_id)s, %(requests_per_minute)s)
@@ -20,7 +24,7 @@ on conflict (plan_id, meter) do update set units = excluded.units
 update sepu.plan_limit set thresholds = %(thresholds)s::bigint[] where plan_id = %(plan_id)s
 
 -- name: plan_is_used
-select exists (select from sepu.account where plan_id = %(plan_id)s)
+select exists (select 1 from sepu.account where plan_id = %(plan_id)s)
 
 -- name: delete_plan_limits
 delete from sepu.plan_limit where plan_id = %(plan_id)s

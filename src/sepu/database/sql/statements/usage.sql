@@ -32,14 +32,17 @@ select (d.day at time zone 'UTC')::date as day, extract(hour from d.hour at time
                case when created_at >= %(day)s::timestamp at time zone 'UTC'
                      and created_at < (%(day)s::timestamp + interval '24 hours') at time zone 'UTC'
                     then date_bin('1 hour', created_at, 'epoch') end as hour, meter, units
-          from sepu.stored_result where period = %(period)s
+          from sepu.stored_result
+         where period = %(period)s and (%(account_id)s::text is null or account_id = %(account_id)s)
          union all
         select account_id, key_id, day::timestamp at time zone 'UTC', null, meter, units
-          from sepu.usage_day where period = %(period)s
+          from sepu.usage_day
+         where period = %(period)s and (%(account_id)s::text is null or account_id = %(account_id)s)
          union all
         select account_id, null, null, null, meter, pruned - dated
-          from sepu.usage where period = %(period)s and pruned > dated) d
- where %(account_id)s::text is null or d.account_id = %(account_id)s
+          from sepu.usage
+         where period = %(period)s and pruned > dated
+           and (%(account_id)s::text is null or account_id = %(account_id)s)) d
  group by d.day, d.hour, 3, d.meter
 
 -- name: usage_of_two_days
