@@ -3,13 +3,16 @@
 # serves, those of the console and of events, and the one that monitors. The passwords are those that they connect with.
 set -eu
 
-password() {
-    sed -n 's/^password=//p' "/run/secrets/$1.conf"
-}
-
-psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres \
-    --set owner="$(password owner)" --set service="$(password service)" --set console="$(password console)" \
-    --set events="$(password events)" --set monitor="$(cat /run/secrets/monitor)" <<'SQL'
+psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres <<'SQL'
+-- psql reads the passwords itself: others could see its arguments. Nor does the server log them.
+set log_statement = 'none';
+set log_min_duration_statement = -1;
+set log_min_error_statement = 'panic';
+\set owner `sed -n 's/^password=//p' /run/secrets/owner.conf`
+\set service `sed -n 's/^password=//p' /run/secrets/service.conf`
+\set console `sed -n 's/^password=//p' /run/secrets/console.conf`
+\set events `sed -n 's/^password=//p' /run/secrets/events.conf`
+\set monitor `cat /run/secrets/monitor`
 create role sepu_owner login password :'owner';
 create role sepu_service login password :'service';
 create role sepu_console login password :'console';

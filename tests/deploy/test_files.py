@@ -177,10 +177,29 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
     assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 7
     Webhook((secrets / "hooks").read_text().strip())  # refuses what is no secret
-    again = subprocess.run([secrets.parent / "deploy" / "secrets"], capture_output=True, check=False)
+    again = completed([secrets.parent / "deploy" / "secrets"])
     assert again.returncode != 0
+    assert "nothing was changed" in again.stderr
     assert [Path(path).read_text() for path in made] == texts
     assert "/secrets/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+@pytest.mark.parametrize("fault", ["no openssl", "openssl fails", "a full disk"])
+def test_secrets_that_cannot_be_made_leave_nothing(tmp_path: Path, fault: str) -> None:
+    shutil.copytree(DEPLOY, tmp_path / "deploy")
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("sh", "dirname", "mktemp", "mkdir", "rm", "tr", "grep", "cat", "mv", "chmod", "openssl"):
+        (programs / name).symlink_to(program(name, name))
+    if fault != "a full disk":
+        (programs / "openssl").unlink()
+    if fault == "openssl fails":
+        (programs / "openssl").symlink_to(program("false", "coreutils"))
+    limit = ["/bin/sh", "-c", 'ulimit -f 0; trap "" XFSZ; exec "$@"', "sh"] if fault == "a full disk" else []
+    failed = completed([*limit, tmp_path / "deploy" / "secrets"], env={"PATH": str(programs)})
+    assert failed.returncode != 0
+    assert failed.stderr or fault == "openssl fails"  # which says why itself
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["deploy", "programs"]
 
 
 @pytest.mark.slow
@@ -192,11 +211,20 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
         targets = {one if isinstance(one, str) else one["target"] for one in files}
         assert targets == {"superuser", "monitor", *(f"{role}.conf" for role in ROLES)}
         script = (DEPLOY / "postgres" / "roles.sh").read_text().replace("/run/secrets/", f"{secrets}/")
+        root.execute("alter system set log_statement = 'all'")
+        root.execute("select pg_reload_conf()")
+        psql = state_dir / "psql"  # the real one, after it has told its arguments
+        psql.write_text(f'#!/bin/sh\necho "$@" >> {state_dir}/arguments\nexec {programs()}/psql "$@"\n')
+        psql.chmod(0o755)
         subprocess.run(
             ["/bin/sh", "-c", script],
-            env={"PATH": f"{programs()}:{os.environ['PATH']}", "POSTGRES_USER": "sepu", "PGHOST": host},
+            env={"PATH": f"{state_dir}:{programs()}:{os.environ['PATH']}", "POSTGRES_USER": "sepu", "PGHOST": host},
             check=True,
         )
+        passwords = [re.findall(r"[0-9a-f]{48}", (secrets / f"{role}.conf").read_text())[0] for role in ROLES]
+        told = (state_dir / "arguments").read_text() + (state_dir / "postgres.log").read_text()
+        assert "statement: revoke execute on function" in told
+        assert [password for password in passwords if password in told] == []
         query = "select rolname, rolpassword like 'SCRAM-SHA-256$%' from pg_authid where rolname ~ '^sepu_' order by 1"
         assert root.execute(query).fetchall() == [(f"sepu_{role}", True) for role in sorted(("monitor", *ROLES))]
         with connect(make_conninfo(url, dbname="sepu")) as there:
@@ -237,19 +265,47 @@ def test_the_database_of_the_containers(secrets: Path) -> None:
 # --- systemd
 
 
+def settings_of(unit: str) -> list[tuple[str, str]]:
+    """The settings of a unit's service, in their order."""
+    service = (DEPLOY / "systemd" / unit).read_text().partition("[Service]\n")[2].partition("\n[")[0]
+    return re.findall(r"^(\w+)=(.*)$", service.replace("\\\n", " "), re.MULTILINE)
+
+
+UNITS = sorted(path.name for path in (DEPLOY / "systemd").glob("*.service"))
+# From the first of these on, what the service may not do.
+PROTECTIONS = settings_of("sepu@.service")[settings_of("sepu@.service").index(("NoNewPrivileges", "yes")) :]
+# gunicorn gives its socket to its own user. The server's own shared memory is postgres's too.
+EXCEPTIONS = {("SystemCallFilter", "@chown")}
+MISSING = {"sepu-backup.service": {("RemoveIPC", "yes")}}
+
+
+@pytest.mark.parametrize("unit", UNITS)
+def test_each_unit_has_a_user_of_its_own_and_all_protections(unit: str) -> None:
+    found = settings_of(unit)
+    (user,) = [value for name, value in found if name == "User"]
+    others = [value for other in UNITS if other != unit for name, value in settings_of(other) if name == "User"]
+    assert user not in {"root", *others}
+    assert user == "postgres" or f"\nu {user} " in (DEPLOY / "systemd" / "sysusers.conf").read_text()
+    assert [name for name, value in found if name.startswith("Exec") and value[:1] in {"+", "!"}] == []
+    assert {*PROTECTIONS} - EXCEPTIONS - {*found} == MISSING.get(unit, set())
+
+
 @pytest.mark.slow
 def test_the_units_are_what_systemd_takes_and_let_little_through(tmp_path: Path) -> None:
     analyze = program("systemd-analyze", "systemd")
-    for name in ("sepu@.service", "sepu@console.conf"):
-        text = (DEPLOY / "systemd" / name).read_text().replace("/opt/sepu/bin/sepu", sys.executable)
+    for name in (*UNITS, "sepu@console.conf"):
+        text = re.sub(
+            r"(?m)^(ExecStart=)/(opt|usr/local)/\S+", rf"\g<1>{sys.executable}", (DEPLOY / "systemd" / name).read_text()
+        )
         path = tmp_path / name.replace("@console.conf", "@console.service.d/console.conf")
         path.parent.mkdir(exist_ok=True)
         path.write_text(text)
-    for unit in ("sepu@.service", "sepu@console.service"):
+    for unit in (*UNITS, "sepu@console.service"):
         verified = completed([analyze, "verify", tmp_path / unit])
-        assert (verified.returncode, verified.stderr) == (0, "")
-    security = completed([analyze, "security", "--offline=true", "--threshold=15", tmp_path / "sepu@.service"])
-    assert security.returncode == 0, security.stdout + security.stderr
+        assert (verified.returncode, verified.stderr) == (0, ""), unit
+    for unit in UNITS:
+        security = completed([analyze, "security", "--offline=true", "--threshold=20", tmp_path / unit])
+        assert security.returncode == 0, security.stdout + security.stderr
 
 
 def test_the_unit_leaves_time_to_finish() -> None:

@@ -87,7 +87,7 @@ THEN = {
     "events.md": (
         _TAKEN.format(7),
         "timeout 60 sh -c \"until sepu events status | grep -x 'due  *0'; do sleep 1; done\"",
-        "grep '^sepu_events_dead 0' /var/lib/prometheus/node-exporter/sepu_events.prom",
+        "grep '^sepu_events_dead 0' /var/lib/sepu/node-exporter-events/sepu_events.prom",
     ),
     "observe.md": ("curl -sf http://127.0.0.1:9187/metrics | grep '^pg_stat_archiver_failed_count'",),
     "operate.md": (
