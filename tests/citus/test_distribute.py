@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from psycopg import Connection
 from tests.citus.cluster import Citus
+from tests.keys import holder_of
 from tests.processes import completed
 from tests.serving import SEPU
 
@@ -19,8 +20,7 @@ from sepu.database import statements
 from sepu.database.migrate import migrate
 from sepu.errors import SepuError
 from sepu.metering.commands import Charge, meter_request
-from sepu.metering.key_format import credential
-from sepu.metering.ledger import Ledger
+from sepu.metering.ledger_thread import LedgerThread
 
 pytestmark = pytest.mark.slow
 
@@ -48,10 +48,10 @@ def metadata(connection: Connection) -> list[Any]:
 
 
 def outcomes(url: str, issued: list[IssuedKey]) -> list[str]:
-    ledger = Ledger(url, 1)
+    ledger = LedgerThread(url)
     ledger.open()
     try:
-        holders = [holder for each in issued if (holder := credential(each.api_key))]
+        holders = [holder_of(each.api_key) for each in issued]
         charge = Charge("color_match", 3, bytes(32), b"{}")
         return [
             ledger.run(meter_request(holder, "grown-up-1", charge, str(uuid.uuid4()))).outcome for holder in holders

@@ -5,12 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from psycopg import Connection
+from tests.keys import holder_of
 from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession, until_gone
 
 from sepu.admin import accounts
 from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.plans import set_plan
-from sepu.metering.key_format import credential
 
 MARCH = ("2031-03", "color_match")
 
@@ -200,7 +200,7 @@ def test_operators_wait_for_no_request_and_their_change_holds_from_the_next(
     a: Connection, b: Connection, c: Connection, make_customer: MakeCustomer
 ) -> None:
     customer = make_customer(match_limit=5)
-    second = credential(issue_key(c, customer.account_id).api_key)
+    second = holder_of(issue_key(c, customer.account_id).api_key)
     assert customer.admit(b) == "ok"  # a call with the first use of a day would hold the key's row until it ends
     assert customer.meter(a, "key-0001", units=5).outcome == "charged"
     set_plan(c, customer.plan_id, {"color_match": 6, "color_search": 0})

@@ -24,6 +24,7 @@ import pytest
 from psycopg import sql
 from tests.faults.proxy import socket_directory
 from tests.http.raw import parsed
+from tests.keys import made_up_key
 from tests.metrics import Labels, records, requests, sample, samples, scrape
 from tests.processes import completed, until
 from tests.programs import program
@@ -88,7 +89,7 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     """A request of each kind, and what its line should say."""
     set_plan(connection, "spent", {"color_match": 0, "color_search": 0}, requests_per_minute=1)
     rich, poor = (accounts.create_account(connection, plan) for plan in ("standard", "spent"))
-    stranger = replace(rich, account_id=NOBODYS, api_key=key_format.new_key(NOBODYS))
+    stranger = replace(rich, account_id=NOBODYS, api_key=made_up_key(NOBODYS))
 
     def ask(
         target: str,

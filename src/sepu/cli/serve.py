@@ -25,9 +25,9 @@ from sepu.cli.demo_account import greet
 from sepu.cli.output import echo_fields, env_option, example, json_option
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open
-from sepu.http.client_address import Network
 from sepu.library.release import load_release
 from sepu.server import listen
+from sepu.server.client_address import Network
 from sepu.server.embedded import embedded_postgres, keeper
 from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.request_log import LogFormat, RequestLog

@@ -23,13 +23,13 @@ from gunicorn.workers.base import Worker as GunicornWorker
 
 from sepu import limits
 from sepu.http.app import create_app
-from sepu.http.client_address import Network
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.responder import CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
-from sepu.metering.ledger import Ledger
+from sepu.metering.ledger_thread import LedgerThread
+from sepu.server.client_address import Network
 from sepu.server.host import is_host
 from sepu.server.metrics import Blocks, Counts, OpenConnections, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
@@ -134,9 +134,9 @@ class Server(Application):
         self._blocks = Blocks()
         self._block_of: dict[int, int] = {}  # by the age of the worker
         self._library = release.manifest.version
-        self._service = Service.of(release, settings.trusted_proxies)
+        self._service = Service.of(release)
         self._counts: Counts
-        self._ledger: Ledger | None = None
+        self._ledger: LedgerThread | None = None
         super().__init__()
 
     def run(self) -> None:
@@ -168,9 +168,8 @@ class Server(Application):
             loop = asyncio.get_event_loop()
             self.batcher = Batcher(url, join=self._settings.join, observer=self._counts, loop=loop)
             return create_app(self._service, CallbackResponder(self.batcher, self.notifier))
-        self._ledger = Ledger(url, self._threads, self._counts)
+        self._ledger = LedgerThread(url, self._counts)
         self._ledger.open()
-        self._ledger.watch()
         return create_app(self._service, WaitingResponder(self._ledger, self.notifier))
 
     def accepts(self, worker: GunicornWorker) -> bool:
