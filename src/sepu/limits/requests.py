@@ -2,6 +2,8 @@
 
 # The body of a match. Five colours with fifteen digits a channel take 400 bytes.
 BODY_BYTES = 16 * 1024
+# A longer body is read by functions whose time does not depend on the numbers in it.
+SHORT_BODY_BYTES = 1024
 # What is read and dropped of a larger one, so that its connection can go on.
 DISCARDED_BYTES = 64 * 1024
 # The request line and all headers: as much as nginx takes by default, four buffers of 8 KiB.
