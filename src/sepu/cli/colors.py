@@ -152,7 +152,10 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
     """Find colours by Chinese name, pinyin, English name or slug. This works offline and is not metered."""
     release = load_release()
     q = " ".join(text)
-    found = release.search(q, limit=limit)
+    try:
+        found = release.search(q, limit=limit)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
     if not found and file_format is None:
         click.echo(
             f"Nothing found by {q!r}. Try a character (红), pinyin (tao hong), its initials (th) or an English word "

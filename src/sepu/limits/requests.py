@@ -17,6 +17,10 @@ FRAMING_BYTES = 5 * BODY_BYTES + HEAD_BYTES
 # A Content-Length of more digits is refused unread.
 LENGTH_DIGITS = 18
 
+# A line of the request log: a longer one is cut, and one of so many bytes is not of a log.
+LOG_LINE_BYTES = 64 * 1024
+NO_LOG_LINE_BYTES = 2**24
+
 # From a request's first byte to its last. gthread counts a connection's first request from the connection.
 REQUEST_SECONDS = 10.0
 # For the application to answer. The ledger's deadlines, below, are much shorter: only a mistake of ours takes so long.
