@@ -107,7 +107,8 @@ def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
     whole = isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels)
     if scale is None and 0 < max(numbers) <= 1 and not whole:
         raise ValueError(
-            f"no channel of {shown(color)} exceeds 1: pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
+            f"no channel of {shown(color)} exceeds 1: "
+            "pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
         )
     return RGB(*(number * 255 if scale == 1 else number for number in numbers))
 
