@@ -18,6 +18,7 @@ _STRING_OR_NUMBER = re.compile(
     rb'"(?:[^"\\]|\\.)*+"?|(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL
 )
 _HUGE = 1e300
+_read = msgspec.json.decode  # PERF: two look-ups fewer
 # msgspec takes 15 us to read 1e308, Python 0.2 us, but a call more for each usual number. It reads 1e400 as infinity.
 _read_floats_by_python = msgspec.json.Decoder(float_hook=float).decode
 # Integers stay integers; a bool is refused.
@@ -76,7 +77,7 @@ def parse_match(body: bytes) -> MatchInput:
 def _decode(body: bytes) -> object:
     try:
         try:
-            return msgspec.json.decode(body) if len(body) <= SHORT_BODY_BYTES else _read_floats_by_python(body)
+            return (_read if len(body) <= SHORT_BODY_BYTES else _read_floats_by_python)(body)
         except msgspec.ValidationError:
             # JSON has no largest number: 1e400 is well-formed. It is out of our bounds, and so is what stands for it.
             return _read_floats_by_python(_STRING_OR_NUMBER.sub(_shrink, body))
