@@ -15,6 +15,7 @@ from itertools import islice
 from pathlib import Path
 from random import Random
 from time import process_time
+from typing import Any
 
 from tests.fuzz.cases import Played
 from tests.fuzz.seeds import mutate
@@ -102,6 +103,7 @@ def readers() -> dict[str, Read]:
 
     class Peer:
         remote_addr = "127.0.0.1"
+        request_id = query_string = ""
 
         def __init__(self, value: bytes) -> None:
             self._value = value.decode("latin-1")
@@ -133,7 +135,7 @@ def readers() -> dict[str, Read]:
     return {name: partial(_quietly, read) for name, read in found.items()}
 
 
-def _quietly(read: Read, content: bytes) -> None:
+def _quietly(read: Any, content: bytes) -> None:
     with suppress(SepuError, InputError, ValueError, TypeError):
         read(content)
 
