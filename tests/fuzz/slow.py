@@ -1,6 +1,6 @@
 """Inputs that are slow to read: the readers of each boundary, their worst inputs known, and a search for worse ones.
 
-`python -m tests.fuzz.slow DIRECTORY` prints callgrind's files of each input at three sizes; test_slow.py runs it.
+`python -m tests.fuzz.slow DIRECTORY` prints callgrind's files of each input at three sizes; test_growth.py runs it.
 `make fuzz WHAT=slow` searches by the time of the processor: a fault is an input of which four times the size takes more
 than ten times as long.
 """
