@@ -9,14 +9,12 @@ role=sepu_$1 file=/etc/sepu/$1.conf
 umask 077
 part=$(mktemp "$file.XXXXXX")
 trap 'rm -f "$part"' EXIT
+trap 'exit 1' HUP INT TERM
 password=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
 printf '[sepu]\nhost=127.0.0.1\ndbname=sepu\nuser=%s\npassword=%s\n' "$role" "$password" > "$part"
 grep -Eq '^password=[0-9a-f]{48}$' "$part" || { echo "make-role.sh: could not write $part" >&2; exit 1; }
-# The server logs no password, not even of a statement that fails.
-runuser -u postgres -- psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 <<SQL
-set log_statement = 'none';
-set log_min_duration_statement = -1;
-set log_min_error_statement = 'panic';
-create role $role login password '$password';
-SQL
+# Without a terminal \password reads standard input, twice. The server gets only the hash, so it can log no password.
+printf '%s\n' "$password" "$password" |
+    setsid --wait runuser -u postgres -- psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --single-transaction \
+        --command "create role $role login" --command "\\password $role"
 mv "$part" "$file"

@@ -2,22 +2,34 @@
 # Run once by the image of Postgres, when the cluster is new: the database, the role that owns its schema, the one that
 # serves, those of the console and of events, and the one that monitors. The passwords are those that they connect with.
 set -eu
+trap '[ $? = 0 ] || echo "roles.sh failed, see above; then start again: docker compose down --volumes" >&2' EXIT
+export PGUSER="$POSTGRES_USER" PGDATABASE=postgres
 
-psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 --username "$POSTGRES_USER" --dbname postgres <<'SQL'
--- psql reads the passwords itself: others could see its arguments. Nor does the server log them.
-set log_statement = 'none';
-set log_min_duration_statement = -1;
-set log_min_error_statement = 'panic';
-\set owner `sed -n 's/^password=//p' /run/secrets/owner.conf`
-\set service `sed -n 's/^password=//p' /run/secrets/service.conf`
-\set console `sed -n 's/^password=//p' /run/secrets/console.conf`
-\set events `sed -n 's/^password=//p' /run/secrets/events.conf`
-\set monitor `cat /run/secrets/monitor`
-create role sepu_owner login password :'owner';
-create role sepu_service login password :'service';
-create role sepu_console login password :'console';
-create role sepu_events login password :'events';
-create role sepu_monitor login password :'monitor' in role pg_monitor;
+password() {
+    found=$(sed -n 's/^password=//p' "/run/secrets/$1.conf")
+    echo "${found:?is not in $1.conf}"
+}
+
+# Without a terminal \password reads standard input, twice. So the password is in no argument, and the server gets only its
+# hash: neither its log nor its statistics can show it.
+set_password() {
+    printf '%s\n' "$2" "$2" | setsid --wait psql --no-psqlrc --set ON_ERROR_STOP=1 --command "\\password $1"
+}
+
+# All are read before anything is made. One a line: sh notices only the last failure of several on one line.
+owner=$(password owner)
+service=$(password service)
+console=$(password console)
+events=$(password events)
+monitor=$(cat /run/secrets/monitor)
+: "${monitor:?is empty}"
+
+psql --no-psqlrc --quiet --set ON_ERROR_STOP=1 <<'SQL'
+create role sepu_owner login;
+create role sepu_service login;
+create role sepu_console login;
+create role sepu_events login;
+create role sepu_monitor login in role pg_monitor;
 create database sepu owner sepu_owner template template0 encoding 'UTF8' locale 'C';
 revoke all on database sepu from public;
 grant connect on database sepu to sepu_service, sepu_console, sepu_events;
@@ -30,3 +42,8 @@ alter role sepu_events set temp_file_limit = '1GB';
 select 'revoke execute on function ' || oid::regprocedure || ' from public' from pg_proc
  where proname in ('lo_creat', 'lo_create', 'lo_from_bytea', 'pg_logical_emit_message') \gexec
 SQL
+set_password sepu_owner "$owner"
+set_password sepu_service "$service"
+set_password sepu_console "$console"
+set_password sepu_events "$events"
+set_password sepu_monitor "$monitor"

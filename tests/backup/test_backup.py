@@ -1,7 +1,9 @@
 """Backup and restore with Postgres's own programs, under traffic; the pages are docs/operate.md."""
 
+import fcntl
 import os
 import re
+import shutil
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -179,7 +181,7 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     server = {"PGHOST": str(first.directory), "PGPORT": str(first.port), "PGUSER": "sepu"}
     environment = {**server, "PATH": f"{first.programs}:{os.environ['PATH']}"}
 
-    def back_up(keep: int = 2) -> subprocess.CompletedProcess[str]:
+    def back_up(keep: int = 2, archive: Path = archive) -> subprocess.CompletedProcess[str]:
         return completed([BACKUP, tmp_path, str(keep), archive], env=environment)
 
     def made() -> list[Path]:
@@ -190,10 +192,21 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
         kept: list[list[Path]] = []
         for number in range(3):
             connection.execute("insert into written values (%s)", [number])
-            done = back_up()
-            assert (done.returncode, done.stderr) == (0, "")
+            there = archive if number else archive / "absent"
+            done = back_up(archive=there)
+            assert done.returncode == 0, done.stderr
+            assert done.stderr == ("" if number else f"backup: there is no directory {there}, so no WAL was deleted\n")
             kept.append(made())
             until(lambda: datetime.now(UTC).strftime("%Y-%m-%dT%H%M%S") > kept[-1][-1].name)  # each has its second
+        # The clock was wrong once: the new backup is not the newest, so nobody knows which ones are old.
+        future = tmp_path / "2999-01-01T000000"
+        future.mkdir()
+        refused = back_up(keep=1)
+        assert (refused.returncode, refused.stdout) == (1, "")
+        assert future.name in refused.stderr
+        assert {*kept[2], future} < {*made()}
+        future.rmdir()
+        shutil.rmtree(next(path for path in made() if path not in kept[2]))
         connection.execute("insert into written values (3)")
         ((segment,),) = connection.execute("select pg_walfile_name(pg_switch_wal())").fetchall()
         until(lambda: (archive / segment).exists())
@@ -211,6 +224,10 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     assert failed.stdout == ""
     assert made() == kept[2]
     assert back_up(keep=0).returncode != 0
+    held = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    assert back_up().stderr == "backup: another one runs\n"
+    os.close(held)
 
     first_kept, _ = kept[2]
     (label,) = re.findall(

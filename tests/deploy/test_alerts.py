@@ -77,7 +77,14 @@ def test_the_node_exporter_tells_what_the_alerts_ask(tmp_path: Path) -> None:
     ours = [option.replace("=/jobs", f"={tmp_path}") for option in compose]
     (tmp_path / "one.prom").write_text("sepu_audit_differences 0\n")
     name = "prometheus-node-exporter"
-    exported(name, [], asked("node"))  # on Debian
+    # On Debian, with the option of the page: Debian's own directory and one of a unit.
+    page = (ROOT / "docs" / "observe.md").read_text("utf-8")
+    [directories] = re.findall(r"ARGS='(--collector\.textfile\.directory=\S+)'", page)
+    for path, metric in (("prometheus/node-exporter", "of_debian"), ("sepu/node-exporter-audit", "of_a_unit")):
+        (tmp_path / path).mkdir(parents=True)
+        (tmp_path / path / "one.prom").write_text(f"{metric} 0\n")
+    expected = asked("node") | {"of_debian", "of_a_unit"}
+    exported(name, [directories.replace("/var/lib", str(tmp_path))], expected)
     exported(name, ours, asked("node") | {"sepu_audit_differences"})  # in the container
 
 
@@ -91,10 +98,16 @@ def test_the_ends_of_certificates_are_told(tmp_path: Path) -> None:
         served = f"127.0.0.1:{listening.getsockname()[1]}"
         broken = tmp_path / "broken.pem"
         broken.write_text("none")
-        places = [str(pem), served, str(broken), str(tmp_path / "absent"), "127.0.0.1:1"]
-        told = completed([DEPLOY / "certificates", *places])
-    assert told.returncode == 0
-    found = [sample for family in text_string_to_metric_families(told.stdout) for sample in family.samples]
+        places = [pem.name, served, str(broken), "absent", "127.0.0.1:1"]
+        text = (DEPLOY / "systemd" / "sepu-certificates.service").read_text()
+        [script] = re.findall(r"^ExecStart=/bin/sh -ec '(.*?)'$", text, re.MULTILINE | re.DOTALL)
+        script = script.replace("\\\n", "").replace("/usr/local/lib/sepu", str(DEPLOY))
+        directories = {"CREDENTIALS_DIRECTORY": str(tmp_path), "STATE_DIRECTORY": str(tmp_path)}
+        environment = {"PATH": os.environ["PATH"], "PLACES": " ".join(places), **directories}
+        told = completed(["/bin/sh", "-ec", script], env=environment)
+    assert told.returncode == 0, told.stderr
+    metrics = (tmp_path / "sepu_certificates.prom").read_text()
+    found = [sample for family in text_string_to_metric_families(metrics) for sample in family.samples]
     assert {sample.name for sample in found} == asked("sepu_certificates?")
     *ends, looked = found
     assert [sample.labels["place"] for sample in ends] == places

@@ -8,7 +8,7 @@ from math import nan
 from numbers import Integral, Real
 from typing import TypeGuard
 
-from sepu_client.css import read_css
+from sepu_client.css import read_css, shown, trim_color
 from sepu_client.results import RGB
 
 ColorLike = str | Iterable[float] | Mapping[str, float]
@@ -43,12 +43,14 @@ def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: 
     if scale not in (None, 1, 255):
         raise ValueError(f"scale must be 1 or 255, not {scale!r}")
     if isinstance(colors, str | Mapping):
-        raise TypeError(f"{colors!r} is one colour, and not a list of colours; write [{colors!r}]")
+        raise TypeError(f"{shown(colors)} is one colour, and not a list of colours; write [{shown(colors)}]")
     if not isinstance(colors, Iterable):
-        raise TypeError(f"{colors!r} is not a list of colours; {_FORMS}")
+        raise TypeError(f"{shown(colors)} is not a list of colours; {_FORMS}")
     given = list(colors if most is None else islice(colors, most + 1))
     if len(given) == 3 and all(_is_number(value) for value in given):
-        raise TypeError(f"{tuple(given)!r} is one colour, and not a list of colours; write [{tuple(given)!r}]")
+        raise TypeError(
+            f"{shown(tuple(given))} is one colour, and not a list of colours; write [{shown(tuple(given))}]"
+        )
     if most is not None and not 1 <= len(given) <= most:
         raise ValueError(f"a match takes one to {most} colours; match_many takes more")
     return [_read(color, scale) for color in given]
@@ -56,16 +58,16 @@ def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: 
 
 def _read(color: object, scale: int | None) -> RGB:
     if isinstance(color, str):
-        return _read_text(color.strip())
+        return _read_text(trim_color(color))
     channels: Iterable[object]
     if isinstance(color, Mapping):
         if set(color) != {"r", "g", "b"}:
-            raise ValueError(f"{dict(color)!r} does not have exactly r, g and b; {_FORMS}")
+            raise ValueError(f"{shown(dict(color))} does not have exactly r, g and b; {_FORMS}")
         channels = (color["r"], color["g"], color["b"])
     elif isinstance(color, Iterable):
         channels = list(color)
     else:
-        raise TypeError(f"{color!r} is not a colour; {_FORMS}")
+        raise TypeError(f"{shown(color)} is not a colour; {_FORMS}")
     return _scaled(list(channels), color, scale)
 
 
@@ -88,11 +90,11 @@ def _read_text(text: str) -> RGB:
 
 def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
     if len(channels) != 3:
-        raise ValueError(f"{color!r} has {len(channels)} channels; {_FORMS}")
+        raise ValueError(f"{shown(color)} has {len(channels)} channels; {_FORMS}")
     numbers = []
     for channel in channels:
         if not _is_number(channel):
-            raise TypeError(f"{channel!r} is not a number; {_FORMS}")
+            raise TypeError(f"{shown(channel)} is not a number; {_FORMS}")
         try:
             numbers.append(float(channel))
         except (ValueError, OverflowError):  # a signalling NaN, an integer of 400 digits
@@ -100,12 +102,13 @@ def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
     greatest = scale or 255
     for number in numbers:
         if not 0 <= number <= greatest:  # nor NaN
-            raise ValueError(f"{color!r} has the channel {number}, and a channel is a number from 0 to {greatest}")
+            raise ValueError(f"{shown(color)} has the channel {number}, and a channel is a number from 0 to {greatest}")
     # As the library does; an RGB says by its type what it is.
     whole = isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels)
     if scale is None and 0 < max(numbers) <= 1 and not whole:
         raise ValueError(
-            f"no channel of {color!r} exceeds 1: pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
+            f"no channel of {shown(color)} exceeds 1: "
+            "pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
         )
     return RGB(*(number * 255 if scale == 1 else number for number in numbers))
 

@@ -13,12 +13,12 @@ from typing import IO, Any
 import click
 from psycopg import Connection
 
+from sepu import limits
 from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, RequestStatus, StoredCharge
 from sepu.cli.database import with_connection
 from sepu.cli.output import Form, columns, echo_rows, example, form_options, members, month
 
-_LINE_BYTES = 1 << 16
 _GZIP = b"\x1f\x8b"
 
 
@@ -168,12 +168,17 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str]) -> Iterator[Logge
 
 
 def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
-    """Reads lines; of one that no log writes, its length cuts it."""
+    """Reads lines, and the beginnings of those that are longer than any of a log."""
     try:
-        while line := file.readline(_LINE_BYTES):
+        while line := file.readline(limits.LOG_LINE_BYTES):
             yield line
-            while len(line) == _LINE_BYTES and not line.endswith(b"\n"):
-                line = file.readline(_LINE_BYTES)
+            size = len(line)
+            while not line.endswith(b"\n") and (line := file.readline(limits.LOG_LINE_BYTES)):
+                size += len(line)
+                if size > limits.NO_LOG_LINE_BYTES:
+                    raise click.ClickException(
+                        f"this is not a request log: a line has more than {limits.NO_LOG_LINE_BYTES:,} bytes"
+                    )
     except (EOFError, zlib.error, gzip.BadGzipFile):
         click.echo("sepu: the compressed log is cut or damaged; what stands before was read", err=True)
 

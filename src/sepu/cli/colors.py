@@ -31,6 +31,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
 # A number sign before a colour's digits begins no comment.
 _COMMENT = re.compile(r"(?:^|\s)#(?![0-9A-Fa-f]{3,8}\b).*", re.DOTALL)
+_PATH_BYTES = 255  # of a name in a file system
 _SKETCH_COLUMNS, _SKETCH_LINES = 60, 100
 
 
@@ -98,7 +99,11 @@ def _parse(source: Source, text: str, where: str) -> Rgb:
     try:
         return parse_color(text, source.named(text))
     except ColorError as error:
-        hint = f"; for an image: sepu image {text}" if not where and Path(text).is_file() else source.hint(text)
+        hint = (
+            f"; for an image: sepu image {text}"
+            if not where and len(os.fsencode(text)) <= _PATH_BYTES and Path(text).is_file()
+            else source.hint(text)
+        )
         raise click.BadParameter(f"{where}{error}{hint}") from None
 
 
@@ -152,7 +157,10 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
     """Find colours by Chinese name, pinyin, English name or slug. This works offline and is not metered."""
     release = load_release()
     q = " ".join(text)
-    found = release.search(q, limit=limit)
+    try:
+        found = release.search(q, limit=limit)
+    except ValueError as error:
+        raise click.BadParameter(str(error)) from None
     if not found and file_format is None:
         click.echo(
             f"Nothing found by {q!r}. Try a character (红), pinyin (tao hong), its initials (th) or an English word "

@@ -10,6 +10,7 @@ from typing import Any
 Triple = tuple[float, float, float]
 Matrix = tuple[Triple, Triple, Triple]
 
+MOST_CHARACTERS = 200  # of a colour and of what an error repeats; a colour with 17 digits a channel takes 90
 _GREATEST = 1e6  # of a number; no power overflows
 _NEARLY = 1e-3  # of a channel from 0 to 1, a quarter of an 8-bit step: people write few digits
 
@@ -79,6 +80,23 @@ _XYZ_OF_LMS: Matrix = (
 )
 
 
+def shown(given: object) -> str:
+    """Returns the repr of anything, or its beginning: an error repeats no more."""
+    try:
+        text = repr(given)
+    except ValueError:  # Python does not write an integer of 5,000 digits
+        return "a number of thousands of digits"
+    return text if len(text) <= MOST_CHARACTERS + 2 else f"{text[:MOST_CHARACTERS]}…"
+
+
+def trim_color(text: str) -> str:
+    """Returns the text of a colour without blanks around it; raises ValueError if it is longer than any colour."""
+    text = text.strip()
+    if len(text) > MOST_CHARACTERS:
+        raise ValueError(f"{shown(text)} is not a colour: it has more than {MOST_CHARACTERS} characters")
+    return text
+
+
 def read_css(text: str) -> Triple | None:
     """Returns red, green and blue of sRGB, from 0 to 255, beyond that outside sRGB; None for what CSS does not know.
 
@@ -86,6 +104,9 @@ def read_css(text: str) -> Triple | None:
     """
     from tinycss2 import color4, parse_one_component_value
 
+    text = text.strip()
+    if len(text) > MOST_CHARACTERS:
+        return None
     token = parse_one_component_value(text, skip_comments=True)
     if token.type == "function":
         return _read_function(token, text)

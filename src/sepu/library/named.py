@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable, Mapping
 
-from sepu._names import fold
 from sepu._palette import Palette
+from sepu.library.css import shown
 from sepu.library.parsing import ColorError, ColorLike, parse_color
 from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
-from sepu.library.release import Collection
+from sepu.library.release import Collection, spellings
 
 
 class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
@@ -47,15 +47,15 @@ class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):
     def _index_names(self) -> dict[str, list[int]]:
         places: dict[str, list[int]] = {}
         for place, record in enumerate(self.records):
-            for spelling in {record.name, fold(record.name)}:
+            for spelling in {*spellings(record.name)}:
                 places.setdefault(spelling, []).append(place)
         return places
 
 
 def _read(name: str, color: ColorLike) -> Swatch:
     if not isinstance(name, str):
-        raise TypeError(f"a name is a text, not {name!r}; write {{'ink': '#1A1A1A', 'paper': (250, 245, 235)}}")
+        raise TypeError(f"a name is a text, not {shown(name)}; write {{'ink': '#1A1A1A', 'paper': (250, 245, 235)}}")
     try:
         return Swatch(name, parse_color(color))
     except ColorError as error:
-        raise ColorError(f"{name!r}: {error}") from None
+        raise ColorError(f"{shown(name)}: {error}") from None

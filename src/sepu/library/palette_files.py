@@ -24,7 +24,6 @@ from sepu.library.records import Swatch
 # Where it is in the file, its name, and its value.
 Found = tuple[str, str, ColorLike]
 
-_LONGEST_NAME = 200
 _DEEPEST = 32  # groups in groups, and references to references
 _NEXT_TO_A_BYTE = 1e-4  # of a channel: more than a float of 32 bits rounds
 
@@ -67,7 +66,7 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
 
 def _printable(name: str) -> str:
     """Returns a name without what terminals take for a command."""
-    return "".join(filter(str.isprintable, name[:_LONGEST_NAME])).strip()
+    return "".join(filter(str.isprintable, name[: limits.NAME_CHARACTERS])).strip()
 
 
 def _text(content: bytes) -> str:
@@ -159,13 +158,15 @@ def _json(content: bytes) -> Iterator[Found]:
     text = _text(content)
     try:
         document = json.loads(text, object_pairs_hook=_once)
-        colors = dict(_json_colors(document, (), None))
+        colors = dict(islice(_json_colors(document, (), None), limits.PALETTE_COLORS + 1))
     except json.JSONDecodeError as error:
         raise PaletteError(f"line {error.lineno}: {error.msg}; this is not JSON") from None
     except PaletteError as error:
         raise PaletteError(f"JSON: {error}") from None
     except (RecursionError, ValueError):
         raise PaletteError(f"line 1: objects lie more than {_DEEPEST} deep, or a number is too long") from None
+    if len(colors) > limits.PALETTE_COLORS:
+        raise PaletteError(f"JSON: there are more than {limits.PALETTE_COLORS:,} colours; save fewer")
     for path, (name, value) in colors.items():
         where = ".".join(path) or "JSON"
         for _ in range(_DEEPEST):
@@ -193,6 +194,8 @@ def _json_colors(
     """Yields the path, the name if it is not the path's, and the value of each colour."""
     if len(path) > _DEEPEST:
         raise RecursionError
+    if sum(map(len, path)) > limits.PATH_CHARACTERS:
+        raise PaletteError(f"a path of names has more than {limits.PATH_CHARACTERS:,} characters; give shorter names")
     if isinstance(value, dict):
         kind = value.get("$type", kind)
         given = next(
@@ -250,7 +253,10 @@ _REFERENCE = re.compile(r"var\(\s*--([\w-]+)\s*\)")
 
 def _css(content: bytes) -> Iterator[Found]:
     """Reads the custom properties of a style sheet that are a colour; what else there is does not matter."""
-    found = [(name, value.strip()) for name, value in _PROPERTY.findall(_COMMENT.sub(" ", _text(content)))]
+    properties = islice(_PROPERTY.finditer(_COMMENT.sub(" ", _text(content))), limits.PALETTE_COLORS + 1)
+    found = [(form[1], form[2].strip()) for form in properties]
+    if len(found) > limits.PALETTE_COLORS:
+        raise PaletteError(f"CSS: there are more than {limits.PALETTE_COLORS:,} custom properties; save fewer")
     values = dict(found)
     for name, given in found:
         value = given

@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 
 from sepu.errors import SepuError
-from sepu.library.css import read_css
+from sepu.library.css import read_css, shown, trim_color
 from sepu.library.records import NamedColor, hex_of
 
 Rgb = tuple[float, float, float]
@@ -20,7 +20,7 @@ FORMS = (
 _PLAIN = (int, float)  # PERF: whether an object is Real takes long to ask
 _HEX = re.compile(r"#?((?:[0-9a-f]{3}){1,2})", re.ASCII | re.IGNORECASE)
 _CMYK = re.compile(r"(?:device-)?cmyk\(", re.IGNORECASE)
-_CHANNEL = r"([+-]?(?:\d+\.?\d*|\.\d+)%?)"
+_CHANNEL = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)%?)"
 _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}\s*", re.ASCII)
 
 
@@ -40,25 +40,30 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
     if isinstance(color, NamedColor):
         return color.rgb
     if isinstance(color, str):
-        return _parse_text(color.strip(), named)
+        try:
+            return _parse_text(trim_color(color), named)
+        except ColorError:
+            raise
+        except ValueError as error:
+            raise ColorError(str(error)) from None
     if isinstance(color, Mapping):
         if set(color) != {"r", "g", "b"}:
-            raise ColorError(f"{dict(color)!r} does not have exactly r, g and b; {FORMS}")
+            raise ColorError(f"{shown(dict(color))} does not have exactly r, g and b; {FORMS}")
         color = [color["r"], color["g"], color["b"]]
     try:
         channels = list(color)
     except TypeError:
-        raise TypeError(f"{color!r} is not a colour; {FORMS}") from None
+        raise TypeError(f"{shown(color)} is not a colour; {FORMS}") from None
     if channels and type(channels[0]) not in _PLAIN and not isinstance(channels[0], Real):
         raise TypeError(
-            f"{channels[0]!r} is not a number; for several colours: [sepu.match(color) for color in colors]"
+            f"{shown(channels[0])} is not a number; for several colours: [sepu.match(color) for color in colors]"
         )
     if len(channels) != 3:
         alpha = " (blend an alpha channel with its background first)" if len(channels) == 4 else ""
-        raise ColorError(f"{color!r} has {len(channels)} channels, and a colour three{alpha}; {FORMS}")
+        raise ColorError(f"{shown(color)} has {len(channels)} channels, and a colour three{alpha}; {FORMS}")
     for channel in channels:
         if type(channel) not in _PLAIN and (not isinstance(channel, Real) or isinstance(channel, bool)):
-            raise TypeError(f"{channel!r} is not a number; {FORMS}")
+            raise TypeError(f"{shown(channel)} is not a number; {FORMS}")
     return _checked(channels, color)
 
 
@@ -72,10 +77,7 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
     # PERF: the form of CSS that is met most needs no parser.
     if channels := _CHANNELS.fullmatch(text[4:-1] if text[:4].lower() == "rgb(" and text[-1] == ")" else text):
         return _checked([_number(channel) for channel in channels.groups()], text, percent="%" in text)
-    try:
-        css = read_css(text)
-    except ValueError as error:
-        raise ColorError(str(error)) from None
+    css = read_css(text)
     candidates: dict[Rgb, str] = {record.rgb: f"{record.hex} of {record.label}" for record in named}
     if css is not None:
         candidates.setdefault(css, f"{hex_of(css)} of CSS" if named else "")
@@ -99,9 +101,11 @@ def _number(text: str) -> float:
 def _checked(channels: Sequence[float], given: object, *, percent: bool = False) -> Rgb:
     for channel in channels:
         if not 0 <= channel <= 255:  # nor NaN
-            raise ColorError(f"{given!r} has the channel {channel}, and a channel is a number from 0 to 255")
+            raise ColorError(
+                f"{shown(given)} has the channel {shown(channel)}, and a channel is a number from 0 to 255"
+            )
     # As `Palette` does for arrays.
     if not percent and 0 < max(channels) <= 1 and not all(isinstance(channel, Integral) for channel in channels):
-        raise ColorError(f"no channel of {given!r} exceeds 1: multiply by 255, because channels go from 0 to 255")
+        raise ColorError(f"no channel of {shown(given)} exceeds 1: multiply by 255, because channels go from 0 to 255")
     red, green, blue = channels
     return red, green, blue

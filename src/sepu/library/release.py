@@ -13,10 +13,11 @@ import msgspec
 import numpy as np
 from msgspec import Meta, Struct
 
+from sepu import limits
 from sepu._names import NameIndex, fold
 from sepu._palette import Palette
 from sepu.errors import SepuError
-from sepu.library.css import lab_of_srgb, srgb_of_lab
+from sepu.library.css import lab_of_srgb, shown, srgb_of_lab
 from sepu.library.display import html
 from sepu.library.images import Image, Opacity, Pixels, count_pixels, merge_shares, read_image
 from sepu.library.names import build_name_index
@@ -125,8 +126,8 @@ class Collection(Generic[R, M, S]):
         if len(found) == 1:
             return found[0]
         if found:
-            raise UnknownNameError(f"{key!r} is the name of several colours: {self._several(found)}")
-        raise UnknownNameError(f"no colour is named {key!r}{self.hint(key) or ' or anything similar'}")
+            raise UnknownNameError(f"{shown(key)} is the name of several colours: {self._several(found)}")
+        raise UnknownNameError(f"no colour is named {shown(key)}{self.hint(key) or ' or anything similar'}")
 
     def _several(self, found: Records[R]) -> str:
         """Returns the colours that have one name, and how to write which is meant."""
@@ -136,12 +137,14 @@ class Collection(Generic[R, M, S]):
         """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
         from difflib import get_close_matches
 
+        if len(name) > limits.NAME_CHARACTERS:
+            return ""
         near = get_close_matches(name, [record.label for record in self.records[:_HINTED]], 3)
         return f"; perhaps you mean {' or '.join(near)}" if near else ""
 
     def named(self, name: str) -> Records[R]:
         """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
-        for spelling in (name, fold(name)):
+        for spelling in spellings(name):
             if places := self._places.get(spelling):
                 return Records(self.records[place] for place in places)
         return Records()
@@ -269,9 +272,14 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         return f"<Release {self.manifest.version}>"
 
     def search(self, q: str, *, limit: int = 10) -> Records[Record]:
-        """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first."""
+        """Returns at most `limit` colours that `q` finds by Chinese name, pinyin, English name or slug, best first.
+
+        Raises ValueError if `q` has more than 64 characters, not counting blanks around it.
+        """
         if not isinstance(q, str):
-            raise TypeError(f"a search takes text, not {q!r}")
+            raise TypeError(f"a search takes text, not {shown(q)}")
+        if len(q.strip()) > limits.MAX_QUERY:
+            raise ValueError(f"a search takes at most {limits.MAX_QUERY} characters, not {shown(q)}")
         return Records(map(self.records.__getitem__, self._names.search(q, _whole(limit, "limit"))))
 
     def _several(self, found: Records[Record]) -> str:
@@ -279,7 +287,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
 
     def hint(self, name: str) -> str:
         """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
-        near = self.search(name, limit=4)
+        near = self.search(name, limit=4) if len(name) <= limits.MAX_QUERY else ()
         more = f"; sepu search {name} shows more" if len(near) > 3 else ""
         return f"; perhaps you mean {_listed(near[:3])}{more}" if near else ""
 
@@ -309,6 +317,11 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
     def names(self) -> NameIndex:
         """Makes the index of the records' names; a search returns the indices of records."""
         return build_name_index(self.records)
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """Returns a name as it is, and folded if it is not too long for a name."""
+    return (name, fold(name)) if len(name) <= limits.NAME_CHARACTERS else (name,)
 
 
 def _listed(records: Sequence[Record]) -> str:

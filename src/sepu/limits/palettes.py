@@ -3,3 +3,5 @@
 PALETTE_BYTES = 2**24
 # The index of so many has 190 MB.
 PALETTE_COLORS = 100_000
+# Characters of the names of a colour and of all groups that it is in.
+PATH_CHARACTERS = 1000

@@ -10,7 +10,7 @@ import msgspec
 
 from sepu._palette import MatchWriter, Palette
 from sepu.errors import InputError
-from sepu.limits import MAX_CHANNEL, MAX_COLORS, MAX_TOP
+from sepu.limits import MAX_CHANNEL, MAX_COLORS, MAX_TOP, SHORT_BODY_BYTES
 
 _FIELDS = frozenset({"colors", "top"})
 # The strings and numbers of RFC 8259. A string that is not closed runs to the end, so that each byte is read once.
@@ -18,6 +18,9 @@ _STRING_OR_NUMBER = re.compile(
     rb'"(?:[^"\\]|\\.)*+"?|(?P<number>-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?)', re.DOTALL
 )
 _HUGE = 1e300
+_read = msgspec.json.decode  # PERF: two look-ups fewer
+# msgspec takes 15 us to read 1e308, Python 0.2 us, but a call more for each usual number. It reads 1e400 as infinity.
+_read_floats_by_python = msgspec.json.Decoder(float_hook=float).decode
 # Integers stay integers; a bool is refused.
 _IN_RANGE = msgspec.Meta(ge=0, le=MAX_CHANNEL)
 _Channel = Annotated[int, _IN_RANGE] | Annotated[float, _IN_RANGE]
@@ -74,10 +77,10 @@ def parse_match(body: bytes) -> MatchInput:
 def _decode(body: bytes) -> object:
     try:
         try:
-            return msgspec.json.decode(body)
+            return (_read if len(body) <= SHORT_BODY_BYTES else _read_floats_by_python)(body)
         except msgspec.ValidationError:
             # JSON has no largest number: 1e400 is well-formed. It is out of our bounds, and so is what stands for it.
-            return msgspec.json.decode(_STRING_OR_NUMBER.sub(_shrink, body))
+            return _read_floats_by_python(_STRING_OR_NUMBER.sub(_shrink, body))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise InputError("invalid_json") from None
 

@@ -1,0 +1,254 @@
+"""Inputs that are slow to read: the readers of each boundary, their worst inputs known, and a search for worse ones.
+
+`python -m tests.fuzz.slow DIRECTORY` prints callgrind's files of each input at three sizes; test_growth.py runs it.
+`make fuzz WHAT=slow` searches by the time of the processor: a fault is an input of which four times the size takes more
+than ten times as long.
+"""
+
+import gc
+import json
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from functools import cache, partial
+from itertools import islice
+from pathlib import Path
+from random import Random
+from time import process_time
+from typing import Any
+
+from tests.fuzz.cases import Played
+from tests.fuzz.seeds import mutate
+
+from sepu.errors import InputError, SepuError
+
+SIZES = (4096, 8192, 16384)
+ONCE = 2e-3  # seconds: what is faster says nothing of its growth
+KEPT = 8
+SHORTEST = 1024
+TOKENS = [
+    *(
+        b'"',
+        b"\\",
+        b"[",
+        b"]",
+        b"{",
+        b"}",
+        b",",
+        b":",
+        b" ",
+        b"\t",
+        b"\n",
+        b"\r",
+        b"(",
+        b")",
+        b"/*",
+        b"*/",
+        b"--",
+        b"-",
+        b"+",
+    ),
+    *(
+        b".",
+        b"%",
+        b"%20",
+        b"&",
+        b"=",
+        b";",
+        b"#",
+        b"#fff",
+        b"rgb(",
+        b"var(--a)",
+        b"1",
+        b"9",
+        b"a",
+        b"_",
+        b"e",
+        b"1e308",
+        b"1e-320",
+    ),
+    *(
+        b"1e400",
+        b"0.1",
+        b'"a":',
+        b'"r":1,',
+        b"\xcc\x81",
+        b"\xcc\x96",
+        b"\xe7\xba\xa2",
+        b"\xef\xb7\xba",
+        b"\xff",
+        b"\0",
+        b"::",
+        b"$value",
+    ),
+]
+
+Read = Callable[[bytes], object]
+
+
+@cache
+def readers() -> dict[str, Read]:
+    """Returns what reads each kind of input, without the errors that it raises."""
+    from sepu.admin import receipts
+    from sepu.admin.charges import read_log_line
+    from sepu.http.client_address import client_address
+    from sepu.http.request_checks import _credential
+    from sepu.library.palette_files import READERS
+    from sepu.library.parsing import parse_color
+    from sepu.library.release import load_release
+    from sepu.operations.match import parse_match
+    from sepu.operations.search import parse_search
+    from sepu.server.webhooks import _seconds
+    from sepu_client.colors import read_colors
+    from sepu_client.results import read_error_code
+
+    class Peer:
+        remote_addr = "127.0.0.1"
+        request_id = query_string = ""
+
+        def __init__(self, value: bytes) -> None:
+            self._value = value.decode("latin-1")
+
+        def header(self, _: str) -> str:
+            return self._value
+
+    def text(read: Callable[[str], object]) -> Read:
+        return lambda content: read(content.decode("utf-8", "replace"))
+
+    found = {
+        "body": parse_match,
+        "query": lambda content: parse_search(content.decode("latin-1")),
+        "authorization": lambda content: _credential(Peer(content)),
+        "forwarded": lambda content: client_address(Peer(content), ()),
+        "log line": read_log_line,
+        "JWK": receipts.public_key,
+        "retry-after": lambda content: _seconds(content.decode("latin-1")),
+        "colour": text(parse_color),
+        "colour of the client": text(lambda given: read_colors([given])),
+        "answer to the client": read_error_code,
+        "name": text(load_release().named),
+        "search": text(load_release().search),
+        **{
+            ending: partial(lambda reader, content: list(islice(reader(content), 100)), reader)
+            for ending, reader in READERS.items()
+        },
+    }
+    return {name: partial(_quietly, read) for name, read in found.items()}
+
+
+def _quietly(read: Any, content: bytes) -> None:
+    with suppress(SepuError, InputError, ValueError, TypeError):
+        read(content)
+
+
+def repeated(before: bytes, unit: bytes, after: bytes = b"") -> Callable[[int], bytes]:
+    """Returns what makes an input of any size of a unit."""
+    return lambda size: before + unit * ((size - len(before) - len(after)) // len(unit)) + after
+
+
+# The first of each boundary took time that grew by the square or worse, or a thousand times as long as others.
+WORST: dict[str, list[Callable[[int], bytes]]] = {
+    "body": [
+        repeated(b'[1e400,"', b'\\"'),
+        repeated(b"[", b"1e308,", b"1]"),
+        repeated(b"[", b"1e400,", b"1]"),
+        repeated(b"", b"["),
+        repeated(b'{"colors":[{', b'"r":1,', b'"r":1}]}'),
+    ],
+    "query": [repeated(b"q=", b"%20"), repeated(b"", b"&=")],
+    "authorization": [repeated(b"Bearer", b" ", b"x\n"), repeated(b"Bearer sepu_", b"a")],
+    "forwarded": [repeated(b"", b","), repeated(b"", b"1")],
+    "log line": [repeated(b'{"a":"', b'\\"'), repeated(b"", b"[1e308,")],
+    "JWK": [repeated(b'{"kty":"RSA","e":"AQAB","n":"', b"_", b'"}')],
+    "retry-after": [repeated(b"", b"1"), repeated(b"Mon,", b" ")],
+    "colour": [
+        lambda size: b" ".join([b"1" * (size // 3 - 1)] * 3) + b"x",
+        repeated(b"", b"1"),
+        repeated(b"rgb(", b","),
+    ],
+    "colour of the client": [repeated(b"rgb(", b","), repeated(b"", b"1")],
+    "answer to the client": [repeated(b"[", b"1,", b"1]"), repeated(b"", b"1")],
+    "name": [repeated(b"", "\u0301\u0316".encode())],
+    "search": [repeated(b"", "\u0301\u0316".encode()), repeated(b"", b"a")],
+    ".json": [
+        lambda size: b"[" * 30 + b"1," * (size // 2 - 31) + b"1" + b"]" * 30,
+        lambda size: b'{"%b":{%b}}' % (b"a" * (size // 2), b",".join(b'"%d":"#fff"' % n for n in range(size // 28))),
+    ],
+    ".css": [repeated(b"", b"--a:1;"), repeated(b"", b"--a:"), repeated(b"", b"/*"), repeated(b"--a", b" ")],
+    ".gpl": [repeated(b"GIMP Palette\n1", b" ", b"x"), repeated(b"GIMP Palette\n", b"\n")],
+    ".csv": [repeated(b"hex\n", b"\n"), repeated(b"hex", b",")],
+    ".ase": [repeated(b"ASEF", b"\0")],
+}
+
+
+def main(directory: str) -> None:
+    """Prints callgrind's files of each input at each size. The test reads them, because all is slow here."""
+    from bench.gate.count import counted
+
+    gc.disable()
+    found = {}
+    for name, inputs in WORST.items():
+        for place, made in enumerate(inputs):
+            readers()[name](made(100))
+            counts = []
+            for size in SIZES:
+                file, *_ = counted(Path(directory), partial(readers()[name], made(size)))
+                counts.append(file)
+            found[f"{name} {place}"] = counts
+    json.dump(found, sys.stdout)
+
+
+def play(numbers: Iterator[int]) -> Iterator[Played]:
+    """Changes the slowest inputs of one boundary after the other, and keeps what takes longer a byte."""
+    names = list(readers())
+    kept = {name: [(0.0, made(1024)) for made in WORST.get(name, WORST[".csv"])] for name in names}
+    for number in numbers:
+        rng, name = Random(number), names[number % len(names)]
+        pool = kept[name]
+        content = _changed(rng, rng.choice(pool)[1])
+        content *= -(-SHORTEST // len(content))  # of a short one the call is what takes time
+        seconds, fault = min(_seconds_of(name, content) for _ in range(3)), None
+        pool.append((seconds / len(content), content))
+        pool.sort(reverse=True)
+        del pool[KEPT:]
+        if pool[0][1] is content and seconds > ONCE / 4:
+            grown = min(_seconds_of(name, _longer(content, 4)) for _ in range(3))
+            if grown > ONCE and grown > 10 * seconds:
+                fault = f"{seconds * 1e3:.1f} ms, and four times the size {grown * 1e3:.1f} ms: {content!r:.500}"
+        yield number, name, fault
+    for name, pool in kept.items():
+        print(f"{name}: {pool[0][0] * 1e9:,.0f} ns a byte, {len(pool[0][1])} bytes, {pool[0][1]!r:.200}")  # noqa: T201
+
+
+def _seconds_of(name: str, content: bytes) -> float:
+    begin = process_time()
+    readers()[name](content)
+    return process_time() - begin
+
+
+def _changed(rng: Random, content: bytes) -> bytes:
+    """Repeats, drops or exchanges a part, or changes bytes."""
+    begin, end = sorted(rng.randrange(len(content) + 1) for _ in range(2))
+    part = content[begin : min(end, begin + rng.choice((1, 2, 8, 64)))] or b"1"
+    match rng.randrange(5):
+        case 0:
+            changed = content[:begin] + part * rng.randrange(2, 400) + content[end:]
+        case 1:
+            changed = content[:begin] + content[end:]
+        case 2:
+            changed = content[:begin] + rng.choice(TOKENS) + content[begin:]
+        case 3:
+            changed = content[:begin] + rng.choice(TOKENS) * rng.randrange(2, 400) + content[begin:]
+        case _:
+            changed = mutate(rng, content)
+    return changed[:4096] or b"1"
+
+
+def _longer(content: bytes, times: int) -> bytes:
+    """Returns an input of so many times the size, by its longest repeated part."""
+    middle = len(content) // 2
+    return content[:middle] + content[middle : middle + 64] * (len(content) * (times - 1) // 64) + content[middle:]
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])
