@@ -68,7 +68,7 @@ class World:
 
     def over_the_abuse_limit(self) -> None:
         self.plan(minute=1)
-        self.connection.execute("select sepu.count_request(%s, 0::smallint, 1, now())", [self.account_id])
+        self.connection.execute("select sepu.count_request(%s, 1, now())", [self.account_id])
 
     def suspended(self) -> None:
         accounts.set_status(self.connection, self.account_id, "suspended")
