@@ -17,7 +17,7 @@ from sepu import limits
 from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, RequestStatus, StoredCharge
 from sepu.cli.database import with_connection
-from sepu.cli.output import Form, columns, echo_rows, example, form_options, members, month
+from sepu.cli.output import Form, columns, echo_rows, example, form_options, members, month, note
 
 _GZIP = b"\x1f\x8b"
 
@@ -106,7 +106,7 @@ def charges(
         ) as found_charges:
             shown = _show(found_charges, form)
         if shown == limit:
-            click.echo(f"sepu: the newest {limit}; --limit 0 shows all", err=True)
+            note(f"the newest {limit}; --limit 0 shows all")
         elif not shown:
             _note_missing(connection, account_id)
 
@@ -121,7 +121,7 @@ def _show(found: Iterable[StoredCharge], form: Form) -> int:
 def _note_missing(connection: Connection, account_id: str) -> None:
     pruned = admin.pruned_months(connection, account_id)
     gone = f"; of {', '.join(pruned)} charges were pruned, or erased" if pruned else ""
-    click.echo(f"sepu: no such charge{gone}", err=True)
+    note(f"no such charge{gone}")
 
 
 def _check(
@@ -144,7 +144,7 @@ def _check(
     echo_rows(columns(RequestStatus), map(members, statuses()), form, _in_table)
     if alone:
         more = "nor has this log" if log_file else "what became of it is in the request log: --log FILE"
-        click.echo(f"sepu: the ledger has no charge of a request; {more}", err=True)
+        note(f"the ledger has no charge of a request; {more}")
 
 
 def _in_table(row: Any) -> Any:  # noqa: ANN401
@@ -164,7 +164,7 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str]) -> Iterator[Logge
         if request is not None and (not wanted or request.request_id in wanted):
             yield request
     if unreadable:
-        click.echo(f"sepu: lines that are not of a request log, or were cut: {unreadable}", err=True)
+        note(f"lines that are not of a request log, or were cut: {unreadable}")
 
 
 def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
@@ -180,7 +180,7 @@ def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
                         f"this is not a request log: a line has more than {limits.NO_LOG_LINE_BYTES:,} bytes"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        click.echo("sepu: the compressed log is cut or damaged; what stands before was read", err=True)
+        note("the compressed log is cut or damaged; what stands before was read")
 
 
 @contextmanager
@@ -212,7 +212,7 @@ def _show_duplicates(
     with closing(admin.find_duplicates(connection, account_id, since, until, minutes)) as found:
         echo_rows(columns(Duplicate), rows(), form, _duplicate_in_table)
     worth = ", ".join(f"{count} of {meter}" for meter, count in sorted(units.items())) or "none"
-    click.echo(f"sepu: {since} to {until}: units charged for an input again: {worth}", err=True)
+    note(f"{since} to {until}: units charged for an input again: {worth}")
 
 
 def _duplicate_in_table(row: Any) -> Any:  # noqa: ANN401

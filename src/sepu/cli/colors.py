@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sepu import limits
-from sepu.cli.output import example, terminal_width
+from sepu.cli.output import check_output, echo, example, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.display import Line, Lines, line_of
 from sepu.library.images import Pixels, nearest_places, read_image
@@ -25,6 +25,7 @@ from sepu.library.palette_files import READERS, PaletteError, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
 from sepu.library.records import hex_of, is_in_srgb
 from sepu.library.release import UnknownNameError, load_release
+from sepu.printable import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,14 +64,17 @@ def _print(
     source: Source, entries: Sequence[Entry], file_format: str | None, sections: Iterable[Sequence[Line]] = ()
 ) -> None:
     """Prints a file, or lines with tabs for a pipe, or a table for a person: of the sections, if there are any."""
+    check_output()
     if file_format is not None:
         if file_format == "ase" and sys.stdout.isatty():
             raise click.UsageError("an ASE file is binary; write it to a file: … --format ase > colours.ase")
-        sys.stdout.buffer.write(WRITERS[file_format](source, entries))
-        sys.stdout.flush()
+        content = WRITERS[file_format](source, entries)
+        if file_format != "ase":
+            content = "\n".join(map(printable, content.decode().split("\n"))).encode()
+        sys.stdout.buffer.write(content)
     elif terminal_width() is None:
         for entry in entries:
-            click.echo("\t".join(map(str, row(entry).values())))
+            echo("\t".join(map(str, row(entry).values())))
     else:
         console = Console()
         lines = [*sections] or [[line_of(entry.record) for entry in entries]]
@@ -162,7 +166,7 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not found and file_format is None:
-        click.echo(
+        echo(
             f"Nothing found by {q!r}. Try a character (红), pinyin (tao hong), its initials (th) or an English word "
             "(peach). sepu list shows all colours.",
             err=True,

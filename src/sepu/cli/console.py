@@ -11,7 +11,7 @@ import click
 import psycopg
 
 from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
-from sepu.cli.output import env_option, example
+from sepu.cli.output import echo, env_option, example
 from sepu.console.app import create_console
 from sepu.console.pages import ServiceState
 from sepu.database.connection import snapshot
@@ -94,7 +94,7 @@ def console(
             finally:
                 readers.release()
 
-        click.echo(f"The console is at {bind or f'http://{address}/'}")
+        echo(f"The console is at {bind or f'http://{address}/'}")
         each_second = [keeper(state_dir)] if database_url is None else []
         ConsoleServer(address, create_console(reading, hosts, service_state), *each_second).run()
 

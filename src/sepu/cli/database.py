@@ -11,7 +11,17 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from sepu.admin.naming import find_account
-from sepu.cli.output import Fields, Form, echo_fields, echo_rows, env_option, form_options, json_option
+from sepu.cli.output import (
+    Fields,
+    Form,
+    check_output,
+    echo_fields,
+    echo_rows,
+    env_option,
+    form_options,
+    json_option,
+    telling,
+)
 from sepu.database.connection import BoundedConnection
 from sepu.database.hosts import Hosts, SettingsError
 from sepu.database.migrate import MigrationError, migrate, pending
@@ -47,12 +57,14 @@ def database_options(command: F) -> F:
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:
     """Adds those options, and passes a connection to that database as the first argument.
 
-    ACCOUNT may be an external id or the id of a key; the command gets the account's own id.
+    ACCOUNT may be an external id or the id of a key; the command gets the account's own id. It does not run if standard
+    output is closed.
     """
 
     @database_options
     @wraps(command)
     def connected(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
+        check_output()
         with database_connection(database_url, state_dir) as connection:
             if arguments.get("account_id") is not None:
                 arguments["account_id"] = find_account(connection, arguments["account_id"])
@@ -71,6 +83,33 @@ def prints_fields(command: Callable[..., Fields]) -> Callable[..., None]:
         echo_fields(command(connection, **arguments), as_json)
 
     return printing
+
+
+REPEATABLE = "Running it again changes nothing more"
+
+
+def prints_change(now: str = REPEATABLE) -> Callable[[Callable[..., Fields]], Callable[..., None]]:
+    """Adds the same to a command that changes something. `now` says what to do if its fields cannot be printed.
+
+    In it `{keyId}` stands for a field.
+    """
+
+    def decorate(command: Callable[..., Fields]) -> Callable[..., None]:
+        @json_option
+        @with_connection
+        @wraps(command)
+        def printing(connection: psycopg.Connection, *, as_json: bool, **arguments: Any) -> None:  # noqa: ANN401
+            try:
+                with clear_errors():
+                    done = command(connection, **arguments)
+            except DatabaseUnavailableError as error:
+                raise DatabaseError(f"{error}. It is not known whether this was done; see: sepu history") from error
+            with telling(done, now.format_map(done)):
+                echo_fields(done, as_json)
+
+        return printing
+
+    return decorate
 
 
 def prints_rows(

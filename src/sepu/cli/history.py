@@ -9,7 +9,7 @@ from psycopg import Connection
 
 from sepu.admin.history import Change, list_changes
 from sepu.cli.database import with_connection
-from sepu.cli.output import Fields, Form, columns, echo_rows, example, form_options, members
+from sepu.cli.output import Fields, Form, columns, echo_rows, example, form_options, members, note
 from sepu.cli.times import beginning
 
 
@@ -30,7 +30,7 @@ def history(
     found = list_changes(connection, account_id=account_id, since=since, limit=limit + 1)
     echo_rows(columns(Change), _rows(found[:limit], form), form or "table", _in_table)
     if len(found) > limit:
-        click.echo(f"sepu: these are the newest {limit}; --limit or --since takes more or others", err=True)
+        note(f"these are the newest {limit}; --limit or --since takes more or others")
 
 
 def _rows(changes: Iterable[Change], form: Form | None) -> Iterable[Fields]:

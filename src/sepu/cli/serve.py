@@ -13,16 +13,17 @@ from psycopg import Connection
 
 from sepu.admin.distribute import distribute
 from sepu.cli.database import (
+    REPEATABLE,
     clear_errors,
     connect,
     database,
     database_options,
-    prints_fields,
+    prints_change,
     service_url,
     with_connection,
 )
 from sepu.cli.demo_account import greet
-from sepu.cli.output import echo_fields, env_option, example, json_option
+from sepu.cli.output import check_output, echo_fields, env_option, example, json_option, note, telling
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open
 from sepu.http.client_address import Network
@@ -126,18 +127,20 @@ def db() -> None:
 @database_options
 def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -> None:
     """Apply this release's migrations; applying them again changes nothing."""
+    check_output()
     with ExitStack() as stack:
         url = database_url or stack.enter_context(embedded_postgres(state_dir, create=False))
         stack.enter_context(clear_errors())
         applied = migrate(stack.enter_context(connect(url)))
-    echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)
+    with telling({}, REPEATABLE):
+        echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)
 
 
 @db.command("grant", epilog=example("db grant sepu_service"))
 @click.argument("role")
 @click.option("--console", "purpose", flag_value="console", help="Let it read what `sepu console` shows, instead.")
 @click.option("--events", "purpose", flag_value="events", help="Let it deliver events, instead.")
-@prints_fields
+@prints_change()
 def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> dict[str, str]:
     """Let a database role serve: call the functions that a request calls, and touch nothing else.
 
@@ -146,10 +149,8 @@ def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> di
     """
     grant(connection, role, purpose or "service")
     if statements := left_open(connection):
-        click.echo(
-            f"sepu: {role} can still write what every role can; as a superuser run in this database: "
-            f"{'; '.join(statements)}",
-            err=True,
+        note(
+            f"{role} can still write what every role can; as a superuser run in this database: {'; '.join(statements)}"
         )
     return {"role": role}
 
@@ -164,8 +165,9 @@ def distribute_database(connection: Connection, as_json: bool) -> None:
     unless requests are really delegated to every worker.
     """
     done = distribute(connection)
-    if as_json:
-        echo_fields({"distributed": done.distributed, "workers": done.workers}, as_json)
-    else:
-        distributed = ", ".join(done.distributed) or "nothing to distribute"
-        echo_fields({"distributed": distributed, "workers": ", ".join(done.workers)}, as_json)
+    with telling({}, REPEATABLE):
+        if as_json:
+            echo_fields({"distributed": done.distributed, "workers": done.workers}, as_json)
+        else:
+            distributed = ", ".join(done.distributed) or "nothing to distribute"
+            echo_fields({"distributed": distributed, "workers": ", ".join(done.workers)}, as_json)

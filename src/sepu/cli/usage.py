@@ -22,6 +22,7 @@ from sepu.cli.output import (
     Form,
     bar,
     columns,
+    echo,
     echo_fields,
     echo_json,
     echo_rows,
@@ -84,7 +85,7 @@ def _show_month(connection: Connection, account_id: str, period: str | None, for
         echo_rows((*holder, *rows[0]), ({**holder, **row} for row in rows), "csv")
     else:
         echo_fields({**holder, "period": shown.usage[0].period}, as_json=False)
-        click.echo()
+        echo()
         echo_rows((), rows, "table", _with_share)
 
 
