@@ -11,7 +11,7 @@ from psycopg import Connection
 from sepu.admin import accounts
 from sepu.admin.erase import erase_account
 from sepu.cli.database import prints_change, prints_fields, prints_rows
-from sepu.cli.output import Fields, columns, example, instant, members, percent
+from sepu.cli.output import Fields, columns, example, group, instant, members, percent
 from sepu.cli.times import ending, ending_or_none
 from sepu.metering.meters import METERS
 
@@ -40,7 +40,7 @@ def _in_table(row: Fields) -> Fields:
     }
 
 
-@click.group()
+@group()
 def account() -> None:
     """Accounts of customers. Wherever a command takes ACCOUNT, the external id or the id of a key will do."""
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from sepu.admin.audit import Audit, record_audit
 from sepu.admin.audit import audit as audited
 from sepu.cli.database import DatabaseError, clear_errors, database_connection, database_options
-from sepu.cli.output import echo, echo_json, echo_rows, example, fail, json_option, note, why_not_printed
+from sepu.cli.output import command, echo, echo_json, echo_rows, example, fail, json_option, note, why_not_printed
 from sepu.errors import SepuError
 from sepu.server.textfile import write_metrics
 
@@ -20,7 +20,7 @@ _DIFFERENT = 1
 _UNCHECKED = 2  # as in diff and grep; click uses it for wrong arguments
 
 
-@click.command(epilog=example("audit --json"))
+@command(epilog=example("audit --json"))
 @json_option
 @click.option(
     "--metrics-file",

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import psycopg
@@ -20,6 +20,7 @@ from sepu.cli.output import (
     env_option,
     form_options,
     json_option,
+    refuse_idle,
     telling,
 )
 from sepu.database.connection import BoundedConnection
@@ -28,8 +29,6 @@ from sepu.database.migrate import MigrationError, migrate, pending
 from sepu.database.roles import Purpose, make_role
 from sepu.errors import SepuError
 from sepu.server.embedded import embedded_postgres
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _CHECK_SECONDS = 5.0
 
@@ -42,16 +41,23 @@ class DatabaseUnavailableError(DatabaseError):
     """Says that the database is not there or takes no writes now; it may later."""
 
 
-def database_options(command: F) -> F:
-    """Adds `--database-url` and `--state-dir`."""
-    command = env_option(
+def database_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds `--database-url` and `--state-dir`, which exclude each other."""
+
+    @wraps(command)
+    def of_one_database(*, database_url: str | None, **arguments: Any) -> None:  # noqa: ANN401
+        if database_url is not None:
+            refuse_idle("--database-url or SEPU_DATABASE_URL", idle=("state_dir",))
+        command(database_url=database_url, **arguments)
+
+    decorated = env_option(
         "--state-dir",
         "Directory of the embedded Postgres.",
         default=".sepu",
         show_default=True,
         type=click.Path(file_okay=False, path_type=Path),
-    )(command)
-    return env_option("--database-url", "An external Postgres, instead of the embedded one.")(command)
+    )(of_one_database)
+    return env_option("--database-url", "An external Postgres, instead of the embedded one.")(decorated)
 
 
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:

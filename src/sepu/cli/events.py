@@ -34,10 +34,12 @@ from sepu.cli.output import (
     echo_fields,
     echo_json,
     example,
+    group,
     json_option,
     members,
     month,
     note,
+    refuse_idle,
 )
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
@@ -81,7 +83,7 @@ def _endpoint_options(command: F) -> F:
     )(command)
 
 
-@click.group()
+@group()
 def events() -> None:
     """Quota events: an account's usage crossed a threshold of a limit."""
 
@@ -125,6 +127,7 @@ def deliver(
     if not prints and (url is None or secrets is None):
         raise click.UsageError("take --url and --secret-file, or --print")
     if prints:
+        refuse_idle("--print", idle=("url", "secrets"))
         check_output()
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent

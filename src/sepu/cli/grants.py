@@ -10,7 +10,7 @@ from psycopg import Connection
 from sepu.admin import grants
 from sepu.admin.export import export_usage
 from sepu.cli.database import DatabaseError, DatabaseUnavailableError, clear_errors, prints_change, prints_rows
-from sepu.cli.output import Fields, columns, example, members, month
+from sepu.cli.output import Fields, columns, example, group, members, month
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -50,7 +50,7 @@ def _in_table(row: Fields) -> Fields:
     }
 
 
-@click.group()
+@group()
 def grant() -> None:
     """Grants: units beyond the plan's limit, until the month ends."""
 
@@ -79,7 +79,7 @@ def list_grants(connection: Connection, account_id: str | None, period: str | No
     return map(members, grants.list_adjustments(connection, "grant", account_id=account_id, period=period))
 
 
-@click.group()
+@group()
 def credit() -> None:
     """Credits: charged units that are not billed."""
 

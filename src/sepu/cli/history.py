@@ -9,11 +9,11 @@ from psycopg import Connection
 
 from sepu.admin.history import Change, list_changes
 from sepu.cli.database import with_connection
-from sepu.cli.output import Fields, Form, columns, echo_rows, example, form_options, members, note
+from sepu.cli.output import Fields, Form, columns, command, echo_rows, example, form_options, members, note
 from sepu.cli.times import beginning
 
 
-@click.command(epilog=example("history cus_8812 --since 7d"))
+@command(epilog=example("history cus_8812 --since 7d"))
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
 @click.option("--since", type=beginning, help="Only changes since this day or instant, or so long ago, as 7d.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of rows.")

@@ -12,11 +12,23 @@ from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import UNSEEN_KEY, naming_options
 from sepu.cli.database import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.files import first_bytes
-from sepu.cli.output import Fields, columns, echo, echo_json, example, instant, json_option, members, note, telling
+from sepu.cli.output import (
+    Fields,
+    columns,
+    echo,
+    echo_json,
+    example,
+    group,
+    instant,
+    json_option,
+    members,
+    note,
+    telling,
+)
 from sepu.cli.times import duration, ending, ending_or_none
 
 
-@click.group()
+@group()
 def key() -> None:
     """API keys of accounts."""
 

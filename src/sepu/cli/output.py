@@ -6,7 +6,7 @@ import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import fields
 from datetime import UTC, date, datetime
@@ -16,6 +16,7 @@ from typing import Any, Literal, NoReturn, TypeVar, get_origin
 
 import click
 import msgspec
+from click.core import ParameterSource
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress import (
@@ -34,6 +35,47 @@ from sepu.metering.meters import METERS, is_month
 from sepu.printable import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Command(click.Command):
+    """A command that refuses options that exclude each other, such as --json and --csv."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line; click calls it."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(list(args))
+            first: dict[str | None, click.Parameter] = {}
+            for option in order:
+                if first.setdefault(option.name, option) is not option:
+                    ctx.fail(f"{option.opts[0]} does nothing with {first[option.name].opts[0]}; take one of them")
+        return super().parse_args(ctx, args)
+
+
+class _Group(click.Group):
+    command_class = _Command
+
+
+def command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:  # noqa: ANN401
+    """Makes a command of a function, as `click.command` does."""
+    return click.command(name, _Command, **settings)
+
+
+def group() -> Callable[[Callable[..., Any]], click.Group]:
+    """Makes a group of commands of a function, as `click.group` does."""
+    return click.group(cls=_Group)
+
+
+def refuse_idle(cause: str, *, used: Container[str] = (), idle: Container[str] = ()) -> None:
+    """Refuses options of the command line that `cause` makes useless: those in `idle`, or all that are not in `used`.
+
+    Both name parameters. Where the output goes, and which database it is, never counts.
+    """
+    context = click.get_current_context()
+    for each in context.command.params:
+        name = each.name or ""
+        useless = name in idle if idle else name not in used and name not in _EVERYWHERE
+        if useless and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(f"{each.opts[0]} does nothing with {cause}; leave it out")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -55,6 +97,7 @@ _LEAST_CELLS = 6
 # Whoever lists a million rows sees the first at once: these make the widths.
 _MEASURED_ROWS = 1000
 _BAR_CELLS = 20
+_EVERYWHERE = ("database_url", "state_dir", "form", "as_json")
 # By these a command tells what it did.
 _IDS = ("id", "accountId", "keyId", "planId", "role")
 

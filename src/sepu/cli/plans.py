@@ -8,7 +8,7 @@ from psycopg import Connection
 
 from sepu.admin import plans
 from sepu.cli.database import prints_change, prints_fields, prints_rows
-from sepu.cli.output import Fields, columns, example, members
+from sepu.cli.output import Fields, columns, example, group, members
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,7 +30,7 @@ def _percentages(value: str) -> list[int]:
         raise click.BadParameter(f"{value!r} is not like 80,95,100") from None
 
 
-@click.group()
+@group()
 def plan() -> None:
     """Plans: the limits of accounts."""
 

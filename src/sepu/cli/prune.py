@@ -6,10 +6,10 @@ from psycopg import Connection
 from sepu.admin.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable, prune_deliveries
 from sepu.admin.prune import prune as prune_batches
 from sepu.cli.database import prints_change
-from sepu.cli.output import example, progress
+from sepu.cli.output import command, example, progress
 
 
-@click.command(epilog=example("prune --older-than-days 90"))
+@command(epilog=example("prune --older-than-days 90"))
 @click.option(
     "--older-than-days",
     "days",

@@ -9,7 +9,7 @@ import msgspec
 
 from sepu.admin import receipts
 from sepu.cli.files import first_bytes
-from sepu.cli.output import check_output, echo, echo_fields, echo_json, example, json_option, telling
+from sepu.cli.output import check_output, echo, echo_fields, echo_json, example, group, json_option, telling
 from sepu.errors import SepuError
 
 
@@ -18,7 +18,7 @@ def receipt_or_file(value: str) -> bytes:
     return value.encode() if value.startswith("eyJ") else first_bytes(value)
 
 
-@click.group()
+@group()
 def receipt() -> None:
     """Receive a new API key encrypted: make a key pair, send its public part, open the receipt."""
 

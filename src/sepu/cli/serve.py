@@ -23,7 +23,18 @@ from sepu.cli.database import (
     with_connection,
 )
 from sepu.cli.demo_account import greet
-from sepu.cli.output import check_output, echo_fields, env_option, example, json_option, note, telling
+from sepu.cli.output import (
+    check_output,
+    command,
+    echo_fields,
+    env_option,
+    example,
+    group,
+    json_option,
+    note,
+    refuse_idle,
+    telling,
+)
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open
 from sepu.http.client_address import Network
@@ -42,7 +53,7 @@ def networks(value: str) -> tuple[Network, ...]:
         raise click.BadParameter(str(error)) from error
 
 
-@click.command(epilog=example("serve --port 8000 --metrics-bind 127.0.0.1:9391"))
+@command(epilog=example("serve --port 8000 --metrics-bind 127.0.0.1:9391"))
 @env_option("--host", "", default="127.0.0.1", show_default=True)
 @env_option("--port", "", type=click.IntRange(1, 65535), default=8000, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", metavar="unix:PATH")
@@ -94,6 +105,8 @@ def serve(
     _open_standard_streams()
     request_log = RequestLog(log_format, requests=log_requests)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[request_log])
+    if bind is not None:
+        refuse_idle("--bind", idle=("host", "port"))
     address = listen.address(host, port, bind, worker)
     release = load_release()
     with ExitStack() as stack:
@@ -117,7 +130,7 @@ def _open_standard_streams() -> None:
             os.set_inheritable(number, True)
 
 
-@click.group()
+@group()
 def db() -> None:
     """Manage the database's schema."""
 

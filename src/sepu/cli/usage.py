@@ -22,6 +22,7 @@ from sepu.cli.output import (
     Form,
     bar,
     columns,
+    command,
     echo,
     echo_fields,
     echo_json,
@@ -35,7 +36,7 @@ from sepu.cli.output import (
 from sepu.errors import SepuError
 
 
-@click.command(epilog=example("usage cus_8812 --month 2026-11 --by day"))
+@command(epilog=example("usage cus_8812 --month 2026-11 --by day"))
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
 @click.option("--month", "period", type=month, help="A UTC month such as 2026-11.  [default: the current one]")
 @click.option("--by", type=click.Choice(["month", "day", "key"]), help="One row for each.")
@@ -116,7 +117,7 @@ def _echo_parts(
 _NEAR = ("accountId", "externalId", "name", "status", "planId", "period", "meter", "limit", "committed", "percent")
 
 
-@click.command(epilog=example("top --at-least 95"))
+@command(epilog=example("top --at-least 95"))
 @click.option(
     "--at-least",
     metavar="PERCENT",
