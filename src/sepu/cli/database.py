@@ -23,6 +23,7 @@ from sepu.cli.output import (
     refuse_idle,
     telling,
 )
+from sepu.cli.times import by_the_database
 from sepu.database.connection import BoundedConnection
 from sepu.database.hosts import Hosts, SettingsError
 from sepu.database.migrate import MigrationError, migrate, pending
@@ -63,8 +64,8 @@ def database_options(command: Callable[..., None]) -> Callable[..., None]:
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:
     """Adds those options, and passes a connection to that database as the first argument.
 
-    ACCOUNT may be an external id or the id of a key; the command gets the account's own id. It does not run if standard
-    output is closed.
+    ACCOUNT may be an external id or the id of a key; the command gets the account's own id, and instants for lengths of
+    time. It does not run if standard output is closed.
     """
 
     @database_options
@@ -72,6 +73,7 @@ def with_connection(command: Callable[..., None]) -> Callable[..., None]:
     def connected(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
         check_output()
         with database_connection(database_url, state_dir) as connection:
+            by_the_database(connection, arguments)
             if arguments.get("account_id") is not None:
                 arguments["account_id"] = find_account(connection, arguments["account_id"])
             command(connection, **arguments)
