@@ -19,6 +19,7 @@ from sepu.cli.output import (
     echo_rows,
     env_option,
     form_options,
+    is_given,
     json_option,
     refuse_idle,
     telling,
@@ -29,7 +30,7 @@ from sepu.database.hosts import Hosts, SettingsError
 from sepu.database.migrate import MigrationError, migrate, pending
 from sepu.database.roles import Purpose, make_role
 from sepu.errors import SepuError
-from sepu.server.embedded import embedded_postgres
+from sepu.server.embedded import embedded_postgres, refuse_moved
 
 _CHECK_SECONDS = 5.0
 
@@ -43,13 +44,18 @@ class DatabaseUnavailableError(DatabaseError):
 
 
 def database_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Adds `--database-url` and `--state-dir`, which exclude each other."""
+    """Adds `--database-url` and `--state-dir`, which exclude each other.
+
+    A state directory from which the service has moved is used only if the command line names it.
+    """
 
     @wraps(command)
-    def of_one_database(*, database_url: str | None, **arguments: Any) -> None:  # noqa: ANN401
+    def of_one_database(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
         if database_url is not None:
             refuse_idle("--database-url or SEPU_DATABASE_URL", idle=("state_dir",))
-        command(database_url=database_url, **arguments)
+        elif not is_given("state_dir"):
+            refuse_moved(state_dir)
+        command(database_url=database_url, state_dir=state_dir, **arguments)
 
     decorated = env_option(
         "--state-dir",

@@ -65,16 +65,20 @@ def group() -> Callable[[Callable[..., Any]], click.Group]:
     return click.group(cls=_Group)
 
 
+def is_given(name: str) -> bool:
+    """Returns whether the command line itself has a parameter."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
 def refuse_idle(cause: str, *, used: Container[str] = (), idle: Container[str] = ()) -> None:
     """Refuses options of the command line that `cause` makes useless: those in `idle`, or all that are not in `used`.
 
     Both name parameters. Where the output goes, and which database it is, never counts.
     """
-    context = click.get_current_context()
-    for each in context.command.params:
+    for each in click.get_current_context().command.params:
         name = each.name or ""
         useless = name in idle if idle else name not in used and name not in _EVERYWHERE
-        if useless and context.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+        if useless and is_given(name):
             raise click.UsageError(f"{each.opts[0]} does nothing with {cause}; leave it out")
 
 

@@ -40,7 +40,7 @@ from sepu.database.roles import Purpose, grant, left_open
 from sepu.http.client_address import Network
 from sepu.library.release import load_release
 from sepu.server import listen
-from sepu.server.embedded import embedded_postgres, keeper
+from sepu.server.embedded import embedded_postgres, keeper, mark_moved, mark_used
 from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.request_log import LogFormat, RequestLog
 
@@ -114,8 +114,11 @@ def serve(
         each_second: list[Callable[[], None]] = []
         if database_url is None:
             greet(url, address, state_dir)
+            mark_used(state_dir)
             each_second.append(keeper(state_dir))
             url = service_url(url)
+        else:
+            mark_moved(state_dir)
         settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind)
         Server(settings, release, request_log, *each_second).run()
 
