@@ -7,7 +7,6 @@ numbers are this paper's. srgb_to_lab.pxi names the sources of the conversion.
 """
 
 cimport cython
-from libc.float cimport DBL_MAX
 from libc.math cimport INFINITY, fabs, fma, pow, sqrt
 from libc.stdint cimport uint64_t
 from libc.stdlib cimport calloc, free, malloc
@@ -310,12 +309,12 @@ def ciede2000(lab1, lab2, *, instruction_set=None):
     """Computes the CIEDE2000 difference of each row of `lab1` and the same row of `lab2`, with kL = kC = kH = 1.
 
     `lab1`, `lab2`: shape (n, 3), L*a*b*. Returns float64 (n,). Raises ValueError for another shape, for different
-    lengths and for values that are not finite. Source: Sharma, Wu and Dalal 2005. `instruction_set`: see
+    lengths and for values that are not from -1e12 to 1e12. Source: Sharma, Wu and Dalal 2005. `instruction_set`: see
     `instruction_sets`.
     """
     cdef DeltaEFunction compute_delta_e = find_differences(instruction_set)[<int> CIEDE2000].compute
-    cdef const double[:, ::1] ones = read_rows(lab1, "lab1", [DBL_MAX] * 3, "is not finite")
-    cdef const double[:, ::1] twos = read_rows(lab2, "lab2", [DBL_MAX] * 3, "is not finite")
+    cdef const double[:, ::1] ones = read_rows(lab1, "lab1", [GREATEST_LAB] * 3, "is not three numbers from -1e12 to 1e12")
+    cdef const double[:, ::1] twos = read_rows(lab2, "lab2", [GREATEST_LAB] * 3, "is not three numbers from -1e12 to 1e12")
     if ones.shape[0] != twos.shape[0]:
         raise ValueError(f"lab1 and lab2 differ in length: {ones.shape[0]} and {twos.shape[0]}")
     result = np.empty(ones.shape[0])

@@ -109,7 +109,8 @@ cdef Py_ssize_t read_array(array, result) except -1:
         wide = ascontiguousarray(array, array.dtype.newbyteorder("=")).view(uint32)
         with nogil:
             done = read_texts(&wide[0], count, width // 4, &rgb[0])
-    elif array.dtype.kind == "T":  # PERF: numpy copies its texts of any length faster than it makes Python's of them
+    elif array.dtype.kind == "T" and not hasattr(array.dtype, "na_object"):  # whose missing texts have no length
+        # PERF: numpy copies its texts of any length faster than it makes Python's of them
         for first in range(0, count, COPIED):
             end = min(first + COPIED, count)
             is_cut = (np.strings.str_len(array[first:end]) > FIXED_WIDTH).any()

@@ -185,11 +185,12 @@ def serving(
             address = f"unix:{directory}/http" if on_path else f"127.0.0.1:{free_port()}"
         where = ["--bind", address] if address.startswith("unix:") else ["--port", address.rpartition(":")[2]]
         log = Path(directory) / "log"
+        at_database = {"SEPU_DATABASE_URL": database_url, "SEPU_STATE_DIR": directory} if database_url else {}
         with (
             log.open("w") as output,
             running(
                 [*program, "serve", "--worker", worker, "--workers", str(workers), *where, *options],
-                env={**os.environ, **environment, **({"SEPU_DATABASE_URL": database_url} if database_url else {})},
+                env={**os.environ, **at_database, **environment},
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 text=True,

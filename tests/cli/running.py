@@ -22,15 +22,15 @@ Done = subprocess.CompletedProcess[str]
 Run = Callable[..., Done]
 
 
-def invoke(*arguments: str, given: str = "", **environment: str | None) -> Done:
-    """Runs `sepu` in this process."""
+def invoke(*arguments: str, given: str = "", closed: bool = False, **environment: str | None) -> Done:
+    """Runs `sepu` in this process; `closed`: with a standard output that was closed before."""
     before = signal.getsignal(signal.SIGTERM)
     try:
         with (
             patch.object(sys, "argv", ["sepu", *arguments]),
             CliRunner().isolation(given, {"COLUMNS": "200", **environment}) as (out, err, _),
         ):
-            with pytest.raises(SystemExit) as ended:
+            with pytest.raises(SystemExit) as ended, patch.object(sys, "stdout", None if closed else sys.stdout):
                 main()
             sys.stdout.flush()
     finally:

@@ -2,7 +2,7 @@
 
 import json
 import re
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
 import psycopg
@@ -143,6 +143,22 @@ def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
             assert secret not in shown + json.dumps(listed)
     far = run(*issue, "--expires-at", "9999-12-31T23:59:59Z")
     failed(far, "too far off", status=2)  # some time zones do not have it
+
+
+def test_the_databases_clock_decides_when_a_key_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    class Slow(datetime):
+        @classmethod
+        def now(cls, tz: tzinfo | None = None) -> "Slow":
+            return super().now(tz) - timedelta(days=300)
+
+    monkeypatch.setattr("sepu.cli.times.datetime", Slow)
+    began = datetime.now(UTC)
+    account = created(run, "--expires-at", "7d")
+    ends = datetime.fromisoformat(account["expiresAt"])
+    assert timedelta(days=6, hours=23) < ends - began < timedelta(days=7, minutes=5)
+    yesterday = f"{began - timedelta(days=1):%Y-%m-%dT%H:%M:%SZ}"
+    failed(run("key", "issue", account["accountId"], "--expires-at", yesterday), "is in the past", status=2)
+    assert len(lines(run("history", "--since", "1h", "--json"))) == 2
 
 
 def test_a_keys_names_and_its_last_use(run: Run, connection: psycopg.Connection) -> None:

@@ -71,6 +71,45 @@ def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Co
     assert run("charges", ACCOUNT, "--request", "6f1c").returncode == 2
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        "--request {id} --limit 3",
+        "--log - --day 2031-01-01",
+        "--duplicates --limit 3",
+        "--duplicates --key {key}",
+        "--duplicates --day 2031-01-01 --month 2031-01",
+        "--idempotency-key order-0001 --limit 3",
+        "--month 2031-01",
+        "--within 3",
+        "--key nonsense",
+        "--key bbbbbbbbbbbbbbbb-bbbbbbbb",
+        "--json --csv",
+    ],
+)
+def test_an_option_that_would_do_nothing_is_refused(run: Run, holder: Credential, options: str) -> None:
+    words = options.format(id=request_id(1), key=holder.key_id).split()
+    done = run("charges", ACCOUNT, *words)
+    assert (done.returncode, done.stdout) == (2, "")
+
+
+def test_a_request_of_another_account_is_told_as_such(
+    run: Run, charged: Credential, connection: psycopg.Connection
+) -> None:
+    accounts.create_account(connection, "standard", external_id="cus_other")
+    done = run("charges", "cus_other", "--request", request_id(2), "--json")
+    other = json.loads(done.stdout)
+    assert (other["outcome"], other["reason"], other["accountId"]) == (
+        "not_charged", "other_account", charged.account_id
+    )  # fmt: skip
+    assert done.stderr == ""
+    found = printed(run("charges", "--request", request_id(2), "--json"))
+    assert (found["outcome"], found["accountId"], found["units"]) == ("charged", charged.account_id, 2)
+    assert json.loads(run("charges", "--request", request_id(9), "--json").stdout)["outcome"] == "not_charged"
+    for options in ((), ("--log", "-"), ("--duplicates",)):
+        assert "give an ACCOUNT" in run("charges", *options).stderr
+
+
 def test_a_request_is_judged_by_the_ledger_alone(run: Run, charged: Credential, connection: psycopg.Connection) -> None:
     choice = ("charges", ACCOUNT, "--request", request_id(2).upper(), "--request", request_id(9), "--json")
     done = run(*choice)

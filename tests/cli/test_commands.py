@@ -34,7 +34,7 @@ REFUSED = {
     "key set nonsense --name x": "there is no key",
     "plan set NoGood --match-limit 7 --search-limit 0 --requests-per-minute 30": "plan 'NoGood'",
     "plan set tiny --match-limit 2147483648 --search-limit 0 --requests-per-minute 30": "2147483647",
-    "export-usage 9999-12": "the month 9999-12 has not begun",
+    "export-usage 9989-12": "the month 9989-12 has not begun",
 }
 
 
@@ -52,6 +52,15 @@ def test_what_does_not_exist_is_named(run: Run) -> None:
         *(f"account set a --expires-at {never}" for never in ("2020-01-31T12:00:00Z", "2099-01-31", "367d")),
         *(f"key rotate a --public-key /dev/null --grace {grace}" for grace in ("7", "-1d", "1.5h", "367d", "٣d")),
         *(f"export-usage {month}" for month in ("2026", "2026-13", "2026-00", "0000-01", "2026-01-01", "٢٠٢٦-01")),
+        *(f"{command} 9999-12" for command in ("export-usage", "grant add a color_match 1 --reason fair --month")),
+        *(
+            "charges",
+            "serve --bind unix:s --port 8000",
+            "console --bind unix:s --host ::",
+            "usage --state-dir somewhere",
+        ),
+        *("events deliver --print --url https://a.b", "db grant r --console --events", "match red --json --format css"),
+        *("image tests/core/colours.py --format css --width 60",),
         *("usage --by key", "usage --by month --month 2026-01", "usage cus_1 --by hour", "prune --older-than-days 30"),
         *("serve --port 0", "serve --workers 0", "serve --worker sync", "events retry", "events deliver"),
         *("match no-colour", "match #12345", "match", "search"),

@@ -8,7 +8,7 @@ import click
 import pytest
 from jwcrypto.jwk import JWK
 from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
-from tests.cli.running import invoke, text
+from tests.cli.running import failed, invoke, text
 from tests.faults.proxy import socket_directory
 
 from sepu.cli.database import database
@@ -26,6 +26,13 @@ OPTIONS = {
     "key rotate": "--public-key -",
     "plan set": "--match-limit 1 --search-limit 1 --requests-per-minute 1",
 }
+
+
+def whole(path: tuple[str, ...]) -> list[str]:
+    """Returns a command with all that it needs."""
+    required = [each.name for each in LEAVES[path].params if isinstance(each, click.Argument) and each.required]
+    given = {"period": "2027-01", "meter": "color_match", "units": "5"}
+    return [*path, *(given.get(str(name), "a-b") for name in required), *OPTIONS.get(" ".join(path), "").split()]
 
 
 def shown(path: tuple[str, ...]) -> str:
@@ -59,18 +66,24 @@ def test_without_a_database_a_command_says_where_it_looked_and_makes_nothing(
     monkeypatch.chdir(tmp_path)
     for name in [name for name in os.environ if name.startswith("SEPU_")]:
         monkeypatch.delenv(name)
-    options = OPTIONS.get(" ".join(path), "").split()
-    public_key = JWK.generate(kty="RSA", size=3072).export_public() if "--public-key" in options else ""
-    required = [each.name for each in LEAVES[path].params if isinstance(each, click.Argument) and each.required]
-    given = {"period": "2027-01", "meter": "color_match", "units": "5"}
-    arguments = [given.get(str(name), "a-b") for name in required]
-    done = invoke(*path, *arguments, *options, given=public_key)
+    words = whole(path)
+    public_key = JWK.generate(kty="RSA", size=3072).export_public() if "--public-key" in words else ""
+    done = invoke(*words, given=public_key)
     assert (done.returncode, done.stdout) == (2 if path == ("audit",) else 1, "")  # audit's 1: it does not add up
     assert done.stderr.startswith(f"sepu: there is no database in {tmp_path}/.sepu: ")
     assert done.stderr.count("\n") == 1
     for way_out in ("`sepu serve`", "--state-dir", "--database-url"):
         assert way_out in done.stderr
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("path", sorted(ON_A_DATABASE - IN_THE_FOREGROUND - {("audit",)}), ids=" ".join)
+def test_with_a_closed_standard_output_a_command_does_nothing(
+    path: tuple[str, ...], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr("sepu.cli.output.drop_output", lambda: None)  # of this process
+    done = invoke(*whole(path), "--state-dir", str(tmp_path), closed=True)
+    failed(done, "standard output is closed")
 
 
 @pytest.mark.slow

@@ -342,8 +342,9 @@ def test_wrong_channels(channel: float, place: int) -> None:
 
 
 def test_wrong_lab() -> None:
-    with pytest.raises(ValueError, match="lab1 row 0 is not finite"):
-        ciede2000([(50, float("nan"), 0)], [(50, 0, 0)])
+    for wrong in (float("nan"), float("inf"), 1e308):
+        with pytest.raises(ValueError, match="lab1 row 0 is not three numbers from -1e12 to 1e12"):
+            ciede2000([(50, wrong, 0)], [(50, 0, 0)])
     with pytest.raises(ValueError, match="differ in length: 1 and 2"):
         ciede2000(np.zeros((1, 3)), np.zeros((2, 3)))
 
@@ -437,6 +438,7 @@ HEX_FORMS: list[Callable[[list[str]], Any]] = [
     lambda texts: np.array(texts, ">U19"),
     lambda texts: np.array(texts, object),
     lambda texts: np.array(texts, np.dtypes.StringDType()),
+    lambda texts: np.array(texts, np.dtypes.StringDType(na_object=None)),
     lambda texts: np.repeat(np.array(texts), 2)[::2],
     Column,
 ]
@@ -475,6 +477,13 @@ def test_what_is_no_hex_is_named(wrong: object) -> None:
             hex_to_rgb(form)
     with pytest.raises(ValueError, match=r"^hex\[1, 0\] is .*: write '#C83C23'|leave out what is missing"):
         hex_to_rgb(np.array([["#fff"], [wrong]], object))
+
+
+@pytest.mark.parametrize("missing", [None, float("nan")])
+def test_a_missing_text_is_named(missing: object) -> None:
+    texts = np.array(["#fff", missing], np.dtypes.StringDType(na_object=missing))
+    with pytest.raises(ValueError, match=rf"^hex\[1\] is {missing}, which is not HEX: leave out what is missing"):
+        hex_to_rgb(texts)
 
 
 @pytest.mark.parametrize("wrong", ["", "tomato", "#C83C23 and more", "#C83C23     , "])

@@ -5,10 +5,12 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from psycopg import Connection
+from psycopg.errors import LockNotAvailable
 from tests.keys import holder_of
 from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession, until_gone
 
 from sepu.admin import accounts
+from sepu.admin.history import recording
 from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.plans import set_plan
 
@@ -239,3 +241,11 @@ def test_two_batches_do_not_wait_for_each_other_in_a_circle(
     columns = [list(column) for column in zip(*(command.parameters for command in commands), strict=True)]
     rows = connection.execute(str(commands[0].joined_statement).encode(), columns).fetchall()
     assert [at for at, *_ in rows] == [3, 2, 1]
+
+
+def test_one_change_of_a_plan_at_a_time_also_of_one_that_is_being_made(a: Connection, b: Connection) -> None:
+    """Changes of a plan that was made and deleted meanwhile ended in deadlocks."""
+    with recording(a, "plan.set", subject="test-new"):
+        b.execute("set lock_timeout = '100ms'")
+        with pytest.raises(LockNotAvailable):
+            set_plan(b, "test-new", {"color_match": 1, "color_search": 1}, requests_per_minute=1)

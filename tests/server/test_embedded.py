@@ -18,9 +18,10 @@ from typing import Any
 import psutil
 import psycopg
 import pytest
+from tests.cli.running import failed, invoke, text
 from tests.faults.proxy import socket_directory
 from tests.processes import completed, until
-from tests.serving import SEPU
+from tests.serving import SEPU, serving
 
 from sepu.cli.database import connect
 from sepu.server.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
@@ -276,8 +277,8 @@ def test_another_process_with_the_number_of_a_dead_server_is_left_alone(made: Pa
         left |= {path: path.read_bytes() for path in (made / "socket").glob("*.lock")}
         pid = str(postmaster(made)).encode()
     assert len(left) == 2
-    for path, text in left.items():
-        path.write_bytes(text.replace(pid, str(bystander.pid).encode(), 1))
+    for path, content in left.items():
+        path.write_bytes(content.replace(pid, str(bystander.pid).encode(), 1))
         shutil.copystat(made / "postgres" / "PG_VERSION", path)
         if os.geteuid() == 0:
             shutil.chown(path, SYSTEM_USER)
@@ -457,3 +458,27 @@ with ended_by_exceptions():
 """
     ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert (ended.stdout, ended.returncode) == ("clean\n", 128 + signal.SIGTERM)
+
+
+def test_a_database_of_another_version_of_postgres_is_told_with_the_way_out(made: Path) -> None:
+    (made / "postgres" / "PG_VERSION").write_text("13\n")
+    with (
+        pytest.raises(StartError, match=r"PostgreSQL 13 made .* cannot read it\. .* pg_dump; then move"),
+        embedded_postgres(made),
+    ):
+        pass
+
+
+def test_a_database_from_which_the_service_moved_is_used_only_if_it_is_named(
+    made: Path, own_url: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEPU_STATE_DIR", str(made))
+    assert text(invoke("account", "list")) == ""
+    with serving("uvloop", own_url, environment={"SEPU_STATE_DIR": str(made)}):
+        pass
+    failed(invoke("account", "list"), "the service has another database than", "SEPU_DATABASE_URL", "--state-dir")
+    failed(invoke("serve"), "the service has another database")
+    assert text(invoke("account", "list", "--state-dir", str(made))) == ""
+    with serving("uvloop", None, options=["--state-dir", str(made)]):
+        pass
+    assert len(text(invoke("account", "list")).splitlines()) == 2

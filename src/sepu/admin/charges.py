@@ -32,6 +32,8 @@ PRUNED = "pruned"
 """It was charged, or may have been, in a month of which results are gone."""
 NOT_STORED = "not_stored"
 """The ledger has no such charge."""
+OTHER_ACCOUNT = "other_account"
+"""Another account was charged for it."""
 FREE = "free"
 """What the request asked for costs nothing."""
 
@@ -53,13 +55,15 @@ class StoredCharge:
 class RequestStatus:
     """Whether a request was charged.
 
-    `charged_by` is the request that was charged for its idempotency key, if that is another one; what follows is of the
-    charge. `reason` is an error code of the contract, or one of this module's reasons.
+    `account_id` is the account of the charge, and `charged_by` the request that was charged for its idempotency key, if
+    that is another one; what follows is of the charge. `reason` is an error code of the contract, or one of this
+    module's reasons.
     """
 
     request_id: str
     outcome: Outcome
     reason: str | None = None
+    account_id: str | None = None
     charged_by: str | None = None
     created_at: datetime | None = None
     key_id: str | None = None
@@ -158,12 +162,18 @@ def charged_account(connection: psycopg.Connection, request_id: str) -> str | No
     """Returns the account that was charged for a request; None if none was, or it is not the id of a request."""
     if not REQUEST_ID.fullmatch(request_id.lower()):
         return None
-    row = run(connection, "find_charged_account", request_id=request_id.lower()).fetchone()
-    return None if row is None else str(row[0])
+    return _charged_accounts(connection, [request_id.lower()]).get(request_id.lower())
 
 
-def pruned_months(connection: psycopg.Connection, account_id: str) -> list[str]:
-    """Returns the months of which results are gone."""
+def _charged_accounts(connection: psycopg.Connection, request_ids: Sequence[str]) -> dict[str, str]:
+    """Returns the accounts that were charged for requests."""
+    if not request_ids:
+        return {}
+    return dict(run(connection, "find_charged_accounts", request_ids=request_ids).fetchall())
+
+
+def pruned_months(connection: psycopg.Connection, account_id: str | None) -> list[str]:
+    """Returns the months of which results are gone, of an account or of any."""
     return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
 
 
@@ -178,15 +188,23 @@ def days_of(connection: psycopg.Connection, day: date | None, period: str | None
 
 
 def check_requests(
-    connection: psycopg.Connection, account_id: str, request_ids: Iterable[str]
+    connection: psycopg.Connection, account_id: str | None, request_ids: Iterable[str]
 ) -> Iterator[RequestStatus]:
-    """Returns whether requests were charged, as far as the ledger alone knows."""
+    """Returns whether an account, or any, was charged for requests, as far as the ledger alone knows."""
     pruned = pruned_months(connection, account_id)
     for some in _in_parts(request_ids):
-        charges = {charge.request_id: charge for charge in find_charges(connection, account_id, some)}
+        charges = {}
+        if account_id is not None:
+            charges = {charge.request_id: charge for charge in find_charges(connection, account_id, some)}
+        holders = _charged_accounts(connection, [request_id for request_id in some if request_id not in charges])
+        if account_id is None:
+            for holder in sorted(set(holders.values())):
+                charges |= {charge.request_id: charge for charge in find_charges(connection, holder, some)}
         for request_id in some:
             if request_id in charges:
                 yield _status(request_id, "charged", None, charges[request_id])
+            elif request_id in holders:
+                yield RequestStatus(request_id, "not_charged", OTHER_ACCOUNT, holders[request_id])
             elif pruned:
                 yield RequestStatus(request_id, "unknown", PRUNED)
             else:
@@ -266,6 +284,7 @@ def _status(
         return found
     return replace(
         found,
+        account_id=account_of(charge.key_id),
         charged_by=None if charge.request_id == request_id else charge.request_id,
         created_at=charge.created_at,
         key_id=charge.key_id,

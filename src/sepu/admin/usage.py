@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import psycopg
@@ -103,6 +103,12 @@ def account_usage(
     check_limits(account[-1], [meter for meter, *_ in rows])
     found = {meter: MonthUsage(period, meter, *rest) for meter, *rest in rows}
     return AccountUsage(*account, tuple(found[meter] for meter in METERS), changes)
+
+
+def read_now(connection: psycopg.Connection) -> datetime:
+    """Returns the time in UTC, by the database's clock."""
+    found: datetime = value(connection, "read_now")
+    return found.astimezone(UTC)
 
 
 def read_today(connection: psycopg.Connection) -> date:

@@ -10,12 +10,14 @@ from psycopg import Connection
 
 from sepu.admin import accounts
 from sepu.admin.erase import erase_account
-from sepu.cli.database import prints_fields, prints_rows
-from sepu.cli.output import Fields, columns, example, instant, members, percent
+from sepu.cli.database import prints_change, prints_fields, prints_rows
+from sepu.cli.output import Fields, columns, example, group, instant, members, percent
 from sepu.cli.times import ending, ending_or_none
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+UNSEEN_KEY = "Nobody has seen the key: revoke it and issue another: sepu key revoke {keyId}; sepu key issue {accountId}"
 
 
 def naming_options(command: F) -> F:
@@ -38,7 +40,7 @@ def _in_table(row: Fields) -> Fields:
     }
 
 
-@click.group()
+@group()
 def account() -> None:
     """Accounts of customers. Wherever a command takes ACCOUNT, the external id or the id of a key will do."""
 
@@ -47,7 +49,7 @@ def account() -> None:
 @click.option("--plan", "plan_id", default="standard", show_default=True, help="Its plan: its limits.")
 @click.option("--expires-at", type=ending, help="When it ends: an instant, or from now, as 14d.")
 @naming_options
-@prints_fields
+@prints_change(UNSEEN_KEY)
 def create_account(
     connection: Connection, plan_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
 ) -> Fields:
@@ -66,7 +68,7 @@ def create_account(
 @click.argument("account_id", metavar="ACCOUNT")
 @click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or from now, as 14d; '' is never.")
 @naming_options
-@prints_fields
+@prints_change()
 def change_account(
     connection: Connection,
     account_id: str,
@@ -120,7 +122,7 @@ def list_accounts(connection: Connection, search: str | None, **given: Any) -> I
 @account.command("move", epilog=example("account move cus_8812 --plan standard"))
 @click.argument("account_id", metavar="ACCOUNT")
 @click.option("--plan", "plan_id", required=True, help="Its new plan: its limits.")
-@prints_fields
+@prints_change()
 def move_account(connection: Connection, account_id: str, plan_id: str) -> Fields:
     """Put an account on another plan; what it has used this month stays used."""
     accounts.move_account(connection, account_id, plan_id)
@@ -129,7 +131,7 @@ def move_account(connection: Connection, account_id: str, plan_id: str) -> Field
 
 @account.command("suspend", epilog=example("account suspend cus_8812"))
 @click.argument("account_id", metavar="ACCOUNT")
-@prints_fields
+@prints_change()
 def suspend(connection: Connection, account_id: str) -> Fields:
     """Refuse an account's requests from now on."""
     return _set_status(connection, account_id, "suspended")
@@ -137,7 +139,7 @@ def suspend(connection: Connection, account_id: str) -> Fields:
 
 @account.command("reactivate", epilog=example("account reactivate cus_8812"))
 @click.argument("account_id", metavar="ACCOUNT")
-@prints_fields
+@prints_change()
 def reactivate(connection: Connection, account_id: str) -> Fields:
     """Take an account's requests again."""
     return _set_status(connection, account_id, "active")
@@ -146,7 +148,7 @@ def reactivate(connection: Connection, account_id: str) -> Fields:
 @account.command("erase", epilog=example("account erase cus_8812"))
 @click.argument("account_id", metavar="ACCOUNT")
 @click.confirmation_option("--yes", prompt="This cannot be undone. Erase the account?", help="Do not ask.")
-@prints_fields
+@prints_change()
 def erase(connection: Connection, account_id: str) -> Fields:
     """Erase what is known of a customer: names, keys, receipts, stored results and days of usage.
 

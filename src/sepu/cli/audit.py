@@ -12,7 +12,7 @@ from rich.console import Console
 from sepu.admin.audit import Audit, record_audit
 from sepu.admin.audit import audit as audited
 from sepu.cli.database import DatabaseError, clear_errors, database_connection, database_options
-from sepu.cli.output import echo_json, echo_rows, example, fail, json_option
+from sepu.cli.output import command, echo, echo_json, echo_rows, example, fail, json_option, note, why_not_printed
 from sepu.errors import SepuError
 from sepu.server.textfile import write_metrics
 
@@ -20,7 +20,7 @@ _DIFFERENT = 1
 _UNCHECKED = 2  # as in diff and grep; click uses it for wrong arguments
 
 
-@click.command(epilog=example("audit --json"))
+@command(epilog=example("audit --json"))
 @json_option
 @click.option(
     "--metrics-file",
@@ -44,11 +44,14 @@ def audit(as_json: bool, metrics_file: Path | None, database_url: str | None, st
             _record(connection, found)
     except SepuError as error:
         fail(error, _UNCHECKED)
-    if as_json:
-        echo_json(found)
-    else:
-        _show(found)
     status = _DIFFERENT if found.differences else 0
+    try:
+        if as_json:
+            echo_json(found)
+        else:
+            _show(found)
+    except OSError as error:
+        fail(SepuError(why_not_printed(error)), status or _UNCHECKED)
     if metrics_file is not None:
         try:
             write_metrics(metrics_file, _gauges(found))
@@ -63,7 +66,7 @@ def _record(connection: psycopg.Connection, found: Audit) -> None:
         with clear_errors():
             record_audit(connection, found)
     except DatabaseError as error:
-        click.echo(f"sepu: the verdict cannot be stored, so the console does not show it: {error}", err=True)
+        note(f"the verdict cannot be stored, so the console does not show it: {error}")
 
 
 def _gauges(found: Audit) -> dict[tuple[str, str], float]:
@@ -75,7 +78,7 @@ def _gauges(found: Audit) -> dict[tuple[str, str], float]:
 
 def _show(found: Audit) -> None:
     echo_rows((), map(msgspec.structs.asdict, found.differences), "table")
-    click.echo(
+    echo(
         f"{found.counters} counters, {found.results} stored results: "
         + (f"{len(found.differences)} differences" if found.differences else "it adds up")
     )

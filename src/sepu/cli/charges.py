@@ -17,7 +17,8 @@ from sepu import limits
 from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, RequestStatus, StoredCharge
 from sepu.cli.database import with_connection
-from sepu.cli.output import Form, columns, echo_rows, example, form_options, members, month
+from sepu.cli.output import Form, columns, command, echo_rows, example, form_options, members, month, note, refuse_idle
+from sepu.metering.key_format import account_of
 
 _GZIP = b"\x1f\x8b"
 
@@ -38,8 +39,8 @@ def _request_id(value: str) -> str:
     return value.lower()
 
 
-@click.command(epilog=example("charges cus_8812 --request 6f1c0d2e-8a4b-4c1d-9e5f-0a1b2c3d4e5f"))
-@click.argument("account_id", metavar="ACCOUNT")
+@command(epilog=example("charges cus_8812 --request 6f1c0d2e-8a4b-4c1d-9e5f-0a1b2c3d4e5f"))
+@click.argument("account_id", metavar="[ACCOUNT]", required=False)
 @click.option(
     "--request", "request_ids", metavar="ID", multiple=True, type=_request_id, help="Its X-Request-Id; repeatable."
 )
@@ -65,7 +66,7 @@ def _request_id(value: str) -> str:
 @with_connection
 def charges(
     connection: Connection,
-    account_id: str,
+    account_id: str | None,
     request_ids: tuple[str, ...],
     key: str | None,
     key_id: str | None,
@@ -80,33 +81,39 @@ def charges(
     """Show what an account was charged for, the newest first; or whether requests were charged.
 
     With --request or --log there is a line for each request: charged, replay, not_charged or unknown, and why. With
-    --duplicates there is one for each charge that looks as if a client had asked twice.
+    --duplicates there is one for each charge that looks as if a client had asked twice. Only --request alone needs no
+    ACCOUNT.
     """
     form = form or "table"
     if log_file is not None or request_ids:
-        if key or key_id or day or duplicates:
-            raise click.UsageError("--request and --log go with each other, and with no other choice")
+        refuse_idle("--log" if log_file else "--request", used=("account_id", "request_ids", "log_file"))
         _check(connection, account_id, request_ids, log_file, form)
-    elif duplicates:
-        if key or key_id:
-            raise click.UsageError("--duplicates goes with --day, --month and --within")
+        return
+    if account_id is None:
+        raise click.UsageError("give an ACCOUNT; only --request does without")
+    if duplicates:
+        refuse_idle("--duplicates", used=("account_id", "duplicates", "day", "period", "minutes"))
+        if day and period:
+            raise click.UsageError("take --day or --month")
         _show_duplicates(connection, account_id, day, period, minutes, form)
     elif key is not None:
-        if key_id or day:
-            raise click.UsageError("--idempotency-key has one charge; leave the other choices out")
+        refuse_idle("--idempotency-key", used=("account_id", "key"))
         found = admin.find_charge(connection, account_id, key)
         hashed = [key] if admin.KEY_HASH.fullmatch(key) else []
         _show([found] if found else admin.find_charges(connection, account_id, [], hashed), form)
         if not found and not hashed:
             _note_missing(connection, account_id)
     else:
+        refuse_idle("a list of charges", used=("account_id", "key_id", "day", "limit"))
+        if key_id is not None and account_of(key_id) != account_id:
+            raise click.BadParameter(f"{key_id!r} is not the id of a key of account {account_id}")
         most = limit or None
         with closing(
             admin.list_charges(connection, account_id, key_id=key_id, day=day, limit=most, with_hashes=True)
         ) as found_charges:
             shown = _show(found_charges, form)
         if shown == limit:
-            click.echo(f"sepu: the newest {limit}; --limit 0 shows all", err=True)
+            note(f"the newest {limit}; --limit 0 shows all")
         elif not shown:
             _note_missing(connection, account_id)
 
@@ -121,34 +128,36 @@ def _show(found: Iterable[StoredCharge], form: Form) -> int:
 def _note_missing(connection: Connection, account_id: str) -> None:
     pruned = admin.pruned_months(connection, account_id)
     gone = f"; of {', '.join(pruned)} charges were pruned, or erased" if pruned else ""
-    click.echo(f"sepu: no such charge{gone}", err=True)
+    note(f"no such charge{gone}")
 
 
 def _check(
-    connection: Connection, account_id: str, request_ids: Sequence[str], log_file: str | None, form: Form
+    connection: Connection, account_id: str | None, request_ids: Sequence[str], log_file: str | None, form: Form
 ) -> None:
+    if log_file is not None and account_id is None:
+        raise click.UsageError("give an ACCOUNT; --log is compared with what it was charged for")
     missing = dict.fromkeys(request_ids)
     alone = False
 
     def statuses() -> Iterator[RequestStatus]:
         nonlocal alone
-        if log_file is not None:
+        if log_file is not None and account_id is not None:
             with _open(log_file) as file:
                 for status in admin.check_log(connection, account_id, _wanted(file, set(request_ids))):
                     missing.pop(status.request_id, None)
                     yield status
         for status in admin.check_requests(connection, account_id, missing):
-            alone = alone or status.outcome != "charged"
+            alone = alone or status.account_id is None
             yield status
 
     echo_rows(columns(RequestStatus), map(members, statuses()), form, _in_table)
     if alone:
         more = "nor has this log" if log_file else "what became of it is in the request log: --log FILE"
-        click.echo(f"sepu: the ledger has no charge of a request; {more}", err=True)
+        note(f"the ledger has no charge of a request; {more}")
 
 
 def _in_table(row: Any) -> Any:  # noqa: ANN401
-    names = ("requestId", "outcome", "reason", "chargedBy", "createdAt", "meter", "units", "keyId")
+    names = ("requestId", "outcome", "reason", "accountId", "chargedBy", "createdAt", "meter", "units", "keyId")
     return {name: row[name] for name in names}
 
 
@@ -164,7 +173,7 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str]) -> Iterator[Logge
         if request is not None and (not wanted or request.request_id in wanted):
             yield request
     if unreadable:
-        click.echo(f"sepu: lines that are not of a request log, or were cut: {unreadable}", err=True)
+        note(f"lines that are not of a request log, or were cut: {unreadable}")
 
 
 def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
@@ -180,7 +189,7 @@ def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
                         f"this is not a request log: a line has more than {limits.NO_LOG_LINE_BYTES:,} bytes"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile):
-        click.echo("sepu: the compressed log is cut or damaged; what stands before was read", err=True)
+        note("the compressed log is cut or damaged; what stands before was read")
 
 
 @contextmanager
@@ -212,7 +221,7 @@ def _show_duplicates(
     with closing(admin.find_duplicates(connection, account_id, since, until, minutes)) as found:
         echo_rows(columns(Duplicate), rows(), form, _duplicate_in_table)
     worth = ", ".join(f"{count} of {meter}" for meter, count in sorted(units.items())) or "none"
-    click.echo(f"sepu: {since} to {until}: units charged for an input again: {worth}", err=True)
+    note(f"{since} to {until}: units charged for an input again: {worth}")
 
 
 def _duplicate_in_table(row: Any) -> Any:  # noqa: ANN401

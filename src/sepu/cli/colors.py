@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sepu import limits
-from sepu.cli.output import example, terminal_width
+from sepu.cli.output import check_output, command, echo, example, refuse_idle, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.display import Line, Lines, line_of
 from sepu.library.images import Pixels, nearest_places, read_image
@@ -25,6 +25,7 @@ from sepu.library.palette_files import READERS, PaletteError, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
 from sepu.library.records import hex_of, is_in_srgb
 from sepu.library.release import UnknownNameError, load_release
+from sepu.printable import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -63,14 +64,17 @@ def _print(
     source: Source, entries: Sequence[Entry], file_format: str | None, sections: Iterable[Sequence[Line]] = ()
 ) -> None:
     """Prints a file, or lines with tabs for a pipe, or a table for a person: of the sections, if there are any."""
+    check_output()
     if file_format is not None:
         if file_format == "ase" and sys.stdout.isatty():
             raise click.UsageError("an ASE file is binary; write it to a file: … --format ase > colours.ase")
-        sys.stdout.buffer.write(WRITERS[file_format](source, entries))
-        sys.stdout.flush()
+        content = WRITERS[file_format](source, entries)
+        if file_format != "ase":
+            content = "\n".join(map(printable, content.decode().split("\n"))).encode()
+        sys.stdout.buffer.write(content)
     elif terminal_width() is None:
         for entry in entries:
-            click.echo("\t".join(map(str, row(entry).values())))
+            echo("\t".join(map(str, row(entry).values())))
     else:
         console = Console()
         lines = [*sections] or [[line_of(entry.record) for entry in entries]]
@@ -124,7 +128,7 @@ def _complete(_context: click.Context, _parameter: click.Parameter, begun: str) 
     ]
 
 
-@click.command(epilog=example("match '#C83C23' --top 3"))
+@command(epilog=example("match '#C83C23' --top 3"))
 @click.argument("colors", nargs=-1, metavar="COLOR...", shell_complete=_complete)
 @click.option("--top", type=click.IntRange(1, 161), default=3, show_default=True, help="Matches for each colour.")
 @_palette_option
@@ -149,7 +153,7 @@ def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: s
     _print(source, entries, file_format, sections)
 
 
-@click.command(epilog=example("search tao hong"))
+@command(epilog=example("search tao hong"))
 @click.argument("text", nargs=-1, required=True)
 @click.option("--limit", type=click.IntRange(1, 161), default=10, show_default=True, help="Maximum number of results.")
 @_format_options
@@ -162,7 +166,7 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
     except ValueError as error:
         raise click.BadParameter(str(error)) from None
     if not found and file_format is None:
-        click.echo(
+        echo(
             f"Nothing found by {q!r}. Try a character (红), pinyin (tao hong), its initials (th) or an English word "
             "(peach). sepu list shows all colours.",
             err=True,
@@ -171,7 +175,7 @@ def search(text: tuple[str, ...], limit: int, file_format: str | None) -> None:
     _print(release, [*map(Entry, found)], file_format)
 
 
-@click.command("list", epilog=example("list --format css"))
+@command("list", epilog=example("list --format css"))
 @click.argument("names", nargs=-1, metavar="[NAME]...", shell_complete=_complete)
 @_palette_option
 @_format_options
@@ -189,7 +193,7 @@ def list_colors(names: tuple[str, ...], palette: str | None, file_format: str | 
     _print(source, [*map(Entry, records)], file_format)
 
 
-@click.command(epilog=example("image photo.jpg --top 5"))
+@command(epilog=example("image photo.jpg --top 5"))
 @click.argument("file", type=click.Path(exists=True, dir_okay=False, allow_dash=True))
 @click.option("--top", type=click.IntRange(1, 161), default=10, show_default=True, help="Colours, the most frequent.")
 @click.option(
@@ -215,6 +219,8 @@ def image(
 
     Each pixel counts for its nearest colour. A - stands for an image on standard input.
     """
+    if file_format is not None:
+        refuse_idle("--format", idle=("width",))
     source = _load(palette)
     with _only_our_errors():
         given = sys.stdin.buffer.read(limits.IMAGE_BYTES + 1) if file == "-" else file

@@ -11,7 +11,7 @@ import click
 import psycopg
 
 from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
-from sepu.cli.output import env_option, example
+from sepu.cli.output import command, echo, env_option, example, refuse_idle
 from sepu.console.app import create_console
 from sepu.console.pages import ServiceState
 from sepu.database.connection import snapshot
@@ -33,7 +33,7 @@ _GRANT = "the owner of the schema lets the role read by: sepu db grant ROLE --co
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
-@click.command(epilog=example("console --port 8010"))
+@command(epilog=example("console --port 8010"))
 @env_option("--host", "", _ENVIRONMENT, default="127.0.0.1", show_default=True)
 @env_option("--port", "", _ENVIRONMENT, type=click.IntRange(1, 65535), default=8010, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", _ENVIRONMENT, metavar="unix:PATH")
@@ -66,6 +66,8 @@ def console(
     There is no login: whoever reaches the address sees accounts and usage.
     """
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[RequestLog("auto")])
+    if bind is not None:
+        refuse_idle("--bind", idle=("host", "port"))
     address = listen.address(host, port, bind, "gthread")
     hosts = {host, *_LOOPBACK, *_parts(allowed_hosts)}
     service_state = _service_state_reader(_parts(metrics_urls)) if metrics_urls else ServiceState
@@ -94,7 +96,7 @@ def console(
             finally:
                 readers.release()
 
-        click.echo(f"The console is at {bind or f'http://{address}/'}")
+        echo(f"The console is at {bind or f'http://{address}/'}")
         each_second = [keeper(state_dir)] if database_url is None else []
         ConsoleServer(address, create_console(reading, hosts, service_state), *each_second).run()
 

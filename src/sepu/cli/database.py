@@ -4,22 +4,33 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import cache, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 import psycopg
 from psycopg.conninfo import make_conninfo
 
 from sepu.admin.naming import find_account
-from sepu.cli.output import Fields, Form, echo_fields, echo_rows, env_option, form_options, json_option
+from sepu.cli.output import (
+    Fields,
+    Form,
+    check_output,
+    echo_fields,
+    echo_rows,
+    env_option,
+    form_options,
+    is_given,
+    json_option,
+    refuse_idle,
+    telling,
+)
+from sepu.cli.times import by_the_database
 from sepu.database.connection import BoundedConnection
 from sepu.database.hosts import Hosts, SettingsError
 from sepu.database.migrate import MigrationError, migrate, pending
 from sepu.database.roles import Purpose, make_role
 from sepu.errors import SepuError
-from sepu.server.embedded import embedded_postgres
-
-F = TypeVar("F", bound=Callable[..., Any])
+from sepu.server.embedded import embedded_postgres, refuse_moved
 
 _CHECK_SECONDS = 5.0
 
@@ -32,28 +43,43 @@ class DatabaseUnavailableError(DatabaseError):
     """Says that the database is not there or takes no writes now; it may later."""
 
 
-def database_options(command: F) -> F:
-    """Adds `--database-url` and `--state-dir`."""
-    command = env_option(
+def database_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds `--database-url` and `--state-dir`, which exclude each other.
+
+    A state directory from which the service has moved is used only if the command line names it.
+    """
+
+    @wraps(command)
+    def of_one_database(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
+        if database_url is not None:
+            refuse_idle("--database-url or SEPU_DATABASE_URL", idle=("state_dir",))
+        elif not is_given("state_dir"):
+            refuse_moved(state_dir)
+        command(database_url=database_url, state_dir=state_dir, **arguments)
+
+    decorated = env_option(
         "--state-dir",
         "Directory of the embedded Postgres.",
         default=".sepu",
         show_default=True,
         type=click.Path(file_okay=False, path_type=Path),
-    )(command)
-    return env_option("--database-url", "An external Postgres, instead of the embedded one.")(command)
+    )(of_one_database)
+    return env_option("--database-url", "An external Postgres, instead of the embedded one.")(decorated)
 
 
 def with_connection(command: Callable[..., None]) -> Callable[..., None]:
     """Adds those options, and passes a connection to that database as the first argument.
 
-    ACCOUNT may be an external id or the id of a key; the command gets the account's own id.
+    ACCOUNT may be an external id or the id of a key; the command gets the account's own id, and instants for lengths of
+    time. It does not run if standard output is closed.
     """
 
     @database_options
     @wraps(command)
     def connected(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
+        check_output()
         with database_connection(database_url, state_dir) as connection:
+            by_the_database(connection, arguments)
             if arguments.get("account_id") is not None:
                 arguments["account_id"] = find_account(connection, arguments["account_id"])
             command(connection, **arguments)
@@ -71,6 +97,33 @@ def prints_fields(command: Callable[..., Fields]) -> Callable[..., None]:
         echo_fields(command(connection, **arguments), as_json)
 
     return printing
+
+
+REPEATABLE = "Running it again changes nothing more"
+
+
+def prints_change(now: str = REPEATABLE) -> Callable[[Callable[..., Fields]], Callable[..., None]]:
+    """Adds the same to a command that changes something. `now` says what to do if its fields cannot be printed.
+
+    In it `{keyId}` stands for a field.
+    """
+
+    def decorate(command: Callable[..., Fields]) -> Callable[..., None]:
+        @json_option
+        @with_connection
+        @wraps(command)
+        def printing(connection: psycopg.Connection, *, as_json: bool, **arguments: Any) -> None:  # noqa: ANN401
+            try:
+                with clear_errors():
+                    done = command(connection, **arguments)
+            except DatabaseUnavailableError as error:
+                raise DatabaseError(f"{error}. It is not known whether this was done; see: sepu history") from error
+            with telling(done, now.format_map(done)):
+                echo_fields(done, as_json)
+
+        return printing
+
+    return decorate
 
 
 def prints_rows(

@@ -1,6 +1,5 @@
 """Greets the user of an embedded database: shows the demo account's key once, and later how to issue another key."""
 
-import errno
 import logging
 import os
 import shlex
@@ -13,6 +12,7 @@ import click
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.cli.database import DatabaseError, clear_errors, connect
+from sepu.cli.output import check_output, drop_output
 from sepu.http.examples import curls
 
 # The plan of the demo account, which the first start sets.
@@ -50,8 +50,7 @@ def greet(url: str, address: str, state_dir: Path) -> None:
                 _show(_DEMO.format(issued.account_id), f"SEPU_API_KEY={issued.api_key}", *curls(address))
                 shown = True
     except OSError as error:
-        # Python would write the rest of the buffer again at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+        drop_output()
         if making:
             logging.getLogger(__name__).warning(
                 "the key of the demo account could not be shown (%s), so the account was not created; "
@@ -67,8 +66,7 @@ def greet(url: str, address: str, state_dir: Path) -> None:
 
 def _show(text: str, *lines: str) -> None:
     """Prints the text and the lines to paste, coloured on a terminal without NO_COLOR; or raises OSError."""
-    if sys.stdout is None:  # it was closed before Python started
-        raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+    check_output()
     text = "\n".join([text, *(f"  {click.style(line, fg='cyan')}\n" for line in lines)])
     encoding = sys.stdout.encoding  # a path may have characters that it lacks
     text = text.encode(encoding, "backslashreplace").decode(encoding)

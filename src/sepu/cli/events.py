@@ -22,11 +22,25 @@ from sepu.cli.database import (
     DatabaseUnavailableError,
     database_connection,
     database_options,
+    prints_change,
     prints_fields,
     prints_rows,
 )
 from sepu.cli.files import first_bytes
-from sepu.cli.output import Fields, columns, echo_fields, echo_json, example, json_option, members, month
+from sepu.cli.output import (
+    Fields,
+    check_output,
+    columns,
+    echo_fields,
+    echo_json,
+    example,
+    group,
+    json_option,
+    members,
+    month,
+    note,
+    refuse_idle,
+)
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 from sepu.server.textfile import write_metrics
@@ -69,7 +83,7 @@ def _endpoint_options(command: F) -> F:
     )(command)
 
 
-@click.group()
+@group()
 def events() -> None:
     """Quota events: an account's usage crossed a threshold of a limit."""
 
@@ -112,6 +126,9 @@ def deliver(
     """
     if not prints and (url is None or secrets is None):
         raise click.UsageError("take --url and --secret-file, or --print")
+    if prints:
+        refuse_idle("--print", idle=("url", "secrets"))
+        check_output()
     stopped: list[int] = []
     signal.signal(signal.SIGTERM, lambda number, _: stopped.append(number))  # what is being sent is sent
     sending: dict[
@@ -132,7 +149,7 @@ def deliver(
                 except SepuError as error:  # a full disk must not keep events from being sent and recorded
                     if ends:
                         raise
-                    click.echo(f"sepu: {error}", err=True)
+                    note(str(error))
                 count_at = time.monotonic() + limits.EVENTS_COUNTED_SECONDS
             if ends:
                 return
@@ -154,7 +171,7 @@ def deliver(
             except DatabaseUnavailableError as error:
                 if once:
                     raise
-                click.echo(f"sepu: {error}; again in {limits.EVENTS_SECONDS:g} s", err=True)
+                note(f"{error}; again in {limits.EVENTS_SECONDS:g} s")
             while not stopped and time.monotonic() < began + limits.EVENTS_SECONDS:
                 time.sleep(_STEP_SECONDS)
 
@@ -189,7 +206,7 @@ def _record(connection: Connection, event: Event, answer: EndpointAnswer) -> Non
         return
     seconds = ledger.postpone_delivery(connection, event, answer.error, answer.retry_after, final=answer.final)
     then = "it is dead; see: sepu events dead" if seconds is None else f"again in {seconds} s"
-    click.echo(f"sepu: {event.event_id}: attempt {event.attempts}: {answer.error}; {then}", err=True)
+    note(f"{event.event_id}: attempt {event.attempts}: {answer.error}; {then}")
 
 
 @events.command("try", epilog=example("events try --url https://example.com/hooks --secret-file hooks.secret"))
@@ -224,7 +241,7 @@ def list_dead(connection: Connection) -> Iterable[Fields]:
 @events.command("retry", epilog=example("events retry --all-dead"))
 @click.argument("event_ids", metavar="[EVENTID]...", nargs=-1)
 @click.option("--all-dead", is_flag=True, help="Each event whose delivery was given up.")
-@prints_fields
+@prints_change("Running it again delivers them once more")
 def retry(connection: Connection, event_ids: tuple[str, ...], all_dead: bool) -> Fields:
     """Deliver events again, whether they are dead or were delivered."""
     if all_dead == bool(event_ids):

@@ -11,6 +11,7 @@ from sepu.admin.plans import show_plan
 from sepu.cli.database import with_connection
 from sepu.cli.output import (
     Fields,
+    command,
     csv_printer,
     echo_json,
     example,
@@ -29,7 +30,7 @@ _COLUMNS = (
 _OF_ALL_METERS = {None: "planId", REQUESTS_PER_MINUTE: REQUESTS_PER_MINUTE}
 
 
-@click.command("export-usage", epilog=example("export-usage 2026-11 > 2026-11.csv"))
+@command("export-usage", epilog=example("export-usage 2026-11 > 2026-11.csv"))
 @click.argument("period", type=month)
 @click.option("--exclude-plan", "excluded", metavar="PLAN", multiple=True, help="Leave out its accounts; repeatable.")
 @json_lines_option

@@ -9,8 +9,8 @@ from psycopg import Connection
 
 from sepu.admin import grants
 from sepu.admin.export import export_usage
-from sepu.cli.database import DatabaseUnavailableError, clear_errors, prints_fields, prints_rows
-from sepu.cli.output import Fields, columns, example, members, month
+from sepu.cli.database import DatabaseError, DatabaseUnavailableError, clear_errors, prints_change, prints_rows
+from sepu.cli.output import Fields, columns, example, group, members, month
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -18,6 +18,7 @@ F = TypeVar("F", bound=Callable[..., Any])
 _COLUMNS = columns(grants.Adjustment)
 # Of the usage of its month, what it may have changed.
 _AFTER = ("limit", "granted", "committed", "credited", "toBill")
+_ONCE = "Running it again adds it again; with --id {id} it adds nothing"
 # So that -500 is a number, and no option.
 _NEGATIVE = {"ignore_unknown_options": True}
 
@@ -49,7 +50,7 @@ def _in_table(row: Fields) -> Fields:
     }
 
 
-@click.group()
+@group()
 def grant() -> None:
     """Grants: units beyond the plan's limit, until the month ends."""
 
@@ -61,7 +62,7 @@ def grant() -> None:
 )
 @_given
 @click.option("--month", "period", type=month, help="A UTC month such as 2026-11.  [default: the current one]")
-@prints_fields
+@prints_change(_ONCE)
 def add_grant(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
     """Add units to an account's limit of a month, from its next request on.
 
@@ -78,7 +79,7 @@ def list_grants(connection: Connection, account_id: str | None, period: str | No
     return map(members, grants.list_adjustments(connection, "grant", account_id=account_id, period=period))
 
 
-@click.group()
+@group()
 def credit() -> None:
     """Credits: charged units that are not billed."""
 
@@ -90,7 +91,7 @@ def credit() -> None:
 )
 @_given
 @click.option("--month", "period", type=month, required=True, help="The UTC month of the bill, such as 2026-11.")
-@prints_fields
+@prints_change(_ONCE)
 def add_credit(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
     """Take units off an account's bill of a month. They stay charged, and count against the limit.
 
@@ -121,7 +122,7 @@ def _add(
             added = grants.adjust_usage(connection, kind, account_id, adjustment_id=own_id, **given)
             (shown,) = export_usage(connection, added.period, account_id)
     except DatabaseUnavailableError as error:
-        raise DatabaseUnavailableError(
+        raise DatabaseError(
             f"{error}. It is not known whether the {kind} was added: run this again with --id {own_id}, "
             "and it is added once"
         ) from error

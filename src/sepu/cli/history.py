@@ -9,11 +9,11 @@ from psycopg import Connection
 
 from sepu.admin.history import Change, list_changes
 from sepu.cli.database import with_connection
-from sepu.cli.output import Fields, Form, columns, echo_rows, example, form_options, members
+from sepu.cli.output import Fields, Form, columns, command, echo_rows, example, form_options, members, note
 from sepu.cli.times import beginning
 
 
-@click.command(epilog=example("history cus_8812 --since 7d"))
+@command(epilog=example("history cus_8812 --since 7d"))
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
 @click.option("--since", type=beginning, help="Only changes since this day or instant, or so long ago, as 7d.")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of rows.")
@@ -30,7 +30,7 @@ def history(
     found = list_changes(connection, account_id=account_id, since=since, limit=limit + 1)
     echo_rows(columns(Change), _rows(found[:limit], form), form or "table", _in_table)
     if len(found) > limit:
-        click.echo(f"sepu: these are the newest {limit}; --limit or --since takes more or others", err=True)
+        note(f"these are the newest {limit}; --limit or --since takes more or others")
 
 
 def _rows(changes: Iterable[Change], form: Form | None) -> Iterable[Fields]:

@@ -9,14 +9,26 @@ from psycopg import Connection
 
 from sepu.admin import keys, receipts
 from sepu.admin.rotation import rotate_key as rotated
-from sepu.cli.accounts import naming_options
-from sepu.cli.database import prints_fields, prints_rows, with_connection
+from sepu.cli.accounts import UNSEEN_KEY, naming_options
+from sepu.cli.database import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.files import first_bytes
-from sepu.cli.output import Fields, columns, echo_json, example, instant, json_option, members
+from sepu.cli.output import (
+    Fields,
+    columns,
+    echo,
+    echo_json,
+    example,
+    group,
+    instant,
+    json_option,
+    members,
+    note,
+    telling,
+)
 from sepu.cli.times import duration, ending, ending_or_none
 
 
-@click.group()
+@group()
 def key() -> None:
     """API keys of accounts."""
 
@@ -25,7 +37,7 @@ def key() -> None:
 @click.argument("account_id", metavar="ACCOUNT")
 @click.option("--expires-at", type=ending, help="When it ends: an instant, or from now, as 7d.")
 @naming_options
-@prints_fields
+@prints_change(UNSEEN_KEY)
 def issue_key(
     connection: Connection, account_id: str, expires_at: datetime | None, name: str | None, external_id: str | None
 ) -> Fields:
@@ -43,7 +55,7 @@ def issue_key(
 @click.argument("key_id", metavar="KEYID")
 @click.option("--expires-at", type=ending_or_none, help="When it ends: an instant, or from now, as 7d; '' is never.")
 @naming_options
-@prints_fields
+@prints_change()
 def change_key(
     connection: Connection,
     key_id: str,
@@ -82,16 +94,17 @@ def rotate_key(
     to = receipts.public_key(public_key)
     name = to.thumbprint() if rotation_id is None else rotation_id
     made = rotated(connection, account_id, to, name, grace, expires_at)
-    if as_json:
-        echo_json({"accountId": account_id, **members(made)})
-        return
-    if made.repeated:
-        click.echo(
-            f"sepu: this rotation was made at {instant(made.issued_at)}; nothing was changed, and older keys expire at "
-            f"{instant(made.older_keys_expire_at)}. A new key needs another --rotation-id",
-            err=True,
-        )
-    click.echo(made.receipt)
+    done = {"accountId": account_id, **members(made)}
+    with telling(done, f"{REPEATABLE}, and prints the same receipt"):
+        if as_json:
+            echo_json(done)
+            return
+        if made.repeated:
+            note(
+                f"this rotation was made at {instant(made.issued_at)}; nothing was changed, and older keys expire at "
+                f"{instant(made.older_keys_expire_at)}. A new key needs another --rotation-id"
+            )
+        echo(made.receipt)
 
 
 def _in_table(row: Fields) -> Fields:
@@ -118,7 +131,7 @@ def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
 
 @key.command("revoke", epilog=example("key revoke gfhi7crqxq5fijj3-tyjxpcyh"))
 @click.argument("key_id", metavar="KEYID")
-@prints_fields
+@prints_change()
 def revoke_key(connection: Connection, key_id: str) -> Fields:
     """Refuse a key from now on."""
     keys.revoke_key(connection, key_id)

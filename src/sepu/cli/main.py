@@ -1,12 +1,13 @@
 """The commands of `sepu`, and how they fail."""
 
 import importlib
-import os
+import io
+import sys
 from difflib import get_close_matches
 
 import click
 
-from sepu.cli.output import fail
+from sepu.cli.output import drop_output, echo, fail, why_not_printed
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 
@@ -114,20 +115,22 @@ def commands() -> None:
 def main() -> None:
     """Runs the command line. Prints an expected error on standard error, and exits with status 1."""
     try:
-        commands.main()
+        status = commands.main(standalone_mode=False)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+        sys.exit(status)
+    except click.ClickException as error:
+        shown = io.StringIO()
+        error.show(shown)
+        echo(*shown.getvalue().removesuffix("\n").split("\n"), err=True)
+        sys.exit(error.exit_code)
+    except click.Abort:
+        echo("Aborted!", err=True)
+        sys.exit(1)
+    except BrokenPipeError:  # as of `sepu list | head -1`
+        drop_output()
+        sys.exit(1)
     except SepuError as error:
         fail(error)
-    except OSError as error:
-        # Python would write the rest of standard output again at exit, and change the exit status.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        reason = error.strerror or type(error).__name__
-        fail(SepuError(reason if error.filename is None else f"{error.filename!r}: {reason}"))
-    except UnicodeEncodeError as error:
-        fail(SepuError(_cause(error)))
-
-
-def _cause(error: UnicodeEncodeError) -> str:
-    """Returns why a text cannot be written: Python takes bytes of arguments that are not UTF-8 for surrogates."""
-    if "\ud800" <= error.object[error.start] <= "\udfff":
-        return "an argument is not UTF-8"
-    return f"the output's encoding, {error.encoding}, has no Chinese; set PYTHONIOENCODING=utf-8"
+    except (OSError, UnicodeEncodeError) as error:
+        fail(SepuError(why_not_printed(error)))

@@ -1,11 +1,13 @@
 """Prints the results of commands: JSON or CSV for a program, or aligned lines for a person."""
 
 import csv
+import errno
+import io
 import os
 import shutil
 import sys
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import closing, nullcontext
+from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import fields
 from datetime import UTC, date, datetime
 from functools import cache
@@ -14,6 +16,7 @@ from typing import Any, Literal, NoReturn, TypeVar, get_origin
 
 import click
 import msgspec
+from click.core import ParameterSource
 from rich.cells import cell_len, set_cell_size
 from rich.console import Console
 from rich.progress import (
@@ -29,8 +32,54 @@ from rich.text import Text
 
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS, is_month
+from sepu.printable import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
+
+
+class _Command(click.Command):
+    """A command that refuses options that exclude each other, such as --json and --csv."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parses the command line; click calls it."""
+        if not ctx.resilient_parsing:
+            _, _, order = self.make_parser(ctx).parse_args(list(args))
+            first: dict[str | None, click.Parameter] = {}
+            for option in order:
+                if first.setdefault(option.name, option) is not option:
+                    ctx.fail(f"{option.opts[0]} does nothing with {first[option.name].opts[0]}; take one of them")
+        return super().parse_args(ctx, args)
+
+
+class _Group(click.Group):
+    command_class = _Command
+
+
+def command(name: str | None = None, **settings: Any) -> Callable[[Callable[..., Any]], click.Command]:  # noqa: ANN401
+    """Makes a command of a function, as `click.command` does."""
+    return click.command(name, _Command, **settings)
+
+
+def group() -> Callable[[Callable[..., Any]], click.Group]:
+    """Makes a group of commands of a function, as `click.group` does."""
+    return click.group(cls=_Group)
+
+
+def is_given(name: str) -> bool:
+    """Returns whether the command line itself has a parameter."""
+    return click.get_current_context().get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def refuse_idle(cause: str, *, used: Container[str] = (), idle: Container[str] = ()) -> None:
+    """Refuses options of the command line that `cause` makes useless: those in `idle`, or all that are not in `used`.
+
+    Both name parameters. Where the output goes, and which database it is, never counts.
+    """
+    for each in click.get_current_context().command.params:
+        name = each.name or ""
+        useless = name in idle if idle else name not in used and name not in _EVERYWHERE
+        if useless and is_given(name):
+            raise click.UsageError(f"{each.opts[0]} does nothing with {cause}; leave it out")
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -52,6 +101,9 @@ _LEAST_CELLS = 6
 # Whoever lists a million rows sees the first at once: these make the widths.
 _MEASURED_ROWS = 1000
 _BAR_CELLS = 20
+_EVERYWHERE = ("database_url", "state_dir", "form", "as_json")
+# By these a command tells what it did.
+_IDS = ("id", "accountId", "keyId", "planId", "role")
 
 
 def form_options(command: F) -> F:
@@ -117,9 +169,61 @@ def _plain(value: Any) -> object:  # noqa: ANN401
     return value
 
 
+def echo(*lines: str, err: bool = False) -> None:
+    """Prints lines, on standard error if asked. Whatever commands print passes here, or is made by rich.
+
+    Raises:
+        OSError: standard output is closed or full.
+    """
+    if not err:
+        check_output()
+    click.echo("\n".join(map(printable, lines)), err=err)
+
+
+def note(text: str) -> None:
+    """Prints a remark on standard error."""
+    echo(f"sepu: {text}", err=True)
+
+
+def check_output() -> None:
+    """Raises OSError if standard output was closed before Python started."""
+    if sys.stdout is None:
+        raise OSError(errno.EBADF, "standard output is closed")
+
+
+@contextmanager
+def telling(done: Fields, now: str) -> Iterator[None]:
+    """Tells what a command did, and what to do `now`, if the block cannot print it. Never tells a key.
+
+    Raises:
+        SepuError: the block cannot print.
+    """
+    try:
+        yield
+    except (OSError, UnicodeEncodeError) as error:
+        ids = ", ".join(f"{name} {done[name]}" for name in _IDS if done.get(name) is not None)
+        raise SepuError(f"{why_not_printed(error)}; but the command did its work{ids and ': '}{ids}. {now}") from error
+
+
+def why_not_printed(error: OSError | UnicodeEncodeError) -> str:
+    """Returns why nothing can be printed, and drops what Python would print when it ends."""
+    if isinstance(error, UnicodeEncodeError):
+        if "\ud800" <= error.object[error.start] <= "\udfff":  # Python takes other bytes of arguments for these
+            return "an argument is not UTF-8"
+        return f"the output's encoding, {error.encoding}, has no Chinese; set PYTHONIOENCODING=utf-8"
+    drop_output()
+    reason = error.strerror or type(error).__name__
+    return reason if error.filename is None else f"{error.filename!r}: {reason}"
+
+
+def drop_output() -> None:
+    """Drops what cannot be printed. Python would print it again when it ends, and change the exit status."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
+
+
 def echo_json(document: object) -> None:
     """Prints one JSON object on one line."""
-    click.echo(msgspec.json.encode(document).decode())
+    echo(msgspec.json.encode(document).decode())
 
 
 def echo_fields(fields: Mapping[str, object], as_json: bool) -> None:
@@ -129,7 +233,7 @@ def echo_fields(fields: Mapping[str, object], as_json: bool) -> None:
         return
     width = max(map(len, fields))
     for name, value in fields.items():
-        click.echo(f"{name:<{width}}  {'-' if value is None else value}")
+        echo(f"{name:<{width}}  {'-' if value is None else value}")
 
 
 def echo_rows(
@@ -157,11 +261,13 @@ def echo_rows(
 
 def csv_printer(columns: Sequence[str]) -> Callable[[Fields], None]:
     """Prints the header of a CSV, and returns what prints a line."""
-    lines = csv.DictWriter(sys.stdout, columns, lineterminator="\n")
-    lines.writeheader()
 
     def print_line(row: Fields) -> None:
-        lines.writerow({name: no_formula(value) for name, value in row.items()})
+        line = io.StringIO()
+        csv.writer(line, lineterminator="").writerow([no_formula(row[name]) for name in columns])
+        echo(line.getvalue())
+
+    print_line({name: name for name in columns})
 
     return print_line
 
@@ -192,11 +298,11 @@ def _echo_table(rows: Iterable[Fields]) -> None:
             parts.append(space + text if title in numbers else text + space)
         return _GAP.join(parts).rstrip()
 
-    click.echo(line({title: title for title in titles}))
+    echo(line({title: title for title in titles}))
     for row in chain(first, rest):
-        click.echo(line(row))
+        echo(line(row))
     if cut:
-        click.echo(f"sepu: cut to fit {width} columns: {', '.join(cut)}; --json or --csv prints all", err=True)
+        note(f"cut to fit {width} columns: {', '.join(cut)}; --json or --csv prints all")
 
 
 def _cut(widths: dict[str, int], width: int) -> list[str]:
@@ -217,6 +323,7 @@ def _text(value: object) -> str:
 
 def terminal_width() -> int | None:
     """Returns the width that a table has to fit; a pipe has none, unless COLUMNS says so."""
+    check_output()
     known = os.environ.get("COLUMNS") or sys.stdout.isatty()
     return shutil.get_terminal_size().columns if known else None
 
@@ -261,5 +368,5 @@ def progress(what: str, *, hidden: bool = False) -> Progress:
 
 def fail(error: SepuError, status: int = 1) -> NoReturn:
     """Prints the reason on standard error, and exits."""
-    click.echo(f"sepu: {error}", err=True)
+    note(str(error))
     sys.exit(status)

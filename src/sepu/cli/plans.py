@@ -7,8 +7,8 @@ import click
 from psycopg import Connection
 
 from sepu.admin import plans
-from sepu.cli.database import prints_fields, prints_rows
-from sepu.cli.output import Fields, columns, example, members
+from sepu.cli.database import prints_change, prints_fields, prints_rows
+from sepu.cli.output import Fields, columns, example, group, members
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -30,7 +30,7 @@ def _percentages(value: str) -> list[int]:
         raise click.BadParameter(f"{value!r} is not like 80,95,100") from None
 
 
-@click.group()
+@group()
 def plan() -> None:
     """Plans: the limits of accounts."""
 
@@ -43,7 +43,7 @@ def plan() -> None:
 @_limit_options
 @click.option("--requests-per-minute", type=click.IntRange(1), help="The abuse limit.")
 @click.option("--thresholds", type=_percentages, help="Percentages of a limit at which an event is recorded.")
-@prints_fields
+@prints_change()
 def set_plan(
     connection: Connection,
     name: str,
@@ -77,7 +77,7 @@ def list_plans(connection: Connection) -> Iterable[Fields]:
 
 @plan.command("delete", epilog=example("plan delete trial"))
 @click.argument("name")
-@prints_fields
+@prints_change()
 def delete_plan(connection: Connection, name: str) -> Fields:
     """Delete a plan that no account has or had."""
     plans.delete_plan(connection, name)

@@ -5,11 +5,11 @@ from psycopg import Connection
 
 from sepu.admin.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable, prune_deliveries
 from sepu.admin.prune import prune as prune_batches
-from sepu.cli.database import prints_fields
-from sepu.cli.output import example, progress
+from sepu.cli.database import prints_change
+from sepu.cli.output import command, example, progress
 
 
-@click.command(epilog=example("prune --older-than-days 90"))
+@command(epilog=example("prune --older-than-days 90"))
 @click.option(
     "--older-than-days",
     "days",
@@ -18,7 +18,7 @@ from sepu.cli.output import example, progress
     show_default=True,
     help="The retention.",
 )
-@prints_fields
+@prints_change()
 def prune(connection: Connection, days: int) -> dict[str, int]:
     """Delete stored results after their retention period. Then their idempotency keys count as new.
 

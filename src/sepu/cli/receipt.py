@@ -9,7 +9,7 @@ import msgspec
 
 from sepu.admin import receipts
 from sepu.cli.files import first_bytes
-from sepu.cli.output import echo_fields, echo_json, example, json_option
+from sepu.cli.output import check_output, echo, echo_fields, echo_json, example, group, json_option, telling
 from sepu.errors import SepuError
 
 
@@ -18,7 +18,7 @@ def receipt_or_file(value: str) -> bytes:
     return value.encode() if value.startswith("eyJ") else first_bytes(value)
 
 
-@click.group()
+@group()
 def receipt() -> None:
     """Receive a new API key encrypted: make a key pair, send its public part, open the receipt."""
 
@@ -33,6 +33,7 @@ def keypair(private_file: Path, public_file: Path | None, as_json: bool) -> None
     The private part goes into the file PRIVATE, which only you can read, and stays with you. The public part goes into
     the file PUBLIC, or to standard output: send it to support. No file is ever overwritten.
     """
+    check_output()
     key = receipts.new_private_key()
     public = key.as_dict()
     with ExitStack() as undone:
@@ -41,12 +42,14 @@ def keypair(private_file: Path, public_file: Path | None, as_json: bool) -> None
             _create(public_file, public, 0o644, undone)
         undone.pop_all()
     fields = {"thumbprint": key.kid, "privateFile": str(private_file), "publicFile": public_file and str(public_file)}
-    if as_json:
-        echo_json({**fields, "publicKey": public})
-    elif public_file is None:
-        echo_json(public)
-    else:
-        echo_fields(fields, as_json)
+    made = [file for file in (private_file, public_file) if file is not None]
+    with telling({}, f"Remove {' and '.join(map(str, made))}, and run it again"):
+        if as_json:
+            echo_json({**fields, "publicKey": public})
+        elif public_file is None:
+            echo_json(public)
+        else:
+            echo_fields(fields, as_json)
 
 
 @receipt.command("open", epilog=example("receipt open sepu-private.jwk receipt.txt"))
@@ -63,7 +66,7 @@ def open_receipt(private: bytes, sealed: bytes, as_json: bool) -> None:
     if as_json:
         echo_json(contents)
     else:
-        click.echo(contents.api_key)
+        echo(contents.api_key)
 
 
 def _create(path: Path, jwk: object, mode: int, undone: ExitStack) -> None:

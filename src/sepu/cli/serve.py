@@ -13,22 +13,34 @@ from psycopg import Connection
 
 from sepu.admin.distribute import distribute
 from sepu.cli.database import (
+    REPEATABLE,
     clear_errors,
     connect,
     database,
     database_options,
-    prints_fields,
+    prints_change,
     service_url,
     with_connection,
 )
 from sepu.cli.demo_account import greet
-from sepu.cli.output import echo_fields, env_option, example, json_option
+from sepu.cli.output import (
+    check_output,
+    command,
+    echo_fields,
+    env_option,
+    example,
+    group,
+    json_option,
+    note,
+    refuse_idle,
+    telling,
+)
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open
 from sepu.library.release import load_release
 from sepu.server import listen
 from sepu.server.client_address import Network
-from sepu.server.embedded import embedded_postgres, keeper
+from sepu.server.embedded import embedded_postgres, keeper, mark_moved, mark_used
 from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.request_log import LogFormat, RequestLog
 
@@ -41,7 +53,7 @@ def networks(value: str) -> tuple[Network, ...]:
         raise click.BadParameter(str(error)) from error
 
 
-@click.command(epilog=example("serve --port 8000 --metrics-bind 127.0.0.1:9391"))
+@command(epilog=example("serve --port 8000 --metrics-bind 127.0.0.1:9391"))
 @env_option("--host", "", default="127.0.0.1", show_default=True)
 @env_option("--port", "", type=click.IntRange(1, 65535), default=8000, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", metavar="unix:PATH")
@@ -93,6 +105,8 @@ def serve(
     _open_standard_streams()
     request_log = RequestLog(log_format, requests=log_requests)
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[request_log])
+    if bind is not None:
+        refuse_idle("--bind", idle=("host", "port"))
     address = listen.address(host, port, bind, worker)
     release = load_release()
     with ExitStack() as stack:
@@ -100,8 +114,11 @@ def serve(
         each_second: list[Callable[[], None]] = []
         if database_url is None:
             greet(url, address, state_dir)
+            mark_used(state_dir)
             each_second.append(keeper(state_dir))
             url = service_url(url)
+        else:
+            mark_moved(state_dir)
         settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind)
         Server(settings, release, request_log, *each_second).run()
 
@@ -116,7 +133,7 @@ def _open_standard_streams() -> None:
             os.set_inheritable(number, True)
 
 
-@click.group()
+@group()
 def db() -> None:
     """Manage the database's schema."""
 
@@ -126,18 +143,20 @@ def db() -> None:
 @database_options
 def migrate_database(as_json: bool, database_url: str | None, state_dir: Path) -> None:
     """Apply this release's migrations; applying them again changes nothing."""
+    check_output()
     with ExitStack() as stack:
         url = database_url or stack.enter_context(embedded_postgres(state_dir, create=False))
         stack.enter_context(clear_errors())
         applied = migrate(stack.enter_context(connect(url)))
-    echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)
+    with telling({}, REPEATABLE):
+        echo_fields({"applied": applied if as_json else ", ".join(applied) or "nothing to apply"}, as_json)
 
 
 @db.command("grant", epilog=example("db grant sepu_service"))
 @click.argument("role")
 @click.option("--console", "purpose", flag_value="console", help="Let it read what `sepu console` shows, instead.")
 @click.option("--events", "purpose", flag_value="events", help="Let it deliver events, instead.")
-@prints_fields
+@prints_change()
 def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> dict[str, str]:
     """Let a database role serve: call the functions that a request calls, and touch nothing else.
 
@@ -146,10 +165,8 @@ def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> di
     """
     grant(connection, role, purpose or "service")
     if statements := left_open(connection):
-        click.echo(
-            f"sepu: {role} can still write what every role can; as a superuser run in this database: "
-            f"{'; '.join(statements)}",
-            err=True,
+        note(
+            f"{role} can still write what every role can; as a superuser run in this database: {'; '.join(statements)}"
         )
     return {"role": role}
 
@@ -164,8 +181,9 @@ def distribute_database(connection: Connection, as_json: bool) -> None:
     unless requests are really delegated to every worker.
     """
     done = distribute(connection)
-    if as_json:
-        echo_fields({"distributed": done.distributed, "workers": done.workers}, as_json)
-    else:
-        distributed = ", ".join(done.distributed) or "nothing to distribute"
-        echo_fields({"distributed": distributed, "workers": ", ".join(done.workers)}, as_json)
+    with telling({}, REPEATABLE):
+        if as_json:
+            echo_fields({"distributed": done.distributed, "workers": done.workers}, as_json)
+        else:
+            distributed = ", ".join(done.distributed) or "nothing to distribute"
+            echo_fields({"distributed": distributed, "workers": ", ".join(done.workers)}, as_json)

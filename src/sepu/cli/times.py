@@ -2,9 +2,16 @@
 
 import re
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from typing import Any, Literal
 
 import click
+from psycopg import Connection
+
+from sepu.admin.usage import read_now
+from sepu.cli.output import instant
+
+# A length of time begins or ends now.
+Time = datetime | timedelta
 
 _LAST_YEAR = 9998  # in some time zones Python has no later one
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
@@ -18,35 +25,50 @@ def duration(value: str) -> timedelta:
     return length
 
 
-def ending(value: str) -> datetime:
+def ending(value: str) -> Time:
     """Parses an instant to come with its offset, such as 2027-01-31T12:00:00Z, or how long it is until then: 7d."""
-    now, length, at = datetime.now(UTC), _length(value), _instant(value)
+    length, at = _length(value), _instant(value)
     if length is not None:
-        at = (now + length).replace(microsecond=0)
+        return length
     if at is None or at.tzinfo is None:  # a day alone could mean its beginning or its end
         raise click.BadParameter(f"{value!r} is not like 2027-01-31T12:00:00Z or 7d")
     if at.year > _LAST_YEAR:
         raise click.BadParameter(f"{value!r} is too far off; what does not expire needs no instant")
-    if at <= now:
-        raise click.BadParameter(f"{value!r} is in the past: the key or account would never work")
     return at
 
 
-def ending_or_none(value: str) -> datetime | Literal[""]:
+def ending_or_none(value: str) -> Time | Literal[""]:
     """Parses the same; an empty text is never."""
     return ending(value) if value else ""
 
 
-def beginning(value: str) -> datetime:
+def beginning(value: str) -> Time:
     """Parses an instant with its offset, a day of UTC such as 2027-01-31, or how long ago it was: 7d."""
     length, at = _length(value), _instant(value)
     if length is not None:
-        at = datetime.now(UTC) - length
-    elif at is not None and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
+        return length
+    if at is not None and re.fullmatch(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", value):
         at = at.replace(tzinfo=UTC)
     if at is None or at.tzinfo is None or not 1 < at.year <= _LAST_YEAR:
         raise click.BadParameter(f"{value!r} is not like 2027-01-31, 2027-01-31T12:00:00Z or 7d")
     return at
+
+
+def by_the_database(connection: Connection, arguments: dict[str, Any]) -> None:
+    """Makes instants of a command's lengths of time, by the database's clock: an operator's may be wrong.
+
+    Raises:
+        click.BadParameter: an end is in the past.
+    """
+    ends, since = arguments.get("expires_at"), arguments.get("since")
+    if isinstance(ends, datetime | timedelta):
+        now = read_now(connection)
+        at = (now + ends).replace(microsecond=0) if isinstance(ends, timedelta) else ends
+        if at <= now:
+            raise click.BadParameter(f"{instant(at)} is in the past: the key or account would never work")
+        arguments["expires_at"] = at
+    if isinstance(since, timedelta):
+        arguments["since"] = read_now(connection) - since
 
 
 def _length(value: str) -> timedelta | None:

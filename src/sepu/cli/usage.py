@@ -22,6 +22,8 @@ from sepu.cli.output import (
     Form,
     bar,
     columns,
+    command,
+    echo,
     echo_fields,
     echo_json,
     echo_rows,
@@ -34,7 +36,7 @@ from sepu.cli.output import (
 from sepu.errors import SepuError
 
 
-@click.command(epilog=example("usage cus_8812 --month 2026-11 --by day"))
+@command(epilog=example("usage cus_8812 --month 2026-11 --by day"))
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
 @click.option("--month", "period", type=month, help="A UTC month such as 2026-11.  [default: the current one]")
 @click.option("--by", type=click.Choice(["month", "day", "key"]), help="One row for each.")
@@ -84,7 +86,7 @@ def _show_month(connection: Connection, account_id: str, period: str | None, for
         echo_rows((*holder, *rows[0]), ({**holder, **row} for row in rows), "csv")
     else:
         echo_fields({**holder, "period": shown.usage[0].period}, as_json=False)
-        click.echo()
+        echo()
         echo_rows((), rows, "table", _with_share)
 
 
@@ -115,7 +117,7 @@ def _echo_parts(
 _NEAR = ("accountId", "externalId", "name", "status", "planId", "period", "meter", "limit", "committed", "percent")
 
 
-@click.command(epilog=example("top --at-least 95"))
+@command(epilog=example("top --at-least 95"))
 @click.option(
     "--at-least",
     metavar="PERCENT",

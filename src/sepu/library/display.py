@@ -5,6 +5,7 @@ from html import escape
 from typing import TYPE_CHECKING, NamedTuple
 
 from sepu.library.records import NamedColor, Record
+from sepu.printable import printable
 
 if TYPE_CHECKING:
     from rich.console import Console, ConsoleOptions
@@ -91,6 +92,6 @@ class Lines:
         for lines in self._sections:
             for line in lines:
                 swatch = [Text("    ", style=f"on {line.hex}")] if self._swatches else []
-                table.add_row(*swatch, *(Text(getattr(line, name)) for name in shown))
+                table.add_row(*swatch, *(Text(printable(getattr(line, name))) for name in shown))
             table.add_section()
         return table

@@ -58,8 +58,11 @@ class Usage(msgspec.Struct, frozen=True):
 
 
 def is_month(text: str) -> bool:
-    """Returns whether a text has the form of a period, a UTC month such as 2027-01."""
-    return re.fullmatch(r"[1-9][0-9]{3}-(0[1-9]|1[0-2])", text) is not None
+    """Returns whether a text has the form of a period: a UTC month such as 2027-01, from the year 1000 to 9989.
+
+    Python has no time after the year 9999.
+    """
+    return re.fullmatch(r"(?!999)[1-9][0-9]{3}-(0[1-9]|1[0-2])", text) is not None
 
 
 def usages(period: str, rows: Iterable[tuple[Any, ...]]) -> tuple[Usage, ...]:

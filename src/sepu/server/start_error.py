@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 from sepu.errors import SepuError
+from sepu.printable import printable
 
 
 class StartError(SepuError):
@@ -20,4 +21,4 @@ def unwritable(state_dir: Path, error: OSError) -> StartError:
 
 def say(message: str) -> None:
     """Prints a message beside what the server logs."""
-    print(f"sepu: {message}", file=sys.stderr)  # noqa: T201
+    print(f"sepu: {printable(message)}", file=sys.stderr)  # noqa: T201

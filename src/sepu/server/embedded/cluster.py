@@ -169,6 +169,15 @@ class Cluster:
         return len(lines) > 7 and lines[7].strip() in {"ready", "standby"} and lines[0] == str(self._pid())
 
     def _failure(self, what: str) -> StartError:
+        program = str(self._programs / "postgres")
+        own = subprocess.run([program, "--version"], capture_output=True, text=True, check=False).stdout.split()[-1:]  # noqa: S603
+        made_by = (self._data / "PG_VERSION").read_text(errors="replace").strip()
+        if own and own[0].partition(".")[0] != made_by:
+            return StartError(
+                f"PostgreSQL {made_by} made the database in {self._data}, and this is {own[0]}, which cannot read it. "
+                f"With the installation of sepu that made it, dump it by pg_dump; then move {self._data} away, start "
+                "again, and restore the dump"
+            )
         tail = "\n".join(self.log.read_text(errors="replace").splitlines()[-5:])
         return StartError(f"the embedded Postgres {what}. The end of {self.log}:\n{tail}")
 

@@ -4,11 +4,14 @@ import os
 import pwd
 import stat
 import tempfile
+from datetime import date
 from pathlib import Path
 
 from sepu.server.embedded import system_user as system
 from sepu.server.embedded.system_user import SYSTEM_USER, can_enter, make_reachable, system_user
 from sepu.server.start_error import StartError, say, unwritable
+
+_MOVED = "moved"
 
 
 def real(state_dir: Path) -> Path:
@@ -49,6 +52,35 @@ def prepared(state_dir: Path, *, create: bool) -> Path:
     except OSError as error:
         raise unwritable(path, error) from error
     return path
+
+
+def mark_moved(state_dir: Path) -> None:
+    """Notes in a state directory that has a database that the service now has another one."""
+    try:
+        if (state_dir / "postgres").exists() and not (state_dir / _MOVED).exists():
+            (state_dir / _MOVED).write_text(f"{date.today()}\n")  # as a person there reads it
+            say(f"the database in {state_dir} is not used any more; commands without --database-url will say so")
+    except OSError as error:
+        say(f"cannot note in {state_dir} that the service has another database: {error.strerror}")
+
+
+def refuse_moved(state_dir: Path) -> None:
+    """Makes sure that the service has not moved from a state directory to another database.
+
+    Raises:
+        StartError: it has.
+    """
+    if (state_dir / _MOVED).exists():
+        raise StartError(
+            f"since {(state_dir / _MOVED).read_text().strip()} the service has another database than the one in "
+            f"{state_dir}: name it with SEPU_DATABASE_URL or --database-url; or take the one in {state_dir} with "
+            "--state-dir"
+        )
+
+
+def mark_used(state_dir: Path) -> None:
+    """Notes that the service uses the database of a state directory."""
+    (state_dir / _MOVED).unlink(missing_ok=True)
 
 
 def _placed_elsewhere(path: Path, user: pwd.struct_passwd) -> Path:

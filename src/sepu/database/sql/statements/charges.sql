@@ -46,9 +46,11 @@ select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c
  order by c.created_at, c.request_id
 
 -- name: list_pruned
--- The months of which results are gone.
-select distinct period from sepu.usage where account_id = %(account_id)s and pruned > 0 order by period
+-- The months of which results are gone, of an account or of any.
+select distinct period from sepu.usage
+ where (%(account_id)s::text is null or account_id = %(account_id)s) and pruned > 0
+ order by period
 
--- name: find_charged_account
+-- name: find_charged_accounts
 -- Reads all results: an index on the request would cost each charge a write.
-select account_id from sepu.stored_result where request_id = %(request_id)s::uuid
+select request_id::text, account_id from sepu.stored_result where request_id = any (%(request_ids)s::uuid[])

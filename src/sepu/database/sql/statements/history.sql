@@ -3,8 +3,8 @@
 select from sepu.account where account_id = %(account_id)s for no key update
 
 -- name: lock_plan_state
--- One change of a plan at a time. Requests read it meanwhile.
-select from sepu.plan where plan_id = %(subject)s for no key update
+-- One change of a plan at a time, also of one that is being made. Requests read it meanwhile.
+select pg_advisory_xact_lock(hashtextextended('sepu.plan:' || %(subject)s, 0))
 
 -- name: read_account_state
 select account_id as subject, plan_id as "planId", status, name, external_id as "externalId", expires_at as "expiresAt"

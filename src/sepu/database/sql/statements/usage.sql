@@ -12,6 +12,9 @@ select a.external_id, a.name,
         and u.period = to_char(now() at time zone 'UTC', 'YYYY-MM')
  where a.account_id = %(account_id)s
 
+-- name: read_now
+select now()
+
 -- name: read_today
 select (now() at time zone 'UTC')::date
 

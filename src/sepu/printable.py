@@ -1,0 +1,10 @@
+"""Makes text safe to print."""
+
+import json
+
+
+def printable(text: str) -> str:
+    r"""Escapes what a terminal could take for a command, as JSON does (`\u001b`). A tab stays."""
+    if text.isprintable():
+        return text
+    return "".join(char if char.isprintable() or char == "\t" else json.dumps(char)[1:-1] for char in text)
