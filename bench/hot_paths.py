@@ -76,6 +76,9 @@ class InstantLedger:
         done(True)
 
 
+INSTANT: Any = InstantLedger()
+
+
 @dataclass
 class HotPath:
     """A path is made when it is first run."""
@@ -180,7 +183,7 @@ def _request(
     """A request from its bytes to those of its response; with a recorded session also batcher, session and libpq."""
     if recorded:
         _judge(service.match, method, body)  # makes the key known
-    ledger: Any = recorded.batcher if recorded else InstantLedger()
+    ledger: Any = recorded.batcher if recorded else INSTANT
     loop: asyncio.AbstractEventLoop = recorded.loop if recorded else asyncio.new_event_loop()  # does not run
     answer: Callable[[], object] = recorded.answer if recorded else lambda: None
     atexit.register(loop.close)
@@ -199,7 +202,7 @@ def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Cal
     """A request on the default worker's event loop, with all that the loop calls."""
     loop = uvloop.new_event_loop()
     atexit.register(loop.close)
-    server = InProcess(service, CallbackResponder(InstantLedger(), _notifier()), loop)
+    server = InProcess(service, CallbackResponder(INSTANT, _notifier()), loop)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop.run_until_complete(loop.connect_accepted_socket(lambda: Connection(server), ours))

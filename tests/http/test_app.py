@@ -6,7 +6,7 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import Any, NoReturn, cast
 
 import falcon
 import pytest
@@ -51,6 +51,9 @@ class BrokenLedger:
         done(True)
 
 
+BROKEN: Any = BrokenLedger()
+
+
 def ask(
     responder: Responder[Any], method: str, target: str, headers: dict[str, str], body: str = ""
 ) -> tuple[int, bytes]:
@@ -77,9 +80,9 @@ def request_id(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "responder",
     [
-        WaitingResponder(BrokenLedger()),
-        CallbackResponder(BrokenLedger()),
-        CallbackResponder(BrokenLedger(at_once=False)),
+        WaitingResponder(BROKEN),
+        CallbackResponder(BROKEN),
+        CallbackResponder(cast("Any", BrokenLedger(at_once=False))),
     ],
     ids=["waiting", "at once", "by callback"],
 )
@@ -144,7 +147,7 @@ def fail(*_: object) -> NoReturn:
 
 def test_what_observes_a_request_cannot_break_it(caplog: pytest.LogCaptureFixture) -> None:
     notifier = ReplyNotifier(fail)
-    for responder in (WaitingResponder(BrokenLedger(), notifier), CallbackResponder(BrokenLedger(), notifier)):
+    for responder in (WaitingResponder(BROKEN, notifier), CallbackResponder(BROKEN, notifier)):
         assert ask(responder, "GET", "/healthz", {})[0] == 200
     assert caplog.text.count("not observed: KeyError") == 2
     assert SECRET not in caplog.text

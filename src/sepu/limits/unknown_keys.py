@@ -9,5 +9,3 @@ SUSPICION_SECONDS = 10.0
 LOOK_UPS_PER_SECOND = 1000
 # What shares one call of the database.
 LOOK_UP_CALLS = 100
-# Of several threads so many may look keys up at once.
-LOOK_UP_THREADS = 2
