@@ -2,7 +2,6 @@
 
 import signal
 import sys
-import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -51,22 +50,21 @@ def test_a_worker_ends_with_its_event_loop(
     assert "telltale" not in log
 
 
-@pytest.mark.parametrize("worker", THREADED)
+@needs_meinheld
+@pytest.mark.slow
 def test_int_ends_a_worker_whose_call_is_under_way(
-    worker: str, database_url: str, connection: psycopg.Connection, issued: IssuedKey
+    database_url: str, connection: psycopg.Connection, issued: IssuedKey
 ) -> None:
     """The signal's handler closes the ledger for which its own thread may be waiting."""
     with (
-        serving(worker, database_url, workers=1) as server,
+        serving("meinheld", database_url, workers=1) as server,
         psycopg.connect(database_url) as session,
         ThreadPoolExecutor() as threads,
     ):
         session.execute("lock table sepu.usage in exclusive mode")
         asked = threads.submit(server.match, issued, "interrupted")
         until(lambda: connection.execute("select from pg_locks where not granted").fetchone() is not None)
-        began = time.monotonic()
         server.process.send_signal(signal.SIGINT)
         assert server.process.wait(STOP_SECONDS) == 0
-        assert time.monotonic() - began < STOP_SECONDS
         session.rollback()
         asked.exception(STOP_SECONDS)
