@@ -82,6 +82,9 @@ class InstantLedger:
         done(True)
 
 
+INSTANT: Any = InstantLedger()
+
+
 @dataclass
 class HotPath:
     """A path is made when it is first run."""

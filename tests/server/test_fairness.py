@@ -38,10 +38,15 @@ def charge(server: Server, issued: IssuedKey, number: int) -> Response:
     return server.match(issued, f"beside-{number:04}", keep=True)
 
 
+ON_THREADS_TOO = pytest.mark.parametrize(
+    "server", ["uvloop", pytest.param("gthread", marks=pytest.mark.slow)], indirect=True
+)
+
+
 @pytest.fixture(scope="module")
-def server(service_url: str) -> Iterator[Server]:
+def server(request: pytest.FixtureRequest, service_url: str) -> Iterator[Server]:
     options = ["--metrics-bind", f"127.0.0.1:{free_port()}"]
-    with serving("uvloop", service_url, workers=1, options=options) as running:
+    with serving(getattr(request, "param", "uvloop"), service_url, workers=1, options=options) as running:
         yield running
 
 
@@ -112,6 +117,7 @@ def test_a_refused_account_learns_of_its_key_at_once(
     assert charge(server, rich, 1).status == 200
 
 
+@ON_THREADS_TOO
 def test_the_ledger_is_seldom_asked_of_a_limited_key(
     server: Server, connection: psycopg.Connection, rich: IssuedKey
 ) -> None:
@@ -139,6 +145,7 @@ def test_the_first_request_of_a_key_is_one_call(server: Server, connection: psyc
     assert ledger_calls(server) - before < 2 * len(unseen)  # it may also be probed meanwhile
 
 
+@ON_THREADS_TOO
 def test_probes_ask_the_database_once_a_second(server: Server) -> None:
     before, started = ledger_calls(server), time.monotonic()
     for _ in range(CLIENTS):

@@ -74,7 +74,7 @@ def networks(value: str) -> tuple[Network, ...]:
 )
 @env_option(
     "--join/--no-join",
-    "Let simultaneous requests of a uvloop worker share database calls; not on Citus.",
+    "Let simultaneous requests of a worker share database calls; not on Citus.",
     default=True,
 )
 @env_option("--metrics-bind", "Address for Prometheus to read metrics, without a key.", metavar="HOST:PORT")

@@ -15,10 +15,10 @@ from sepu.http.replies import COMMON_HEADERS, Reply, error
 from sepu.http.routes import ALLOW
 from sepu.http.service import HEALTHY, NOT_READY, READINESS, Decision
 from sepu.metering.batcher import Batcher
+from sepu.metering.batcher_thread import BatcherThread
 from sepu.metering.callers import Callers
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
-from sepu.metering.ledger_thread import LedgerThread
 
 log = logging.getLogger("sepu.http")
 
@@ -96,7 +96,7 @@ class Responder(ABC):
 class WaitingResponder(Responder):
     """Waits for the ledger and fills Falcon's response; workers with threads use it."""
 
-    def __init__(self, ledger: LedgerThread, notifier: ReplyNotifier | None = None) -> None:
+    def __init__(self, ledger: BatcherThread, notifier: ReplyNotifier | None = None) -> None:
         super().__init__(ledger.callers, notifier)
         self._ledger = ledger
 

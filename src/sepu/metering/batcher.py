@@ -115,6 +115,10 @@ class Batcher:
         if self._loop.time() - self._probed >= seconds and not self._asking:
             self.probe(lambda _: None)
 
+    async def open(self) -> None:
+        """Opens the session of the first call, and waits a while for it."""
+        await (self.batches if self._join else self.singles).open()
+
     async def close(self) -> None:
         """Ends the sessions. No call may wait any more."""
         if self._sweep_timer is not None:
