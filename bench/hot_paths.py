@@ -4,34 +4,37 @@ import asyncio
 import atexit
 import os
 import socket
+import time
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import repeat
-from typing import Any
+from typing import Any, cast
 
 import falcon
 import falcon.testing
 import msgspec
 import numpy as np
 import uvloop
+from bench.load.holders import api_key, key_secret
 from bench.queries import QUERIES
-from bench.recorded import MOST, Recorded
+from bench.recorded import MOST, SEED, Recorded
 
 import sepu
 from sepu.http.app import TimedRequest, create_app
-from sepu.http.client_address import Network
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.request_checks import Endpoint, Pending
 from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
 from sepu.library.records import rgb_of
+from sepu.metering.batcher import Batcher
+from sepu.metering.callers import Callers
 from sepu.metering.commands import Command
-from sepu.metering.key_format import Credential
 from sepu.operations.color import color
 from sepu.operations.match import Matcher, parse_match
 from sepu.operations.search import Searcher, parse_search
+from sepu.server.client_address import Network
 from sepu.server.connection import App, Connection
 from sepu.server.metrics import Blocks
 from sepu.server.request_log import RequestLog
@@ -49,8 +52,8 @@ MATCH_BODY = (
     b'{"r":255,"g":254,"b":253}],"top":3}'
 )
 SEARCH_QUERY = "q=%E6%A1%83%E7%BA%A2&limit=10"
-# Well-formed, of no account. Always the same, because its hash decides how many steps a dictionary takes.
-API_KEY = "sepu_aaaaaaaaaaaaaaaa_aaaqeayeaudaocajbifqydiob4ibceqtcqkrmfyydenbwha5dypq_rxm665y"
+# Always the same, because its hash decides how many steps a dictionary takes.
+API_KEY = api_key(SEED, 1)
 HEADERS = {
     "Authorization": f"Bearer {API_KEY}",
     "Idempotency-Key": "hot-path-1",
@@ -63,17 +66,23 @@ _CHARGED = ("charged", "2026-11", 2000, 5, 0, b'{"datasetVersion":"1.0.0","resul
 _ADMITTED = ("ok",)
 
 
+CALLERS = Callers(time.monotonic, lambda: True)
+CALLERS.learn(key_secret(SEED))
+
+
 class InstantLedger:
     """Replaces the batcher and charges at once, so that only the code around it is measured."""
 
-    def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
-        return False
+    callers = CALLERS
 
     def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
         done(command.read([_CHARGED if command.on_duplicate is not None else _ADMITTED]))
 
     def probe(self, done: Callable[[bool], None]) -> None:
         done(True)
+
+
+INSTANT: Any = InstantLedger()
 
 
 @dataclass
@@ -111,10 +120,8 @@ def _operation(operation: Any, parse: Callable[[Any], Any], question: str | byte
 def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
     environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
     head = TimedRequest(environ)
-    verdict = endpoint.judge(head, body)
-    assert isinstance(verdict, Pending)
-    verdict.conclude(verdict.command.read([_CHARGED]))  # the key is known from now on
-    return lambda: endpoint.judge(head, body)
+    assert isinstance(endpoint.judge(head, body, CALLERS), Pending)
+    return lambda: endpoint.judge(head, body, CALLERS)
 
 
 class _Wire(asyncio.Transport):
@@ -133,7 +140,7 @@ class InProcess:
 
     alive = True
 
-    def __init__(self, service: Service, responder: Responder[Any], loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, service: Service, responder: Responder, loop: asyncio.AbstractEventLoop) -> None:
         self.wsgi: App = create_app(service, responder)
         self.loop = loop
         self.notifier = ReplyNotifier()
@@ -178,8 +185,6 @@ def _request(
     service: Service, method: str, path: str, body: bytes = b"", query: str = "", recorded: Recorded | None = None
 ) -> Callable[[], object]:
     """A request from its bytes to those of its response; with a recorded session also batcher, session and libpq."""
-    if recorded:
-        _judge(service.match, method, body)  # makes the key known
     ledger: Any = recorded.batcher if recorded else InstantLedger()
     loop: asyncio.AbstractEventLoop = recorded.loop if recorded else asyncio.new_event_loop()  # does not run
     answer: Callable[[], object] = recorded.answer if recorded else lambda: None
@@ -199,7 +204,7 @@ def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Cal
     """A request on the default worker's event loop, with all that the loop calls."""
     loop = uvloop.new_event_loop()
     atexit.register(loop.close)
-    server = InProcess(service, CallbackResponder(InstantLedger(), _notifier()), loop)
+    server = InProcess(service, CallbackResponder(cast(Batcher, InstantLedger()), _notifier()), loop)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop.run_until_complete(loop.connect_accepted_socket(lambda: Connection(server), ours))

@@ -12,13 +12,13 @@ import threading
 import uuid
 
 import uvloop
-from bench.load.holders import api_key
+from bench.load import holders
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from tests.awaited_batcher import AwaitedBatcher
 
 from sepu import limits
 from sepu.metering.commands import Charge, Command, Metered, meter_request
-from sepu.metering.key_format import Credential, credential
+from sepu.metering.key_format import Credential
 
 SEED = "recorded"
 MOST = 17  # charges in a round; each is another account's
@@ -35,9 +35,7 @@ _BUFFER = memoryview(bytearray(1 << 16))
 
 def holder(number: int) -> Credential:
     """Returns the credential of an account, from 1."""
-    found = credential(api_key(SEED, number))
-    assert found is not None
-    return found
+    return holders.holder(SEED, number)
 
 
 def charge(holder: Credential, key: str = "") -> Command[Metered]:

@@ -1,24 +1,24 @@
-"""A call of the threaded ledger, in the embedded Postgres with fsync. That of the event loop is a hot path."""
+"""A call of the ledger from a thread, in the embedded Postgres with fsync. That of an event loop is a hot path."""
 
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 from bench.gate.database import CALLS
 from pytest_benchmark.fixture import BenchmarkFixture
 
-from sepu.metering.ledger import Ledger
+from sepu.metering.batcher_thread import BatcherThread
 
 COMMANDS = {"charge": "charge", "replay": "replay", "admit": "admission", "usage": "usage"}
 
 
 @pytest.fixture(scope="module")
-def ledger(service_url: str) -> Iterator[Ledger]:
-    made = Ledger(service_url, 1)
-    made.open()
-    yield made
-    made.close()
+def ledger(service_url: str) -> Iterator[BatcherThread]:
+    with closing(BatcherThread(service_url)) as made:
+        made.start()
+        yield made
 
 
 @pytest.mark.parametrize("name", COMMANDS)
-def test_threads(benchmark: BenchmarkFixture, ledger: Ledger, name: str) -> None:
+def test_threads(benchmark: BenchmarkFixture, ledger: BatcherThread, name: str) -> None:
     benchmark(lambda: ledger.run(*CALLS[COMMANDS[name]]()))

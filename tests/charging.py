@@ -3,14 +3,7 @@
 from datetime import datetime
 
 from psycopg import Connection
-
-from sepu.metering.key_format import Credential, credential
-
-
-def holder_of(api_key: str) -> Credential:
-    holder = credential(api_key)
-    assert holder is not None
-    return holder
+from tests.keys import holder_of
 
 
 def charge(

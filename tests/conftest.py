@@ -11,7 +11,7 @@ import psycopg
 import pytest
 from hypothesis import settings
 from tests import pgbouncer
-from tests.charging import holder_of
+from tests.keys import holder_of
 from tests.left_out import tell
 from tests.postgres import empty_database
 from tests.processes import end_with_the_tests

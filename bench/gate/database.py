@@ -27,7 +27,7 @@ from bench.recorded import MOST, SEED, charge, holder
 from psycopg import sql
 
 from sepu.cli.database import connect, service_url
-from sepu.metering.commands import Command, admit, find_key, read_usage
+from sepu.metering.commands import Command, admit, read_usage
 from sepu.server.embedded.programs import programs
 
 # Several commands are a batch.
@@ -37,7 +37,6 @@ CALLS: dict[str, Callable[[], list[Command[Any]]]] = {
     "16 charges in a batch": lambda: [charge(holder(number + 1)) for number in range(16)],
     "admission": lambda: [admit(holder(1))],
     "usage": lambda: [read_usage(holder(1))],
-    "look-up of a key": lambda: [find_key(holder(1), None)],
 }
 # The least of the runs counts: once a second one also passes Postgres's statistics on.
 WARM_UP, RUNS, EXPLANATIONS = 10, 30, 3

@@ -1,7 +1,6 @@
 """The accounts of a load database, found by number: client, pgbench and filler make up the same ones."""
 
 import secrets
-import zlib
 from base64 import b32encode
 from collections.abc import Iterable
 from functools import cache
@@ -11,7 +10,7 @@ from pathlib import Path
 import psycopg
 
 from sepu.admin.plans import set_plan
-from sepu.metering.key_format import credential
+from sepu.metering.key_format import Credential, KeyTags
 
 AMPLE = "load-ample"
 MUCH = 2_000_000_000
@@ -42,13 +41,28 @@ def hash_in_sql(number: str) -> str:
     return f"sha256(convert_to({id_in_sql(number)}, 'UTF8'))"
 
 
+def key_secret(seed: str) -> bytes:
+    """What the tags of a load database's keys are made with."""
+    return sha256(seed.encode()).digest()
+
+
+@cache
+def _tags(seed: str) -> KeyTags:
+    return KeyTags(key_secret(seed))
+
+
 @cache
 def api_key(seed: str, number: int) -> str:
     """Whoever has the seed has all keys, so each state directory has its own."""
     secret = b32encode(sha256(f"{seed}/{number}".encode()).digest()).decode().rstrip("=").lower()
-    payload = f"sepu_{account_id(number)}_{secret}"
-    checksum = b32encode(zlib.crc32(payload.encode()).to_bytes(4, "big")).decode().rstrip("=").lower()
-    return f"{payload}_{checksum}"
+    return _tags(seed).tagged(f"sepu_{account_id(number)}_{secret}")
+
+
+def holder(seed: str, number: int) -> Credential:
+    """Returns the credential of an account's key."""
+    found = _tags(seed).credential(api_key.__wrapped__(seed, number))
+    assert found is not None
+    return found
 
 
 def seed_of(state_dir: Path) -> str:
@@ -61,7 +75,8 @@ def seed_of(state_dir: Path) -> str:
 
 
 def open_accounts(connection: psycopg.Connection, seed: str, number: int) -> None:
-    """Lets there be as many ample accounts, and those that are refused."""
+    """Lets there be as many ample accounts, and those that are refused; keys' tags are made by the seed."""
+    connection.execute("update sepu.key_secret set secret = %s", [key_secret(seed)])
     for plan, units, requests in ((AMPLE, MUCH, MUCH), *PLANS.values()):
         set_plan(connection, plan, {"color_match": units, "color_search": units}, requests_per_minute=requests)
     ((there,),) = connection.execute("select count(*) from sepu.account where plan_id = %s", [AMPLE]).fetchall()
@@ -86,8 +101,7 @@ def copy_accounts(connection: psycopg.Connection, seed: str, plan: str, numbers:
             copy.write_row((account_id(number), plan))
     with cursor.copy("copy sepu.api_key (account_id, key_hash, key_id) from stdin") as copy:
         for number in numbers:
-            found = credential(api_key.__wrapped__(seed, number))
-            assert found is not None
+            found = holder(seed, number)
             ident = found.account_id
             copy.write_row((ident, found.key_hash, f"{ident}-aaaaaaaa"))
             copy.write_row((ident, sha256(ident.encode()).digest(), f"{ident}-bbbbbbbb"))

@@ -3,11 +3,13 @@
 import json
 import os
 import uuid
+from contextlib import closing
 from typing import Any
 
 import pytest
 from psycopg import Connection
 from tests.citus.cluster import Citus
+from tests.keys import holder_of
 from tests.processes import completed
 from tests.serving import SEPU
 
@@ -18,9 +20,8 @@ from sepu.admin.keys import IssuedKey
 from sepu.database import statements
 from sepu.database.migrate import migrate
 from sepu.errors import SepuError
+from sepu.metering.batcher_thread import BatcherThread
 from sepu.metering.commands import Charge, meter_request
-from sepu.metering.key_format import credential
-from sepu.metering.ledger import Ledger
 
 pytestmark = pytest.mark.slow
 
@@ -48,16 +49,13 @@ def metadata(connection: Connection) -> list[Any]:
 
 
 def outcomes(url: str, issued: list[IssuedKey]) -> list[str]:
-    ledger = Ledger(url, 1)
-    ledger.open()
-    try:
-        holders = [holder for each in issued if (holder := credential(each.api_key))]
-        charge = Charge("color_match", 3, bytes(32), b"{}")
+    holders = [holder_of(each.api_key) for each in issued]
+    charge = Charge("color_match", 3, bytes(32), b"{}")
+    with closing(BatcherThread(url, join=False)) as ledger:
+        ledger.start()
         return [
             ledger.run(meter_request(holder, "grown-up-1", charge, str(uuid.uuid4()))).outcome for holder in holders
         ]
-    finally:
-        ledger.close()
 
 
 def test_a_ledger_that_has_grown_goes_on(other: Citus, connection: Connection) -> None:

@@ -7,8 +7,9 @@ import psycopg
 import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
-from tests.charging import charge, holder_of
+from tests.charging import charge
 from tests.citus.cluster import Citus
+from tests.keys import holder_of
 from tests.processes import completed
 from tests.serving import SEPU
 

@@ -129,7 +129,7 @@ def test_contract(case: Case, server: Server, cluster: Citus, connection: Connec
 
 
 def test_the_audit_is_right_beside_traffic(url: str, spoilt: Connection, other: Citus) -> None:
-    found = []
+    found: list[object] = []
 
     def audits() -> None:
         with connect(other.url) as connection:

@@ -7,8 +7,9 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.charging import charge, holder_of
+from tests.charging import charge
 from tests.cli.running import Run, failed, fields, lines, printed, rows, text
+from tests.keys import holder_of
 from tests.processes import until
 from tests.serving import serving
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import psycopg
 import pytest
-from tests.charging import holder_of
 from tests.cli.running import Run, lines, printed
+from tests.keys import holder_of
 
 from sepu.admin import accounts
 from sepu.metering.key_format import Credential, idempotency_key_hash

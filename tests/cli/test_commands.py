@@ -190,7 +190,7 @@ from sepu.cli.main import main
 sys.argv[0] = "sepu"
 main()
 """
-SERVER = ("falcon", "gunicorn", "psycopg", "psycopg_pool")
+SERVER = ("falcon", "gunicorn", "psycopg")
 
 
 def without(packages: tuple[str, ...], *arguments: str) -> subprocess.CompletedProcess[str]:

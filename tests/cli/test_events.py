@@ -18,10 +18,10 @@ from typing import Any
 import psycopg
 import pytest
 from psycopg.conninfo import make_conninfo
-from tests.charging import holder_of
 from tests.cli.running import Run, failed, lines, printed, text
 from tests.endpoint import Endpoint, Received, Reply, endpoint
 from tests.faults.proxy import socket_directory
+from tests.keys import holder_of
 from tests.metering.conftest import Customer
 from tests.postgres import Cluster
 from tests.processes import completed, running, until

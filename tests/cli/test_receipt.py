@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from jwcrypto import jwk
-from tests.charging import holder_of
 from tests.cli.running import Done, Run, failed, fields, lines, printed, text
+from tests.keys import holder_of
 
 
 @dataclass(frozen=True)

@@ -12,13 +12,13 @@ import pytest
 from tests.client.blocking import AnyClient
 from tests.client.conftest import Opened, where
 from tests.client.hostile import Peer, listening
+from tests.keys import made_up_key
 from tests.serving import Server
 
 import sepu
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
-from sepu.metering import key_format
 from sepu_client import RGB, AsyncClient, Client, core, errors, new_idempotency_key
 
 SCARLET = (200, 60, 35)
@@ -73,7 +73,7 @@ def test_errors_have_status_code_and_request_id(
     assert raised.value.pointer is None
     assert len(raised.value.idempotency_key or "") == 36
     with pytest.raises(errors.UnauthorizedError) as refused:
-        at_server(key_format.new_key(issued.account_id)).library()
+        at_server(made_up_key(issued.account_id)).library()
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
     assert len(refused.value.request_id or "") == 36
     monkeypatch.setattr(core, "MOST_TOP", 4)  # which the service does not take

@@ -112,7 +112,6 @@ NAMED = {
         *(f"{most:g} s" for most in (limits.REQUEST_SECONDS, limits.ANSWER_SECONDS, limits.QUEUE_SECONDS)),
         *(f"{limits.LINE_BYTES} bytes", f"{limits.HEADERS} headers", f"{limits.IDLE_SECONDS} s after"),
         *(f"{limits.CONNECTIONS + 1}st", f"{limits.ADDRESS_CONNECTIONS + 1}th", f"{limits.LIMITED_CALLS} of its"),
-        *(f"{limits.REFUSED_KEYS_PER_SECOND} keys", f"{limits.LOOK_UPS_PER_SECOND} a s"),
         *(f"{DEMO_LIMITS['color_match']:,} units", f"{DEMO_LIMITS['color_search']:,} of"),
         *(f"{DEMO_REQUESTS_PER_MINUTE} requests a minute", f"`{DEMO_PLAN}`"),
     ],
@@ -138,13 +137,11 @@ NAMED = {
     "docs/observe.md": [
         *(f"{most:g} s" for most in (limits.QUEUE_SECONDS, limits.LOOK_SECONDS, limits.LOOKED_SECONDS)),
         *(f"{limits.HEARTBEAT_SECONDS} s", f"{limits.CONNECTIONS} connections"),
-        *(f"{limits.REFUSED_KEYS_PER_SECOND} refused", f"{limits.LOOK_UPS_PER_SECOND} a s"),
     ],
     "docs/runbook.md": [f"{limits.MIGRATION_LOCK_SECONDS:g} s", f"{limits.MIGRATION_SECONDS:g} s"],
     "docs/scaling.md": [f"{SINGLE_SESSIONS} for calls"],
     "docs/security.md": [
         *(kib(limits.BODY_BYTES), f"{limits.IMAGE_BYTES // KIB**2} MiB", f"{limits.IMAGE_PIXELS:,} pixels"),
-        *(f"{limits.REFUSED_KEYS_PER_SECOND} refused", f"{limits.LOOK_UPS_PER_SECOND} well-formed"),
         *(f"{limits.IMAGE_HEADER_READS:,} reads", f"{limits.JPEG_SCANS} scans", f"{limits.TIFF_NUMBERS:,} numbers"),
     ],
     "docs/library.md": [f"{limits.IMAGE_BYTES // KIB**2} MiB", f"{limits.IMAGE_PIXELS:,} pixels"],

@@ -2,14 +2,9 @@
 
 import asyncio
 import time
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 from urllib.parse import quote
 
 import pytest
-from psycopg.conninfo import conninfo_to_dict
-from tests.faults.fronts import fronts
 from tests.faults.history import History
 from tests.faults.injection import stop_at_once
 from tests.faults.standby import await_replay, replicated
@@ -20,9 +15,6 @@ from tests.serving import serving
 from sepu import limits
 from sepu.admin.audit import audit
 from sepu.admin.usage import show_usage
-from sepu.metering.commands import Command
-from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.ledger import Ledger
 
 BACK_SECONDS = 1 + 5  # the promise, and what a busy machine may add
 
@@ -76,25 +68,3 @@ def test_the_service_follows_a_failover_at_once(worker: str, old_primary: str) -
             assert show_usage(standby, issued.account_id).usage[0].committed == 3
             if old_primary != "dead":
                 assert show_usage(primary, issued.account_id).usage[0].committed == 2
-
-
-def test_of_many_idle_connections_only_the_first_waits_for_a_silent_host(database_url: str) -> None:
-    connections = 12
-    with fronts(Path(str(conninfo_to_dict(database_url)["host"])).parent) as hosts:
-        named = ",".join(f"{host.address}:{host.port}" for host in hosts)
-        ledger = Ledger(f"postgresql://sepu@{named}/postgres", connections)
-        ledger.open()
-
-        def ask(seconds: float = 0) -> bool:
-            with suppress(LedgerUnavailable):
-                return bool(ledger.run(Command("select pg_sleep(%s)", (seconds,), len)))
-            return False
-
-        try:
-            with ThreadPoolExecutor(connections) as threads:
-                assert all(threads.map(ask, [0.4] * connections))
-            hosts[0].fall_silent()
-            refused = sum(1 for _ in iter(ask, True))
-            assert 1 <= refused < connections / 2
-        finally:
-            ledger.close()

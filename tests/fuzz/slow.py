@@ -91,11 +91,11 @@ def readers() -> dict[str, Read]:
     """Returns what reads each kind of input, without the errors that it raises."""
     from sepu.admin import receipts
     from sepu.admin.charges import read_log_line
-    from sepu.http.client_address import client_address
-    from sepu.http.request_checks import _credential
+    from sepu.http.request_checks import _api_key
     from sepu.library.palette_files import READERS
     from sepu.library.parsing import parse_color
     from sepu.library.release import load_release
+    from sepu.metering.key_format import KeyTags
     from sepu.operations.match import parse_match
     from sepu.operations.search import parse_search
     from sepu.server.webhooks import _seconds
@@ -103,7 +103,6 @@ def readers() -> dict[str, Read]:
     from sepu_client.results import read_error_code
 
     class Peer:
-        remote_addr = "127.0.0.1"
         request_id = query_string = ""
 
         def __init__(self, value: bytes) -> None:
@@ -112,14 +111,15 @@ def readers() -> dict[str, Read]:
         def header(self, _: str) -> str:
             return self._value
 
+    tags = KeyTags(bytes(32))
+
     def text(read: Callable[[str], object]) -> Read:
         return lambda content: read(content.decode("utf-8", "replace"))
 
     found = {
         "body": parse_match,
         "query": lambda content: parse_search(content.decode("latin-1")),
-        "authorization": lambda content: _credential(Peer(content)),
-        "forwarded": lambda content: client_address(Peer(content), ()),
+        "authorization": lambda content: tags.credential(_api_key(Peer(content)) or ""),
         "log line": read_log_line,
         "JWK": receipts.public_key,
         "retry-after": lambda content: _seconds(content.decode("latin-1")),
@@ -157,7 +157,6 @@ WORST: dict[str, list[Callable[[int], bytes]]] = {
     ],
     "query": [repeated(b"q=", b"%20"), repeated(b"", b"&=")],
     "authorization": [repeated(b"Bearer", b" ", b"x\n"), repeated(b"Bearer sepu_", b"a")],
-    "forwarded": [repeated(b"", b","), repeated(b"", b"1")],
     "log line": [repeated(b'{"a":"', b'\\"'), repeated(b"", b"[1e308,")],
     "JWK": [repeated(b'{"kty":"RSA","e":"AQAB","n":"', b"_", b'"}')],
     "retry-after": [repeated(b"", b"1"), repeated(b"Mon,", b" ")],

@@ -7,12 +7,12 @@ import psycopg
 import pytest
 from tests.generators.calling import Answer, Client
 from tests.generators.conftest import grown
+from tests.keys import made_up_key
 from tests.serving import Server
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
-from sepu.metering import key_format
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]  # the first waits for a generator and a compiler
 
@@ -72,7 +72,7 @@ def test_what_is_optional(call: Client) -> None:
 
 
 def test_errors(call: Client, issued: IssuedKey) -> None:
-    stranger, key = key_format.new_key(issued.account_id), str(uuid4())
+    stranger, key = made_up_key(issued.account_id), str(uuid4())
     for operation in ("getLibrary", "getUsage"):
         check(call(operation, key=stranger), 401, "UnauthorizedError", "unauthorized")
     refused = call("matchColors", str(uuid4()), colors=[SCARLET], key=stranger)

@@ -15,7 +15,8 @@ from urllib.parse import quote
 
 import psycopg
 import pytest
-from tests.charging import charge, holder_of
+from tests.charging import charge
+from tests.keys import holder_of, made_up_key
 from tests.openapi.document import check_response
 from tests.serving import Response, Server
 
@@ -24,7 +25,7 @@ from sepu.admin.keys import IssuedKey, issue_key, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.http.errors import ERRORS
-from sepu.metering import commands, key_format
+from sepu.metering import commands
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
 
@@ -67,7 +68,7 @@ class World:
 
     def over_the_abuse_limit(self) -> None:
         self.plan(minute=1)
-        self.connection.execute("select sepu.count_request(%s, 0::smallint, 1, now())", [self.account_id])
+        self.connection.execute("select sepu.count_request(%s, 1, now())", [self.account_id])
 
     def suspended(self) -> None:
         accounts.set_status(self.connection, self.account_id, "suspended")
@@ -278,7 +279,7 @@ CASES = [
             ("garbage", "Bearer nonsense", None),
             ("mistyped", "Bearer {key}x", None),
             ("two-tokens", "Bearer {key} {key}", None),
-            ("unknown", f"Bearer {key_format.new_key('a' * 16)}", None),
+            ("unknown", f"Bearer {made_up_key('a' * 16)}", None),
             ("revoked", KEY, World.revoked),
             ("expired", KEY, partial(World.expires, seconds=-1)),
         )

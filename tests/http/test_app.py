@@ -4,6 +4,7 @@ import json
 import logging
 import subprocess
 import sys
+import time
 import uuid
 from collections.abc import Callable
 from typing import Any, NoReturn
@@ -18,9 +19,11 @@ from sepu.http.notifier import ReplyNotifier
 from sepu.http.responder import SEND, CallbackResponder, Responder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
-from sepu.metering import key_format
+from sepu.metering.callers import Callers
+from sepu.metering.key_format import KeyTags
 
-SECRET = key_format.new_key("a" * 16)
+TAGS = bytes(32)
+SECRET = KeyTags(TAGS).new_key("a" * 16)
 SERVICE = Service.of(load_release())
 
 
@@ -29,15 +32,14 @@ class BrokenLedger:
 
     def __init__(self, *, at_once: bool = True) -> None:
         self._at_once = at_once
+        self.callers = Callers(time.monotonic, lambda: True)
+        self.callers.learn(TAGS)
 
     def run(self, command: object) -> NoReturn:
         raise RuntimeError(f"{SECRET} {command}")
 
     def ready(self) -> bool:
         return True
-
-    def is_limited(self, holder: object) -> bool:  # noqa: ARG002
-        return False
 
     def submit(self, command: object, done: Callable[[Any], None]) -> None:
         try:
@@ -51,9 +53,11 @@ class BrokenLedger:
         done(True)
 
 
-def ask(
-    responder: Responder[Any], method: str, target: str, headers: dict[str, str], body: str = ""
-) -> tuple[int, bytes]:
+def broken(*, at_once: bool = True) -> Any:
+    return BrokenLedger(at_once=at_once)
+
+
+def ask(responder: Responder, method: str, target: str, headers: dict[str, str], body: str = "") -> tuple[int, bytes]:
     """Status and body of the answer, however it is sent."""
     path, _, query = target.partition("?")
     sent: list[tuple[int, bytes]] = []
@@ -77,9 +81,9 @@ def request_id(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize(
     "responder",
     [
-        WaitingResponder(BrokenLedger()),
-        CallbackResponder(BrokenLedger()),
-        CallbackResponder(BrokenLedger(at_once=False)),
+        WaitingResponder(broken()),
+        CallbackResponder(broken()),
+        CallbackResponder(broken(at_once=False)),
     ],
     ids=["waiting", "at once", "by callback"],
 )
@@ -93,7 +97,7 @@ def request_id(monkeypatch: pytest.MonkeyPatch) -> None:
     ],
 )
 def test_an_unforeseen_failure_is_internal_and_keeps_secrets(
-    responder: Responder[Any], caplog: pytest.LogCaptureFixture, method: str, target: str, body: str
+    responder: Responder, caplog: pytest.LogCaptureFixture, method: str, target: str, body: str
 ) -> None:
     headers = {
         "Authorization": f"Bearer {SECRET}",
@@ -144,7 +148,7 @@ def fail(*_: object) -> NoReturn:
 
 def test_what_observes_a_request_cannot_break_it(caplog: pytest.LogCaptureFixture) -> None:
     notifier = ReplyNotifier(fail)
-    for responder in (WaitingResponder(BrokenLedger(), notifier), CallbackResponder(BrokenLedger(), notifier)):
+    for responder in (WaitingResponder(broken(), notifier), CallbackResponder(broken(), notifier)):
         assert ask(responder, "GET", "/healthz", {})[0] == 200
     assert caplog.text.count("not observed: KeyError") == 2
     assert SECRET not in caplog.text

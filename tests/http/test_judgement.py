@@ -1,6 +1,7 @@
 """The order in which a request is judged: of any two faults, the first step that fails answers."""
 
 from collections.abc import Collection, Iterator
+from contextlib import closing
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +17,7 @@ from sepu.http.app import create_app
 from sepu.http.responder import WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
-from sepu.metering.ledger import Ledger
+from sepu.metering.batcher_thread import BatcherThread
 
 # Each step's faults in the order of judgement, with what answers.
 STEPS = (
@@ -41,10 +42,9 @@ SIX = '{"colors":[' + ",".join(['{"r":200,"g":60,"b":35}'] * 6) + "]}"
 
 @pytest.fixture(scope="module")
 def client(service_url: str) -> Iterator[falcon.testing.TestClient]:
-    ledger = Ledger(service_url, 1)
-    ledger.open()
-    yield falcon.testing.TestClient(create_app(Service.of(load_release()), WaitingResponder(ledger)))
-    ledger.close()
+    with closing(BatcherThread(service_url)) as ledger:
+        ledger.start()
+        yield falcon.testing.TestClient(create_app(Service.of(load_release()), WaitingResponder(ledger)))
 
 
 def ask(client: falcon.testing.TestClient, api_key: str, faults: Collection[str]) -> Any:
@@ -80,7 +80,7 @@ def test_the_first_failing_step_answers(
         limits["color_match"] = 0
     if "too many requests" in faults:
         requests_per_minute = 1
-        connection.execute("select sepu.count_request(%s, 0::smallint, 120, now())", [issued.account_id])
+        connection.execute("select sepu.count_request(%s, 120, now())", [issued.account_id])
     set_plan(connection, issued.account_id, limits, requests_per_minute=requests_per_minute)
     connection.execute("update sepu.account set plan_id = account_id where account_id = %s", [issued.account_id])
     if "suspended" in faults:

@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 import pytest
 from psycopg import Connection
+from tests.keys import holder_of
 from tests.processes import until
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect
 from sepu.metering.commands import Charge, Command, Metered, meter_request
-from sepu.metering.key_format import Credential, credential
+from sepu.metering.key_format import Credential
 
 NOON = datetime(2031, 3, 10, 12, tzinfo=UTC)
 
@@ -125,7 +126,7 @@ def make_customer(connection: Connection) -> MakeCustomer:
         limits = {"color_match": match_limit, "color_search": search_limit}
         set_plan(connection, plan_id, limits, requests_per_minute=requests_per_minute)
         issued = accounts.create_account(connection, plan_id)
-        found = credential(issued.api_key)
+        found = holder_of(issued.api_key)
         assert found is not None
         return Customer(issued.account_id, plan_id, issued.key_id, found)
 

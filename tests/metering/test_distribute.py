@@ -7,15 +7,17 @@ from psycopg import ClientCursor, Connection, errors
 
 from sepu.admin.distribute import delegated_commands
 from sepu.database import statements
+from sepu.metering.commands import UNAUTHORIZED
 
 ONLY_ON_A_CLUSTER = Path(statements.__file__).parent / "sql" / "statements" / "distribute.sql"
 
 
 @pytest.mark.parametrize("name", delegated_commands(""))
 def test_a_delegated_command_runs_and_refuses_an_unknown_key(connection: Connection, name: str) -> None:
-    command, refusal = delegated_commands("probe1")[name]
+    command = delegated_commands("probe1")[name]
     for cursor in (connection.cursor(), ClientCursor(connection)):
-        assert command.read(cursor.execute(command.statement, command.parameters).fetchall()) == refusal
+        answer = command.read(cursor.execute(command.statement, command.parameters).fetchall())
+        assert answer == command.refused(UNAUTHORIZED)
 
 
 def test_each_function_that_is_delegated_has_its_command(connection: Connection) -> None:

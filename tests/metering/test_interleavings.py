@@ -6,13 +6,13 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from psycopg import Connection
 from psycopg.errors import LockNotAvailable
+from tests.keys import holder_of
 from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession, until_gone
 
 from sepu.admin import accounts
 from sepu.admin.history import recording
 from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.plans import set_plan
-from sepu.metering.key_format import credential
 
 MARCH = ("2031-03", "color_match")
 
@@ -79,26 +79,25 @@ def test_after_a_crash_the_next_executes(a: Connection, b: Connection, customer:
 
 
 @pytest.mark.parametrize(("what", "outcome"), [("red", "replayed"), ("blue", "idempotency_conflict")])
-def test_nobody_waits_for_a_replay_or_a_conflict(
-    a: Connection, b: Connection, customer: Customer, what: str, outcome: str
+def test_what_has_a_result_is_counted_and_waits_for_the_count_before(
+    a: Connection, b: Connection, customer: Customer, held_up: HeldUp, what: str, outcome: str
 ) -> None:
     assert customer.meter(b, what="red").outcome == "charged"
     assert customer.meter(a, what=what).outcome == outcome
-    assert customer.meter(b, what="red").outcome == "replayed"
+    answer = held_up(lambda: customer.meter(b, what="red"), lambda: a.execute("commit"))
+    assert answer.outcome == "replayed"
 
 
 @pytest.mark.parametrize("second", ["blue", "green"])
-def test_two_conflicting_probers(
-    a: Connection, b: Connection, c: Connection, customer: Customer, held_up: HeldUp, second: str
-) -> None:
+def test_two_conflicting_probers(a: Connection, b: Connection, c: Connection, customer: Customer, second: str) -> None:
     assert customer.meter(a, what="red").outcome == "charged"
     b.execute("begin")
     assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
-    # Refused requests count in bucket 1, so c waits for b here, and never for the one that executes.
-    answer = held_up(lambda: customer.meter(c, what=second), lambda: b.execute("commit"))
-    # Of two that bring the same other input at the same instant, the second may be told to try again.
-    expected = {"idempotency_conflict", "request_in_progress"} if second == "blue" else {"idempotency_conflict"}
-    assert answer.outcome in expected
+    # Of two that bring the same other input at the same time, the second is told to try again.
+    assert customer.meter(c, what=second).outcome == (
+        "request_in_progress" if second == "blue" else "idempotency_conflict"
+    )
+    b.execute("commit")
     assert customer.meter(c, what=second).outcome == "idempotency_conflict"
     a.execute("commit")
     assert customer.committed(c) == {MARCH: 1}
@@ -155,54 +154,56 @@ def admitted(customer: Customer, session: Connection, at: datetime = NOON) -> in
 
 
 @pytest.mark.parametrize(("end", "outcome"), [(commit, "rate_limited"), (rollback, "ok")])
-def test_a_refused_request_not_yet_committed_has_its_place(
-    a: Connection, b: Connection, c: Connection, make_customer: MakeCustomer, held_up: HeldUp, end: End, outcome: str
+def test_the_last_request_of_a_minute(
+    a: Connection, b: Connection, make_customer: MakeCustomer, held_up: HeldUp, end: End, outcome: str
+) -> None:
+    customer = make_customer(requests_per_minute=3)
+    assert [customer.admit(b), customer.admit(b)] == ["ok", "ok"]
+    assert customer.meter(a).outcome == "charged"
+    assert held_up(lambda: customer.admit(b), lambda: end(a, b)) == outcome
+    assert customer.admit(b) == "rate_limited"
+
+
+def test_a_refusal_for_a_running_request_is_not_counted(
+    a: Connection, b: Connection, make_customer: MakeCustomer
 ) -> None:
     customer = make_customer(requests_per_minute=4)
     assert customer.meter(a).outcome == "charged"
-    b.execute("begin")
-    assert customer.meter(b).outcome == "request_in_progress"
+    for _ in range(5):
+        assert customer.meter(b).outcome == "request_in_progress"
+        assert customer.meter(b, what="blue").outcome == "idempotency_conflict"
     a.execute("commit")
-    assert [customer.admit(c), customer.admit(c)] == ["ok", "ok"]
-    assert held_up(lambda: customer.admit(c), lambda: end(b, a)) == outcome
-    assert customer.admit(c) == "rate_limited"
+    assert admitted(customer, b) == 4 - 1
 
 
-def test_near_the_limit_nobody_waits_for_a_running_request_either(
-    a: Connection, b: Connection, make_customer: MakeCustomer
+@pytest.mark.parametrize("what", ["red", "blue"])
+def test_over_the_limit_a_running_request_changes_nothing(
+    a: Connection, b: Connection, c: Connection, make_customer: MakeCustomer, what: str
 ) -> None:
     customer = make_customer(requests_per_minute=4)
-    assert [customer.admit(b) for _ in range(3)] == ["ok"] * 3
-    assert customer.meter(a).outcome == "charged"
-    assert customer.meter(b).outcome == "rate_limited"
-    a.execute("rollback")
-    assert customer.meter(b).outcome == "charged"
-    assert customer.meter(b).outcome == "rate_limited"
+    assert [customer.admit(b), customer.admit(b)] == ["ok", "ok"]
+    assert customer.meter(a, what="red").outcome == "charged"
+    set_plan(c, customer.plan_id, requests_per_minute=2)
+    assert customer.meter(b, what=what).outcome == "rate_limited"
 
 
-def test_requests_refused_for_a_running_one_count_in_the_same_window(
-    a: Connection, b: Connection, make_customer: MakeCustomer
+@pytest.mark.parametrize("end", [commit, rollback])
+def test_a_window_that_two_open_has_one_count(
+    a: Connection, b: Connection, make_customer: MakeCustomer, held_up: HeldUp, end: End
 ) -> None:
-    customer = make_customer(requests_per_minute=8)
-    for minute in range(3):
-        start = NOON + timedelta(minutes=minute)
-        key = f"key-{minute:04}"
-        assert customer.meter(a, key, at=start).outcome == "charged"
-        later = [start + timedelta(seconds=seconds) for seconds in (10, 20, 30)]
-        # A quarter of the limit is for them, as they cannot know how many are running.
-        outcomes = [customer.meter(b, key, at=at).outcome for at in later]
-        assert outcomes == ["request_in_progress"] * 2 + ["rate_limited"]
-        a.execute("commit and chain")
-        assert admitted(customer, b, start + timedelta(seconds=40)) == 8 - 1 - 2
-        assert admitted(customer, b, start + timedelta(minutes=1, microseconds=-1)) == 0
-    assert admitted(customer, b, NOON + timedelta(minutes=3)) == 8
+    customer = make_customer(requests_per_minute=2)
+    later = NOON + timedelta(minutes=1)
+    assert customer.admit(b) == "ok"
+    assert customer.admit(a, at=later) == "ok"
+    assert held_up(lambda: customer.admit(b, at=later), lambda: end(a, b)) == "ok"
+    assert admitted(customer, b, later) == (0 if end is commit else 1)
 
 
 def test_operators_wait_for_no_request_and_their_change_holds_from_the_next(
     a: Connection, b: Connection, c: Connection, make_customer: MakeCustomer
 ) -> None:
     customer = make_customer(match_limit=5)
-    second = credential(issue_key(c, customer.account_id).api_key)
+    second = holder_of(issue_key(c, customer.account_id).api_key)
     assert customer.admit(b) == "ok"  # a call with the first use of a day would hold the key's row until it ends
     assert customer.meter(a, "key-0001", units=5).outcome == "charged"
     set_plan(c, customer.plan_id, {"color_match": 6, "color_search": 0})

@@ -1,46 +1,62 @@
 import hashlib
+import hmac
 import re
+import secrets
 import string
+from base64 import b32decode
 
 from hypothesis import given
 from hypothesis import strategies as st
+from tests.keys import made_up_key
 
 from sepu.metering import key_format
 
 ACCOUNT = "abcdefghij234567"
+TAGS = key_format.KeyTags(bytes(range(32)))
 CHARACTERS = string.ascii_letters + string.digits + "_- \n."
 
 
 def test_form() -> None:
     account_id = key_format.new_account_id()
     assert re.fullmatch(r"[a-z2-7]{16}", account_id)
-    assert re.fullmatch(rf"sepu_{account_id}_[a-z2-7]{{52}}_[a-z2-7]{{7}}", key_format.new_key(account_id))
+    assert re.fullmatch(rf"sepu_{account_id}_[a-z2-7]{{52}}_[a-z2-7]{{8}}", TAGS.new_key(account_id))
 
 
 def test_no_two_alike() -> None:
-    assert len({key_format.new_key(ACCOUNT) for _ in range(1000)}) == 1000
+    assert len({TAGS.new_key(ACCOUNT) for _ in range(1000)}) == 1000
     assert len({key_format.new_account_id() for _ in range(1000)}) == 1000
 
 
 def test_the_credential_names_the_account_and_hashes_the_whole_key() -> None:
-    key = key_format.new_key(key_format.new_account_id())
-    assert key_format.credential(key) == key_format.Credential(key[5:21], hashlib.sha256(key.encode()).digest())
+    key = TAGS.new_key(key_format.new_account_id())
+    assert TAGS.credential(key) == key_format.Credential(key[5:21], hashlib.sha256(key.encode()).digest())
 
 
 def test_every_substitution_and_transposition_of_one_key_is_caught() -> None:
-    key = key_format.new_key(ACCOUNT)
+    key = TAGS.new_key(ACCOUNT)
     for position, character in enumerate(key):
         for other in CHARACTERS:
             if other != character:
-                assert key_format.credential(key[:position] + other + key[position + 1 :]) is None
+                assert TAGS.credential(key[:position] + other + key[position + 1 :]) is None
     for position in range(len(key) - 1):
         left, right = key[position], key[position + 1]
         if left != right:
-            assert key_format.credential(key[:position] + right + left + key[position + 2 :]) is None
+            assert TAGS.credential(key[:position] + right + left + key[position + 2 :]) is None
+
+
+def test_the_tag_is_an_hmac_of_what_stands_before_it() -> None:
+    secret = secrets.token_bytes(32)
+    payload, _, tag = key_format.KeyTags(secret).new_key(ACCOUNT).rpartition("_")
+    assert b32decode(tag.upper()) == hmac.digest(secret, payload.encode(), "sha256")[:5]
+
+
+def test_a_key_of_another_deployment_is_refused() -> None:
+    assert TAGS.credential(made_up_key(ACCOUNT)) is None
+    assert key_format.account_named_in(made_up_key(ACCOUNT)) == ACCOUNT
 
 
 def test_malformed() -> None:
-    key = key_format.new_key(ACCOUNT)
+    key = TAGS.new_key(ACCOUNT)
     for spoilt in (
         key.upper(),
         f"{key}\n",
@@ -54,18 +70,18 @@ def test_malformed() -> None:
         "sepu___",
         "\udc80",
     ):
-        assert key_format.credential(spoilt) is None
+        assert TAGS.credential(spoilt) is None
 
 
 @given(st.text())
 def test_any_text_is_judged_without_an_error(text: str) -> None:
-    assert key_format.credential(text) is None
+    assert TAGS.credential(text) is None
     assert key_format.account_of(text) is None
 
 
 def test_a_credential_shows_no_secret() -> None:
-    key = key_format.new_key(ACCOUNT)
-    found = key_format.credential(key)
+    key = TAGS.new_key(ACCOUNT)
+    found = TAGS.credential(key)
     assert found is not None
     shown = f"{found!r} {found}"
     assert ACCOUNT in shown

@@ -1,4 +1,3 @@
-import asyncio
 import logging
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -13,7 +12,7 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.awaited_batcher import AwaitedBatcher
+from tests.keys import holder_of
 from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.admin import accounts
@@ -21,10 +20,10 @@ from sepu.admin.keys import issue_key, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
-from sepu.metering.commands import Command, Metered, admit, find_key, read_usage
+from sepu.metering.batcher_thread import BatcherThread
+from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.key_format import Credential, credential, new_account_id
-from sepu.metering.ledger import Ledger
+from sepu.metering.key_format import Credential, new_account_id
 from sepu.metering.meters import Usage
 
 T = TypeVar("T")
@@ -38,7 +37,7 @@ TIMEOUT_SECONDS = 4.0
 
 @dataclass(frozen=True)
 class Gateway:
-    """Either ledger, called the same way."""
+    """A ledger that several threads ask."""
 
     run_all: Callable[[Sequence[Command[Any]]], list[Any]]
     ready: Callable[[], bool]
@@ -51,9 +50,9 @@ class Gateway:
 
 
 @contextmanager
-def threads(url: str, connections: int) -> Iterator[Gateway]:
-    with closing(Ledger(url, connections)) as ledger, ThreadPoolExecutor(12) as pool:
-        ledger.open()
+def asking(url: str, *, join: bool) -> Iterator[Gateway]:
+    with closing(BatcherThread(url, join=join)) as ledger, ThreadPoolExecutor(12) as pool:
+        ledger.start()
 
         def run_all(commands: Sequence[Command[Any]]) -> list[Any]:
             futures = [pool.submit(ledger.run, command) for command in commands]
@@ -62,26 +61,11 @@ def threads(url: str, connections: int) -> Iterator[Gateway]:
         yield Gateway(run_all, ledger.ready)
 
 
-@contextmanager
-def in_event_loop(url: str, _connections: int, *, join: bool) -> Iterator[Gateway]:
-    with asyncio.Runner() as runner:
-        ledger = AwaitedBatcher(url, join=join, loop=runner.get_loop())
-
-        async def run_all(commands: Sequence[Command[Any]]) -> list[Any]:
-            return await asyncio.gather(*map(ledger.run, commands), return_exceptions=True)
-
-        try:
-            yield Gateway(lambda commands: runner.run(run_all(commands)), lambda: runner.run(ledger.ready()))
-        finally:
-            runner.run(ledger.close())
+joined = partial(asking, join=True)
+OpenGateway = Callable[[str], AbstractContextManager[Gateway]]
 
 
-event_loop = partial(in_event_loop, join=False)
-joined = partial(in_event_loop, join=True)
-OpenGateway = Callable[[str, int], AbstractContextManager[Gateway]]
-
-
-@pytest.fixture(params=[threads, event_loop, joined], ids=["threads", "event_loop", "joined"])
+@pytest.fixture(params=[joined, partial(asking, join=False)], ids=["joined", "alone"])
 def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
     opened: OpenGateway = request.param
     return opened
@@ -89,7 +73,7 @@ def open_gateway(request: pytest.FixtureRequest) -> OpenGateway:
 
 @pytest.fixture
 def gateway(open_gateway: OpenGateway, service_url: str) -> Iterator[Gateway]:
-    with open_gateway(service_url, 4) as opened:
+    with open_gateway(service_url) as opened:
         yield opened
 
 
@@ -146,30 +130,19 @@ def test_a_made_up_key_locks_and_writes_nothing(connection: Connection, customer
     charge = customer.request()
     charge = msgspec.structs.replace(charge, parameters=(*charge.parameters[:1], bytes(32), *charge.parameters[2:]))
     with connection.transaction():
-        for command in (charge, admit(made_up), read_usage(made_up), find_key(made_up, None)):
+        for command in (charge, admit(made_up), read_usage(made_up)):
             assert command.joined_statement is not None
             alone = connection.execute(command.statement, command.parameters).fetchall()
             joined = connection.execute(command.joined_statement, [[each] for each in command.parameters]).fetchall()
             assert joined == [(1, *row) for row in alone]
-            assert alone[0][0] in {"unauthorized", False}
+            assert alone[0][0] == "unauthorized"
         assert connection.execute("select pg_current_xact_id_if_assigned()").fetchone() == (None,)
         modes = connection.execute("select distinct mode from pg_locks where pid = pg_backend_pid()").fetchall()
         assert set(modes) <= {("AccessShareLock",), ("ExclusiveLock",)}  # the latter of its own virtual transaction
 
 
-def test_a_key_of_a_suspended_account_is_valid(connection: Connection, customer: Customer) -> None:
-    """A look-up lets its request through, which is then told of the account."""
-    accounts.set_status(connection, customer.account_id, "suspended")
-    command = find_key(customer.credential, None)
-    assert command.joined_statement is not None
-    assert connection.execute(command.statement, command.parameters).fetchall() == [(True,)]
-    joined = [[each] for each in command.parameters]
-    assert connection.execute(command.joined_statement, joined).fetchall() == [(1, True)]
-
-
 def test_a_key_expires_at_the_instant(connection: Connection, customer: Customer) -> None:
-    short = credential(issue_key(connection, customer.account_id, NOON).api_key)
-    assert short is not None
+    short = holder_of(issue_key(connection, customer.account_id, NOON).api_key)
     assert outcomes(customer, connection, NOON - TICK, short) == {"charged", "ok"}
     assert outcomes(customer, connection, NOON, short) == {"unauthorized"}
     assert outcomes(customer, connection, NOON + SECOND, short) == {"unauthorized"}
@@ -363,7 +336,7 @@ def test_a_row_that_stays_locked(gateway: Gateway, customer: Customer, session: 
 def test_nobody_listens(open_gateway: OpenGateway, holder: Credential, caplog: pytest.LogCaptureFixture) -> None:
     """Outages that end are in tests/faults/test_outages.py."""
     caplog.set_level(logging.DEBUG)
-    with open_gateway("postgresql://sepu:s3cret@127.0.0.1:1/sepu", 2) as ledger:
+    with open_gateway("postgresql://sepu:s3cret@127.0.0.1:1/sepu") as ledger:
         started = monotonic()
         with pytest.raises(LedgerUnavailable):
             ledger.run(admit(holder))
@@ -377,8 +350,8 @@ def test_nobody_listens(open_gateway: OpenGateway, holder: Credential, caplog: p
 def test_connections_that_the_server_closed_cost_no_request(
     open_gateway: OpenGateway, connections: int, database_url: str, connection: Connection, customer: Customer
 ) -> None:
-    """As after a restart or a failover, when the pool is full of dead connections."""
-    with open_gateway(database_url, connections) as ledger:
+    """As after a restart or a failover, when all sessions are dead."""
+    with open_gateway(database_url) as ledger:
         opened: set[int | BaseException] = set()
         while len(opened) < (1 if open_gateway is joined else connections):
             answers: list[int | BaseException] = ledger.run_all(
@@ -394,7 +367,7 @@ def test_connections_that_the_server_closed_cost_no_request(
 def test_what_a_server_says_unasked_is_no_farewell(
     open_gateway: OpenGateway, database_url: str, connection: Connection
 ) -> None:
-    with open_gateway(database_url, 1) as ledger:
+    with open_gateway(database_url) as ledger:
         backend = ledger.run(BACKEND)
         try:
             connection.execute("alter system set timezone = 'Asia/Shanghai'")
@@ -419,21 +392,21 @@ def test_a_session_holds_no_state(open_gateway: OpenGateway, database_url: str, 
     """
 
     look: Command[tuple[int, int, str]] = Command(state, (), lambda rows: rows[0])
-    with open_gateway(database_url, 1) as ledger:
+    with open_gateway(database_url) as ledger:
         for number in range(10):
             ledger.run(customer.request(f"key-{number:04}"))
             ledger.run(admit(customer.credential))
             ledger.run(read_usage(customer.credential))
             prepared, locks, settings = ledger.run(look)
-    # Sessions of an event loop prepare statements, and do without where they do not find them again.
-    assert (prepared > 0, locks) == (open_gateway is not threads, 0)
+    # A session prepares statements, and does without where it does not find them again.
+    assert (prepared > 0, locks) == (True, 0)
     # Those that PgBouncer carries from session to session.
     assert set(settings.split()) <= {"application_name", "client_encoding", "DateStyle", "TimeZone"}
 
 
 def test_ready(gateway: Gateway, open_gateway: OpenGateway, database_url: str) -> None:
     assert gateway.ready()
-    with open_gateway(database_url.replace("/postgres?", "/template1?"), 1) as ledger:
+    with open_gateway(database_url.replace("/postgres?", "/template1?")) as ledger:
         assert not ledger.ready(), "a database without the schema"
 
 

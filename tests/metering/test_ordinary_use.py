@@ -1,12 +1,11 @@
 """What every mutant of the ledger still does (tests/mutants): it answers. Whether it is right, others test."""
 
-import asyncio
+from contextlib import closing
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from psycopg import Connection
-from tests.awaited_batcher import AwaitedBatcher
 from tests.metering.conftest import Customer
 
 from sepu.admin import accounts, receipts
@@ -17,8 +16,8 @@ from sepu.admin.keys import list_keys, revoke_key
 from sepu.admin.prune import prune
 from sepu.admin.rotation import rotate_key
 from sepu.admin.usage import show_usage
-from sepu.metering.commands import Command, admit, find_key, read_usage
-from sepu.metering.ledger import Ledger
+from sepu.metering.batcher_thread import BatcherThread
+from sepu.metering.commands import Command, admit, read_usage
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # an audit and a prune look at everybody's accounts
 
@@ -28,30 +27,19 @@ def questions(customer: Customer, first: str) -> tuple[Command[Any], ...]:
     search = customer.request(f"{first}-search", meter="color_search")
     other = customer.request(f"{first}-match", what="blue")
     holder = customer.credential
-    return match, match, search, other, read_usage(holder), admit(holder), find_key(holder, None)
+    return match, match, search, other, read_usage(holder), admit(holder)
 
 
-ANSWERS = ["charged", "replayed", "charged", "idempotency_conflict", "ok", "ok", True]
+ANSWERS = ["charged", "replayed", "charged", "idempotency_conflict", "ok", "ok"]
 
 
 def test_a_request_is_answered(own_url: str, customer: Customer) -> None:
     def outcome(answer: Any) -> Any:
         return getattr(answer, "outcome", answer)
 
-    async def batched() -> list[Any]:
-        batcher = AwaitedBatcher(own_url)
-        try:
-            return [outcome(await batcher.run(command)) for command in questions(customer, "batched")]
-        finally:
-            await batcher.close()
-
-    ledger = Ledger(own_url, 1)
-    ledger.open()
-    try:
-        assert [outcome(ledger.run(command)) for command in questions(customer, "waiting")] == ANSWERS
-    finally:
-        ledger.close()
-    assert asyncio.run(batched()) == ANSWERS
+    with closing(BatcherThread(own_url)) as ledger:
+        ledger.start()
+        assert [outcome(ledger.run(command)) for command in questions(customer, "ordinary")] == ANSWERS
 
 
 def test_an_operator_is_answered(connection: Connection, customer: Customer) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from jwcrypto import jwe, jwk
+from tests.keys import made_up_key
 
 from sepu.admin import receipts
 from sepu.admin.receipts import Contents, ReceiptError
@@ -31,7 +32,7 @@ def public(pair: dict[str, Any]) -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def contents() -> Contents:
     account_id = key_format.new_account_id()
-    key = key_format.new_key(account_id)
+    key = made_up_key(account_id)
     return Contents(account_id, f"{account_id}-abcdefgh", key, datetime(2026, 1, 31, 12, 0, 0, 5, UTC), None)
 
 

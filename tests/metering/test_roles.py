@@ -22,18 +22,17 @@ from sepu.errors import SepuError
 
 PURPOSES = get_args(Purpose)
 TABLES = (
-    *("plan", "plan_limit", "account", "change", "api_key", "usage", "usage_day", "adjustment"),
+    *("plan", "plan_limit", "account", "change", "key_secret", "api_key", "usage", "usage_day", "adjustment"),
     *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run", "probe"),
 )
 SERVES = {
     "admit",
     "admit_each",
-    "find_key",
-    "find_key_each",
     "read_usage",
     "read_usage_each",
     "meter_request",
     "meter_request_each",
+    "key_secret",
     "probe",
 }
 
@@ -93,7 +92,7 @@ def test_granting(connection: Connection, database_url: str, role: str, customer
 
 # What the console may not read of the tables that it reads; it reads none of the others.
 HIDDEN = {("api_key", "key_hash"), *(("stored_result", name) for name in ("idempotency_key", "fingerprint", "body"))}
-UNREAD = {"receipt", "request_rate", "probe"}
+UNREAD = {"key_secret", "receipt", "request_rate", "probe"}
 
 
 @pytest.fixture

@@ -8,13 +8,14 @@ from typing import LiteralString
 import pytest
 from joserfc.jwk import RSAKey
 from psycopg import Connection, sql
+from tests.keys import holder_of
 from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, receipts
 from sepu.admin.keys import IssuedKey, issue_key, list_keys, revoke_key
 from sepu.admin.naming import AccountError
 from sepu.admin.rotation import Rotation, rotate_key
-from sepu.metering.key_format import Credential, credential
+from sepu.metering.key_format import Credential
 
 DAY = timedelta(days=1)
 LATER = datetime.now(UTC) + timedelta(hours=12)  # of this run of all tests
@@ -33,7 +34,7 @@ def stranger() -> RSAKey:
 def opened(made: Rotation, private: RSAKey) -> Credential:
     """The credential of the new key, as its owner learns it."""
     contents = receipts.unseal(made.receipt.encode(), private)
-    found = credential(contents.api_key)
+    found = holder_of(contents.api_key)
     assert found is not None
     assert (contents.key_id, contents.issued_at) == (made.key_id, made.issued_at)
     return found

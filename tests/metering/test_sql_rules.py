@@ -70,9 +70,13 @@ def rows(connection: Connection, query: LiteralString) -> list[tuple[str, ...]]:
     return connection.execute(query).fetchall()
 
 
+# The first migration makes it before any table is distributed.
+KEY_SECRET = "select sha256(uuid_send(gen_random_uuid())" + " || uuid_send(gen_random_uuid())" * 2
+
+
 @pytest.mark.parametrize("name", CODE)
 def test_forbidden_forms(name: str) -> None:
-    assert forbidden(CODE[name].replace(RETHROWN, "")) == []
+    assert forbidden(CODE[name].replace(RETHROWN, "").replace(KEY_SECRET, "")) == []
 
 
 def test_each_statement_has_a_name_of_its_own() -> None:
@@ -87,7 +91,7 @@ def test_each_statement_has_a_name_of_its_own() -> None:
 def test_only_calls_of_several_rethrow() -> None:
     assert {name for name, text in functions().items() if RETHROWN in text} == {
         name for name in functions() if "_each" in name
-    } - {"find_key_each"}  # it waits for nothing, so no call of it is to blame
+    }
 
 
 def joins(statement: str) -> list[str]:
@@ -107,7 +111,7 @@ def test_functions_read_one_table_a_statement_and_an_instant_is_an_argument(name
     arguments, _, body = functions()[name].partition("$$")
     assert [found for statement in body.split(";") for found in joins(statement)] == []
     assert not re.search(r"\b(now\s*\(|current_timestamp|localtimestamp|current_date|current_time)\b", body)
-    assert "p_now timestamptz" in arguments
+    assert "p_now timestamptz" in arguments or name == "key_secret"
 
 
 def test_what_a_request_calls_is_one_statement() -> None:
@@ -159,7 +163,7 @@ def test_no_index_holds_a_counter(connection: Connection) -> None:
          where i.indrelid in ('sepu.usage'::regclass, 'sepu.request_rate'::regclass)
         """,
     )
-    assert {name for (name,) in indexed} == {"account_id", "period", "meter", "bucket"}
+    assert {name for (name,) in indexed} == {"account_id", "period", "meter"}
 
 
 def test_every_function_is_created_or_replaced(connection: Connection) -> None:
@@ -169,7 +173,7 @@ def test_every_function_is_created_or_replaced(connection: Connection) -> None:
 
 
 # The tables that a distributed store keeps on every node, or on one.
-ELSEWHERE = {"plan", "plan_limit", "migration", "audit_run", "probe"}
+ELSEWHERE = {"plan", "plan_limit", "key_secret", "migration", "audit_run", "probe"}
 
 
 def test_every_constraint_and_index_is_led_by_the_account(connection: Connection) -> None:

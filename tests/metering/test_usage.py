@@ -4,6 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 from psycopg import Connection
+from tests.keys import holder_of
 from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, export
@@ -15,7 +16,6 @@ from sepu.admin.plans import set_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import AccountUsage, Part, nearest_limits, usage_by_month, usage_in_month
 from sepu.errors import SepuError
-from sepu.metering.key_format import credential
 from sepu.metering.meters import METERS
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # usage of all accounts takes everybody's
@@ -37,7 +37,7 @@ def test_usage_by_month_day_and_key_stays_right_after_a_prune(
     connection.execute("select set_config('timezone', 'Pacific/Auckland', false)")  # days are of UTC
     customer, other = make_customer(), make_customer()
     second = issue_key(connection, customer.account_id)
-    holder = credential(second.api_key)
+    holder = holder_of(second.api_key)
     customer.meter(connection, "a-000001", units=3, at=MARCH + DAY / 2)
     customer.meter(connection, "a-000002", units=2, at=MARCH + DAY - timedelta(microseconds=1), holder=holder)
     customer.meter(connection, "a-000003", meter="color_search", at=MARCH + 30 * DAY, holder=holder)

@@ -28,7 +28,6 @@ from sepu.metering.session import Done, Session, SessionLost
 PERIOD = "2031-03"
 _LOOK_SECONDS = 0.1
 _READ_USAGE = commands.read_usage(Credential("", b"")).statement
-_FIND_KEY = commands.find_key(Credential("", b""), None)
 _READY_ROW: Row = (",".join(sorted(migrate._applied_migrations())),)
 
 
@@ -36,7 +35,7 @@ class KeyHash(bytes):
     """The hash of a key, which tells whose call it came with: a parameter of every statement of a call."""
 
     call: "Call"
-    is_made_up = False
+    is_revoked = False
 
 
 class State(Enum):
@@ -57,24 +56,15 @@ class Call:
     command: Command[Any]
     submitted: float
     account: str
-    turn: str
-    is_verified: bool
     answers: int = 0
     state: State = State.WAITING
     single: bool = False  # it was sent by itself the last time
-    was_verified: bool = False  # and its key was verified then
-    look_up_failed: bool = False
-    found: bool | None = None  # what the database says of its key
     error: Exception | None = None
     rows: Rows | None = None  # what the database has answered
     transaction: "Transaction | None" = None  # the last one
 
-    @property
-    def mark(self) -> str:
-        return self.account if self.is_verified else f"?{self.account}"
-
     def __repr__(self) -> str:
-        return f"{self.mark}.{self.number}"
+        return f"{self.account}.{self.number}"
 
 
 class Fate(Enum):
@@ -113,7 +103,6 @@ class Transaction:
     calls: list[Call]
     fate: Fate
     joined: bool
-    looks_up: bool
     rows: list[Rows] = field(default_factory=list)  # of each call
     blamed: int = 0
     give_up: asyncio.TimerHandle | None = None
@@ -130,27 +119,27 @@ class SimulatedSession(Session):
         self._database = database
         self._number = number
         self._seconds = seconds
-        self._over = False
+        self.is_closed = False
+        self.key_secret = bytes(32)
         self._done: Done | None = None
         self._outcome: Rows | Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
         self.hung_up = False  # by the server
         self.read_only = False  # its server is no longer the primary
         self.calls: list[Call] = []  # under way
-        self.looks_up = False
 
     def __repr__(self) -> str:
         return f"session {self._number}"
 
     def is_over(self) -> bool:
         assert self._done is None
-        if not self._over and self.hung_up:
+        if not self.is_closed and self.hung_up:
             self.close()
-        return self._over
+        return self.is_closed
 
     def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
         assert self._done is None, f"{self} has two statements at a time"
-        assert not self._over, f"{self} is over, and a statement is sent"
+        assert not self.is_closed, f"{self} is over, and a statement is sent"
         self._done = done
         self._timer = self._database.loop.call_later(self._seconds + _LOOK_SECONDS / 2, self.close)
         self._database.receive(self, statement, parameters)
@@ -162,14 +151,14 @@ class SimulatedSession(Session):
             self.close()
 
     def close(self) -> None:
-        if not self._over:
-            self._over = True
+        if not self.is_closed:
+            self.is_closed = True
             self._database.left(self)
         self._conclude(SessionLost())
 
     def arrive(self, outcome: Rows | Exception) -> None:
         """Brings the answer; the event loop may come by somewhat later."""
-        if not self._over:
+        if not self.is_closed:
             self._outcome = outcome
             self._database.soon(self.poll)
 
@@ -181,13 +170,10 @@ class SimulatedSession(Session):
         calls, self.calls = self.calls, []
         lost = isinstance(outcome, SessionLost)
         for call in calls:
-            if self.looks_up:
-                call.look_up_failed = isinstance(outcome, Exception)
-                continue
             call.state = State.LOST if lost else State.REFUSED if isinstance(outcome, Exception) else State.SERVED
             call.error = outcome if isinstance(outcome, Exception) else None
         self._database.note(self, "is told", outcome)
-        self._database.on_outcome(calls, outcome, self.looks_up)
+        self._database.on_outcome(calls, outcome)
         done(outcome)
 
 
@@ -204,7 +190,7 @@ class Database:
         requests: dict[str, int],
         latency: float,
         on_send: Callable[[SimulatedSession, list[Call]], None],
-        on_outcome: Callable[[list[Call], Rows | Exception, bool], None],
+        on_outcome: Callable[[list[Call], Rows | Exception], None],
         note: Callable[..., None],
     ) -> None:
         self.loop, self.note, self.on_outcome = loop, note, on_outcome
@@ -290,21 +276,16 @@ class Database:
         fate = self._fate()
         if session.read_only:
             fate = Fate.READ_ONLY
-        looks_up = statement in {_FIND_KEY.statement, _FIND_KEY.joined_statement}
-        transaction = Transaction(session, calls, fate, joined, looks_up)
-        session.looks_up = looks_up
+        transaction = Transaction(session, calls, fate, joined)
         self._on_send(session, calls)
         session.calls = calls
         for call in calls:
-            if looks_up:
-                continue
             assert statement == (call.command.joined_statement if joined else call.command.statement)
             call.state = State.SENT
             call.single = not joined
-            call.was_verified = call.is_verified
             call.rows = None
             call.transaction = transaction
-        self.note(session, "looks up" if looks_up else "sends", list(calls), fate)
+        self.note(session, "sends", list(calls), fate)
         if fate is Fate.SEND_FAILS:
             session.close()
         elif session.hung_up:
@@ -361,10 +342,7 @@ class Database:
         transaction.committed = not transaction.session.hung_up or self._random() < 0.5
         if transaction.committed:
             for call, rows in zip(transaction.calls, transaction.rows, strict=False):
-                if transaction.looks_up:
-                    call.found = rows[0][0]
-                else:
-                    call.rows = rows
+                call.rows = rows
         self.note(transaction, "committed" if transaction.committed else "rolled back")
         if fate is Fate.HANGS_UP_AFTER:
             self.hang_up(transaction.session)
@@ -381,11 +359,11 @@ class Database:
         """Decides every call; whether nobody else holds a row that it needs."""
         transaction.rows = [] if transaction.calls else [[_READY_ROW]]
         for position, call in enumerate(transaction.calls, 1):
-            is_valid = not call.command.parameters[1].is_made_up
-            if is_valid and not transaction.looks_up and call.account in self.locked:
+            is_valid = not call.command.parameters[1].is_revoked
+            if is_valid and call.account in self.locked:
                 transaction.blamed = position
                 return False
-            transaction.rows.append([(is_valid,)] if transaction.looks_up else self._decide(call, is_valid))
+            transaction.rows.append(self._decide(call, is_valid))
         return True
 
     def _decide(self, call: Call, is_valid: bool) -> Rows:

@@ -11,7 +11,6 @@ from typing import Any
 from unittest.mock import patch
 from uuid import UUID
 
-import msgspec
 import psycopg
 from async_solipsism import EventLoop, ResolutionWarning, SleepForeverError
 from tests.schedules.database import FAULTS, REFUSALS, Call, Database, KeyHash, SimulatedSession, State
@@ -19,6 +18,7 @@ from tests.schedules.database import FAULTS, REFUSALS, Call, Database, KeyHash, 
 from sepu import limits
 from sepu.metering import failure
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS, Batcher
+from sepu.metering.callers import REMEMBERED
 from sepu.metering.calls import FairQueue
 from sepu.metering.codec import Rows
 from sepu.metering.commands import (
@@ -43,13 +43,8 @@ MAX_WAIT = limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + 2 * _LOOK_SECONDS +
 MAX_NEIGHBOUR_WAIT = limits.BATCH_LOCK_SECONDS + 0.1
 # What clients ask: metered requests, the library, the usage.
 _KINDS = ("m", "m", "mmmmau", "a", "u")
-# With keys that the worker does not know, or does; and of the former with keys that nobody has.
-_UNKNOWN, _MADE_UP = (0.0, 0.3, 1.0), (0.0, 0.5, 1.0)
-# After so many refused keys a second others are looked up first: as it is, or after few.
-_REFUSED = (limits.REFUSED_KEYS_PER_SECOND, 2)
-_ADDRESSES = ("@1", "@2")
-# Look-ups a second and in one statement: as they are, or so few that they wait for each other.
-_LOOK_UPS = ((limits.LOOK_UPS_PER_SECOND, limits.LOOK_UP_CALLS), (30, 3))
+# How often with a key that was revoked.
+_REVOKED = (0.0, 0.3, 1.0)
 REPEATED = ("22", "23", "40", "55")  # classes of errors after which a batch is sent again
 
 logging.getLogger("asyncio").setLevel(logging.CRITICAL)
@@ -70,16 +65,12 @@ class Schedule:
         self._latency = random.choice((0.0005, 0.002) if small else (0.0005, 0.005, 0.03))
         self._relief_seconds = limits.RELIEF_SECONDS if random.random() < 0.7 else 0.04
         self._batch_calls = limits.BATCH_CALLS if small else random.choice((1, 2, 3, limits.BATCH_CALLS))
-        self._look_ups = random.choice(_LOOK_UPS)
-        self._refused = random.choice(_REFUSED)
-        self._unknown, self._made_up = random.choice(_UNKNOWN), random.choice(_MADE_UP)
-        self._look_up_from = 0.0  # when the next may be sent
+        self._revoked = random.choice(_REVOKED)
         self._names = "abcdef"[: random.choice((1, 2, 2, 3, 3, 4, 6))]
-        self._waiting: defaultdict[str, dict[int, Call]] = defaultdict(dict)  # of each turn, unanswered, in order
+        self._waiting: defaultdict[str, dict[int, Call]] = defaultdict(dict)  # of each account, unanswered, in order
         self._locked: str | None = None
         self._isolated: dict[str, float] = {}
-        self._limited: dict[tuple[str, bytes], float] = {}  # when the database last said so of a key
-        self._verified_at = -1.0  # when a key was last found valid
+        self._refused: dict[bytes, tuple[str, float]] = {}  # of a key: why, and when the database last said so
         self._passed_over: Counter[int] = Counter()  # batches that went before an account's next call
         self._statements = 0
         self._thinking = 0  # clients that will ask again
@@ -89,13 +80,10 @@ class Schedule:
         """Plays it, and notes what is `broken`."""
         self._loop = loop = EventLoop()
         loop.set_exception_handler(self._failed)
-        rate, most = self._look_ups
         try:
             with (
                 warnings.catch_warnings(action="ignore", category=ResolutionWarning),  # instants as good as equal
                 patch.multiple(limits, BATCH_CALLS=self._batch_calls, RELIEF_SECONDS=self._relief_seconds),
-                patch.multiple(limits, LOOK_UPS_PER_SECOND=rate, LOOK_UP_CALLS=most),
-                patch.object(limits, "REFUSED_KEYS_PER_SECOND", self._refused),
                 patch.object(failure.log, "disabled", new=True),
             ):
                 loop.run_until_complete(self._play())
@@ -214,18 +202,15 @@ class Schedule:
         number = self.calls = self.calls + 1
         make = _MAKERS[random.choice(kinds)]
         key_hash = KeyHash(b"%s-%d" % (account.encode(), random.random() < 0.4))
-        sender = None
-        if random.random() < self._unknown:
-            if random.random() < self._made_up:
-                key_hash = KeyHash(b"made up")
-                key_hash.is_made_up = True
-            sender = random.choice(_ADDRESSES)
-        command = msgspec.structs.replace(make(Credential(account, key_hash)), sender=sender)
-        call = key_hash.call = Call(number, command, self._loop.time(), account, sender or account, sender is None)
-        if random.random() < 0.5 and batcher.is_limited(Credential(account, key_hash)):
-            self._check(self._is_limited(call), call, "is limited, and the database did not say so")
+        if random.random() < self._revoked:
+            key_hash = KeyHash(b"%s revoked" % account.encode())
+            key_hash.is_revoked = True
+        command = make(Credential(account, key_hash))
+        call = key_hash.call = Call(number, command, self._loop.time(), account)
+        if random.random() < 0.5 and (code := batcher.callers.refusal(Credential(account, key_hash))) is not None:
+            self._check(self._is_refused(call, code), call, "is refused, and the database did not say so:", code)
             return
-        self._waiting[call.turn][number] = call
+        self._waiting[call.account][number] = call
         self._note("ask", call, call.command.parameters[2:])
         batcher.submit(call.command, partial(self._answered, call, then))
         if random.random() < 0.2:
@@ -254,124 +239,79 @@ class Schedule:
                 "is sent again, and may have been executed",
             )
             self._check(call.answers == 0, call, "is sent and was answered")
-            self._check(not (call.is_verified and session.looks_up), call, "is looked up again")
             self._check(
                 now - call.submitted <= MAX_WAIT - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
             )
             self.reached["sent again"] += call.state is State.REFUSED
         batches, singles = self._batcher.batches, self._batcher.singles
-        turns = Counter(call.turn for call in calls)
+        accounts = Counter(call.account for call in calls)
         for lane in (batches, singles):
             sessions = [each.session for each in lane.dispatchers if isinstance(each.session, SimulatedSession)]
             if session not in sessions:
                 continue
-            self._check(not session.looks_up, calls, "goes over another's session")
-            others = {call.mark for other in sessions if other is not session for call in other.calls}
-            both = {call.mark for call in calls} & others
+            others = {call.account for other in sessions if other is not session for call in other.calls}
+            both = accounts.keys() & others
             self._check(not both, "two sessions hold", both)
             self._check_order(calls, lane.queue)
             if lane is batches:
                 self.reached["batch beside another"] += session is batches.relief.session
                 self._check(len(calls) <= self._batch_calls, "a batch of", len(calls))
                 for call in calls:
-                    # Of keys that are verified together, the batcher comes to one after the other.
-                    together = self._isolated.get(call.mark, 0.0) <= now or self._verified_at == now
-                    self._check(together, call, "is in a batch, and goes alone")
-                self._check_turns(calls, turns, others, lane.queue)
+                    self._check(self._isolated.get(call.account, 0.0) <= now, call, "is in a batch, and goes alone")
+                self._check_turns(calls, accounts, others, lane.queue)
             else:
                 self.reached["call that goes alone"] += 1
                 self._check(len(calls) == 1, len(calls), "together, and should go alone")
-                until = self._isolated.get(calls[0].mark, -9.0) + 2 * _LOOK_SECONDS
-                needed = calls[0].is_verified and until >= calls[0].submitted
-                self._check(needed or not self._join, calls[0], "goes alone without need")
+                until = self._isolated.get(calls[0].account, -9.0) + 2 * _LOOK_SECONDS
+                self._check(until >= calls[0].submitted or not self._join, calls[0], "goes alone without need")
             return
-        self._check(session.looks_up or not calls, calls, "goes over another's session")
-        if calls:
-            self._check_look_ups(calls, turns)
+        self._check(not calls, calls, "goes over another's session")
 
     def _check_order(self, calls: list[Call], queue: FairQueue) -> None:
-        """No call of the turn that came earlier is left behind in the same queue."""
+        """No call of the account that came earlier is left behind in the same queue."""
         now = self._loop.time()
         for at, call in enumerate(calls):
-            left = {waiting.command.parameters[1].call for waiting in queue.turns.get(call.turn, ())}
-            for earlier in self._waiting[call.turn].values():
+            left = {waiting.command.parameters[1].call for waiting in queue.accounts.get(call.account, ())}
+            for earlier in self._waiting[call.account].values():
                 if earlier is call:
                     break
                 if earlier in calls[:at] or earlier.state in (State.SENT, State.LOST, State.SERVED):
                     continue
-                if earlier.state is State.REFUSED and (self._unknown or not _may_be_repeated(earlier)):
-                    continue  # it is being told, or came back after its account was isolated for another
-                if earlier.command.sender is not None and earlier.is_verified:
-                    continue  # it came to this turn later
+                if earlier.state is State.REFUSED and not _may_be_repeated(earlier):
+                    continue  # it is being told
                 overdue = earlier.submitted + limits.QUEUE_SECONDS <= now
                 self._check(overdue or earlier not in left, call, "goes before", earlier)
 
-    def _check_look_ups(self, calls: list[Call], addresses: Counter[str]) -> None:
-        """So many a second and no more, each address in its turn, and a probe first."""
-        now, (rate, most) = self._loop.time(), self._look_ups
-        self.reached["look-ups together"] += len(calls) > 1
-        self.reached["look-up that waited"] += calls[0].submitted < self._look_up_from
-        self._check(len(calls) <= (most if self._join else 1), len(calls), "look-ups together")
-        self._check(now >= self._look_up_from - 2e-5, calls, "are looked up sooner than so many a second")
-        self._check(not self._batcher.look_ups.probes.turns, calls, "are looked up before a probe")
-        self._look_up_from = now + len(calls) / rate
-        self._check_turns(calls, addresses, set(), self._batcher.look_ups.queue)
-
-    def _check_turns(self, calls: list[Call], turns: Counter[str], busy: set[str], queue: FairQueue) -> None:
+    def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str], queue: FairQueue) -> None:
+        """Each account in its turn."""
         repeated = any(call.state is State.REFUSED for call in calls)
-        looks_up = queue is self._batcher.look_ups.queue
-        statement = calls[0].command.joined_statement
-        waiting = queue.turns
-        for turn in waiting.keys() - turns.keys():
-            next_command = waiting[turn][0].command
-            next_call = next_command.parameters[1].call
-            if next_call.mark in busy:
-                continue
-            if looks_up or next_command.joined_statement is statement:
-                self._check(max(turns.values()) == 1, turn, "waits, and others have two turns:", turns)
+        for account in queue.accounts.keys() - accounts.keys() - busy:
+            next_command = queue.accounts[account][0].command
+            if next_command.joined_statement is calls[0].command.joined_statement:
+                self._check(max(accounts.values()) == 1, account, "waits, and others have two turns:", accounts)
             if not repeated:
-                passed_over = self._passed_over[next_call.number] = self._passed_over[next_call.number] + 1
-                most = len(self._names) + len(_ADDRESSES)
-                self._check(passed_over <= most, turn, "was in none of", passed_over, "batches")
+                number = next_command.parameters[1].call.number
+                skipped = self._passed_over[number] = self._passed_over[number] + 1
+                self._check(skipped <= len(self._names), account, "was in none of", skipped, "batches")
 
-    def _told(self, calls: list[Call], outcome: Rows | Exception, looks_up: bool) -> None:
+    def _told(self, calls: list[Call], outcome: Rows | Exception) -> None:
         """What the batcher is about to hear of a statement."""
         now = self._loop.time()
-        if looks_up:
-            if not isinstance(outcome, Exception):
-                for call in calls:
-                    if call.found:
-                        self._verified(call)
-            return
         if isinstance(outcome, Exception):
             lock = isinstance(outcome, psycopg.errors.LockNotAvailable)
             if calls and (lock or _may_be_repeated(calls[0])):
                 detail = outcome.diag.message_detail if isinstance(outcome, psycopg.Error) else None
                 for call in calls if detail is None else [calls[int(detail) - 1]]:
-                    for mark in {call.mark, f"?{call.account}"}:
-                        self._isolated[mark] = now + limits.ISOLATED_SECONDS
+                    self._isolated[call.account] = now + limits.ISOLATED_SECONDS
             return
         for call in calls:
-            if call.rows is not None and call.rows[0][0] == RATE_LIMITED:
-                self._limited[call.command.holder] = now
+            if call.rows is not None and (code := call.rows[0][0]) in REMEMBERED:
+                self._refused[call.command.key_hash] = code, now
 
-    def _verified(self, call: Call) -> None:
-        """From now on it is its account's; and goes alone, if one like it was refused lately."""
-        now = self._loop.time()
-        suspected = call.mark in self._batcher.isolated
-        del self._waiting[call.turn][call.number]
-        call.is_verified, call.turn = True, call.account
-        self._waiting[call.turn][call.number] = call
-        self._passed_over.pop(call.number, None)
-        self._verified_at = now
-        if suspected and call.submitted + limits.QUEUE_SECONDS > now and call.mark not in self._batcher.isolated:
-            for mark in (call.mark, f"?{call.account}"):
-                self._isolated[mark] = now + limits.ISOLATED_SECONDS
-        self.reached["verified"] += 1
-
-    def _is_limited(self, call: Call) -> bool:
-        now: float = self._loop.time()
-        return now < self._limited.get(call.command.holder, -9.0) + limits.LIMITED_SECONDS + _LOOK_SECONDS
+    def _is_refused(self, call: Call, code: str) -> bool:
+        """Whether the database has said so of its key a moment ago."""
+        why, at = self._refused.get(call.command.key_hash, ("", -9.0))
+        return why == code and self._loop.time() < at + limits.REFUSED_SECONDS + _LOOK_SECONDS
 
     def _answered(self, call: Call, then: Callable[[], object], answer: object) -> None:
         now = self._loop.time()
@@ -379,13 +319,11 @@ class Schedule:
         self._note("answer", call, answer)
         call.answers += 1
         self._check(call.answers == 1, call, "is answered again")
-        self._waiting[call.turn].pop(call.number, None)
+        self._waiting[call.account].pop(call.number, None)
         self._check(waited <= MAX_WAIT, call, "waits for", waited, "seconds")
         small = self._mode == "calm" or (self._mode == "locked" and call.account != self._locked)
-        small = small and (call.command.sender is None or (self._mode == "calm" and self._look_ups == _LOOK_UPS[0]))
         if small and self._join:
-            most = MAX_NEIGHBOUR_WAIT + (limits.BATCH_LOCK_SECONDS if self._unknown else 0.0)
-            self._check(waited <= most, call, "waits for", waited, "seconds for the sake of others")
+            self._check(waited <= MAX_NEIGHBOUR_WAIT, call, "waits for", waited, "seconds for the sake of others")
         self.reached[getattr(answer, "outcome", answer if isinstance(answer, str) else type(answer).__name__)] += 1
         if isinstance(answer, LedgerUnavailable):
             self.reached[type(call.error).__name__ if call.error else "overdue"] += 1
@@ -394,15 +332,10 @@ class Schedule:
             self._check(
                 waited >= limits.QUEUE_SECONDS - 0.001
                 or isinstance(call.error, SessionLost)
-                or (call.state is State.REFUSED and not _may_be_repeated(call))
-                or call.look_up_failed,
+                or (call.state is State.REFUSED and not _may_be_repeated(call)),
                 call,
                 "is given up without need",
             )
-        elif call.command.parameters[1].is_made_up:
-            outcome = getattr(answer, "outcome", answer)
-            self._check(outcome == UNAUTHORIZED and (call.found is False or call.rows), call, "is told", answer)
-            self.reached["looked up and refused" if call.found is False else "refused"] += 1
         elif call.state is State.SERVED:
             transaction = call.transaction
             self._check(
@@ -414,10 +347,9 @@ class Schedule:
         elif isinstance(call.error, psycopg.errors.UniqueViolation):
             self._check(call.single and answer == Metered("request_in_progress"), call, "is told", answer)
         else:
-            self.reached["told without asking"] += 1
-            self._check(
-                answer == call.command.refused(RATE_LIMITED) and self._is_limited(call), call, "is told", answer
-            )
+            code = UNAUTHORIZED if call.command.parameters[1].is_revoked else RATE_LIMITED
+            self.reached[f"{code} without asking"] += 1
+            self._check(answer == call.command.refused(code) and self._is_refused(call, code), call, "is told", answer)
         most = SINGLE_SESSIONS + BATCH_SESSIONS + PROBE_SESSIONS
         self._check(self._database.most_sessions <= most, self._database.most_sessions, "sessions")
         then()
@@ -427,9 +359,9 @@ class Schedule:
 
 
 def _may_be_repeated(call: Call) -> bool:
-    """A refused call that was with others, or whose key was not verified."""
+    """A refused call that was with others."""
     sqlstate: str = getattr(call.error, "sqlstate", None) or ""
-    return sqlstate.startswith(REPEATED) and not (call.single and call.was_verified)
+    return sqlstate.startswith(REPEATED) and not call.single
 
 
 def _charge(holder: Credential) -> Command[Metered]:

@@ -14,8 +14,8 @@ from sepu.metering.session import SessionLost
 
 _JOB = 400
 REACHED = {"charged", "ok", "request_in_progress", "rate_limited", "sent again", "call that goes alone"}
-REACHED |= {"batch beside another", "overdue", "told without asking", "look-ups together", "look-up that waited"}
-REACHED |= {"verified", "refused", "looked up and refused"}
+REACHED |= {"batch beside another", "overdue", "unauthorized"}
+REACHED |= {"rate_limited without asking", "unauthorized without asking"}
 ERRORS = (SessionLost, psycopg.errors.LockNotAvailable, psycopg.errors.UniqueViolation)
 
 

@@ -12,6 +12,7 @@ import psutil
 import psycopg
 import pytest
 from psycopg import sql
+from tests.keys import made_up_key
 from tests.processes import command_line, until
 from tests.serving import EACH_WORKER, ONE_COLOUR, Server, free_port, serving, until_closed
 
@@ -20,7 +21,6 @@ from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, revoke_key
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database
-from sepu.metering import key_format
 
 IDEMPOTENCY_KEY = "secretive-order-4711"
 
@@ -76,7 +76,7 @@ def provoke(place: Place, issued: IssuedKey) -> tuple[set[str | None], bytes]:
         server.request("GET", "/v1/library", bearer),
         server.request("GET", "/v1/library", {"Authorization": f"Basic {key}"}),
         server.request("GET", "/v1/library", {"Authorization": f"Bearer {key}{key}"}),
-        server.request("GET", "/v1/library", {"Authorization": f"Bearer {key_format.new_key(issued.account_id)}"}),
+        server.request("GET", "/v1/library", {"Authorization": f"Bearer {made_up_key(issued.account_id)}"}),
     ]
     raw = b"".join(
         exchange(server, head.replace(b"KEY", key.encode()))
@@ -145,7 +145,7 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
     again("quota_exceeded")
     again("rate_limited")
     set_plan(connection, "narrow", {"color_match": 9999, "color_search": 9999}, requests_per_minute=9999)
-    time.sleep(limits.LIMITED_SECONDS)  # for so long a worker may answer a limited key by itself
+    time.sleep(limits.REFUSED_SECONDS)  # for so long a worker may answer a limited key by itself
 
     # A row that the database refuses, quoting it; and a function that is gone.
     connection.execute("alter table sepu.stored_result add constraint nothing check (units < 0) not valid")

@@ -15,10 +15,10 @@ from tests.fuzz.seeds import mutate
 from tests.server.wire_grammar import Message, message
 
 from sepu import limits
-from sepu.http.client_address import Network
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
+from sepu.server.client_address import Network
 from sepu.server.connection import Connection
 
 ANSWER = Reply(200, body=b"{}")

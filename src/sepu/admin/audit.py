@@ -80,6 +80,6 @@ def last_audit(connection: psycopg.Connection) -> AuditSummary | None:
     return None if row is None else AuditSummary(*row)
 
 
-def _counter(difference: Sequence[Any]) -> Sequence[Any]:
+def _counter(difference: Sequence[Any]) -> tuple[str, ...]:
     """Returns the account, period and meter of a difference. Citus adds up unordered lists only."""
-    return difference[:3]
+    return tuple(difference[:3])

@@ -12,7 +12,7 @@ import psycopg
 
 from sepu.database import statements
 from sepu.errors import SepuError
-from sepu.metering.commands import UNAUTHORIZED, Charge, Command, admit, find_key, meter_request, read_usage
+from sepu.metering.commands import UNAUTHORIZED, Charge, Command, admit, meter_request, read_usage
 from sepu.metering.key_format import Credential
 
 
@@ -49,22 +49,20 @@ def distribute(connection: psycopg.Connection) -> Distribution:
     return Distribution(tuple(due), tuple(workers))
 
 
-def delegated_commands(account_id: str) -> dict[str, tuple[Command[Any], object]]:
-    """Returns by name each command that is sent for one account, and its answer to a key that does not exist."""
+def delegated_commands(account_id: str) -> dict[str, Command[Any]]:
+    """Returns by name each command that is sent for one account, with a key that does not exist."""
     holder = Credential(account_id, b"")  # no key has such a hash
     charge = Charge("color_match", 1, b"", b"{}")
-    commands = {
+    return {
         "admit": admit(holder),
         "read_usage": read_usage(holder),
         "meter_request": meter_request(holder, "probe-key", charge, str(uuid.UUID(int=0))),
     }
-    refused = {name: (command, command.refused(UNAUTHORIZED)) for name, command in commands.items()}
-    return {**refused, "find_key": (find_key(holder, None), False)}
 
 
 def _check_delegation(connection: psycopg.Connection, worker: str, account_id: str) -> None:
     with psycopg.ClientCursor(connection) as cursor:  # constants in the text, as Citus wants them in the end
-        for name, (command, refusal) in delegated_commands(account_id).items():
+        for name, command in delegated_commands(account_id).items():
             plan = cursor.execute("explain (format json) " + command.statement, command.parameters).fetchall()
             if not _is_delegated(plan[0][0]):
                 raise SepuError(
@@ -73,7 +71,7 @@ def _check_delegation(connection: psycopg.Connection, worker: str, account_id: s
                 )
             # No account has this key, so nothing is written; but the function must find what it calls and reads.
             answer = command.read(cursor.execute(command.statement, command.parameters).fetchall())
-            if answer != refusal:
+            if answer != command.refused(UNAUTHORIZED):
                 raise SepuError(f"sepu.{name} on {worker} answered a key that does not exist with {answer}")
 
 

@@ -69,8 +69,9 @@ def make_key(
     Raises:
         AccountError: as for `issue_key`.
     """
-    key = key_format.new_key(account_id)
-    credential = key_format.credential(key)
+    tags = key_format.KeyTags(value(connection, "read_key_secret"))
+    key = tags.new_key(account_id)
+    credential = tags.credential(key)
     if credential is None:
         raise AccountError(f"there is no account {account_id!r}")
     with naming(name, external_id):

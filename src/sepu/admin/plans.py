@@ -137,8 +137,11 @@ def _check_new(plan_id: str, limits: Container[str], requests_per_minute: int | 
 
 def _plans(connection: psycopg.Connection, plan_id: str | None) -> list[Plan]:
     rows = run(connection, "list_plans", plan_id=plan_id).fetchall()
-    accounts = _count_accounts(connection, plan_id)
-    plans = [Plan(*row, None if accounts is None else accounts.get(row[0], 0)) for row in rows]
+    counts = _count_accounts(connection, plan_id)
+    plans = []
+    for name, limits, requests_per_minute, thresholds in rows:
+        accounts = None if counts is None else counts.get(name, 0)
+        plans.append(Plan(name, limits, requests_per_minute, thresholds, accounts))
     for plan in plans:
         check_limits(plan.plan_id, plan.limits)
     return plans

@@ -117,8 +117,7 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
         contents = msgspec.json.decode(plain or b"", type=Contents)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ReceiptError("this receipt has no API key of sepu") from error
-    credential = key_format.credential(contents.api_key)
-    if credential is None or credential.account_id != contents.account_id:
+    if key_format.account_named_in(contents.api_key) != contents.account_id:
         raise ReceiptError("this receipt has no API key of sepu")
     return contents
 

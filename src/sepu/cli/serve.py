@@ -37,9 +37,9 @@ from sepu.cli.output import (
 )
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open
-from sepu.http.client_address import Network
 from sepu.library.release import load_release
 from sepu.server import listen
+from sepu.server.client_address import Network
 from sepu.server.embedded import embedded_postgres, keeper, mark_moved, mark_used
 from sepu.server.gunicorn import Server, Settings, Worker
 from sepu.server.request_log import LogFormat, RequestLog
@@ -74,7 +74,7 @@ def networks(value: str) -> tuple[Network, ...]:
 )
 @env_option(
     "--join/--no-join",
-    "Let simultaneous requests of a uvloop worker share database calls; not on Citus.",
+    "Let simultaneous requests of a worker share database calls; not on Citus.",
     default=True,
 )
 @env_option("--metrics-bind", "Address for Prometheus to read metrics, without a key.", metavar="HOST:PORT")

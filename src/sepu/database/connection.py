@@ -30,9 +30,12 @@ class StandbySilentError(psycopg.OperationalError):
         super().__init__("commits wait for a synchronous standby that does not answer")
 
 
-def standby_is_silent() -> tuple[LiteralString, list[int]]:
-    """Returns the statement that says whether commits wait for a standby, and its parameters."""
-    return statements.statement("standby_is_silent"), [round(limits.STANDBY_SECONDS * 1000)]
+def begin_session() -> tuple[LiteralString, list[int]]:
+    """Returns the first statement of a service's session, and its parameters.
+
+    Its row is the secret of keys' tags, and whether commits wait for a synchronous standby.
+    """
+    return statements.statement("begin_session"), [round(limits.STANDBY_SECONDS * 1000)]
 
 
 class BoundedConnection(psycopg.Connection[Any]):

@@ -82,7 +82,7 @@ class Hosts:
             psycopg.OperationalError: no host answers in time and takes writes.
         """
         connection = kind.connect(self.conninfo(), autocommit=True)
-        self.answered(connection)
+        self._remember(connection)
         return connection
 
     async def connect_async(self) -> psycopg.AsyncConnection[Any]:
@@ -95,10 +95,10 @@ class Hosts:
         conninfo, seconds = self._resolve()
         async with asyncio.timeout(seconds):
             connection = await psycopg.AsyncConnection.connect(conninfo, autocommit=True)
-        self.answered(connection)
+        self._remember(connection)
         return connection
 
-    def answered(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
+    def _remember(self, connection: psycopg.Connection[Any] | psycopg.AsyncConnection[Any]) -> None:
         """Remembers the host of a connection, or each new one would begin with a dead host that is named first."""
         self._answered = connection.info.host, str(connection.info.port)
 

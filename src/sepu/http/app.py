@@ -44,7 +44,7 @@ class TimedRequest(Request):
 
 
 class _Resource:
-    def __init__(self, responder: Responder[Any]) -> None:
+    def __init__(self, responder: Responder) -> None:
         self._responder = responder
 
     def on_options(self, req: Request, resp: Response) -> None:  # noqa: ARG002
@@ -53,16 +53,16 @@ class _Resource:
 
 
 class _Get(_Resource):
-    def __init__(self, responder: Responder[Any], endpoint: Endpoint) -> None:
+    def __init__(self, responder: Responder, endpoint: Endpoint) -> None:
         super().__init__(responder)
         self._endpoint = endpoint
 
     def on_get(self, req: TimedRequest, resp: Response) -> None:
-        self._responder.respond(self._endpoint.judge(req, b"", self._responder.is_limited), req, resp)
+        self._responder.respond(self._endpoint.judge(req, b"", self._responder.callers), req, resp)
 
 
 class _Match(_Resource):
-    def __init__(self, responder: Responder[Any], endpoint: Endpoint) -> None:
+    def __init__(self, responder: Responder, endpoint: Endpoint) -> None:
         super().__init__(responder)
         self._endpoint = endpoint
 
@@ -72,11 +72,11 @@ class _Match(_Resource):
             body = req.stream.read(limits.BODY_BYTES + 1)
         except Exception:  # each server raises another one for broken chunks or an incomplete body
             body = b""
-        self._responder.respond(self._endpoint.judge(req, body, self._responder.is_limited), req, resp)
+        self._responder.respond(self._endpoint.judge(req, body, self._responder.callers), req, resp)
 
 
 class _Probe(_Resource):
-    def __init__(self, responder: Responder[Any], decision: Decision) -> None:
+    def __init__(self, responder: Responder, decision: Decision) -> None:
         super().__init__(responder)
         self._decision = decision
 
@@ -84,7 +84,7 @@ class _Probe(_Resource):
         self._responder.respond(self._decision, req, resp)
 
 
-def create_app(service: Service, responder: Responder[Any]) -> "falcon.App[TimedRequest, Response]":
+def create_app(service: Service, responder: Responder) -> "falcon.App[TimedRequest, Response]":
     """Connects the service to Falcon."""
     app = falcon.App(request_type=TimedRequest)
 

@@ -7,18 +7,18 @@ first.
 
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Generic, Protocol, TypeVar
 
 import msgspec
 
 from sepu import limits
 from sepu.errors import InputError
-from sepu.http.client_address import Network, Peer, client_address
-from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import JSON, Reply, error, usage_headers
+from sepu.metering.callers import Callers
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
-from sepu.metering.key_format import Credential, credential
+from sepu.metering.failure import LedgerUnavailable
+from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
 from sepu.operations.match import Matcher, MatchInput, parse_match
 from sepu.operations.search import Searcher, parse_search
@@ -29,10 +29,13 @@ _BEARER = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
 _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 
-class Head(Peer, Protocol):
+class Head(Protocol):
     """Describes the head of a request; Falcon's requests have this form."""
 
     request_id: str
+
+    def header(self, name: str) -> str | None:
+        """Returns the value of a header; several of one name are joined by commas."""
 
     @property
     def query_string(self) -> str:
@@ -56,21 +59,13 @@ _MATCH = METERS["color_match"]
 _SEARCH = METERS["color_search"]
 
 _UNAUTHORIZED = error("unauthorized")
-_RATE_LIMITED = error("rate_limited")
 _LEDGER_DOWN = error("internal_error")
 _COMMIT_FAILED = error("usage_commit_failed")
 
 
-class Callers(msgspec.Struct, frozen=True):
-    """Holds what a worker knows of those who call: their keys, and the proxies in between."""
-
-    known_keys: KnownKeys
-    trusted_proxies: Sequence[Network]
-
-
-def _credential(head: Head) -> Credential | None:
+def _api_key(head: Head) -> str | None:
     form = _BEARER.fullmatch(head.header("Authorization") or "")
-    return form and credential(form[1])
+    return form and form[1]
 
 
 def _idempotency_key(head: Head) -> str:
@@ -118,48 +113,32 @@ class Endpoint(ABC):
 
     unavailable = _LEDGER_DOWN
 
-    def __init__(self, callers: Callers) -> None:
-        self._known_keys = callers.known_keys
-        self._trusted_proxies = callers.trusted_proxies
-
-    def judge(
-        self, head: Head, body: bytes = b"", is_limited: Callable[[Credential], bool] = lambda _: False
-    ) -> Judgement:
+    def judge(self, head: Head, body: bytes, callers: Callers) -> Judgement:
         """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
 
-        A key that `is_limited` is refused before anything is computed.
+        Nothing is computed before the key is recognised, nor for a key that the ledger has just refused.
         """
-        holder = _credential(head)
-        if holder is None:
+        key = _api_key(head)
+        try:
+            holder = key and callers.recognise(key)
+        except LedgerUnavailable:
+            return self.unavailable
+        if not holder:
             return _UNAUTHORIZED
-        if is_limited(holder):
-            return msgspec.structs.replace(_RATE_LIMITED, holder=holder)
+        if (code := callers.refusal(holder)) is not None:
+            return msgspec.structs.replace(error(code), holder=holder)
         command, reply_to = self.decide(holder, head, body)
-        is_known = holder in self._known_keys
-        if not is_known:
-            sender = client_address(head, self._trusted_proxies) or ""
-            command = msgspec.structs.replace(command, sender=sender)
-
-        def conclude(answer: object) -> Reply:
-            reply = reply_to(answer)
-            if reply.status == _UNAUTHORIZED.status:
-                self._known_keys.discard(holder)
-            elif not is_known:
-                self._known_keys.add(holder)
-            return reply
-
-        return Pending(holder, command, conclude, self.unavailable)
+        return Pending(holder, command, reply_to, self.unavailable)
 
     @abstractmethod
     def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
-        """Returns what to ask the ledger about a request, whose key may yet turn out to be unknown."""
+        """Returns what to ask the ledger about a request; it has not accepted the key yet."""
 
 
 class LibraryEndpoint(Endpoint):
     """Answers GET /v1/library."""
 
-    def __init__(self, callers: Callers, metadata: bytes) -> None:
-        super().__init__(callers)
+    def __init__(self, metadata: bytes) -> None:
         self._reply = Reply(200, body=metadata)
 
     def decide(self, holder: Credential, head: Head, body: bytes) -> Question[str]:  # noqa: ARG002
@@ -194,8 +173,7 @@ class MatchEndpoint(Endpoint):
 
     unavailable = _COMMIT_FAILED
 
-    def __init__(self, callers: Callers, matcher: Matcher) -> None:
-        super().__init__(callers)
+    def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
 
     def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
@@ -234,8 +212,7 @@ class SearchEndpoint(Endpoint):
 
     unavailable = _COMMIT_FAILED
 
-    def __init__(self, callers: Callers, searcher: Searcher) -> None:
-        super().__init__(callers)
+    def __init__(self, searcher: Searcher) -> None:
         self._searcher = searcher
 
     def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:  # noqa: ARG002

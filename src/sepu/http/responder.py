@@ -4,24 +4,23 @@ import logging
 import os
 import traceback
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from typing import Any, Generic, Protocol, TypeVar
+from collections.abc import Iterator
+from typing import Any, Protocol
 
 import falcon
 import numpy as np
 
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import COMMON_HEADERS, Reply, error
-from sepu.http.request_checks import Pending
 from sepu.http.routes import ALLOW
 from sepu.http.service import HEALTHY, NOT_READY, READINESS, Decision
-from sepu.metering.commands import Command
+from sepu.metering.batcher import Batcher
+from sepu.metering.batcher_thread import BatcherThread
+from sepu.metering.callers import Callers
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential
 
 log = logging.getLogger("sepu.http")
-
-L = TypeVar("L")
 
 # The environ of a callback worker has, under this name, the function that takes the reply and the request id.
 SEND = "sepu.send"
@@ -67,39 +66,12 @@ class TimedHead(Protocol):
         """Returns the route, or None."""
 
 
-class WaitingLedger(Protocol):
-    """Describes a ledger for threads."""
-
-    def run(self, command: Command[Any]) -> Any:  # noqa: ANN401
-        """Returns the answer, or raises `LedgerUnavailable`."""
-
-    def ready(self) -> bool:
-        """Returns whether the ledger can charge."""
-
-
-class CallingLedger(Protocol):
-    """Describes a ledger for an event loop."""
-
-    def is_limited(self, holder: Credential) -> bool:
-        """Returns whether the ledger is known to answer `rate_limited`."""
-
-    def submit(self, command: Command[Any], done: Callable[[Any], None]) -> None:
-        """Calls back with the answer or an exception."""
-
-    def probe(self, done: Callable[[bool], None]) -> None:
-        """Calls back with whether the ledger can charge."""
-
-
-class Responder(ABC, Generic[L]):
+class Responder(ABC):
     """Answers requests, and passes each reply to the notifier."""
 
-    def __init__(self, ledger: L, notifier: ReplyNotifier | None = None) -> None:
-        self._ledger = ledger
+    def __init__(self, callers: Callers, notifier: ReplyNotifier | None) -> None:
+        self.callers = callers
         self._notifier = notifier or ReplyNotifier()
-
-    def is_limited(self, holder: Credential) -> bool:  # noqa: ARG002
-        """Returns whether the ledger is known to answer `rate_limited`."""
-        return False
 
     @abstractmethod
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
@@ -121,20 +93,25 @@ class Responder(ABC, Generic[L]):
         self._notifier.notify(req.request_id, reply, req.uri_template, holder, req.started, idempotency_key)
 
 
-class WaitingResponder(Responder[WaitingLedger]):
+class WaitingResponder(Responder):
     """Waits for the ledger and fills Falcon's response; workers with threads use it."""
+
+    def __init__(self, ledger: BatcherThread, notifier: ReplyNotifier | None = None) -> None:
+        super().__init__(ledger.callers, notifier)
+        self._ledger = ledger
 
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:
         """Answers a request by its decision."""
-        holder = None
-        if isinstance(decision, Pending):
-            pending, holder = decision, decision.holder
+        if decision is READINESS:
+            self._send(HEALTHY if self._ledger.ready() else NOT_READY, req, resp)
+        elif isinstance(decision, Reply):
+            self._send(decision, req, resp, decision.holder)
+        else:
             try:
-                decision = pending.conclude(self._ledger.run(pending.command))
+                reply = decision.conclude(self._ledger.run(decision.command))
             except LedgerUnavailable:
-                decision = pending.unavailable
-        reply = (HEALTHY if self._ledger.ready() else NOT_READY) if decision is READINESS else decision
-        self._send(reply, req, resp, holder)
+                reply = decision.unavailable
+            self._send(reply, req, resp, decision.holder)
 
     def _deliver(self, reply: Reply, req: TimedHead, resp: falcon.Response | None) -> None:
         assert resp is not None  # noqa: S101
@@ -144,12 +121,12 @@ class WaitingResponder(Responder[WaitingLedger]):
         resp.data = reply.render(req.request_id)
 
 
-class CallbackResponder(Responder[CallingLedger]):
+class CallbackResponder(Responder):
     """Answers when the ledger calls back. The reply goes to `environ[SEND]`, not through Falcon."""
 
-    def is_limited(self, holder: Credential) -> bool:
-        """Returns whether the ledger is known to answer `rate_limited`."""
-        return self._ledger.is_limited(holder)
+    def __init__(self, ledger: Batcher, notifier: ReplyNotifier | None = None) -> None:
+        super().__init__(ledger.callers, notifier)
+        self._ledger = ledger
 
     def respond(self, decision: Decision, req: TimedHead, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers by a decision, now or later."""

@@ -1,16 +1,13 @@
 """Builds the endpoints for one release of the library."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final, Literal, Self
 
 import msgspec
 
-from sepu.http.client_address import Network
-from sepu.http.known_keys import KnownKeys
 from sepu.http.replies import Reply, error
-from sepu.http.request_checks import Callers, Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
+from sepu.http.request_checks import Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.library.release import Release
 from sepu.operations.color import color
 from sepu.operations.match import Matcher
@@ -40,16 +37,15 @@ class Service:
     search: SearchEndpoint
 
     @classmethod
-    def of(cls, release: Release, trusted_proxies: Iterable[Network] = ()) -> Self:
+    def of(cls, release: Release) -> Self:
         """Builds the endpoints, and encodes once what never changes."""
-        callers = Callers(KnownKeys(), tuple(trusted_proxies))
         manifest = release.manifest
         colors = [msgspec.json.encode(color(record)) for record in release.records]
         metadata = msgspec.to_builtins(manifest)
         del metadata["indexSha256"]  # is for this server only
         return cls(
-            library=LibraryEndpoint(callers, msgspec.json.encode(metadata)),
-            usage=UsageEndpoint(callers),
-            match=MatchEndpoint(callers, Matcher(release.palette(), colors, manifest.version)),
-            search=SearchEndpoint(callers, Searcher(release.names(), colors, manifest.version)),
+            library=LibraryEndpoint(msgspec.json.encode(metadata)),
+            usage=UsageEndpoint(),
+            match=MatchEndpoint(Matcher(release.palette(), colors, manifest.version)),
+            search=SearchEndpoint(Searcher(release.names(), colors, manifest.version)),
         )

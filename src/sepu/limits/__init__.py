@@ -13,6 +13,5 @@ from sepu.limits.pictures import *
 from sepu.limits.plans import *
 from sepu.limits.probes import *
 from sepu.limits.requests import *
-from sepu.limits.unknown_keys import *
 from sepu.limits.webhooks import *
 from sepu.limits.workers import *

@@ -13,7 +13,7 @@ SLOW_CALL_SECONDS = 0.001
 GATHER_SHARE = 0.25
 GATHER_SECONDS = 0.004
 
-# What the ledger said of a key over its abuse limit is known for so long,
-LIMITED_SECONDS = 1.0
-# and so many requests ask it again meanwhile. The rest would only stand in others' way.
+# Seconds that a worker remembers why the ledger refused a key.
+REFUSED_SECONDS = 1.0
+# Requests of a key over its abuse limit that still ask the ledger in that time. The rest would only delay others.
 LIMITED_CALLS = 8

@@ -4,6 +4,8 @@
 QUEUE_SECONDS = 0.9
 # From the sent call to its answer.
 STATEMENT_SECONDS = 1.0
+# A thread that asks the ledger waits for this much longer than both. Only a stuck event loop takes so long.
+THREAD_SECONDS = 0.5
 # For a synchronous standby to confirm a commit; after that it is silent, and nobody joins those who wait. Less than the
 # call may take, so that it is known before the first is given up.
 STANDBY_SECONDS = 0.5

@@ -5,10 +5,6 @@ under way is sent at once. A batch does for each of its calls what the call alon
 batch because of one account, the other calls are sent again at once, and that account's calls are sent one by one.
 While a batch takes long, perhaps because of one account, a second batch takes the calls of other accounts. After a
 batch that took long, the next one waits a little for the same clients.
-
-A key that is not verified may be made up, and name any account. A call with one takes a turn of its sender's address,
-and only others like it wait for its end. Its key is looked up first if many keys were refused of late, or before its
-account goes alone: no account does so because of a key that is made up.
 """
 
 import asyncio
@@ -19,19 +15,17 @@ from itertools import groupby
 from operator import itemgetter
 from typing import Any
 
-import msgspec
 import psycopg
 
 from sepu import limits
 from sepu.database.hosts import Hosts
+from sepu.metering.callers import REMEMBERED, Callers
 from sepu.metering.calls import Done, PendingCall
 from sepu.metering.codec import Rows
-from sepu.metering.commands import PROBE, RATE_LIMITED, UNAUTHORIZED, Command, find_key
+from sepu.metering.commands import PROBE, Command
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
-from sepu.metering.key_format import Credential
-from sepu.metering.lanes import BatchLane, Lane, LookUpLane, Shared
+from sepu.metering.lanes import BatchLane, Lane, Shared
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.refused_keys import RefusedKeys
 from sepu.metering.session import Session
 
 # Sessions for batches (the second for while the first takes long), for single calls, and for probes.
@@ -63,15 +57,13 @@ class Batcher:
         self._join = join
         self._observer = observer or LedgerObserver()
         open_session = partial(connect, Hosts(database_url), limits.STATEMENT_SECONDS)
-        shared = Shared(self._loop, open_session, self._settle, self._observer)
+        shared = Shared(self._loop, open_session, self._settle, self._connected, self._observer)
+        self.callers = Callers(self._loop.time, self._is_connected)
         self.batches = BatchLane(shared)
         self.singles = Lane(shared, SINGLE_SESSIONS if join else SINGLE_SESSIONS + BATCH_SESSIONS, keeps=not join)
-        self.look_ups = LookUpLane(shared, PROBE_SESSIONS, most=limits.LOOK_UP_CALLS if join else 1)
-        # The marks of calls that are sent one by one, or whose keys are looked up first; and until when.
-        self.isolated: dict[str, float] = {}
-        self._queues = (self.batches.queue, self.singles.queue, self.look_ups.queue, self.look_ups.probes)
-        self._limited: dict[tuple[str, bytes], _Limited] = {}  # keys over the abuse limit
-        self._refused_keys = RefusedKeys()
+        self.probes = Lane(shared, PROBE_SESSIONS)
+        self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes)
+        self.isolated: dict[str, float] = {}  # accounts whose calls are sent one by one, and until when
         self._sweep_timer: TimerHandle | None = None
         self._is_settling = False
         self._probed = float("-inf")
@@ -84,20 +76,18 @@ class Batcher:
         self._add(PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS))
 
     def _add(self, call: PendingCall) -> None:
-        if not call.is_verified and (call.mark in self.isolated or self._refused_keys.are_many(self._loop.time())):
-            self._look_up(call)
-        elif not self._join or call.mark in self.isolated:
+        if not self._join or call.account in self.isolated:
             self.singles.add(call)
         else:
             self.batches.add(call)
         self._sweep_later()
 
-    def is_limited(self, holder: Credential) -> bool:
-        """Returns whether to refuse a key known to be over the abuse limit; the first requests still ask the ledger."""
-        if not self._limited or (known := self._limited.get((holder.account_id, holder.key_hash))) is None:
-            return False
-        known.asked += 1
-        return known.asked > limits.LIMITED_CALLS and known.until > self._loop.time()
+    def _connected(self, session: Session) -> None:
+        self.callers.learn(session.key_secret)
+        self._observer.connected()
+
+    def _is_connected(self) -> bool:
+        return any(dispatcher.is_connected() for lane in self._lanes for dispatcher in lane.dispatchers)
 
     def poll(self) -> None:
         """Reads what the database has answered, so that the next batch is sent before the event loop's next turn.
@@ -116,52 +106,32 @@ class Batcher:
         if len(self._asking) == 1:
             self._observer.command_began()
             latest = self._loop.time() + limits.QUEUE_SECONDS
-            self.look_ups.probes.add(PendingCall(PROBE, self._probe_ended, latest))
-            self.look_ups.go()
+            self.probes.add(PendingCall(PROBE, self._probe_ended, latest))
             self._sweep_later()
 
     def look(self) -> None:
-        """Probes if nobody has for a while; to be called again and again."""
-        if self._loop.time() - self._probed >= limits.LOOK_SECONDS and not self._asking:
+        """Probes if nobody has for a while, and sooner without a session; to be called again and again."""
+        seconds = limits.LOOK_SECONDS if self._is_connected() else limits.PROBE_SECONDS
+        if self._loop.time() - self._probed >= seconds and not self._asking:
             self.probe(lambda _: None)
+
+    async def open(self) -> None:
+        """Opens the session of the first call, and waits a while for it."""
+        await (self.batches if self._join else self.singles).open()
 
     async def close(self) -> None:
         """Ends the sessions. No call may wait any more."""
         if self._sweep_timer is not None:
             self._sweep_timer.cancel()
-        for lane in (self.batches, self.singles, self.look_ups):
+        for lane in self._lanes:
             await lane.close()
-
-    def _look_up(self, call: PendingCall) -> None:
-        """Sends a call once its key is known to be valid."""
-
-        def done(is_valid: object) -> None:
-            if is_valid is True:
-                is_suspect = call.mark in self.isolated
-                call.verify()
-                self._observer.command_began()
-                if call.latest <= self._loop.time():
-                    self._fail(call)
-                    return
-                if is_suspect and call.mark not in self.isolated:
-                    self._isolate([call])
-                self._add(call)
-            elif is_valid is False:
-                self._refused_keys.count(self._loop.time())
-                call.done(call.command.refused(UNAUTHORIZED))
-            else:
-                call.done(is_valid)
-
-        command = find_key(Credential(*call.command.holder), call.command.sender)
-        self.look_ups.add(PendingCall(command, done, call.latest))
-        self._sweep_later()
 
     def _probe_ended(self, answer: object) -> None:
         self._probed = self._loop.time()
         self._ready = answer is True
         self._observer.probed(self._ready)
         if not self._ready:
-            for dispatcher in self.look_ups.dispatchers:
+            for dispatcher in self.probes.dispatchers:
                 dispatcher.hang_up()  # perhaps no longer the primary: look for it anew
         asking, self._asking = self._asking, []
         for done in asking:
@@ -184,14 +154,12 @@ class Batcher:
             self._is_settling = settled_within
 
     def _refuse(self, calls: Sequence[PendingCall], error: Exception, joined: bool) -> None:
-        """Repeats a batch of which one call may be to blame, and a call whose key is not verified; or fails them."""
-        if not calls[0].command.is_look_up:
-            may_be_repeated = joined or not calls[0].is_verified
-            if may_be_repeated and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
-                self._repeat(calls, error)
-                return
-            if isinstance(error, psycopg.errors.LockNotAvailable):
-                self._isolate(calls)
+        """Repeats a batch of which one call may be to blame; fails others."""
+        if joined and (getattr(error, "sqlstate", None) or "").startswith(_ONE_IS_TO_BLAME):
+            self._repeat(calls, error)
+            return
+        if isinstance(error, psycopg.errors.LockNotAvailable):
+            self._isolate(calls)
         if not isinstance(error, psycopg.errors.UniqueViolation):
             report_failure(error, self._observer)
         for call in calls:
@@ -209,39 +177,33 @@ class Batcher:
 
     def _isolate(self, calls: Iterable[PendingCall]) -> None:
         """Sends the calls of these accounts one by one from now on: one that waits for a lock delays no others."""
-        marks = {mark for call in calls for mark in call.suspects}
-        self.isolated.update(dict.fromkeys(marks, self._loop.time() + limits.ISOLATED_SECONDS))
+        self.isolated.update(
+            dict.fromkeys((call.account for call in calls), self._loop.time() + limits.ISOLATED_SECONDS)
+        )
         # Also those put back whose accounts were isolated for another call while they were under way.
-        for call in self.batches.queue.take_where(lambda call: call.mark in self.isolated):
-            if call.is_verified:
-                self.singles.add(call)
-            else:
-                self._look_up(call)
+        for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
+            self.singles.add(call)
         self._sweep_later()
 
     def _answer(self, call: PendingCall, rows: Rows) -> None:
         self._observer.command_ended()
         outcome = rows[0][0]
-        if outcome == RATE_LIMITED:
-            self._limit(call)
-        elif outcome == UNAUTHORIZED:
-            self._refused_keys.count(self._loop.time())
+        if outcome in REMEMBERED:
+            self._remember(call, outcome)
         try:
             answer = call.command.read(rows)
         except Exception as error:  # an error of ours is an answer too
             answer = error
         _tell(call.done, answer)
 
-    def _limit(self, refused: PendingCall) -> None:
-        """Answers the calls that wait with a key over its abuse limit, as the ledger would in the same window."""
-        now = self._loop.time()
-        holder = refused.command.holder
-        if (known := self._limited.get(holder)) is None or known.until <= now:
-            self._limited[holder] = _Limited(now + limits.LIMITED_SECONDS)
-        # Taken all at once: who is told may ask again at once.
-        for call in self.batches.queue.take_where(lambda call: call.command.holder == holder, refused.turn):
+    def _remember(self, refused: PendingCall, code: str) -> None:
+        """Answers the calls that wait with the same key, as the ledger would."""
+        key_hash = refused.command.key_hash
+        self.callers.refuse(key_hash, code)
+        # Takes them all first: a callback may submit again immediately.
+        for call in self.batches.queue.take_where(lambda call: call.command.key_hash == key_hash, refused.account):
             self._observer.command_ended()
-            _tell(call.done, call.command.refused(RATE_LIMITED))
+            _tell(call.done, call.command.refused(code))
 
     def _fail(self, call: PendingCall, error: Exception | None = None) -> None:
         self._observer.command_ended()
@@ -251,26 +213,18 @@ class Batcher:
             _tell(call.done, LedgerUnavailable())
 
     def _sweep_later(self) -> None:
-        if self._sweep_timer is None and (self.isolated or self._limited or any(queue.turns for queue in self._queues)):
+        if self._sweep_timer is None and (self.isolated or any(lane.queue.accounts for lane in self._lanes)):
             self._sweep_timer = self._loop.call_later(_SWEEP_SECONDS, self._sweep)
 
     def _sweep(self) -> None:
-        """Fails the calls that have waited too long, and forgets what is no longer known."""
+        """Fails the calls that have waited too long, and ends isolation that is over."""
         self._sweep_timer = None
         now = self._loop.time()
-        for queue in self._queues:
-            for call in queue.take_where(lambda call: call.latest <= now):
+        for lane in self._lanes:
+            for call in lane.queue.take_where(lambda call: call.latest <= now):
                 self._fail(call)
-        self._limited = {key: known for key, known in self._limited.items() if known.until > now}
-        self.isolated = {mark: until for mark, until in self.isolated.items() if until > now}
+        self.isolated = {account: until for account, until in self.isolated.items() if until > now}
         self._sweep_later()
-
-
-class _Limited(msgspec.Struct):
-    """What is known of a key over its abuse limit: until when, and how many requests came since."""
-
-    until: float
-    asked: int = 0
 
 
 def _tell(done: Done, answer: object) -> None:

@@ -55,8 +55,6 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
     joined_statement: LiteralString | None = None
     refused: Callable[[str], Any] = str
     on_duplicate: T | None = None
-    sender: str | None = None
-    """With a key that is not verified yet: the client's address, which has a turn among others."""
 
     @property
     def account(self) -> str:
@@ -65,15 +63,10 @@ class Command(msgspec.Struct, Generic[T], frozen=True):
         return account
 
     @property
-    def is_look_up(self) -> bool:
-        """Returns whether it only looks a key up."""
-        return self.statement is _FIND_KEY
-
-    @property
-    def holder(self) -> tuple[str, bytes]:
-        """Returns the account and the hash of its key: the first two parameters of whatever a request calls."""
-        account, key_hash, *_ = self.parameters
-        return account, key_hash
+    def key_hash(self) -> bytes:
+        """Returns the hash of the key that asks: the second parameter of whatever a request calls."""
+        found: bytes = self.parameters[1]
+        return found
 
 
 # The first column of each row is the outcome; the gateway itself looks for these.
@@ -84,8 +77,6 @@ _IN_PROGRESS = Metered("request_in_progress")
 PROBE = Command(statements.statement("probe"), (), migrate.holds_migrations)
 _ADMIT = statements.statement("admit")
 _ADMIT_EACH = statements.statement("admit_each")
-_FIND_KEY = statements.statement("find_key")
-_FIND_KEY_EACH = statements.statement("find_key_each")
 _READ_USAGE = statements.statement("read_usage")
 _READ_USAGE_EACH = statements.statement("read_usage_each")
 _METER_REQUEST = statements.statement("meter_request")
@@ -96,12 +87,6 @@ def admit(credential: Credential) -> Command[str]:
     """Admits a request that charges nothing: `ok`, or the contract's code of the refusal."""
     parameters = (credential.account_id, credential.key_hash)
     return Command(_ADMIT, parameters, _read_value, _ADMIT_EACH)
-
-
-def find_key(credential: Credential, address: str | None) -> Command[bool]:
-    """Looks a key up for a client: whether it is valid. Counts and charges nothing."""
-    parameters = (credential.account_id, credential.key_hash)
-    return Command(_FIND_KEY, parameters, _read_value, _FIND_KEY_EACH, sender=address or "")
 
 
 def read_usage(credential: Credential) -> Command[UsageReport]:

@@ -3,6 +3,7 @@
 import logging
 import re
 import traceback
+from queue import Empty
 
 import psycopg
 
@@ -22,11 +23,12 @@ _TOLD = re.compile(
     rf"|failed to resolve host '{_HOST}': [^\n]{{1,300}}"
     rf"|host: '{_HOST}', port: '\d*', hostaddr: '[\w.:%]*': connection timeout expired"
     r"|connection timeout expired|wait timeout expired|server closed the connection unexpectedly"
-    rf'|definition of service "{_HOST}" not found|couldn\'t get a connection after [\d.]+ sec'
+    rf'|definition of service "{_HOST}" not found'
 )
 _OURS = {
     SessionLost: "the server closed the connection, or did not answer in time",
     TimeoutError: "no connection in time",
+    Empty: "the event loop did not answer in time",
 }
 
 
@@ -41,10 +43,10 @@ def report_failure(error: Exception, observer: LedgerObserver) -> None:
     observer.call_failed(sqlstate)
 
 
-def report_fault(raised: Exception) -> None:
+def report_fault(raised: BaseException, what: str = "a callback failed") -> None:
     """Logs a fault of ours. The message could quote the input, so only the frames."""
     frames = "".join(traceback.format_tb(raised.__traceback__))
-    log.error("a callback failed: %s\n%s", type(raised).__name__, frames.rstrip())
+    log.error("%s: %s\n%s", what, type(raised).__name__, frames.rstrip())
 
 
 def _cause(error: Exception) -> str:

@@ -1,23 +1,24 @@
-"""API keys: `sepu_<account>_<secret>_<checksum>`, lower-case base 32 (RFC 4648).
+"""API keys: `sepu_<account>_<secret>_<tag>`, lower-case base 32 (RFC 4648).
 
-By the account's id, a distributed store can route by the key. By the checksum, a mistyped key is refused without asking
-the store. Only the SHA-256 of the whole key, with its 256-bit secret, is stored.
+By the account's id, a distributed store can route by the key. By the tag, which only this deployment can make, a
+mistyped or made-up key is refused without asking the store. The tag authenticates nobody: the store compares the
+SHA-256 of the whole key, which holds 256 random bits and is all that is stored of it.
 """
 
 import hashlib
+import hmac
 import re
 import secrets
-import zlib
 from base64 import b32encode
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-# PERF: read by `int`, a checksum takes a fraction of the instructions that writing one by `b32encode` takes.
-_TO_INT = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
-
-_FORM = re.compile(r"sepu_([a-z2-7]{16})_[a-z2-7]{52}_([a-z2-7]{7})", re.ASCII)
+_FORM = re.compile(r"(sepu_([a-z2-7]{16})_[a-z2-7]{52})_([a-z2-7]{8})", re.ASCII)
 _ACCOUNT_ID = re.compile(r"[a-z2-7]{16}", re.ASCII)
 _KEY_ID = re.compile(r"([a-z2-7]{16})-[a-z2-7]{8}", re.ASCII)
+# PERF: read by `int`, a tag takes a third of the time that writing one by `b32encode` takes.
+_TO_INT = str.maketrans("abcdefghijklmnopqrstuvwxyz234567", "0123456789abcdefghijklmnopqrstuv")
+_TAG_BYTES = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,30 +43,54 @@ def _key_name(start: bytes) -> str:
     return _base32(start)
 
 
-def _checksum(payload: str) -> str:
-    return _base32(zlib.crc32(payload.encode()).to_bytes(4, "big"))
-
-
 def new_account_id() -> str:
     """Makes 80 random bits: 16 characters."""
     return _base32(secrets.token_bytes(10))
 
 
-def new_key(account_id: str) -> str:
-    """Makes a new secret key of the account."""
-    payload = f"sepu_{account_id}_{_base32(secrets.token_bytes(32))}"
-    return f"{payload}_{_checksum(payload)}"
-
-
-def credential(key: str) -> Credential | None:
-    """Returns the credential of a well-formed key; None if it is malformed or mistyped."""
+def account_named_in(key: str) -> str | None:
+    """Returns the account that a key names, whatever its tag; None if it is malformed."""
     form = _FORM.fullmatch(key)
-    if form is None:
-        return None
-    account_id, checksum = form.groups()
-    if int(checksum.translate(_TO_INT), 32) != zlib.crc32(key.rpartition("_")[0].encode()) << 3:  # of 35 bits
-        return None
-    return Credential(account_id, hashlib.sha256(key.encode()).digest())
+    return form and form[2]
+
+
+class KeyTags:
+    """Makes and recognises keys by their tags: 40 bits of HMAC-SHA-256 (RFC 2104) by a deployment's secret."""
+
+    def __init__(self, secret: bytes) -> None:
+        # PERF: both states are made once; a tag then takes a third of the time of `hmac`.
+        padded = secret.ljust(hashlib.sha256().block_size, b"\0")
+        self._inner = hashlib.sha256(bytes(byte ^ 0x36 for byte in padded))
+        self._outer = hashlib.sha256(bytes(byte ^ 0x5C for byte in padded))
+
+    def __repr__(self) -> str:
+        """Hides the secret."""
+        return "<KeyTags>"
+
+    def new_key(self, account_id: str) -> str:
+        """Makes a new secret key of the account."""
+        return self.tagged(f"sepu_{account_id}_{_base32(secrets.token_bytes(32))}")
+
+    def tagged(self, payload: str) -> str:
+        """Returns the key that begins with a payload, `sepu_<account>_<secret>`."""
+        return f"{payload}_{_base32(self._tag(payload))}"
+
+    def credential(self, key: str) -> Credential | None:
+        """Returns the credential of a key with the right tag; None if it is malformed, mistyped or made up."""
+        form = _FORM.fullmatch(key)
+        if form is None:
+            return None
+        payload, account_id, tag = form.groups()
+        given = int(tag.translate(_TO_INT), 32).to_bytes(_TAG_BYTES, "big")
+        if not hmac.compare_digest(given, self._tag(payload)):
+            return None
+        return Credential(account_id, hashlib.sha256(key.encode()).digest())
+
+    def _tag(self, payload: str) -> bytes:
+        inner, outer = self._inner.copy(), self._outer.copy()
+        inner.update(payload.encode())
+        outer.update(inner.digest())
+        return outer.digest()[:_TAG_BYTES]
 
 
 def is_account_id(text: str) -> bool:

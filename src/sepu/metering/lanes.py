@@ -1,6 +1,6 @@
-"""Lanes for an event loop: a queue of calls, the marks of those under way, and the sessions that send them.
+"""Lanes for an event loop: a queue of calls, the accounts of those under way, and the sessions that send them.
 
-While calls are under way, others with their marks wait. What an answer means is the batcher's part.
+While an account's calls are under way, its others wait. What an answer means is the batcher's part.
 """
 
 import asyncio
@@ -17,9 +17,6 @@ from sepu.metering.failure import report_failure
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session
 
-# An event loop may be so early with a timer. Who takes that for too early asks for the next at once, without end.
-_EARLY_SECONDS = 1e-5
-
 
 class Shared(NamedTuple):
     """What all lanes share. `settle` gets calls, their outcome, and whether they were sent as a batch."""
@@ -27,6 +24,7 @@ class Shared(NamedTuple):
     loop: asyncio.AbstractEventLoop
     open_session: Callable[[], Awaitable[Session]]
     settle: Callable[[Sequence[PendingCall], Rows | Exception, bool], None]
+    connected: Callable[[Session], None]
     observer: LedgerObserver
 
 
@@ -39,7 +37,6 @@ class Lane:
         self.dispatchers = [Dispatcher(shared, self, keeps=keeps) for _ in range(sessions)]
         self._loop = shared.loop
         self._most = most
-        self._timer: asyncio.TimerHandle | None = None
 
     def add(self, call: PendingCall) -> None:
         """Sends a call as soon as may be."""
@@ -52,19 +49,19 @@ class Lane:
 
     def waits(self) -> bool:
         """Returns whether there is anything to send, now or later."""
-        return self.queue.waits_beside(self.busy)
+        return self.queue.has_other_than(self.busy)
 
     def take(self) -> list[PendingCall]:
         """Takes what is sent next."""
         calls = self.queue.take(self._most, self.busy)
         for call in calls:
-            self.busy.add(call.mark)
+            self.busy.add(call.account)
         return calls
 
     def release(self, calls: Sequence[PendingCall]) -> None:
         """Lets go what waited for the end of these calls."""
         for call in calls:
-            self.busy.discard(call.mark)
+            self.busy.discard(call.account)
 
     async def open(self) -> None:
         """Connects before the first call, which then need not wait; not for long, if the database does not answer."""
@@ -72,8 +69,6 @@ class Lane:
 
     async def close(self) -> None:
         """Ends the sessions for good."""
-        if self._timer is not None:
-            self._timer.cancel()
         for dispatcher in self.dispatchers:
             await dispatcher.close()
 
@@ -87,6 +82,7 @@ class BatchLane(Lane):
 
     def __init__(self, shared: Shared) -> None:
         super().__init__(shared, 0, most=limits.BATCH_CALLS)
+        self._timer: asyncio.TimerHandle | None = None
         self.first = Dispatcher(shared, self, keeps=True, gathers=True)
         self.relief = Dispatcher(shared, self, keeps=True, beside=self.first)
         self.dispatchers += [self.first, self.relief]
@@ -100,44 +96,20 @@ class BatchLane(Lane):
             self.first.go()
         self._relieve_later()
 
+    async def close(self) -> None:
+        """Ends the sessions for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await super().close()
+
     def _relieve_later(self) -> None:
-        if self._timer is None and self.queue.turns:
+        if self._timer is None and self.queue.accounts:
             self._timer = self._loop.call_later(limits.RELIEF_SECONDS, self._relieve)
 
     def _relieve(self) -> None:
         self._timer = None
         self.relief.go()
         self._relieve_later()
-
-
-class LookUpLane(Lane):
-    """Looks keys up, together so many a second and no more. Probes go first."""
-
-    def __init__(self, shared: Shared, sessions: int, *, most: int) -> None:
-        super().__init__(shared, sessions, most=most)
-        self.probes = FairQueue()
-        self._next = float("-inf")  # when the next look-up may be sent
-
-    def waits(self) -> bool:
-        """Returns whether there is anything to send, now or later."""
-        return bool(self.probes.turns or self.queue.turns)
-
-    def take(self) -> list[PendingCall]:
-        """Takes a probe, or look-ups if it is time for them."""
-        if self.probes.turns:
-            return self.probes.take(1)
-        now = self._loop.time()
-        if self._next - now > _EARLY_SECONDS:
-            if self._timer is None:
-                self._timer = self._loop.call_later(self._next - now, self._again)
-            return []
-        calls = super().take()
-        self._next = now + len(calls) / limits.LOOK_UPS_PER_SECOND
-        return calls
-
-    def _again(self) -> None:
-        self._timer = None
-        self.go()
 
 
 class Dispatcher:
@@ -152,7 +124,7 @@ class Dispatcher:
     ) -> None:
         self.session: Session | None = None
         self.expected = 0  # calls, while it gathers
-        self._loop, self._open_session, self._settle, self._observer = shared
+        self._loop, self._open_session, self._settle, self._connected, self._observer = shared
         self._lane = lane
         self._keeps = keeps
         self._beside = beside
@@ -199,6 +171,10 @@ class Dispatcher:
         """Returns for how many seconds a statement has been under way."""
         return self._loop.time() - self._sent if self._busy else 0.0
 
+    def is_connected(self) -> bool:
+        """Returns whether it has a session that is not known to be over. No system call."""
+        return self.session is not None and not self.session.is_closed
+
     def hang_up(self) -> None:
         """Ends the session; the next call has another."""
         if self.session is not None:
@@ -229,7 +205,7 @@ class Dispatcher:
         if (
             self._gathers
             and (seconds := self._loop.time() - self._sent) > limits.SLOW_CALL_SECONDS * len(calls)
-            and (len(calls) > 1 or self._lane.queue.turns)
+            and (len(calls) > 1 or self._lane.queue.accounts)
         ):
             self.expected = len(calls)
             self._sent += seconds
@@ -260,7 +236,7 @@ class Dispatcher:
             while True:
                 try:
                     self.session = await self._open_session()
-                    self._observer.connected()
+                    self._connected(self.session)
                     break
                 except TimeoutError as error:  # which was wait enough
                     report_failure(error, self._observer)

@@ -21,7 +21,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from sepu.database.connection import StandbySilentError, hung_up, standby_is_silent
+from sepu.database.connection import StandbySilentError, begin_session, hung_up
 from sepu.database.hosts import Hosts
 from sepu.metering.codec import BINARY, Rows, encoded, oid, rows_of
 
@@ -40,13 +40,14 @@ class Session:
     """Runs one statement at a time. It is over when the server closes it or is late; nothing is cancelled there."""
 
     def __init__(self, connection: psycopg.AsyncConnection[Any], seconds: float) -> None:
+        self.key_secret = b""  # of the database's keys: `connect` reads it
+        self.is_closed = False
         self._loop = asyncio.get_running_loop()
         self._connection = connection  # owns what follows
         self._pgconn = connection.pgconn
         self._pgconn.nonblocking = 1
         self._seconds = seconds
         self._socket = self._pgconn.socket
-        self._over = False
         self._prepares = True
         self._prepared: set[LiteralString] = set()
         self._statement: LiteralString = ""
@@ -73,22 +74,19 @@ class Session:
             if not answered.done():  # nor cancelled
                 answered.set_result(outcome)
 
-        session.send(*standby_is_silent(), settle)
+        session.send(*begin_session(), settle)
         try:
-            refusal = _refusal(await answered)
-        except asyncio.CancelledError:
+            session.key_secret = _key_secret(await answered)
+        except BaseException:
             session.close()
             raise
-        if refusal is not None:
-            session.close()
-            raise refusal
         return session
 
     def is_over(self) -> bool:
         """Returns whether it can run nothing any more. To be called while nothing is under way."""
-        if not self._over and hung_up(self._pgconn):
+        if not self.is_closed and hung_up(self._pgconn):
             self.close()
-        return self._over
+        return self.is_closed
 
     def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
         """Starts a statement, while no other is under way.
@@ -132,8 +130,8 @@ class Session:
 
     def close(self) -> None:
         """Ends the session, and fails what is under way."""
-        if not self._over:
-            self._over = True
+        if not self.is_closed:
+            self.is_closed = True
             # At once: libpq closes the socket of a lost connection, and its number may soon be another socket's.
             with suppress(OSError):  # asyncio's, if it watched for both; it forgets the socket all the same
                 self._loop.remove_reader(self._socket)
@@ -191,13 +189,16 @@ class Session:
             done(outcome)
 
 
-def _refusal(outcome: Rows | Exception) -> Exception | None:
-    """Returns why a new session is not to be used, from whether the standby is silent."""
+def _key_secret(outcome: Rows | Exception) -> bytes:
+    """Returns the secret from the answer to a session's first statement; raises why the session is not to be used."""
     if isinstance(outcome, SessionLost):
-        return psycopg.OperationalError("server closed the connection unexpectedly")
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
     if isinstance(outcome, Exception):
-        return outcome
-    return StandbySilentError() if outcome[0][0] else None
+        raise outcome
+    ((secret, standby_is_silent),) = outcome
+    if standby_is_silent:
+        raise StandbySilentError
+    return bytes(secret)
 
 
 @cache

@@ -21,11 +21,11 @@ import httptools
 
 from sepu import limits
 from sepu.http.app import environ_name
-from sepu.http.client_address import Network, connection_address
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
 from sepu.http.wire import refuse, response
+from sepu.server.client_address import Network, connection_address
 from sepu.server.host import is_host
 
 App = Callable[..., Iterable[bytes]]  # WSGI (PEP 3333)

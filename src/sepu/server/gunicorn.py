@@ -23,13 +23,13 @@ from gunicorn.workers.base import Worker as GunicornWorker
 
 from sepu import limits
 from sepu.http.app import create_app
-from sepu.http.client_address import Network
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.responder import CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
-from sepu.metering.ledger import Ledger
+from sepu.metering.batcher_thread import BatcherThread
+from sepu.server.client_address import Network
 from sepu.server.host import is_host
 from sepu.server.metrics import Blocks, Counts, OpenConnections, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
@@ -59,7 +59,7 @@ class Settings:
     worker: Worker
     database_url: str
     trusted_proxies: tuple[Network, ...] = ()
-    join: bool = True  # requests of a uvloop worker share database calls
+    join: bool = True  # requests share database calls
     metrics_bind: str | None = None  # `HOST:PORT`
 
 
@@ -134,9 +134,9 @@ class Server(Application):
         self._blocks = Blocks()
         self._block_of: dict[int, int] = {}  # by the age of the worker
         self._library = release.manifest.version
-        self._service = Service.of(release, settings.trusted_proxies)
+        self._service = Service.of(release)
         self._counts: Counts
-        self._ledger: Ledger | None = None
+        self._batcher_thread: BatcherThread | None = None
         super().__init__()
 
     def run(self) -> None:
@@ -163,15 +163,14 @@ class Server(Application):
 
     def load(self) -> Callable[..., Any]:
         """Returns the application; gunicorn calls it in each worker."""
-        url = self._settings.database_url
+        url, join = self._settings.database_url, self._settings.join
         if self._settings.worker == "uvloop":
             loop = asyncio.get_event_loop()
-            self.batcher = Batcher(url, join=self._settings.join, observer=self._counts, loop=loop)
+            self.batcher = Batcher(url, join=join, observer=self._counts, loop=loop)
             return create_app(self._service, CallbackResponder(self.batcher, self.notifier))
-        self._ledger = Ledger(url, self._threads, self._counts)
-        self._ledger.open()
-        self._ledger.watch()
-        return create_app(self._service, WaitingResponder(self._ledger, self.notifier))
+        self._batcher_thread = BatcherThread(url, join=join, observer=self._counts, died=self._die)
+        self._batcher_thread.start()
+        return create_app(self._service, WaitingResponder(self._batcher_thread, self.notifier))
 
     def accepts(self, worker: GunicornWorker) -> bool:
         """Returns whether a worker accepts connections; only the default kind says so."""
@@ -182,7 +181,7 @@ class Server(Application):
     async def connect(self) -> None:
         """Opens the session of a uvloop worker's first request."""
         if self.batcher is not None:
-            await (self.batcher.batches if self._settings.join else self.batcher.singles).open()
+            await self.batcher.open()
 
     def _before_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._block_of[worker.age] = self._blocks.take()
@@ -195,9 +194,14 @@ class Server(Application):
         self._request_log.start(self._counts.line_dropped)
 
     def _worker_exit(self, _arbiter: object, _worker: object) -> None:
-        if self._ledger is not None:
-            self._ledger.close()
+        if self._batcher_thread is not None:
+            self._batcher_thread.close()
         self._request_log.stop()
+
+    def _die(self) -> None:
+        """Ends a worker that can ask the ledger no more; gunicorn starts another."""
+        self._request_log.stop()
+        os._exit(1)
 
     def _after_exit(self, _arbiter: object, worker: GunicornWorker) -> None:
         self._blocks.give_back(self._block_of.pop(worker.age))

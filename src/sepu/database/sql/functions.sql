@@ -10,12 +10,11 @@
 -- while a table was empty; that plan must not read the whole table later: hence enable_seqscan. (The three settings
 -- together are 2 % of a charge, counted in instructions.)
 --
--- The calls. Each of the first four has a counterpart for batches, `..._each`, which calls the same for each request.
---   meter_request -> meter_one      -> authenticate, count_request, record_events
+-- The calls. Each of the first three has a counterpart for batches, `..._each`, which calls the same for each request.
+--   meter_request -> meter_one      -> authenticate, count_request, is_limited, record_events
 --   read_usage    -> read_usage_one -> authenticate, count_request
 --   admit         -> admit_one      -> authenticate, count_request
---   find_key      -> authenticate
---   probe            (of the service, calls none)
+--   key_secret, probe (of the service, call none)
 --   prune_results    (of the operator's commands, calls none)
 --   adjust_usage     (of the operator's commands, calls none)
 
@@ -66,87 +65,40 @@ begin
     end if;
 end $$;
 
--- Counts one request against the abuse limit: true while the account is within it. A window is a minute long and starts
--- with its first request. A request over the limit writes nothing, so each request of a flood costs three reads.
+-- Returns whether the account has used its requests of the current window. It waits for nobody.
 --
--- A counter is locked until its request commits, and a request whose idempotency key is in use must not wait for the
--- request that runs. So there are two counters, buckets 0 and 1, and each has its own part of the limit: a quarter is
--- bucket 1's. The lock of its row keeps each bucket within its part of a window. So together they never exceed the
--- limit, even though a transaction may not see what the other bucket counts meanwhile.
--- * A request of bucket 0 counts there, and in bucket 1 when bucket 0 is full: alone, it can use the whole limit.
--- * A request of bucket 1 counts in bucket 0 if nobody holds it, and otherwise in bucket 1. Only a request of bucket 0
---   that counts in bucket 1 holds the bucket's advisory lock exclusively. A request of bucket 1 would have to wait for
---   it, and is refused instead: while others run it may be refused somewhat early, and never late.
---
--- Windows are numbered, so that both buckets agree on the current one without seeing each other. Bucket 0 opens the
--- next window in its row. Whoever finds bucket 0's window over, and its row locked, counts in the next window too. A
--- row of bucket 1 with a smaller number belongs to a window that is over.
-create or replace function sepu.count_request(
-    p_account_id text, p_bucket smallint, p_requests_per_minute integer, p_now timestamptz
+-- A window is a minute long and starts with its first request. One that starts in the future is over: a clock that was
+-- set back must not refuse an account for long.
+create or replace function sepu.is_limited(
+    p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
-declare
-    -- A window in the future is over too: a clock that was set back must not refuse an account for long.
-    v_from     timestamptz := p_now - interval '1 minute';
-    v_until    timestamptz := p_now + interval '1 minute';
-    v_part     integer     := (p_requests_per_minute::bigint + 2) / 4;  -- of bucket 1
-    v_held     boolean     := false;                                    -- bucket 0: by another request
-    v_is_open  boolean;
-    v_window   integer;
-    v_requests integer;
 begin
-    if p_bucket = 1 then
-        perform from sepu.request_rate r where r.account_id = p_account_id and r.bucket = 0 for update skip locked;
-        v_held := not found;
-    end if;
-    if not v_held then  -- what nearly every request finds: room in the window
-        update sepu.request_rate r set requests = r.requests + 1
-         where r.account_id = p_account_id and r.bucket = 0
-           and r.window_start > v_from and r.window_start < v_until and r.requests < p_requests_per_minute - v_part;
-        if found then
-            return true;
-        end if;
-    end if;
-
-    select r.window_number, r.requests, r.window_start > v_from and r.window_start < v_until
-      into v_window, v_requests, v_is_open
-      from sepu.request_rate r
-     where r.account_id = p_account_id and r.bucket = 0;
-    if v_is_open is not true then
-        v_window := coalesce(v_window, 0) + 1;
-        v_requests := 0;
-    end if;
-    if not v_held and v_requests < p_requests_per_minute - v_part then
-        insert into sepu.request_rate as r (account_id, bucket, window_number, window_start, requests)
-        values (p_account_id, 0, v_window, p_now, 1)
-        on conflict (account_id, bucket) do update
-           set requests = 1, window_number = excluded.window_number, window_start = excluded.window_start
-         where r.window_number < v_window;
-        -- Unless another request has opened the window meanwhile.
-        return found or sepu.count_request(p_account_id, p_bucket, p_requests_per_minute, p_now);
-    end if;
-    -- After the limit was lowered, less than the part may be left.
-    v_part := least(v_part, p_requests_per_minute - v_requests);
-
-    -- A full bucket is refused before its row is locked.
     perform from sepu.request_rate r
-      where r.account_id = p_account_id and r.bucket = 1
-        and (r.window_number > v_window or r.window_number = v_window and r.requests >= v_part);
-    if found or v_part < 1 then
-        return false;
-    end if;
-    if p_bucket = 0 then
-        perform pg_advisory_xact_lock(hashtextextended(p_account_id, 2));
-    elsif not pg_try_advisory_xact_lock_shared(hashtextextended(p_account_id, 2)) then
-        return false;
-    end if;
-    insert into sepu.request_rate as r (account_id, bucket, window_number, window_start, requests)
-    values (p_account_id, 1, v_window, p_now, 1)
-    on conflict (account_id, bucket) do update
-       set requests = case when r.window_number = excluded.window_number then r.requests + 1 else 1 end,
-           window_number = excluded.window_number,
-           window_start = excluded.window_start
-     where r.window_number < v_window or r.window_number = v_window and r.requests < v_part;
+      where r.account_id = p_account_id and r.requests >= p_requests_per_minute
+        and r.window_start > p_now - interval '1 minute' and r.window_start < p_now + interval '1 minute';
     return found;
+end $$;
+
+-- Counts one request against the abuse limit: true while the account is within it. A request over the limit writes
+-- nothing. The counter stays locked until the request commits, so requests of one account are counted one by one.
+create or replace function sepu.count_request(
+    p_account_id text, p_requests_per_minute integer, p_now timestamptz
+) returns boolean language plpgsql volatile as $$
+begin
+    update sepu.request_rate r set requests = r.requests + 1
+     where r.account_id = p_account_id and r.requests < p_requests_per_minute
+       and r.window_start > p_now - interval '1 minute' and r.window_start < p_now + interval '1 minute';
+    if found then
+        return true;
+    elsif sepu.is_limited(p_account_id, p_requests_per_minute, p_now) then
+        return false;
+    end if;
+    insert into sepu.request_rate as r (account_id, window_start, requests) values (p_account_id, p_now, 1)
+    on conflict (account_id) do update set requests = 1, window_start = excluded.window_start
+     where r.window_start <= excluded.window_start - interval '1 minute'
+        or r.window_start >= excluded.window_start + interval '1 minute';
+    -- Unless another request has opened the window meanwhile.
+    return found or sepu.count_request(p_account_id, p_requests_per_minute, p_now);
 end $$;
 
 -- A request that charges nothing: unauthorized, account_unavailable, rate_limited or ok.
@@ -160,7 +112,7 @@ begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     if v_auth.outcome <> 'ok' then
         outcome := v_auth.outcome;
-    elsif sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+    elsif sepu.count_request(p_account_id, v_auth.requests_per_minute, p_now) then
         outcome := 'ok';
     else
         outcome := 'rate_limited';
@@ -180,7 +132,7 @@ declare
 begin
     v_auth := sepu.authenticate(p_account_id, p_key_hash, p_now);
     v.outcome := v_auth.outcome;
-    if v.outcome = 'ok' and not sepu.count_request(p_account_id, 0::smallint, v_auth.requests_per_minute, p_now) then
+    if v.outcome = 'ok' and not sepu.count_request(p_account_id, v_auth.requests_per_minute, p_now) then
         v.outcome := 'rate_limited';
     end if;
     if v.outcome <> 'ok' then
@@ -239,13 +191,12 @@ end $$;
 --
 -- A request that executes holds two advisory locks until it commits: one for its key with this input, then one for its
 -- key. Neither is waited for. If the first is not free, the same input is running. If the first is free and the second
--- is not, the request that holds the key has another input, for it would hold the first as well. Should two requests
--- ever execute at once (they cannot on one node), the primary key of stored_result refuses the second.
---
--- `bucket` is the counter of the abuse limit that was asked first; `p_busy_bucket` is the one for a key in use.
+-- is not, the request that holds the key has another input, for it would hold the first as well. A refusal for that
+-- reason is not counted, because the counter is locked for as long as that request runs. Should two requests ever
+-- execute at once (they cannot on one node), the primary key of stored_result refuses the second.
 create or replace function sepu.meter_one(
     p_account_id text, p_key_hash bytea, p_idempotency_key text, p_fingerprint bytea,
-    p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz, p_busy_bucket smallint
+    p_meter text, p_units integer, p_body bytea, p_request_id uuid, p_now timestamptz
 ) returns sepu.metered language plpgsql volatile as $$
 declare
     v             sepu.metered;
@@ -268,24 +219,22 @@ begin
     if v_input_free then
         v_key_free := pg_try_advisory_xact_lock(hashtextextended(v_key, 0));
     end if;
-    -- The running request locks its bucket until it commits; a request that is refused for its sake must not wait.
-    v.bucket := case when v_key_free then 0 else p_busy_bucket end;
-    if not sepu.count_request(p_account_id, v.bucket, v_auth.requests_per_minute, p_now) then
-        v.outcome := 'rate_limited';
-        return v;
-    end if;
-
     -- After the locks were tried: a request that was running then, and has committed since, is seen here.
     select s.fingerprint, s.period, s.body into v_fingerprint, v.period, v.body
       from sepu.stored_result s
      where s.account_id = p_account_id and s.idempotency_key = p_idempotency_key;
-    if found and v_fingerprint <> p_fingerprint or not found and v_input_free and not v_key_free then
+    if v_fingerprint is null and not v_key_free then
+        v.outcome := case when sepu.is_limited(p_account_id, v_auth.requests_per_minute, p_now) then 'rate_limited'
+                          when v_input_free then 'idempotency_conflict' else 'request_in_progress' end;
+        return v;
+    elsif not sepu.count_request(p_account_id, v_auth.requests_per_minute, p_now) then
+        v.outcome := 'rate_limited';
+    elsif v_fingerprint <> p_fingerprint then
         v.outcome := 'idempotency_conflict';
+    end if;
+    if v.outcome <> 'ok' then
         v.period := null;
         v.body := null;
-        return v;
-    elsif not found and not v_input_free then
-        v.outcome := 'request_in_progress';
         return v;
     end if;
     select l.units, l.thresholds into v_plan_limit, v_thresholds
@@ -390,25 +339,6 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
--- Looks a key up that the gateway has not seen before. Counts nothing: there may be no such account.
-create or replace function sepu.find_key(
-    p_account_id text, p_key_hash bytea, p_now timestamptz default now(), out is_valid boolean
-) language plpgsql volatile security definer
-  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
-begin
-    is_valid := (sepu.authenticate(p_account_id, p_key_hash, p_now)).outcome <> 'unauthorized';
-end $$;
-
-create or replace function sepu.find_key_each(
-    p_account_ids text[], p_key_hashes bytea[], p_now timestamptz default now()
-) returns table (at bigint, is_valid boolean) language plpgsql volatile security definer
-  set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
-begin
-    return query
-    select r.at, (sepu.authenticate(r.account_id, r.key_hash, p_now)).outcome <> 'unauthorized'
-      from unnest(p_account_ids, p_key_hashes) with ordinality as r (account_id, key_hash, at);
-end $$;
-
 create or replace function sepu.read_usage(
     p_account_id text, p_key_hash bytea, p_now timestamptz default now()
 ) returns setof sepu.used language plpgsql volatile security definer
@@ -447,8 +377,7 @@ create or replace function sepu.meter_request(
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '800ms' as $$
 begin
     return sepu.meter_one(
-        p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_request_id, p_now,
-        1::smallint);
+        p_account_id, p_key_hash, p_idempotency_key, p_fingerprint, p_meter, p_units, p_body, p_request_id, p_now);
 end $$;
 
 create or replace function sepu.meter_request_each(
@@ -457,11 +386,9 @@ create or replace function sepu.meter_request_each(
 ) returns setof sepu.metered language plpgsql volatile security definer
   set search_path = pg_catalog, pg_temp set enable_seqscan = off set lock_timeout = '200ms' as $$
 declare
-    v             record;
-    v_metered     sepu.metered;
-    v_account     text := '';
-    v_busy_bucket smallint;
-    v_at          bigint;
+    v         record;
+    v_metered sepu.metered;
+    v_at      bigint;
 begin
     for v in
         select r.*
@@ -471,26 +398,20 @@ begin
          order by r.account_id, r.at
     loop
         v_at := v.at;
-        -- Once this batch holds an account's bucket 0, the account's other requests count there too. Otherwise two
-        -- batches could wait for each other: one holds the first bucket and waits for the second, the other the
-        -- reverse. At the instant when bucket 0 becomes full they still could; then this batch's short wait ends it,
-        -- and its requests are repeated.
-        if v.account_id <> v_account then
-            v_account := v.account_id;
-            v_busy_bucket := 1;
-        end if;
         v_metered := sepu.meter_one(
-            v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, v.request_id, p_now,
-            v_busy_bucket);
-        if v_metered.bucket = 0 then
-            v_busy_bucket := 0;
-        end if;
+            v.account_id, v.key_hash, v.idempotency_key, v.fingerprint, v.meter, v.units, v.body, v.request_id, p_now);
         v_metered.at := v.at;
         return next v_metered;
     end loop;
 exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
+
+-- Returns what the tags of API keys are made with (key_format.py).
+create or replace function sepu.key_secret() returns bytea language sql stable security definer
+  set search_path = pg_catalog, pg_temp as $$
+    select k.secret from sepu.key_secret k
+$$;
 
 -- Writes as a charge does, but no customer's rows, and gives the migrations that are there: null if each row of the probe
 -- is held. Postgres says why it cannot write.

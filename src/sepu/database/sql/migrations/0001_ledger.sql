@@ -1,4 +1,4 @@
--- The ledger's tables. All but the plans', audit_run and probe are led by account_id, in every key and constraint, so
+-- The ledger's tables. All but the plans', key_secret, audit_run and probe are led by account_id, in every key and constraint, so
 -- that a distributed Postgres can place an account and everything that belongs to it on one node.
 --
 -- Postgres reads and plans the text of a table's checks anew in each statement that writes to it: with a check of each
@@ -67,6 +67,15 @@ create table sepu.api_key (
     constraint api_key_id_form check (key_id ~ '^[a-z2-7]{16}-[a-z2-7]{8}$'),
     constraint api_key_name_form check (name ~ '^\S(.{0,198}\S)?$' and name !~ '[[:cntrl:]]'),
     constraint api_key_external_id_form check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$')
+);
+
+-- What the tag at the end of each key is made with: one row, which no migration changes, or all keys would be refused.
+create table sepu.key_secret (
+    is_only boolean not null default true,
+    secret  bytea   not null,
+    constraint key_secret_pkey primary key (is_only),
+    constraint key_secret_only check (is_only),
+    constraint key_secret_length check (octet_length(secret) = 32)
 );
 
 -- Keys that went to their owners encrypted. The plain key is stored nowhere, so a rotation that is asked for again is
@@ -155,15 +164,13 @@ create table sepu.stored_result (
     constraint stored_result_units_positive check (units >= 1)
 );
 
--- The abuse limit's counters, two an account: see count_request. Unlogged: a crash may forget the last minute of
--- requests, and in return a request that charges nothing writes no WAL and waits for no disk.
+-- The abuse limit's counters: see count_request. Unlogged: a crash may forget the last minute of requests, and in return
+-- a request that charges nothing writes no WAL and waits for no disk.
 create unlogged table sepu.request_rate (
-    account_id    text        not null,
-    bucket        smallint    not null,
-    window_start  timestamptz not null,
-    requests      integer     not null,
-    window_number integer     not null,   -- by it both buckets know which window a counter is of
-    constraint request_rate_pkey primary key (account_id, bucket)
+    account_id   text        not null,
+    window_start timestamptz not null,
+    requests     integer     not null,
+    constraint request_rate_pkey primary key (account_id)
 ) with (fillfactor = 40);
 
 -- What charges crossed. A counter only grows, so it crosses a threshold of a limit once.
@@ -235,6 +242,8 @@ create table sepu.probe (
 insert into sepu.plan (plan_id, requests_per_minute) values ('standard', 120);
 insert into sepu.plan_limit (plan_id, meter, units)
 values ('standard', 'color_match', 2000), ('standard', 'color_search', 1000);
+insert into sepu.key_secret (secret)
+select sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 insert into sepu.probe (slot) select i from generate_series(1, 64) i;
 
 -- The answers of functions. What does not go with the outcome is null.
@@ -245,8 +254,7 @@ create type sepu.metered as (
     unit_limit integer,
     committed  integer,
     reserved   integer,
-    body       bytea,
-    bucket     smallint    -- the counter of the abuse limit that was asked first
+    body       bytea
 );
 create type sepu.used as (
     at         bigint,     -- as above

@@ -1,12 +1,6 @@
 -- name: probe
 select applied from sepu.probe()
 
--- name: find_key
-select is_valid from sepu.find_key(%s, %s)
-
--- name: find_key_each
-select at, is_valid from sepu.find_key_each(%s::text[], %s::bytea[])
-
 -- name: admit
 select outcome from sepu.admit(%s, %s)
 

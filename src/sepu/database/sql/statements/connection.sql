@@ -7,9 +7,10 @@ select set_config('citus.multi_shard_modify_mode', 'sequential', true)
 -- Until the transaction ends.
 select set_config('statement_timeout', %(milliseconds)s, true)
 
--- name: standby_is_silent
--- Whether earlier statements of this role have waited for a synchronous standby for so many milliseconds.
-select exists (
+-- name: begin_session
+-- What a session of the service sends first: what keys' tags are made with, and whether earlier statements of this role
+-- have waited for a synchronous standby for so many milliseconds.
+select sepu.key_secret(), exists (
     select from pg_stat_activity
      where usename = current_user and wait_event = 'SyncRep' and query_start < now() - %s * interval '1 ms')
 

@@ -1,3 +1,6 @@
+-- name: read_key_secret
+select sepu.key_secret()
+
 -- name: list_keys
 select key_id, external_id, name,
        case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'valid' end as state,

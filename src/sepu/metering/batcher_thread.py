@@ -1,0 +1,121 @@
+"""The ledger for threads: a batcher on an event loop in a thread of its own. The other threads wait for its answers."""
+
+import asyncio
+import signal
+from collections.abc import Callable
+from contextlib import suppress
+from queue import Empty, SimpleQueue
+from threading import Thread
+from typing import Any, TypeVar
+
+from sepu import limits
+from sepu.metering.batcher import Batcher
+from sepu.metering.callers import Callers
+from sepu.metering.calls import Done
+from sepu.metering.commands import Command
+from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
+from sepu.metering.observer import LedgerObserver
+
+T = TypeVar("T")
+
+
+class BatcherThread:
+    """Runs commands for threads. To be started in the process that uses it: a fork does not copy the thread."""
+
+    def __init__(
+        self,
+        database_url: str,
+        *,
+        join: bool = True,
+        observer: LedgerObserver | None = None,
+        died: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Takes the settings of the batcher, and what to call in the thread if its event loop fails."""
+        self._url = database_url
+        self._join = join
+        self._observer = observer or LedgerObserver()
+        self._died = died
+        self._started: SimpleQueue[bool] = SimpleQueue()
+        # A daemon, so that an interpreter that ends does not wait for it.
+        self._thread = Thread(target=self._run, name="batcher", daemon=True)
+        self._loop: asyncio.AbstractEventLoop
+        self._batcher: Batcher
+        self._closing: asyncio.Event
+
+    def start(self) -> None:
+        """Starts the thread; returns when it takes commands."""
+        self._thread.start()
+        if not self._started.get():
+            raise RuntimeError("the batcher's thread did not start")
+
+    def close(self) -> None:
+        """Ends the sessions and the thread, without waiting long for either."""
+        try:
+            self._loop.call_soon_threadsafe(self._closing.set)
+        except RuntimeError:  # the loop is closed
+            return
+        self._thread.join(limits.FAREWELL_SECONDS)
+
+    def run(self, command: Command[T]) -> T:
+        """Runs one command.
+
+        Raises:
+            LedgerUnavailable: no answer, or not in time.
+        """
+        answer: Any = self._ask(lambda done: self._batcher.submit(command, done))
+        if isinstance(answer, Exception):
+            raise answer
+        result: T = answer
+        return result
+
+    def ready(self) -> bool:
+        """Returns whether a charge could be committed now, by this release's migrations; known for a second."""
+        return self._ask(lambda done: self._batcher.probe(done)) is True
+
+    @property
+    def callers(self) -> Callers:
+        """Returns what is known of callers, once the thread has started."""
+        return self._batcher.callers
+
+    def _ask(self, ask: Callable[[Done], None]) -> object:
+        """Calls a function in the thread, and waits for its answer, but no longer than the batcher may take."""
+        answers: SimpleQueue[object] = SimpleQueue()
+
+        def called() -> None:
+            try:
+                ask(answers.put)
+            except Exception as error:  # asyncio would log it, perhaps with the command
+                answers.put(error)
+
+        try:
+            self._loop.call_soon_threadsafe(called)
+            return answers.get(timeout=limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + limits.THREAD_SECONDS)
+        except RuntimeError:  # the loop is closed
+            return LedgerUnavailable()
+        except Empty as error:
+            report_failure(error, self._observer)
+            return LedgerUnavailable()
+
+    def _run(self) -> None:
+        # Signals are for the main thread.
+        signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+        self._loop = asyncio.new_event_loop()
+        try:
+            self._loop.run_until_complete(self._serve())
+        except BaseException as raised:
+            report_fault(raised, "the ledger's event loop failed")
+            self._died()
+        finally:
+            self._loop.close()
+            self._started.put(False)
+
+    async def _serve(self) -> None:
+        self._closing = asyncio.Event()
+        self._batcher = Batcher(self._url, join=self._join, observer=self._observer)
+        await self._batcher.open()
+        self._started.put(True)
+        while not self._closing.is_set():
+            self._batcher.look()
+            with suppress(TimeoutError):
+                await asyncio.wait_for(self._closing.wait(), limits.PROBE_SECONDS)
+        await self._batcher.close()

@@ -1,0 +1,62 @@
+"""What a worker knows of its callers: how a key must end, and which keys the ledger has refused just now."""
+
+from collections.abc import Callable
+
+import msgspec
+
+from sepu import limits
+from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED
+from sepu.metering.failure import LedgerUnavailable
+from sepu.metering.key_format import Credential, KeyTags, account_named_in
+
+# Requests per remembered refusal that still ask the ledger: a limit may end any moment, a revocation does not.
+REMEMBERED = {RATE_LIMITED: limits.LIMITED_CALLS, UNAUTHORIZED: 0}
+
+
+class _Refusal(msgspec.Struct):
+    code: str
+    until: float
+    asked: int = 0
+
+
+class Callers:
+    """Recognises keys without I/O. Threads may ask while another one tells it what the ledger said."""
+
+    def __init__(self, time: Callable[[], float], is_connected: Callable[[], bool]) -> None:
+        self._time = time
+        self._is_connected = is_connected
+        self._tags: KeyTags | None = None
+        self._refusals: dict[bytes, _Refusal] = {}
+        self._next_purge = float("-inf")
+
+    def learn(self, secret: bytes) -> None:
+        """Takes the secret of the database that the latest session is connected to."""
+        self._tags = KeyTags(secret)
+
+    def recognise(self, key: str) -> Credential | None:
+        """Returns the credential of a key that this deployment may have issued; None for any other.
+
+        Raises:
+            LedgerUnavailable: the key has the form of one, and there is no session: perhaps the database was replaced
+                by one with another secret, by which the key is right.
+        """
+        credential = None if self._tags is None else self._tags.credential(key)
+        if credential is None and not self._is_connected() and account_named_in(key):
+            raise LedgerUnavailable
+        return credential
+
+    def refuse(self, key_hash: bytes, code: str) -> None:
+        """Remembers what the ledger has refused a key for: one of `REMEMBERED`."""
+        now = self._time()
+        if now >= self._next_purge:
+            self._next_purge = now + limits.REFUSED_SECONDS
+            self._refusals = {each: known for each, known in self._refusals.items() if known.until > now}
+        if (known := self._refusals.get(key_hash)) is None or known.until <= now or known.code != code:
+            self._refusals[key_hash] = _Refusal(code, now + limits.REFUSED_SECONDS)
+
+    def refusal(self, holder: Credential) -> str | None:
+        """Returns the code by which to refuse a key at once, without asking the ledger."""
+        if not self._refusals or (known := self._refusals.get(holder.key_hash)) is None or known.until <= self._time():
+            return None
+        known.asked += 1
+        return known.code if known.asked > REMEMBERED[known.code] else None

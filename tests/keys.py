@@ -1,0 +1,15 @@
+"""Keys of tests: whose a key is, and made-up ones."""
+
+from hashlib import sha256
+
+from sepu.metering.key_format import Credential, KeyTags
+
+
+def holder_of(api_key: str) -> Credential:
+    """Without a look at its tag."""
+    return Credential(api_key.split("_")[1], sha256(api_key.encode()).digest())
+
+
+def made_up_key(account_id: str) -> str:
+    """A key of the right form, with the tag of another deployment."""
+    return KeyTags(bytes(32)).new_key(account_id)
