@@ -43,8 +43,10 @@ fault as a whole: an unknown member or parameter, a body that is not an object, 
 EXPLANATIONS: dict[str, tuple[str, str]] = {
     "bad_request": (
         "The request is not valid HTTP/1.x: a `Host` that is missing, repeated or invalid, contradictory headers, a "
-        "transfer coding other than `chunked`, broken chunks, or a body that is cut off.",
-        "Use an HTTP library, and check any proxy between it and the service.",
+        "transfer coding other than `chunked`, broken chunks, a body that is cut off, or an address that is not "
+        "percent-encoded: `?q=桃红`.",
+        "Use an HTTP library, and check any proxy between it and the service. Send `?q=%E6%A1%83%E7%BA%A2`; "
+        "`curl -G --data-urlencode 'q=桃红'` does so.",
     ),
     "idempotency_key_required": (
         "A match or a search has no `Idempotency-Key`.",

@@ -53,9 +53,8 @@ def test_nginx_knows_every_route() -> None:
 
     text = (DEPLOY / "nginx" / "nginx.conf").read_text()
     (pattern,) = re.findall(r'"~(\S+)" \$known;', text)
-    allow = dict(
-        re.findall(r"^ {8}(\S+) (\S+);$", text[text.index("map $route $allow") :].partition("}")[0], re.MULTILINE)
-    )
+    listed = text[text.index("map $route $allow") :].partition("}")[0]
+    allow = dict(re.findall(r'^ {8}(\S+) "?([^";]*)"?;$', listed, re.MULTILINE))
     for route, methods in ALLOW.items():
         assert re.match(pattern.replace("?<known>", "?P<known>"), route), route
         assert allow.get(route, allow["default"]) == methods

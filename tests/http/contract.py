@@ -30,6 +30,7 @@ from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
 
 METHODS = {"/v1/library": "GET", "/v1/usage": "GET", "/v1/match": "POST", "/v1/search": "GET"}
+PROBES = ("/healthz", "/readyz")
 METERED = {"/v1/match": "color_match", "/v1/search": "color_search"}
 ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
 FIVE = json.dumps({"colors": [{"r": n, "g": n, "b": n} for n in range(5)]})
@@ -183,6 +184,14 @@ def found_at_most(limit: int) -> Callable[[Response], None]:
     return check
 
 
+def is_well(response: Response) -> None:
+    assert response.body == b'{"status":"ok"}'
+
+
+def without_content(response: Response) -> None:
+    assert response.body == b""
+
+
 def library_metadata(response: Response) -> None:
     found = response.json
     assert (found["recordCount"], found["valueMismatchCount"], found["mode"]) == (161, 96, "commercial")
@@ -258,6 +267,25 @@ CASES = [
         for path, allow in METHODS.items()
         for method in ("GET", "POST", "PUT", "DELETE", "PATCH", "HEAD", "OPTIONS", "PURGE")
         if method != allow
+    ),
+    *(
+        Case(
+            f"probe-{method}{path}",
+            path,
+            status,
+            error,
+            method=method,
+            authorization=OMIT,
+            expect={"allow": "GET, HEAD"} if error else {"content-length": "15"},
+            check=check,
+        )
+        for path in PROBES
+        for method, status, error, check in (
+            ("GET", 200, None, is_well),
+            ("HEAD", 200, None, without_content),
+            ("POST", 405, "method_not_allowed", None),
+            ("OPTIONS", 405, "method_not_allowed", None),
+        )
     ),
     # --- 2: the API key
     *(
@@ -471,7 +499,7 @@ def check_case(case: Case, server: Server, world: World) -> None:
         response = server.request(method, case.target, headers, body)
     head = method == "HEAD"
     check_every_response(response, head=head)
-    if response.status not in {404, 405}:
+    if response.status not in {404, 405} and path not in PROBES:  # these are not in the document
         check_response(path, method, response.status, response.headers, response.json)
     if path in METERED and "x-usage-meter" in response.headers:
         assert response.headers["x-usage-meter"] == METERED[path]

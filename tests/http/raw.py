@@ -18,6 +18,7 @@ BAD, URI, HEAD, TOO_LARGE = "bad_request", "uri_too_long", "headers_too_large", 
 # Refused by whoever reads it first, and with which code.
 MALFORMED = {
     "no-slash": (b"GET v1/library HTTP/1.1\r\n\r\n", BAD),
+    "unencoded-query": ("GET /v1/search?q=桃红 HTTP/1.1\r\nHost: sepu\r\n\r\n".encode(), BAD),
     "non-ascii-path": (b"GET /v1/\xff HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),
     "version": (b"GET /v1/library HTTP/2.0\r\nHost: sepu\r\n\r\n", BAD),
     "method-in-lower-case": (b"get /v1/library HTTP/1.1\r\nHost: sepu\r\n\r\n", BAD),

@@ -83,6 +83,8 @@ class _Probe(_Resource):
     def on_get(self, req: TimedRequest, resp: Response) -> None:
         self._responder.respond(self._decision, req, resp)
 
+    on_head = on_get  # the servers leave its content out
+
 
 def create_app(service: Service, responder: Responder) -> "falcon.App[TimedRequest, Response]":
     """Connects the service to Falcon."""
