@@ -15,6 +15,7 @@ MAY_IMPORT = {
     layer: set(re.findall(r"`(\w+)`", names))
     for layer, names in re.findall(r"^\| `src/sepu/(\w+)/` \|.*\|(.*)\|$", CONTRIBUTING, re.MULTILINE)
 }
+SHARED = ("errors.", "extras.", "limits", "outgoing.", "printable.")
 RESTRICTED = set().union(*MAY_IMPORT.values()) - MAY_IMPORT.keys()
 
 
@@ -34,7 +35,7 @@ def test_a_layer_imports_only_what_it_may(layer: str) -> None:
     for file in (SOURCE / layer).rglob("*.py"):
         for name in imports(file):
             package, _, rest = name.partition(".")
-            if package == "sepu" and rest and not rest.startswith(("_", "errors.", "extras.", "limits", "printable.")):
+            if package == "sepu" and rest and not rest.startswith(("_", *SHARED)):
                 assert rest.partition(".")[0] in {layer, *MAY_IMPORT[layer]}, f"{file}: {name}"
             if package in RESTRICTED:
                 assert package in MAY_IMPORT[layer], f"{file}: {name}"

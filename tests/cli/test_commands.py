@@ -216,11 +216,11 @@ def test_the_offline_commands_need_nothing_of_the_server() -> None:
 def test_only_webhooks_need_what_sends_them(ledger_url: str, tmp_path: Path) -> None:
     secret = tmp_path / "hooks.secret"
     secret.write_text("whsec_" + "A" * 44)
-    absent = ("httpx", "standardwebhooks")
+    absent = ("httpx2", "standardwebhooks")
     database = ("--once", "--database-url", ledger_url)
     assert without(absent, "events", "deliver", "--print", *database).returncode == 0
     sending = without(absent, "events", "deliver", "--url", "https://a.b", "--secret-file", str(secret), *database)
-    failed(sending, "httpx is not installed", how_to_install("events"))
+    failed(sending, "httpx2 is not installed", how_to_install("events"))
 
 
 def test_receipts_need_nothing_of_the_server(tmp_path: Path) -> None:

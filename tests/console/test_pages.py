@@ -6,15 +6,17 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
+from pathlib import Path
 
 import click
 import psycopg
 import pytest
 from psycopg import sql
-from tests.client.hostile import Peer, listening, saying
+from tests.client.hostile import Peer, certificate, listening, saying
 from tests.console.running import Console
 from tests.console.seeding import CUSTOMERS
 from tests.processes import completed
+from tests.server.test_webhooks import garbage
 from tests.serving import SEPU
 
 from sepu.admin import accounts
@@ -397,3 +399,10 @@ def test_workers_and_backups_of_the_metrics() -> None:
         found = read_service_state([good, bad, silent, good, "http://127.0.0.1:9/", "nonsense"])
     assert found == ServiceState(6, datetime.fromtimestamp(old, UTC), (bad, silent, "http://127.0.0.1:9/", "nonsense"))
     assert read_service_state([]) == ServiceState()
+
+
+def test_metrics_whose_tls_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "certificate").write_text(certificate().pem)
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
+    with listening("TLS", "sync", [Peer.tls, Peer.head, garbage]) as peer:
+        assert read_service_state([peer.url]) == ServiceState(unread=(peer.url,))

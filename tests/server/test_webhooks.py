@@ -80,11 +80,13 @@ def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:
     assert "cookie" not in hooks.received[1].headers
 
 
-def test_tls_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def garbage(peer: Peer) -> None:
-        with socket.socket(fileno=os.dup(peer.socket.fileno())) as raw:
-            raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
+def garbage(peer: Peer) -> None:
+    """Sends a record of TLS that nobody can decrypt."""
+    with socket.socket(fileno=os.dup(peer.socket.fileno())) as raw:
+        raw.sendall(b"\x17\x03\x03\x00\x20" + bytes(32))
 
+
+def test_tls_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with listening("TLS", "sync", [Peer.tls, Peer.request, garbage]) as peer:
         assert send(peer.url) == [EndpointAnswer("not reached: ConnectError")], "nobody knows its certificate"
         (tmp_path / "certificate").write_text(certificate().pem)

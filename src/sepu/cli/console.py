@@ -104,8 +104,10 @@ def console(
 def _service_state_reader(urls: list[str]) -> Callable[[], ServiceState]:
     try:
         from sepu.console.metrics import read_service_state
+        from sepu.outgoing import open_client
     except ModuleNotFoundError as error:
         raise click.UsageError(f"--metrics-urls needs: {how_to_install('events')}") from error
+    open_client()  # or a wrong variable of the environment would show on a page only
     return partial(read_service_state, urls)
 
 

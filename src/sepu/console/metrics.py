@@ -4,10 +4,11 @@ import asyncio
 from collections.abc import Sequence
 from datetime import UTC, datetime
 
-import httpx
+import httpx2
 from prometheus_client.parser import text_string_to_metric_families
 
 from sepu.console.pages import ServiceState
+from sepu.outgoing import open_client
 
 # For all addresses together: a page waits for them.
 _SECONDS = 0.7
@@ -31,11 +32,11 @@ Samples = list[tuple[str, float]]
 
 
 async def _read(addresses: Sequence[str]) -> list[Samples | None]:
-    async with httpx.AsyncClient(timeout=None) as client:  # noqa: S113  # one for all, below
+    async with open_client() as client:
         return list(await asyncio.gather(*[_samples(client, address) for address in addresses]))
 
 
-async def _samples(client: httpx.AsyncClient, address: str) -> Samples | None:
+async def _samples(client: httpx2.AsyncClient, address: str) -> Samples | None:
     """Returns the names and values that an address gives, without the labels."""
     text = b""
     try:
@@ -50,6 +51,6 @@ async def _samples(client: httpx.AsyncClient, address: str) -> Samples | None:
                     return None
         families = text_string_to_metric_families(text.decode())
         samples = [(sample.name, float(sample.value)) for family in families for sample in family.samples]
-    except (httpx.HTTPError, httpx.InvalidURL, TimeoutError, ValueError):
+    except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError):
         return None
     return [(name, number) for name, number in samples if 0 <= number < _MOST]

@@ -11,12 +11,13 @@ from datetime import UTC, datetime
 from http.cookiejar import CookieJar
 from threading import Thread
 
-import httpx
+import httpx2
 from standardwebhooks.webhooks import Webhook
 
 from sepu import limits
 from sepu.admin.events import EndpointAnswer
 from sepu.errors import SepuError
+from sepu.outgoing import open_client
 
 _PREFIX = b"whsec_"
 _GONE = 410
@@ -61,9 +62,9 @@ class Endpoint:
 
     def __init__(self, url: str, secrets: Sequence[Webhook]) -> None:
         try:
-            self._url = httpx.URL(url)
-        except httpx.InvalidURL:
-            self._url = httpx.URL("")
+            self._url = httpx2.URL(url)
+        except httpx2.InvalidURL:
+            self._url = httpx2.URL("")
         if self._url.scheme not in {"https", "http"} or not self._url.host:
             raise SepuError("the address of the endpoint is not like https://example.com/hooks")
         self._secrets = secrets
@@ -74,12 +75,14 @@ class Endpoint:
 
         It sends in a thread of its own, so that an answer is in time whatever the caller waits for. Its futures have
         an answer within `limits.WEBHOOK_SECONDS`, and no exception.
+
+        Raises:
+            SepuError: a proxy or a certificate of the environment cannot be used.
         """
+        client = open_client(cookies=_NoCookies())
         loop = asyncio.new_event_loop()
         thread = Thread(target=loop.run_forever, daemon=True)
         thread.start()
-        # Each step has no limit, because all steps together have one.
-        client = httpx.AsyncClient(timeout=None, cookies=_NoCookies(), event_hooks={"response": [_forget_redirect]})  # noqa: S113
         try:
             yield lambda message: asyncio.run_coroutine_threadsafe(self._send(client, message), loop)
         finally:
@@ -88,7 +91,7 @@ class Endpoint:
             thread.join()
             loop.close()
 
-    async def _send(self, client: httpx.AsyncClient, message: Message) -> EndpointAnswer:
+    async def _send(self, client: httpx2.AsyncClient, message: Message) -> EndpointAnswer:
         try:
             headers = {**_HEADERS, **self.headers(message)}
             async with (
@@ -112,7 +115,7 @@ class Endpoint:
         }
 
 
-async def _give_up(client: httpx.AsyncClient) -> None:
+async def _give_up(client: httpx2.AsyncClient) -> None:
     if under_way := asyncio.all_tasks() - {asyncio.current_task()}:
         for task in under_way:
             task.cancel()
@@ -127,12 +130,7 @@ class _NoCookies(CookieJar):
         """Reads nothing."""
 
 
-async def _forget_redirect(response: httpx.Response) -> None:
-    """Keeps httpx from reading the address of a redirect, which it does also if it does not follow."""
-    response.headers.pop("location", None)
-
-
-def _answer(response: httpx.Response) -> EndpointAnswer:
+def _answer(response: httpx2.Response) -> EndpointAnswer:
     status = response.status_code
     if response.is_success:
         return EndpointAnswer(status=status)
