@@ -72,9 +72,31 @@ def test_arguments_that_make_no_sense(command: str, database_url: str) -> None:
 
 def test_settings_come_from_the_environment_too(run: Run) -> None:
     failed(run("serve", SEPU_WORKER="meinheld"), "--bind unix:PATH")
-    failed(run("serve", SEPU_WORKERS="many"), status=2)
-    failed(run("serve", SEPU_PORT="http"), status=2)
+    failed(run("serve", SEPU_WORKERS="many"), "SEPU_WORKERS", status=2)
+    failed(run("serve", SEPU_PORT="http"), "SEPU_PORT", status=2)
     failed(run("serve", SEPU_BIND="0.0.0.0:80"), "--bind takes unix:PATH")
+
+
+@pytest.mark.parametrize(("command", "variable"), [("serve", "SEPU_PORT"), ("console", "SEPU_CONSOLE_PORT")])
+def test_what_kubernetes_sets_for_a_service_is_not_taken_for_a_port(run: Run, command: str, variable: str) -> None:
+    done = run(command, "--bind", "nonsense", **{variable: "tcp://10.96.0.12:80"})
+    assert (done.returncode, done.stdout) == (1, "")
+    noted, reason = done.stderr.splitlines()
+    assert noted.startswith(f"sepu: {variable} is the address of a Kubernetes Service, not a port; it counts as 80")
+    assert "--bind takes unix:PATH" in reason
+    failed(run("serve", "--port", "tcp://10.96.0.12:80"), "'--port'", status=2)
+
+
+@pytest.mark.parametrize("value", ["auto", "", "4"])
+def test_the_variable_from_which_gunicorn_takes_its_workers_does_nothing(value: str) -> None:
+    for command, said in (
+        ("serve", "WEB_CONCURRENCY does nothing; the number of workers is --workers"),
+        ("console", ""),
+    ):
+        done = process(command, "--bind", "nonsense", WEB_CONCURRENCY=value)
+        assert (done.returncode, done.stdout) == (1, "")
+        assert said in done.stderr
+        assert "--bind takes unix:PATH" in done.stderr.splitlines()[-1]
 
 
 def test_a_database_that_cannot_be_had() -> None:

@@ -11,7 +11,7 @@ import click
 import psycopg
 
 from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
-from sepu.cli.output import command, echo, env_option, example, refuse_idle
+from sepu.cli.output import Port, command, echo, env_option, example, refuse_idle
 from sepu.console.app import create_console
 from sepu.console.pages import ServiceState
 from sepu.database.connection import snapshot
@@ -34,8 +34,8 @@ _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
 
 @command(epilog=example("console --port 8010"))
-@env_option("--host", "", _ENVIRONMENT, default="127.0.0.1", show_default=True)
-@env_option("--port", "", _ENVIRONMENT, type=click.IntRange(1, 65535), default=8010, show_default=True)
+@env_option("--host", "Address to listen on.", _ENVIRONMENT, default="127.0.0.1", show_default=True)
+@env_option("--port", "Port to listen on.", _ENVIRONMENT, type=Port(), default=8010, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", _ENVIRONMENT, metavar="unix:PATH")
 @env_option(
     "--allowed-hosts",

@@ -76,11 +76,12 @@ def _endpoint_options(command: F) -> F:
         metavar="FILE",
         envvar="SEPU_EVENTS_SECRET_FILE",
         type=first_bytes,
-        help="Sign with the secrets in this file, one a line.  [env: SEPU_EVENTS_SECRET_FILE]",
+        show_envvar=True,
+        help="Sign with the secrets in this file, one a line.",
     )(command)
-    return click.option(
-        "--url", envvar="SEPU_EVENTS_URL", help="Send webhooks to this endpoint.  [env: SEPU_EVENTS_URL]"
-    )(command)
+    return click.option("--url", envvar="SEPU_EVENTS_URL", show_envvar=True, help="Send webhooks to this endpoint.")(
+        command
+    )
 
 
 @group()

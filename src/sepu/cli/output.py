@@ -4,6 +4,7 @@ import csv
 import errno
 import io
 import os
+import re
 import shutil
 import sys
 from collections.abc import Callable, Container, Generator, Iterable, Iterator, Mapping, Sequence
@@ -120,7 +121,23 @@ def example(command: str) -> str:
 def env_option(names: str, text: str, prefix: str = "SEPU_", **settings: Any) -> Callable[[F], F]:  # noqa: ANN401
     """Adds an option that an environment variable can set too: `--host` or SEPU_HOST."""
     variable = prefix + names.partition("/")[0].removeprefix("--").replace("-", "_").upper()
-    return click.option(names, envvar=variable, help=f"{text}  [env: {variable}]".lstrip(), **settings)
+    return click.option(names, envvar=variable, show_envvar=True, help=text, **settings)
+
+
+class Port(click.IntRange):
+    """A port. The address that Kubernetes puts into the variable of a Service called sepu is none, and is left out."""
+
+    def __init__(self) -> None:
+        super().__init__(1, 65535)
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> int:  # noqa: ANN401
+        """Reads a port; click calls it."""
+        source = ctx and param and ctx.get_parameter_source(param.name or "")
+        if ctx and param and source is ParameterSource.ENVIRONMENT and re.match("(tcp|udp|sctp)://", value):
+            value = param.get_default(ctx)
+            note(f"{param.envvar} is the address of a Kubernetes Service, not a port; it counts as {value}")
+        port: int = super().convert(value, param, ctx)
+        return port
 
 
 def month(value: str) -> str:

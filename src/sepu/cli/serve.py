@@ -24,6 +24,7 @@ from sepu.cli.database import (
 )
 from sepu.cli.demo_account import greet
 from sepu.cli.output import (
+    Port,
     check_output,
     command,
     echo_fields,
@@ -38,7 +39,7 @@ from sepu.cli.output import (
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open
 from sepu.library.release import load_release
-from sepu.server import listen
+from sepu.server import WEB_CONCURRENCY, listen
 from sepu.server.client_address import Network
 from sepu.server.embedded import embedded_postgres, keeper, mark_moved, mark_used
 from sepu.server.gunicorn import Server, Settings, Worker
@@ -54,8 +55,8 @@ def networks(value: str) -> tuple[Network, ...]:
 
 
 @command(epilog=example("serve --port 8000 --metrics-bind 127.0.0.1:9391"))
-@env_option("--host", "", default="127.0.0.1", show_default=True)
-@env_option("--port", "", type=click.IntRange(1, 65535), default=8000, show_default=True)
+@env_option("--host", "Address to listen on.", default="127.0.0.1", show_default=True)
+@env_option("--port", "Port to listen on.", type=Port(), default=8000, show_default=True)
 @env_option("--bind", "A unix socket, instead of TCP.", metavar="unix:PATH")
 @env_option("--workers", "Processes.", type=click.IntRange(1, 256), default=2, show_default=True)
 @env_option(
@@ -107,6 +108,8 @@ def serve(
     logging.basicConfig(level=logging.WARNING, format="%(message)s", handlers=[request_log])
     if bind is not None:
         refuse_idle("--bind", idle=("host", "port"))
+    if WEB_CONCURRENCY is not None:
+        note("WEB_CONCURRENCY does nothing; the number of workers is --workers or SEPU_WORKERS")
     address = listen.address(host, port, bind, worker)
     release = load_release()
     with ExitStack() as stack:

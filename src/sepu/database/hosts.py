@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import psycopg
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
-from psycopg.pq import PGconn
+from psycopg.pq import Conninfo, PGconn
 
 from sepu import limits
 
@@ -135,7 +135,8 @@ def _read(database_url: str) -> dict[str, str]:
     try:
         given = conninfo_to_dict(database_url)
     except (psycopg.ProgrammingError, UnicodeError):  # libpq quotes the part that it cannot parse, perhaps the password
-        raise SettingsError("SEPU_DATABASE_URL or --database-url is not a connection string") from None
+        reason = _wrong_part(database_url)
+        raise SettingsError(f"SEPU_DATABASE_URL or --database-url is not a connection string: {reason}") from None
     login, _, path = database_url.partition("://")[2].partition("?")[0].partition("/")
     if login.count("@") > 1 or ("@" in path and "@" not in login):  # a part of the password would be taken for a host
         raise SettingsError("a password in SEPU_DATABASE_URL or --database-url has to have @ as %40 and / as %2F")
@@ -162,6 +163,28 @@ def _read(database_url: str) -> dict[str, str]:
     except (ValueError, OverflowError):
         raise SettingsError(f"connect_timeout is not a number of seconds: {found['connect_timeout']}") from None
     return found
+
+
+def _wrong_part(database_url: str) -> str:
+    """Says which part libpq cannot parse, without quoting what may be a part of a password."""
+    scheme, _, rest = database_url.partition("://")
+    if scheme not in {"postgresql", "postgres"}:
+        if rest and re.fullmatch(r"[a-z][a-z0-9+.:-]{,40}", scheme, re.ASCII | re.IGNORECASE):
+            return f"it begins with {scheme}:// instead of postgresql://"
+        return (
+            "it is neither like postgresql://USER:PASSWORD@HOST/DATABASE nor like host=HOST dbname=DATABASE, "
+            "where a value with spaces has quotes"
+        )
+    if re.search(r"\s", rest):
+        return "a space in it has to be %20"
+    if re.search("%(?![0-9A-Fa-f]{2})", rest):
+        return "a % in it, such as one of the password, has to be %25"
+    query = rest.partition("?")[2]
+    known = {option.keyword.decode() for option in Conninfo.get_defaults()}
+    names = [] if "@" in query else [part.partition("=")[0] for part in query.split("&")]
+    if unknown := [name for name in names if re.fullmatch(r"\w{1,63}", name, re.ASCII) and name not in known]:
+        return f"libpq does not know its parameter {unknown[0]}; leave it out"
+    return "a part of it is not UTF-8, or its brackets do not match"
 
 
 def _hosts(found: dict[str, str]) -> list[_Host]:
