@@ -8,17 +8,24 @@ import pty
 import re
 import struct
 import subprocess
+import tempfile
+import unicodedata
 from contextlib import suppress
 from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+import tinycss2
+from hypothesis import example, given, settings, strategies
 from PIL import GimpPaletteFile, Image
 from rich.cells import cell_len
 from tests.cli.running import Done, failed, invoke, printed, process, text
+from tests.processes import completed
+from tests.programs import node_program
 from tests.serving import SEPU
 
 import sepu
+from sepu.cli.palette_formats import WRITERS
 
 RED, PINK = (200, 60, 35), (244, 121, 131)
 ATTRIBUTION = sepu.load().attribution
@@ -293,6 +300,106 @@ def test_what_is_exported_can_be_read_again(file_format: str, tmp_path: Path) ->
             assert record.name.endswith(f" {ours.name.en}")
     again = invoke("list", "--palette", str(file), "--format", "jsonl").stdout
     assert again.count("\n") == 161
+
+
+NAMES = strategies.text("aAÉ红 2-_./*#{}$@!<&\"';:=+\\\\", min_size=1, max_size=12) | strategies.text(max_size=12)
+COLORS = strategies.lists(strategies.tuples(NAMES, strategies.integers(0, 2**24 - 1)), min_size=1, max_size=12)
+HOSTILE = [("ink", 1), ("Ink", 2), ("ink 2", 3), ("ink", 4), ("!", 5), ("?", 5), ("#{1+1}", 6), ("*/ #{2}", 7)]
+
+
+def in_style_sheet(content: str, wrapper: str | None = None) -> list[tuple[str, str]]:
+    """The declarations as another parser of CSS finds them: each name and value."""
+    (rule,) = tinycss2.parse_stylesheet(content, skip_comments=True, skip_whitespace=True)
+    assert rule.type == ("qualified-rule" if wrapper is None else "at-rule")
+    found = tinycss2.parse_blocks_contents(rule.content, skip_comments=True, skip_whitespace=True)
+    assert {each.type for each in found} <= {"declaration"}
+    return [(each.name, tinycss2.serialize(each.value).strip()) for each in found]
+
+
+def in_gimp_palette(content: bytes) -> list[str]:
+    palette, _ = GimpPaletteFile.GimpPaletteFile(io.BytesIO(content)).getpalette()
+    lines = re.findall(rb"(?m)^ *\d+ +\d+ +\d+\t", content)
+    return [f"#{bytes(palette[3 * place : 3 * place + 3]).hex().upper()}" for place in range(len(lines))]
+
+
+@settings(max_examples=30, deadline=None)
+@given(COLORS)
+@example(HOSTILE)
+def test_other_readers_find_each_colour_that_was_written(given: list[tuple[str, int]]) -> None:
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory, "own.json")
+        rows = [{"name": name, "hex": f"#{value:06X}"} for name, value in given]
+        file.write_text(json.dumps(rows))
+        source = sepu.read_palette(file)
+        every = [record.hex for record in source]
+        once = [hex_value for _, hex_value in dict.fromkeys((record.name, record.hex) for record in source)]
+        written = {
+            name: invoke("list", "--palette", str(file), "--format", name).stdout for name in WRITERS if name != "ase"
+        }
+    assert [each["hex"] for each in json.loads(written["json"])["colors"]] == every
+    assert [json.loads(line)["hex"] for line in written["jsonl"].splitlines()] == every
+    for name, delimiter in (("csv", ","), ("tsv", "\t")):
+        assert [row["hex"] for row in csv.DictReader(io.StringIO(written[name]), delimiter=delimiter)] == every
+    for name, wrapper in (("css", None), ("tailwind", "theme")):
+        declared = in_style_sheet(written[name], wrapper)
+        assert [value for _, value in declared] == once
+        assert len(dict(declared)) == len(once), "a later one would hide one before"
+    tokens = [pair for pair in json.loads(written["tokens"]).items() if not pair[0].startswith("$")]
+    assert [token["$value"]["hex"].upper() for _, token in tokens] == once
+    assert [each.get("fill") for each in ElementTree.fromstring(written["svg"]).iterfind(".//{*}rect")] == once
+    assert in_gimp_palette(written["gpl"].encode()) == once
+
+
+def test_sass_finds_each_colour_and_runs_no_name(tmp_path: Path) -> None:
+    names = (*HOSTILE, ("#{error('run')}", 9), ("##{3}", 10))
+    (tmp_path / "own.json").write_text(json.dumps([{"name": name, "hex": f"#{value:06X}"} for name, value in names]))
+    sheet = invoke("list", "--palette", str(tmp_path / "own.json"), "--format", "scss").stdout
+    (tmp_path / "own.scss").write_text(sheet)
+    (tmp_path / "all.scss").write_text(
+        "@use 'sass:meta';\n@use 'own';\n"
+        "@each $name, $value in meta.module-variables('own') { x { found: $name $value } }\n"
+    )
+    done = completed([node_program("sass"), "--no-source-map", str(tmp_path / "all.scss")])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert [int(value, 16) for value in re.findall(r'found: "\S+" #(\w+);', done.stdout)] == [
+        value for _, value in names
+    ]
+    assert re.findall(r"/\* (.*) \*/", done.stdout) == re.findall(r"/\* (.*) \*/", sheet)
+
+
+CONTROL = "\x1b]0;owned\x07\x9b2J"
+HOSTILE_FILES = {
+    "names.json": json.dumps({f"a{CONTROL}": {f"b{CONTROL}": {"$value": "#010203"}}}),
+    "path.json": json.dumps({f"a{CONTROL}": {"$value": "nonsense"}}),
+    "value.json": json.dumps({"a": {"$value": f"rgb(1 2 3 /*{CONTROL}*/"}}),
+    "alias.json": json.dumps({"a": {"$value": f"{{nowhere{CONTROL}}}"}}),
+    "space.json": json.dumps({"a": {"$value": {"colorSpace": CONTROL, "components": [1, 2, 3]}}}),
+    "twice.json": f'{{"a{CONTROL}":1,"a{CONTROL}":2}}',
+    "comment.css": f"/*{CONTROL}*/ :root {{ --a: rgb(1 2 3/*{CONTROL}*/); --b{CONTROL}: #fff }}",
+    "line.gpl": f"GIMP Palette\n1 2 3 a{CONTROL}\n{CONTROL}",
+    "name.gpl": f"GIMP Palette\n1 2 3 a{CONTROL}\n",
+    "cell.csv": f"name,hex\na{CONTROL},{CONTROL}\n",
+    "name.tsv": f"name\thex\na{CONTROL}\t#010203\n",
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE_FILES)
+def test_no_text_of_a_palette_reaches_a_terminal_raw(name: str, photo: str, tmp_path: Path) -> None:
+    file = tmp_path / f"{CONTROL.replace('/', '')}{name}"
+    file.write_text(HOSTILE_FILES[name])
+    color = f"rgb(1.5 2 3/*{CONTROL}*/)"
+    for arguments in (
+        ["list"],
+        ["list", f"a{CONTROL}"],
+        ["match", color, f"x{CONTROL}"],
+        ["match", color],
+        ["image", photo],
+    ):
+        for form in ([], *(["--format", each] for each in WRITERS if each != "ase")):
+            done = invoke(*arguments, "--palette", str(file), *form, COLUMNS="80")
+            shown = done.stdout + done.stderr
+            assert shown
+            assert not {char for char in shown if unicodedata.category(char) == "Cc"} - {"\n", "\t"}, (arguments, form)
 
 
 def test_no_name_of_a_file_becomes_code(tmp_path: Path) -> None:

@@ -91,19 +91,27 @@ def _separated(dialect: str) -> Writer:
 
 def _once(entries: Sequence[Entry]) -> Iterator[tuple[str, Record | Swatch]]:
     """Yields each colour once, with a name of letters, digits and hyphens that no other has."""
-    colors = {(entry.record.slug, entry.record.hex): entry.record for entry in entries}
-    counts = Counter[str]()
-    for (slug, _), record in colors.items():
-        counts[slug] += 1
-        yield slug if counts[slug] == 1 else f"{slug}-{counts[slug]}", record
+    colors = {(entry.record.name, entry.record.hex): entry.record for entry in entries}
+    counts, taken = Counter[str](), set[str]()
+    for record in colors.values():
+        identifier = slug = record.slug
+        while identifier in taken:  # also by another name, as the second "ink" by "ink 2"
+            counts[slug] += 1
+            identifier = f"{slug}-{counts[slug] + 1}"
+        taken.add(identifier)
+        yield identifier, record
+
+
+def _comment(text: str) -> str:
+    """Returns a text that ends no comment of CSS, and of which Sass runs nothing."""
+    return text.replace("*/", "* /").replace("#{", "# {")
 
 
 def _style_sheet(before: str, prefix: str, after: str = "}\n") -> Writer:
     def write(source: Source, entries: Sequence[Entry]) -> bytes:
         about = "\n".join(f" * {line}" for line in (_title(source), *source.attribution))
         colors = "\n".join(
-            f"{prefix}{slug}: {record.hex}; /* {_name(record).replace('*/', '* /')} */"
-            for slug, record in _once(entries)
+            f"{prefix}{slug}: {record.hex}; /* {_comment(_name(record))} */" for slug, record in _once(entries)
         )
         return f"/*\n{about}\n */\n{before}{colors}\n{after}".encode()
 
@@ -111,13 +119,13 @@ def _style_sheet(before: str, prefix: str, after: str = "}\n") -> Writer:
 
 
 def _gimp(source: Source, entries: Sequence[Entry]) -> bytes:
-    about = "\n".join(f"# {line}" for line in source.attribution)
-    colors = "\n".join(
+    about = [f"# {line}" for line in source.attribution]
+    colors = [
         f"{red:3} {green:3} {blue:3}\t{_name(record)}"
         for _, record in _once(entries)
         for red, green, blue in [rgb_of(record.hex)]
-    )
-    return f"GIMP Palette\nName: {_title(source)}\nColumns: 7\n{about}\n{colors}\n".encode()
+    ]
+    return "\n".join(["GIMP Palette", f"Name: {_title(source)}", "Columns: 7", *about, *colors, ""]).encode()
 
 
 def _ase(source: Source, entries: Sequence[Entry]) -> bytes:
