@@ -34,6 +34,7 @@ FORBIDDEN = {
     "a function of ours in an update differs from node to node": r"\bupdate\b[^;]*\bset\b[^;]*\bsepu\.\w+\s*\(",
     "an instant in a coalesce or case is refused in an update": r"\bset\b[^;]*\b(coalesce|case)\b[^;]*\bnow\s*\(",
     "an instant in an upsert's update is refused": r"\bdo\s+update\s+set\b[^;]*\bnow\s*\(",
+    "a sum with an interval in an upsert is refused": r"\bon\s+conflict\b[^;]*\binterval\b",
     "a simple case in an insert is not planned for one node": r"\binsert\b[^;]*\bcase\s+(?!when\b)",
     "a month of the session's time zone": r"\bto_char\s*\(((?!at time zone 'utc').)*'yyyy-mm'",
     "a function or a table may get more columns": r"select\s+\*",

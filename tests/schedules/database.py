@@ -19,7 +19,7 @@ from sepu import limits
 from sepu.database import migrate
 from sepu.database.hosts import Hosts
 from sepu.metering import commands
-from sepu.metering.codec import Row, Rows
+from sepu.metering.codec import Rows
 from sepu.metering.commands import Command
 from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
@@ -28,7 +28,7 @@ from sepu.metering.session import Done, Session, SessionLost
 PERIOD = "2031-03"
 _LOOK_SECONDS = 0.1
 _READ_USAGE = commands.read_usage(Credential("", b"")).statement
-_READY_ROW: Row = (",".join(sorted(migrate._applied_migrations())),)
+_APPLIED = ",".join(sorted(migrate._applied_migrations()))
 
 
 class KeyHash(bytes):
@@ -120,7 +120,7 @@ class SimulatedSession(Session):
         self._number = number
         self._seconds = seconds
         self.is_closed = False
-        self.key_secret = bytes(32)
+        self.key_secret = database.key_secret
         self._done: Done | None = None
         self._outcome: Rows | Exception | None = None
         self._timer: asyncio.TimerHandle | None = None
@@ -197,6 +197,7 @@ class Database:
         self.requests = requests  # of each account, that the abuse limit still lets pass
         self.faults = 0.0
         self.fates = FAULTS  # of statements that meet one
+        self.key_secret = bytes(32)
         self.refuses = False  # connections
         self.silent = False  # to connections and statements
         self.locked: set[str] = set()  # accounts whose rows somebody else keeps
@@ -357,7 +358,7 @@ class Database:
 
     def _execute(self, transaction: Transaction) -> bool:
         """Decides every call; whether nobody else holds a row that it needs."""
-        transaction.rows = [] if transaction.calls else [[_READY_ROW]]
+        transaction.rows = [] if transaction.calls else [[(_APPLIED, self.key_secret)]]
         for position, call in enumerate(transaction.calls, 1):
             is_valid = not call.command.parameters[1].is_revoked
             if is_valid and call.account in self.locked:

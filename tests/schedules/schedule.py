@@ -32,7 +32,7 @@ from sepu.metering.commands import (
     read_usage,
 )
 from sepu.metering.failure import LedgerUnavailable
-from sepu.metering.key_format import Credential
+from sepu.metering.key_format import Credential, KeyTags
 from sepu.metering.session import SessionLost
 
 # Overdue calls and late answers are looked for every so often.
@@ -127,8 +127,10 @@ class Schedule:
         database.refuses = database.silent = False
         database.locked.clear()
         database.unblock()
-        # For the last statement without an answer, or the last connection.
+        # For the last statement without an answer, or the last connection; then for a probe, which sees who answers.
         await asyncio.sleep(limits.STATEMENT_SECONDS + 0.2)
+        self._batcher.probe(lambda _: None)
+        await asyncio.sleep(limits.PROBE_SECONDS)
         self._served_from = loop.time()
         for account in self._names:
             self._ask(account, random.choice(_KINDS))
@@ -141,6 +143,8 @@ class Schedule:
                 assert loop.time() < self._served_from + 2 * MAX_WAIT, "nobody answers"
                 await asyncio.sleep(0.1)
         self._check(probed == [True], "a probe is told", probed)
+        key = KeyTags(database.key_secret).new_key("a" * 16)
+        self._check(self._batcher.callers.recognise(key), "the keys of the database that answers are refused")
         for calls in self._waiting.values():
             self._check(not calls, "nobody answers", [*calls.values()])
         await self._batcher.close()
@@ -178,11 +182,13 @@ class Schedule:
         random, database = self._random, self._database
         start = random.random() * until
         end = start + random.random() * (until - start)
-        kind = random.choice(("lock", "refuses", "silent", "hang up"))
+        kind = random.choice(("lock", "refuses", "silent", "hang up", "key_secret"))
         if kind == "lock":
             account = random.choice(self._names)
             database.call_later(start, database.locked.add, account)
             database.call_later(end, self._unlock, account)
+        elif kind == "key_secret":  # another database answers, whether or not its sessions break
+            database.call_later(start, setattr, database, kind, random.randbytes(32))
         elif kind != "hang up":
             database.call_later(start, setattr, database, kind, True)
             database.call_later(end, setattr, database, kind, False)
@@ -344,8 +350,8 @@ class Schedule:
             if call.rows is not None:
                 expected = call.command.read(call.rows)
                 self._check(answer == expected, call, "is told", answer, ", and is", expected)
-        elif isinstance(call.error, psycopg.errors.UniqueViolation):
-            self._check(call.single and answer == Metered("request_in_progress"), call, "is told", answer)
+        elif call.single and isinstance(call.error, psycopg.errors.UniqueViolation):
+            self._check(answer == Metered("request_in_progress"), call, "is told", answer)
         else:
             code = UNAUTHORIZED if call.command.parameters[1].is_revoked else RATE_LIMITED
             self.reached[f"{code} without asking"] += 1

@@ -196,8 +196,8 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
     for meter, units in (("color_match", 3), ("color_search", 1)):
         wanted["sepu_units_charged_total", (("meter", meter),)] = units
         wanted["sepu_replays_total", (("meter", meter),)] = 1
-    # The ledger said nothing to two. What has no route, no key of ours or no need of it did not ask, nor did a probe of
-    # which the answer was known.
+    # The ledger said nothing to two. It was not asked by what has no route, no key of ours or no need of it; nor by a
+    # probe whose answer was known.
     unasked = [e for _, e in kinds if e.endpoint in {None, "/healthz", "/readyz"} or e.error == "method_not_allowed"]
     calls = int(after["sepu_ledger_call_commands_count", ()] - before["sepu_ledger_call_commands_count", ()])
     # Besides, each worker probes now and then.

@@ -68,7 +68,7 @@ def networks(value: str) -> tuple[Network, ...]:
 )
 @env_option(
     "--trusted-proxies",
-    "Proxies on other machines; their X-Forwarded-For is trusted.",
+    "Proxies on other machines; their connections are not limited by address.",
     type=networks,
     default="",
     metavar="NETWORK,...",

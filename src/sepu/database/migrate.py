@@ -102,12 +102,12 @@ def _explain(holders: set[Any]) -> str:
     )
 
 
-def holds_migrations(rows: Sequence[tuple[str | None, ...]]) -> bool:
+def holds_migrations(rows: Sequence[tuple[Any, ...]]) -> bool:
     """Returns whether what a probe read of `sepu.migration` covers this release's migrations.
 
     Later ones, and newer functions, are fine: during a rolling upgrade the old servers keep serving.
     """
-    ((applied,),) = rows
+    ((applied, *_),) = rows
     return set((applied or "").split(",")) >= _applied_migrations()
 
 

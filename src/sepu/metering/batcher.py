@@ -22,7 +22,7 @@ from sepu.database.hosts import Hosts
 from sepu.metering.callers import REMEMBERED, Callers
 from sepu.metering.calls import Done, PendingCall
 from sepu.metering.codec import Rows
-from sepu.metering.commands import PROBE, Command
+from sepu.metering.commands import PROBE, Command, Probed
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
 from sepu.metering.lanes import BatchLane, Lane, Shared
 from sepu.metering.observer import LedgerObserver
@@ -83,8 +83,16 @@ class Batcher:
         self._sweep_later()
 
     def _connected(self, session: Session) -> None:
-        self.callers.learn(session.key_secret)
         self._observer.connected()
+        self._learn(session.key_secret, session)
+
+    def _learn(self, key_secret: bytes, session: Session | None = None) -> None:
+        """Takes the secret of keys. A session with a database that has another one must serve nobody any more."""
+        if self.callers.learn(key_secret):
+            for lane in self._lanes:
+                for dispatcher in lane.dispatchers:
+                    if session is None or dispatcher.session is not session:
+                        dispatcher.hang_up()
 
     def _is_connected(self) -> bool:
         return any(dispatcher.is_connected() for lane in self._lanes for dispatcher in lane.dispatchers)
@@ -128,7 +136,9 @@ class Batcher:
 
     def _probe_ended(self, answer: object) -> None:
         self._probed = self._loop.time()
-        self._ready = answer is True
+        self._ready = isinstance(answer, Probed) and answer.is_ready
+        if isinstance(answer, Probed):
+            self._learn(answer.key_secret)
         self._observer.probed(self._ready)
         if not self._ready:
             for dispatcher in self.probes.dispatchers:
@@ -201,7 +211,12 @@ class Batcher:
         key_hash = refused.command.key_hash
         self.callers.refuse(key_hash, code)
         # Takes them all first: a callback may submit again immediately.
-        for call in self.batches.queue.take_where(lambda call: call.command.key_hash == key_hash, refused.account):
+        waiting = [
+            call
+            for lane in (self.batches, self.singles)
+            for call in lane.queue.take_where(lambda call: call.command.key_hash == key_hash, refused.account)
+        ]
+        for call in waiting:
             self._observer.command_ended()
             _tell(call.done, call.command.refused(code))
 

@@ -25,13 +25,22 @@ class Callers:
     def __init__(self, time: Callable[[], float], is_connected: Callable[[], bool]) -> None:
         self._time = time
         self._is_connected = is_connected
+        self._secret: bytes | None = None
         self._tags: KeyTags | None = None
         self._refusals: dict[bytes, _Refusal] = {}
         self._next_purge = float("-inf")
 
-    def learn(self, secret: bytes) -> None:
-        """Takes the secret of the database that the latest session is connected to."""
+    def learn(self, secret: bytes) -> bool:
+        """Takes the secret of the database; returns whether there was another, so that this is another database.
+
+        Forgets the refusals then: this database may have issued those keys.
+        """
+        known, self._secret = self._secret, secret
+        if known == secret:
+            return False
         self._tags = KeyTags(secret)
+        self._refusals = {}
+        return known is not None
 
     def recognise(self, key: str) -> Credential | None:
         """Returns the credential of a key that this deployment may have issued; None for any other.

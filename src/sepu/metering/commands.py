@@ -41,6 +41,13 @@ class UsageReport(msgspec.Struct, frozen=True):
     usage: tuple[Usage, ...] = ()
 
 
+class Probed(msgspec.Struct, frozen=True):
+    """Whether a charge could be committed by this release's migrations, and the secret of the database's keys."""
+
+    is_ready: bool
+    key_secret: bytes
+
+
 class Command(msgspec.Struct, Generic[T], frozen=True):
     """One statement for the ledger.
 
@@ -74,7 +81,6 @@ RATE_LIMITED = "rate_limited"
 UNAUTHORIZED = "unauthorized"
 _IN_PROGRESS = Metered("request_in_progress")
 
-PROBE = Command(statements.statement("probe"), (), migrate.holds_migrations)
 _ADMIT = statements.statement("admit")
 _ADMIT_EACH = statements.statement("admit_each")
 _READ_USAGE = statements.statement("read_usage")
@@ -117,6 +123,11 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge, 
     return Command(_METER_REQUEST, parameters, read, _METER_REQUEST_EACH, Metered, _IN_PROGRESS)
 
 
+def _read_probed(rows: Sequence[Row]) -> Probed:
+    ((_, key_secret),) = rows
+    return Probed(migrate.holds_migrations(rows), key_secret)
+
+
 def _read_value(rows: Sequence[Row]) -> Any:  # noqa: ANN401
     ((value,),) = rows
     return value
@@ -127,3 +138,6 @@ def _read_usage_report(rows: Sequence[Row]) -> UsageReport:
     if outcome != "ok":
         return UsageReport(outcome)
     return UsageReport(outcome, plan_id, usages(period, [row[3:] for row in rows]))
+
+
+PROBE = Command(statements.statement("probe"), (), _read_probed)

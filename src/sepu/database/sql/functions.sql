@@ -81,13 +81,18 @@ end $$;
 
 -- Counts one request against the abuse limit: true while the account is within it. A request over the limit writes
 -- nothing. The counter stays locked until the request commits, so requests of one account are counted one by one.
+--
+-- Citus takes no sum of an instant and an interval in the condition of an upsert, hence the two variables.
 create or replace function sepu.count_request(
     p_account_id text, p_requests_per_minute integer, p_now timestamptz
 ) returns boolean language plpgsql volatile as $$
+declare
+    v_from  timestamptz := p_now - interval '1 minute';
+    v_until timestamptz := p_now + interval '1 minute';
 begin
     update sepu.request_rate r set requests = r.requests + 1
      where r.account_id = p_account_id and r.requests < p_requests_per_minute
-       and r.window_start > p_now - interval '1 minute' and r.window_start < p_now + interval '1 minute';
+       and r.window_start > v_from and r.window_start < v_until;
     if found then
         return true;
     elsif sepu.is_limited(p_account_id, p_requests_per_minute, p_now) then
@@ -95,8 +100,7 @@ begin
     end if;
     insert into sepu.request_rate as r (account_id, window_start, requests) values (p_account_id, p_now, 1)
     on conflict (account_id) do update set requests = 1, window_start = excluded.window_start
-     where r.window_start <= excluded.window_start - interval '1 minute'
-        or r.window_start >= excluded.window_start + interval '1 minute';
+     where r.window_start <= v_from or r.window_start >= v_until;
     -- Unless another request has opened the window meanwhile.
     return found or sepu.count_request(p_account_id, p_requests_per_minute, p_now);
 end $$;
@@ -407,11 +411,16 @@ exception when others then
     raise exception using errcode = sqlstate, message = sqlerrm, detail = coalesce(v_at::text, '');
 end $$;
 
--- Returns what the tags of API keys are made with (key_format.py).
-create or replace function sepu.key_secret() returns bytea language sql stable security definer
+-- Returns what the tags of API keys are made with (key_format.py). Without its row no key can be told from a made-up
+-- one: a database whose row was not restored serves nobody.
+create or replace function sepu.key_secret(out secret bytea) language plpgsql stable security definer
   set search_path = pg_catalog, pg_temp as $$
-    select k.secret from sepu.key_secret k
-$$;
+begin
+    select k.secret into secret from sepu.key_secret k;
+    if not found then
+        raise exception using errcode = '22023', message = 'sepu.key_secret is empty: restore its row from a backup';
+    end if;
+end $$;
 
 -- Writes as a charge does, but no customer's rows, and gives the migrations that are there: null if each row of the probe
 -- is held. Postgres says why it cannot write.

@@ -1,5 +1,6 @@
 -- name: probe
-select applied from sepu.probe()
+-- With the secret of keys: behind a pooler the database may be another one than when the session began.
+select applied, sepu.key_secret() from sepu.probe()
 
 -- name: admit
 select outcome from sepu.admit(%s, %s)
