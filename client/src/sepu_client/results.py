@@ -135,22 +135,22 @@ _SCALARS: dict[type, tuple[str, Callable[[Any], bool]]] = {
 }
 
 
-def read(form: type[T], body: bytes, **known: object) -> T:
+def read(form: type[T], body: bytes, known: dict[str, object]) -> T:
     """Reads an answer into its class; `known` has the fields that are not in the body."""
     answer: T = _read(form, _json(body), known)
     return answer
 
 
 def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
-    """Reads the meter from the headers of a charge or of an exceeded quota."""
+    """Reads the meter from the headers of a charge or of an exceeded quota, whose names are in lower case."""
 
     def units(name: str) -> int:
-        value = headers.get(f"X-Usage-{name}", "")
+        value = headers.get(f"x-usage-{name.lower()}", "")
         if not (value.isascii() and value.isdigit() and len(value) < 20):
             raise Unreadable(f"the header X-Usage-{name} is missing or no number")
         return int(value)
 
-    period, meter = headers.get("X-Usage-Period"), headers.get("X-Usage-Meter")
+    period, meter = headers.get("x-usage-period"), headers.get("x-usage-meter")
     if period is None or meter is None:
         raise Unreadable("the header X-Usage-Period or X-Usage-Meter is missing")
     return UsageSnapshot(period, meter, units("Limit"), units("Committed"), units("Reserved"), units("Remaining"))
