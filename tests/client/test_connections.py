@@ -153,7 +153,7 @@ def test_ctrl_c_ends_a_call_and_does_not_show_the_key() -> None:
         closed.set()
 
     answers = iter([interrupt, ANSWERED])
-    with listening("plain", "sync", [Peer.request, lambda peer: next(answers)(peer)]) as peer:
+    with listening("plain", [Peer.request, lambda peer: next(answers)(peer)]) as peer:
         own = [sys.executable, "-c", INTERRUPTED, peer.url, SECRET]
         with running(own, stdout=subprocess.PIPE, text=True) as started:
             process.append(started)
@@ -168,7 +168,7 @@ def test_ctrl_c_ends_a_call_and_does_not_show_the_key() -> None:
 
 def test_a_cancellation_does_not_show_the_key() -> None:
     """With the variables of each frame, as reporters of crashes record them; but for our own frame."""
-    with listening("plain", "async", [Peer.silence]) as peer:
+    with listening("plain", [Peer.silence]) as peer:
         ended = asyncio.run(cancelled(peer.url))
     assert ended.__context__ is None
     whole = traceback.TracebackException.from_exception(ended, capture_locals=True)
@@ -204,7 +204,7 @@ def close_in_a_thread(url: str) -> list[NoAnswerError]:
 
 def test_a_call_whose_client_is_closed_tells_its_idempotency_key() -> None:
     start = time.monotonic()
-    with listening("plain", "sync", [Peer.silence]) as peer:
+    with listening("plain", [Peer.silence]) as peer:
         for ends in (close_in_a_thread(peer.url), asyncio.run(close_while_it_waits(peer.url))):
             assert [end.idempotency_key for end in ends] == ["the-one-key", "another-key"]
             assert [(str(end), end.retried) for end in ends] == [("no answer (the client is closed)", False)] * 2
@@ -238,7 +238,7 @@ def test_tls_that_cannot_be_had_ends_a_call_at_once(
     open_client: Open, way: str, steps: list[Step], reason: str
 ) -> None:
     with (
-        listening(way, "sync", steps) as peer,
+        listening(way, steps) as peer,
         open_client(peer.url.replace("http:", "https:"), SECRET, deadline=3600) as client,
         pytest.raises(NoAnswerError, match=reason) as raised,
     ):
@@ -249,7 +249,7 @@ def test_tls_that_cannot_be_had_ends_a_call_at_once(
 def test_tls_that_is_broken_off_is_tried_again(open_client: Open, kind: str) -> None:
     """As by a service that is being restarted."""
     with (
-        listening("TLS", kind, []) as peer,
+        listening("TLS", []) as peer,
         open_client(api_key=SECRET, deadline=1, **peer.options) as client,
         pytest.raises(NoAnswerError) as raised,
     ):
@@ -261,7 +261,7 @@ def test_tls_that_is_broken_off_is_tried_again(open_client: Open, kind: str) -> 
 def test_a_certificate_of_ones_own(
     open_client: Open, kind: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with listening("TLS", kind, [Peer.tls, Peer.request, ANSWERED]) as peer:
+    with listening("TLS", [Peer.tls, Peer.request, ANSWERED]) as peer:
         with open_client(api_key=SECRET, **peer.options) as client:
             assert client.library().record_count == 161
         (tmp_path / "own.pem").write_text(certificate().pem)
@@ -279,7 +279,7 @@ def test_a_forked_process_takes_no_connection_of_its_parent() -> None:
             peer.request()
             peer.send(HEAD + ANSWER.replace(b"commercial", b"%010d" % port))
 
-    with listening("plain", "sync", [tell_the_connection]) as peer, Client(peer.url, SECRET) as client:
+    with listening("plain", [tell_the_connection]) as peer, Client(peer.url, SECRET) as client:
         before = client.library().mode
         reader, writer = os.pipe()
         with warnings.catch_warnings():
@@ -310,7 +310,7 @@ def test_threads_do_not_wait_for_one_another() -> None:
     threads = 120
     all_here = threading.Barrier(threads)
     with (
-        listening("plain", "sync", [Peer.request, lambda _: all_here.wait(60), ANSWERED]) as peer,
+        listening("plain", [Peer.request, lambda _: all_here.wait(60), ANSWERED]) as peer,
         Client(peer.url, SECRET, timeout=60) as client,
         ThreadPoolExecutor(threads) as pool,
     ):
@@ -388,7 +388,7 @@ def test_a_compressed_answer_is_not_even_read(open_client: Open, kind: str, codi
     named = f"X-Request-Id: {REQUEST_ID}\r\nContent-Encoding: {coding}\r\n\r\n"
     answers = iter([f"HTTP/1.1 {status} Any\r\n{named}".encode() for status in (503, 200)])
     with (
-        listening("plain", kind, [Peer.request, lambda peer: peer.send(next(answers) + gzip.compress(ANSWER))]) as peer,
+        listening("plain", [Peer.request, lambda peer: peer.send(next(answers) + gzip.compress(ANSWER))]) as peer,
         open_client(api_key=SECRET, **peer.options) as client,
         pytest.raises(InvalidAnswerError, match="^200: the body has a content coding"),
     ):
@@ -404,7 +404,7 @@ def test_a_body_without_an_end_is_not_read_to_its_end(open_client: Open) -> None
         all_was_read.set()
 
     with (
-        listening("plain", "sync", [Peer.request, saying(b"HTTP/1.1 200 OK\r\n\r\n"), flood]) as peer,
+        listening("plain", [Peer.request, saying(b"HTTP/1.1 200 OK\r\n\r\n"), flood]) as peer,
         open_client(peer.url, SECRET) as client,
         pytest.raises(InvalidAnswerError, match=f"more than {core.LONGEST} bytes"),
     ):

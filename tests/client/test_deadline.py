@@ -62,7 +62,7 @@ def cases() -> Iterator[tuple[str, str, list[Step]]]:
 def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(open_client: Open, kind: str) -> None:
     def fault(case: tuple[str, str, list[Step]]) -> str | None:
         way, what, steps = case
-        with listening(way, kind, steps) as peer:
+        with listening(way, steps) as peer:
             with open_client(api_key="sepu_key", timeout=0.3, deadline=0.4, **peer.options) as client:
                 started = time.monotonic()
                 with pytest.raises(NoAnswerError):
@@ -90,7 +90,7 @@ class Late(httpx.HTTPTransport):
 
 def test_an_attempt_that_was_given_up_sends_nothing_any_more() -> None:
     heads: list[bytes] = []
-    with listening("plain", "sync", [lambda peer: heads.append(peer.socket.recv(100))]) as peer:
+    with listening("plain", [lambda peer: heads.append(peer.socket.recv(100))]) as peer:
         with (
             Client(peer.url, "sepu_key", timeout=0.2, deadline=0.3, transport=Late) as client,
             pytest.raises(NoAnswerError, match="too slowly"),

@@ -8,7 +8,7 @@ from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
-from tests.client.conftest import where
+from tests.client.conftest import url_of
 from tests.processes import completed
 from tests.serving import Server
 
@@ -37,7 +37,7 @@ sepu_client.Client("https://colors.example", "a-key").close()
 def test_the_examples_of_the_pages(
     uvloop: Server, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
-    monkeypatch.setenv("SEPU_URL", where(uvloop, "sync")["base_url"])
+    monkeypatch.setenv("SEPU_URL", url_of(uvloop))
     monkeypatch.setenv("SEPU_API_KEY", issued.api_key)
     text = (ROOT / page).read_text("utf-8")
     examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
