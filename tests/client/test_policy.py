@@ -92,7 +92,11 @@ def run(outcomes: Iterable[Answer | Lost], deadline: float, fraction: float, tak
     """Plays outcomes into the core; returns what it came to, the clock with its waits, and the seconds of each try."""
     fake, allowed = Fake(), list[float]()
     steps = settle(
-        calls.search("hong", 10, "the-one-key"), 10, deadline, fake.time, lambda low, high: low + fraction * (high - low)
+        calls.search("hong", 10, "the-one-key"),
+        10,
+        deadline,
+        fake.time,
+        lambda low, high: low + fraction * (high - low),
     )
     attempt = next(steps)
     script = iter(outcomes)
@@ -114,9 +118,7 @@ def run(outcomes: Iterable[Answer | Lost], deadline: float, fraction: float, tak
     st.sampled_from([GOOD, *FINAL]),
     st.floats(0, 1),
 )
-def test_what_passes_is_repeated_until_an_end(
-    passing: list[Answer | Lost], end: Answer, fraction: float
-) -> None:
+def test_what_passes_is_repeated_until_an_end(passing: list[Answer | Lost], end: Answer, fraction: float) -> None:
     result, fake, _ = run([*passing, end], 10_000, fraction)
     assert len(fake.waits) == len(passing) + 1
     assert isinstance(result, errors.Error) == (end is not GOOD)
@@ -203,11 +205,23 @@ def test_a_retry_after_may_be_a_date(after: str, seconds: int) -> None:
 
 
 def test_a_date_counts_from_now_where_the_answer_has_none() -> None:
-    error, _, _ = run([Answer(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(days=2))}, b"")], 60, 0)
+    error, _, _ = run(
+        [Answer(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(days=2))}, b"")], 60, 0
+    )
     assert 2 * 86_400 - 60 < error.retry_after <= 2 * 86_400
 
 
-NO_SECONDS = ["", "soon", "-5", "1.5", "1e3", "9" * 400, "１", "Wed, 99 Oct 2026 07:28:00 GMT", "Wed, 21 Oct 99999 07:28:00 GMT"]
+NO_SECONDS = [
+    "",
+    "soon",
+    "-5",
+    "1.5",
+    "1e3",
+    "9" * 400,
+    "１",
+    "Wed, 99 Oct 2026 07:28:00 GMT",
+    "Wed, 21 Oct 99999 07:28:00 GMT",
+]
 
 
 @pytest.mark.parametrize("after", NO_SECONDS)
@@ -288,9 +302,7 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
     time = SimpleNamespace(monotonic=clock.time, sleep=clock.sleep)
     monkeypatch.setattr(client, "time", time)
     monkeypatch.setattr(async_client, "time", time)
-    monkeypatch.setattr(
-        async_client, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep})
-    )
+    monkeypatch.setattr(async_client, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
     return clock
 
 
@@ -358,7 +370,15 @@ def test_the_callers_own_headers_are_asked_for_before_each_attempt(open_client: 
 
 @pytest.mark.parametrize(
     "own",
-    [{"Host": "a"}, {"AUTHORIZATION": "a"}, {"Content-Length": "5"}, {"a b": "c"}, {"a": "b\r\nc: d"}, {"a": 5}, {"": "a"}],
+    [
+        {"Host": "a"},
+        {"AUTHORIZATION": "a"},
+        {"Content-Length": "5"},
+        {"a b": "c"},
+        {"a": "b\r\nc: d"},
+        {"a": 5},
+        {"": "a"},
+    ],
 )
 def test_headers_that_cannot_be_sent_are_refused(open_client: Open, kind: str, own: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match="header"), open_client("http://localhost", "sepu_key", headers=own):
@@ -374,7 +394,7 @@ def test_headers_that_cannot_be_sent_are_refused(open_client: Open, kind: str, o
 
 @pytest.mark.parametrize("failure", [ValueError("of the caller"), TypeError("returned int, and not an Answer")])
 def test_a_fault_of_the_callers_function_is_raised_as_it_is(open_client: Open, kind: str, failure: Exception) -> None:
-    def send(request: Request) -> Answer:
+    def send(_: Request) -> Answer:
         if isinstance(failure, TypeError):
             return 5  # type: ignore[return-value]
         raise failure

@@ -67,8 +67,11 @@ class _Parts:
 
     def __init__(self) -> None:
         self.headers: dict[str, str] = {}
-        self.has_head = self.is_complete = False
+        self.has_head = self.is_complete = self.has_surplus = False
         self.body = bytearray()
+
+    def on_message_begin(self) -> None:
+        self.has_surplus = self.is_complete
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Takes a header, and no trailer."""
@@ -159,11 +162,16 @@ def _chunked(parser: HttpResponseParser, parts: _Parts, data: bytearray) -> Conv
     read, last = 0, b""
     received = bytes(data)
     while True:
-        _parse(parser, received)
+        try:
+            _parse(parser, received)
+        except Lost:
+            if not parts.is_complete:
+                raise
+            return False  # what followed is not HTTP
         read += len(received)
         last = (last + received)[-6:]
         if parts.is_complete:
-            return last.endswith(_END_OF_HEAD) and last != b"\r\n\r\n\r\n"
+            return not parts.has_surplus and last.endswith(_END_OF_HEAD) and last != b"\r\n\r\n\r\n"
         if len(parts.body) > MOST_BODY:
             return False
         if read > _MOST_CHUNKED:

@@ -84,14 +84,15 @@ def _matches(entry: str, host: str, port: int, name: str) -> bool:
     if entry == "*":
         return True
     form = re.fullmatch(r"(?P<host>\[[^][]+\]|[^][:]+)(:(?P<port>[0-9]{1,5}))?|(?P<address>[0-9A-Fa-f:./]+)", entry)
-    excepted = (form["host"] or form["address"] if form else "").strip("[]").lower()
-    if HOST.fullmatch(suffix := excepted.removeprefix(".")):
+    stated = (form["host"] or form["address"] if form else "").lower()
+    suffix = stated.removeprefix(".")
+    if HOST.fullmatch(suffix):
         is_meant = f".{host}".endswith(f".{suffix.rstrip('.')}")
     else:
         from ipaddress import ip_address, ip_network
 
         try:
-            network = ip_network(excepted, strict=False)
+            network = ip_network(stated.strip("[]"), strict=False)
         except ValueError:
             raise ValueError(
                 f"{name} has {entry!r}, which is none of *, HOST, .SUFFIX, an IP address and a network, each may "
