@@ -159,14 +159,15 @@ def _options(way: str, at: Any) -> dict[str, Any]:
     """The arguments of a client that goes this way to the peer's address."""
     trusted = certificate().client
     local = "" if way == "Unix" else f"127.0.0.1:{at[1]}"
-    return {
+    options: dict[str, dict[str, Any]] = {
         "plain": {"base_url": f"http://{local}"},
         "TLS": {"base_url": f"https://{local}", "ssl_context": trusted},
         "Unix": {"base_url": f"unix:{at}"},
         "proxy": {"base_url": "http://127.0.0.1:9", "proxy": f"http://{local}"},
         "CONNECT": {"base_url": "https://127.0.0.1:9", "proxy": f"http://{local}", "ssl_context": trusted},
         "TLS proxy": {"base_url": "https://127.0.0.1:9", "proxy": f"https://{local}", "ssl_context": trusted},
-    }[way]
+    }
+    return options[way]
 
 
 @contextmanager

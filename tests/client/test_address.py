@@ -18,7 +18,12 @@ def environment(monkeypatch: pytest.MonkeyPatch) -> Set:
     """Sets variables; those of the machine count for nothing."""
     for name in (*proxies._NAMES["https"], *proxies._NAMES["http"], *proxies._EXCEPTIONS, "HTTP_PROXY"):
         monkeypatch.delenv(name, raising=False)
-    return lambda **values: [monkeypatch.setenv(name, value) for name, value in values.items()] and None
+
+    def put(**values: str) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+
+    return put
 
 
 def route(base_url: str, **options: Any) -> Route:
