@@ -58,7 +58,7 @@ class Peer:
     """One connection, as the peer has it. Each method without an argument is a step."""
 
     def __init__(self, connection: socket.socket, ended: threading.Event) -> None:
-        self.socket = connection
+        self.socket: Any = connection
         self._ended = ended
 
     def head(self) -> bytes:
@@ -110,7 +110,9 @@ class Peer:
         self.socket.close()
 
     def tls(self) -> None:
-        self.socket = certificate().server.wrap_socket(self.socket, server_side=True)
+        # It is kept before the handshake, which may fail, so that it is closed.
+        self.socket = certificate().server.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self.socket.do_handshake()
 
     def connect(self) -> None:
         """Reads a CONNECT, and lets it through."""

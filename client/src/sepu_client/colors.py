@@ -111,4 +111,5 @@ def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    # PERF: whether an object is Real takes long to ask.
+    return type(value) in (int, float) or (isinstance(value, Real | Decimal) and not isinstance(value, bool))
