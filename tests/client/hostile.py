@@ -80,7 +80,7 @@ class Peer:
 
     def some(self, most: int = 300) -> bytes:
         """What comes first."""
-        data = self.socket.recv(most)
+        data: bytes = self.socket.recv(most)
         if not data:
             raise ConnectionError
         return data
