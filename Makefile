@@ -295,8 +295,9 @@ lint-workflows: build/workflows/ready
 workflows: lint-workflows build  ## lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 	@$(BIN)/python -m tools.workflows $(JOBS)
 
-release: serving  ## build data/release from data/facts
+release: serving  ## build data/release from data/facts, and what the client has of it
 	$(BIN)/python -m sepu.library.build data/facts data/release
+	$(BIN)/python -m tools.ambiguous_names
 
 prove-index: build  ## compare answers by an index with a full search, for each of the 2^24 8-bit colours
 	@$(BIN)/python -m tests.core.prove_index

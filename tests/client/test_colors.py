@@ -15,6 +15,7 @@ from coloraide.css.color_names import name2val_map
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Opened
+from tools.ambiguous_names import FILE, ambiguous_names
 
 import sepu
 from sepu.admin import accounts
@@ -132,6 +133,10 @@ def test_each_name_of_css_is_the_colour_that_the_library_takes_it_for() -> None:
                 read_colors([name])
         else:
             assert read_colors([name]) == [expected]
+
+
+def test_the_ambiguous_names_are_those_of_the_release() -> None:
+    assert FILE.read_text("utf-8") == ambiguous_names(), "`make release` writes the file again"
 
 
 WHITE = st.text("\t\v\x1c\x85\xa0\u180e\u2003\u200b\u3000\ufeff ", max_size=3)

@@ -1,6 +1,7 @@
 """What becomes of connections: where calls are cancelled, where the client is closed, and where TLS is refused."""
 
 import asyncio
+import gc
 import gzip
 import os
 import signal
@@ -20,7 +21,7 @@ from typing import Any
 import pytest
 from tests.client.blocking import AnyClient, Open
 from tests.client.hostile import Peer, Step, certificate, listening, saying
-from tests.processes import running
+from tests.processes import completed, running, until
 
 from sepu_client import (
     Answer,
@@ -280,29 +281,56 @@ def test_a_certificate_of_ones_own(open_client: Open, tmp_path: Path, monkeypatc
             assert client.library().record_count == 161
 
 
-def test_a_forked_process_takes_no_connection_of_its_parent() -> None:
-    """It would read answers that are meant for others."""
+def tell_the_connection(peer: Peer) -> None:
+    """Answers each request with the port of its connection as the mode."""
+    port = peer.socket.getpeername()[1]
+    while True:
+        peer.request()
+        peer.send(HEAD + ANSWER.replace(b"commercial", b"%010d" % port))
 
-    def tell_the_connection(peer: Peer) -> None:
-        port = peer.socket.getpeername()[1]
-        while True:
-            peer.request()
-            peer.send(HEAD + ANSWER.replace(b"commercial", b"%010d" % port))
 
-    with listening("plain", [tell_the_connection]) as peer, Client(peer.url, SECRET) as client:
-        before = client.library().mode
-        reader, writer = os.pipe()
+@pytest.mark.parametrize("when", ["between", "during"])
+def test_a_forked_process_takes_no_connection_of_its_parent(when: str) -> None:
+    """It would read answers that are meant for others. A signal's handler can fork in the middle of a call."""
+    reader, writer = os.pipe()
+    children: list[int] = []
+    first: list[bytes] = []
+
+    def fork(*_: object) -> None:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", DeprecationWarning)  # there are threads
-            child = os.fork()
-        if not child:
-            os.write(writer, client.library().mode.encode())
-            os._exit(0)
-        forked = os.read(reader, 100).decode()
-        os.waitpid(child, 0)
+            children.append(os.fork())
+
+    def fork_and_answer(peer: Peer) -> None:
+        if when == "during" and not first:
+            first.append(b"%010d" % peer.socket.getpeername()[1])
+            peer.request()
+            signal.raise_signal(signal.SIGALRM)
+            time.sleep(0.2)
+            peer.send(HEAD + ANSWER.replace(b"commercial", first[0]))
+        tell_the_connection(peer)
+
+    before = signal.signal(signal.SIGALRM, fork)
+    try:
+        with listening("plain", [fork_and_answer]) as peer, Client(peer.url, SECRET, timeout=1, deadline=10) as client:
+            mode = client.library().mode
+            if when == "between":
+                first.append(mode.encode())
+                fork()
+                mode = client.library().mode
+            if children == [0]:
+                os.write(writer, mode.encode())
+                os._exit(0)
+            forked = os.read(reader, 100)
+            assert forked.isdigit()
+            assert forked != first[0]
+            assert forked.decode() != mode
+    finally:
+        signal.signal(signal.SIGALRM, before)
+        if children != [0]:
+            os.waitpid(children[0], 0)
         os.close(reader)
         os.close(writer)
-        assert before == client.library().mode != forked != ""
 
 
 def test_threads_do_not_wait_for_one_another() -> None:
@@ -402,3 +430,61 @@ def test_a_body_without_an_end_is_not_read_to_its_end(open_client: Open) -> None
     ):
         client.library()
     assert not all_was_read.is_set()
+
+
+# asyncio says so of what its closed loops leave; their sockets are closed.
+@pytest.mark.filterwarnings("ignore:unclosed transport:ResourceWarning")
+def test_a_connection_stays_with_its_event_loop() -> None:
+    async def call() -> int:
+        return (await client.library()).record_count
+
+    async def close() -> None:
+        await client.aclose()
+
+    with listening("plain", [Peer.request, ANSWERED, Peer.request, ANSWERED]) as peer:
+        client = AsyncClient(peer.url, SECRET)
+        with asyncio.Runner() as paused:
+            assert paused.run(call()) == 161
+            assert asyncio.run(call()) == 161  # while the other loop still has a connection
+            assert paused.run(call()) == 161
+        assert asyncio.run(call()) == 161
+        asyncio.run(close())
+        assert peer.connections == 4
+        until(lambda: not peer.open)
+        gc.collect()
+
+
+AT_EXIT = """
+import atexit, sys
+from sepu_client import Client, Error
+
+def call(client):
+    try:
+        print(client.search("hong", idempotency_key="the-one-key").count)
+    except Error as error:
+        print(type(error).__name__, error.idempotency_key)
+
+kept, new = (Client(sys.argv[1].replace("127.0.0.1", "localhost"), "sepu_key") for _ in range(2))
+atexit.register(call, kept)
+atexit.register(call, new)
+call(kept)
+"""
+
+
+def test_a_call_at_the_exit_of_the_interpreter_ends_with_an_answer_or_an_error_of_ours() -> None:
+    """New threads cannot start then, since CPython 3.12, and without one no name is resolved."""
+    usage = "".join(
+        f"X-Usage-{name}: 1\r\n" for name in ("Period", "Meter", "Limit", "Committed", "Reserved", "Remaining")
+    )
+    body = b'{"datasetVersion":"1","count":0,"results":[]}'
+    head = f"HTTP/1.1 200 OK\r\nX-Request-Id: {REQUEST_ID}\r\n{usage}Content-Length: {len(body)}\r\n\r\n".encode()
+
+    def answer(peer: Peer) -> None:
+        while True:
+            peer.request()
+            peer.send(head + body)
+
+    with listening("plain", [answer]) as peer:
+        done = completed([sys.executable, "-c", AT_EXIT, peer.url])
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.splitlines() in (["0", "0", "0"], ["0", "NoAnswerError the-one-key", "0"])

@@ -119,7 +119,7 @@ def test_plain_http_through_a_proxy(
 
 def test_tls_within_tls(open_client: Open, secure: BehindNginx, issued: IssuedKey) -> None:
     """Through a proxy that itself wants TLS."""
-    with proxy("squid", "squid-openssl", SQUID, "-N", "-f") as (directory, address):
+    with proxy("squid", "squid-openssl", SQUID, "-N", "-n", f"sepu{os.getpid()}", "-f") as (directory, address):
         context = ssl.create_default_context(cafile=directory / "proxy.pem")
         context.load_verify_locations(secure.directory / "fullchain.pem")
         with open_client(
