@@ -9,17 +9,20 @@ import http.client
 import json
 import multiprocessing
 import socket
+import sys
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import AbstractAsyncContextManager, ExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from threading import Thread
 from typing import Any
 
 from bench.load.figures import Sample
 
+PEERS = Path(__file__).parents[2] / "build" / "peers"  # which `make load` fills; the service does not see them
 WARM_UP_SECONDS = 0.3
 COLOR = (200, 60, 35)
 BODY = b'{"colors":[{"r":200,"g":60,"b":35}],"top":1}'
@@ -58,6 +61,7 @@ def measure(calling: Calling) -> Sample:
 
 
 def _run(calling: Calling) -> Sample:
+    sys.path.append(str(PEERS))
     if calling.who in ASYNC:
         return asyncio.run(_tasks(calling))
     with ExitStack() as stack:
@@ -71,7 +75,9 @@ def _run(calling: Calling) -> Sample:
 
         def all_at_once(seconds: float) -> None:
             end = time.perf_counter() + seconds
-            threads = [Thread(target=repeat, args=given) for given in zip(calls, [end] * len(calls), latencies)]
+            threads = [
+                Thread(target=repeat, args=(call, end, mine)) for call, mine in zip(calls, latencies, strict=True)
+            ]
             for thread in threads:
                 thread.start()
             for thread in threads:
@@ -168,7 +174,7 @@ def _urllib3(calling: Calling) -> Iterator[Callable[[], Call]]:
 
 @contextmanager
 def _httpx2(calling: Calling) -> Iterator[Callable[[], Call]]:
-    import httpx2
+    import httpx2  # type: ignore[import-not-found, unused-ignore]
 
     with httpx2.Client() as client:
 
@@ -192,7 +198,7 @@ def _client(calling: Calling) -> Iterator[Callable[[], Call]]:
 
 
 @asynccontextmanager
-async def _async_client(calling: Calling) -> Any:
+async def _async_client(calling: Calling) -> AsyncIterator[AsyncCall]:
     from sepu_client import AsyncClient
 
     async with AsyncClient(calling.url, calling.api_key) as client:
@@ -204,8 +210,8 @@ async def _async_client(calling: Calling) -> Any:
 
 
 @asynccontextmanager
-async def _httpx2_async(calling: Calling) -> Any:
-    import httpx2
+async def _httpx2_async(calling: Calling) -> AsyncIterator[AsyncCall]:
+    import httpx2  # type: ignore[import-not-found, unused-ignore]
 
     async with httpx2.AsyncClient() as client:
 
@@ -217,7 +223,7 @@ async def _httpx2_async(calling: Calling) -> Any:
 
 
 @asynccontextmanager
-async def _aiohttp(calling: Calling) -> Any:
+async def _aiohttp(calling: Calling) -> AsyncIterator[AsyncCall]:
     import aiohttp
 
     async with aiohttp.ClientSession() as session:

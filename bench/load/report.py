@@ -3,12 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 from bench.load.callers import RAW
 from bench.load.figures import Figures
 
-Who = Literal["sepu", "pgbench", "constant", "sepu, open loop", "beside it", "beside /healthz"] | str
+Who = str  # pgbench, sepu, or another side of a comparison
 # What the figures of some are compared with, of the same scenario at the same concurrency.
 FLOORS: Mapping[Who, Who] = {"sepu": "pgbench", "beside it": "beside /healthz"}
 PHYSICAL_LIMIT = "physical limit"  # its parts: a bare durable insert, and a constant over HTTP
@@ -116,9 +116,9 @@ def called(figures: Mapping[Cell, Figures]) -> str:
     rows = []
     for cell, found in figures.items():
         floor = figures[cell._replace(who=RAW)]
-        cpu = f"{found.cpu['caller'] * 1e6:.0f}"
-        rows.append([cell.who, str(cell.connections), *map(ms, (found.p50, found.p99)), f"{found.p50 / floor.p50:.2f}", cpu,
-                     f"{found.rate:,.0f}"])  # fmt: skip
+        ratio, cpu = f"{found.p50 / floor.p50:.2f}", f"{found.cpu['caller'] * 1e6:.0f}"
+        who = (cell.who, str(cell.connections))
+        rows.append([*who, ms(found.p50), ms(found.p99), ratio, cpu, f"{found.rate:,.0f}"])
     return table(["caller", "calls at a time", "p50 ms", "p99", "p50 ÷ raw", "CPU µs", "a second"], rows)
 
 
