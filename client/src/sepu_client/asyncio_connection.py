@@ -1,10 +1,10 @@
 """Connects by an asyncio protocol, for tasks."""
 
 import asyncio
-import os
 import socket
 from typing import Self, cast
 
+from sepu_client import connections
 from sepu_client.address import Route
 from sepu_client.connections import Address, destination, found, literal, new_socket, shares
 from sepu_client.messages import Answer, Lost, Request
@@ -23,7 +23,7 @@ class AsyncioConnection(asyncio.Protocol):
         self._socket = connected
         self._link = Link(route)
         self._loop = asyncio.get_running_loop()
-        self._process = os.getpid()
+        self._forks = connections.forks
         self._received: list[bytes | None] = []
         self._waiting: asyncio.Future[None] | None = None
 
@@ -61,7 +61,7 @@ class AsyncioConnection(asyncio.Protocol):
     def close(self) -> None:
         """Closes it without a word, whatever became of its event loop."""
         transport: asyncio.Transport | None = getattr(self, "_transport", None)
-        if transport is None or self._process != os.getpid() or self._loop.is_closed():
+        if transport is None or self._forks != connections.forks or self._loop.is_closed():
             self._socket.close()  # after a fork that leaves the parent's end and the parent's loop alone
             return
         try:

@@ -90,8 +90,11 @@ def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
         if not 0 <= number <= greatest:  # nor NaN
             raise ValueError(f"{color!r} has the channel {number}, and a channel is a number from 0 to {greatest}")
     # As the library does; an RGB says by its type what it is.
-    whole = isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels)
-    if scale is None and 0 < max(numbers) <= 1 and not whole:
+    if (
+        scale is None
+        and 0 < max(numbers) <= 1
+        and not (isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels))
+    ):
         raise ValueError(
             f"no channel of {color!r} exceeds 1: pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
         )

@@ -12,6 +12,17 @@ from sepu_client.messages import Lost
 
 IDLE_SECONDS = 30.0  # the service closes after 75, and many firewalls and balancers forget after 60
 
+forks = 0  # that led to this process; PERF: os.getpid is a system call
+
+
+def _count_fork() -> None:
+    global forks
+    forks += 1
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_count_fork)
+
 Address = tuple[socket.AddressFamily, Any]
 
 
@@ -35,7 +46,7 @@ class Connections(Generic[C]):
 
     def __init__(self) -> None:
         self._idle = deque[tuple[float, C]]()  # since when
-        self._process = os.getpid()
+        self._forks = forks
         self._is_closed = False
 
     def check_open(self) -> None:
@@ -46,8 +57,8 @@ class Connections(Generic[C]):
     def take(self) -> C | None:
         """Returns an idle connection, for exclusive use until it is given back; None if there is none. Raises Lost."""
         self.check_open()
-        if self._process != os.getpid():  # after a fork these connections belong to the parent
-            self._process = os.getpid()
+        if self._forks != forks:  # these connections belong to the parent
+            self._forks = forks
             self.drop()
         try:
             while True:
@@ -60,7 +71,7 @@ class Connections(Generic[C]):
 
     def give_back(self, connection: C) -> None:
         """Takes a connection back after its answer, and closes those that were idle for long."""
-        if self._process != os.getpid():
+        if self._forks != forks:
             connection.close()
             raise Lost("the process was forked during the call")
         self._idle.append((time.monotonic(), connection))

@@ -129,7 +129,9 @@ def _exchange(request: Callable[[], bytes]) -> Conversation[tuple[Answer, bool]]
         length = int(headers["content-length"])  # which the parser has checked
         while len(data) < min(length, MOST_BODY + 1):
             data += yield from _more()
-        return Answer(status, headers, bytes(data[: min(length, MOST_BODY + 1)])), stays and len(data) == length
+        is_whole = len(data) == length
+        del data[length:]
+        return Answer(status, headers, bytes(data)), stays and is_whole
     while len(data) <= MOST_BODY:
         received = yield b""
         if received is None:
