@@ -188,9 +188,10 @@ build/peers/ready: requirements/bench.txt | build
 bench-peers: build build/peers/ready  ## the compiled core beside the alternatives
 	@PYTHONPATH=build/peers $(BIN)/python -m bench.peers > build/peers.txt && cat build/peers.txt
 
-load: build  ## a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
+load: build build/peers/ready  ## a real server under load beside its floors, with targets [LOAD="--seconds 5 --rounds 5"]
 	@$(BIN)/python -m bench.load run $(LOAD)
 	@$(BIN)/python -m bench.load run --scenarios match-1,match-5x3,replay --connections 1,2,4,8,16,32,64,128
+	@$(BIN)/python -m bench.load clients
 	@$(BIN)/python -m bench.load neighbours
 
 build/advisories/ready: requirements/advisories.txt
@@ -295,8 +296,9 @@ lint-workflows: build/workflows/ready
 workflows: lint-workflows build  ## lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 	@$(BIN)/python -m tools.workflows $(JOBS)
 
-release: serving  ## build data/release from data/facts
+release: serving  ## build data/release from data/facts, and what the client has of it
 	$(BIN)/python -m sepu.library.build data/facts data/release
+	$(BIN)/python -m tools.ambiguous_names
 
 prove-index: build  ## compare answers by an index with a full search, for each of the 2^24 8-bit colours
 	@$(BIN)/python -m tests.core.prove_index

@@ -2,8 +2,10 @@
 
 import asyncio
 import atexit
+import importlib
 import os
 import socket
+import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
@@ -38,6 +40,8 @@ from sepu.server.client_address import Network
 from sepu.server.connection import App, Connection
 from sepu.server.metrics import Blocks
 from sepu.server.request_log import RequestLog
+from sepu_client import Client
+from sepu_client.socket_connection import SocketConnection
 
 RELEASE = sepu.load()
 PALETTE = RELEASE.palette()
@@ -224,6 +228,48 @@ def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Cal
     return once
 
 
+class _Answered(socket.socket):
+    """The client's end of a pair; the answer to what it sends is there at once."""
+
+    other: socket.socket
+    answer: bytes
+
+    def send(self, data: Any, flags: int = 0) -> int:  # noqa: ANN401
+        sent = super().send(data, flags)
+        self.other.recv_into(bytearray(sent))
+        self.other.send(self.answer)
+        return sent
+
+
+def _client_match() -> Callable[[], object]:
+    """A call of the client, from a colour to the objects of the answer."""
+    ours, theirs = socket.socketpair()
+    connected = _Answered(fileno=ours.detach())
+    body = Matcher(PALETTE, *COLORS).answer(parse_match(b'{"colors":[{"r":200,"g":60,"b":35}],"top":1}'))
+    lines = {"Content-Length": str(len(body)), "Content-Type": "application/json", "Server": "gunicorn"}
+    lines |= {f"X-Usage-{name}": "1" for name in ("Period", "Meter", "Limit", "Committed", "Reserved", "Remaining")}
+    lines |= {"X-Request-Id": "00000000-0000-0000-0000-000000000000"}
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
+    connected.other, connected.answer = theirs, f"HTTP/1.1 200 OK\r\n{head}\r\n".encode() + body
+    connected.setblocking(False)
+    client = Client("http://127.0.0.1", API_KEY, proxy="")
+    client._connections.give_back(SocketConnection(connected, client._route))
+    atexit.register(client.close)
+    atexit.register(theirs.close)
+    return lambda: client.match([(200, 60, 35)])
+
+
+def _client_import() -> Callable[[], object]:
+    """Its own modules; those of Python are there already."""
+
+    def once() -> object:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "sepu_client"]:
+            del sys.modules[name]
+        return importlib.import_module("sepu_client")
+
+    return once
+
+
 def hot_paths(url: str = "") -> list[HotPath]:
     """Returns all paths; those of the ledger need a database with the accounts of `recorded`."""
     service, match = Service.of(RELEASE), ("POST", "/v1/match", MATCH_BODY)
@@ -244,6 +290,8 @@ def hot_paths(url: str = "") -> list[HotPath]:
         HotPath("request: search", lambda: _request(service, "GET", "/v1/search", b"", SEARCH_QUERY)),
         HotPath("request: library", lambda: _request(service, "GET", "/v1/library")),
         HotPath("request: match, over a socket", lambda: _over_a_socket(service, *match)),
+        HotPath("client: match", _client_match),
+        HotPath("client: import", _client_import),
     ]
     if url:
         paths += [

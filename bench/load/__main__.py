@@ -18,12 +18,12 @@ from statistics import linear_regression
 from typing import Any, NamedTuple
 
 import psutil
-from bench.load import client, report
+from bench.load import callers, client, report
 from bench.load.client import Job, held, measure
 from bench.load.curves import save_curves
 from bench.load.figures import Figures, Sample, times
 from bench.load.floor import pgbench
-from bench.load.holders import fill
+from bench.load.holders import api_key, fill
 from bench.load.neighbours import CASES, MANY, beside
 from bench.load.replica import replicated, wrong
 from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
@@ -272,6 +272,17 @@ def reload(given: argparse.Namespace) -> None:
     _conclude(given, measuring, targets)
 
 
+def clients(given: argparse.Namespace) -> None:
+    """What a caller waits for: `sepu_client` beside a raw socket and other HTTP clients, one account's matches."""
+    with _service(given) as (measuring, server):
+        key = api_key(measuring.made.seed, 1)
+        for number, who in _rounds(given, given.connections, callers.CALLERS):
+            calling = callers.Calling(who, server.address, key, number, given.seconds)
+            measuring.add(Cell("client", number, who), callers.measure(calling))
+    figures = measuring.figures()
+    _conclude(given, measuring, report.caller_targets(figures), report.called(figures))
+
+
 def neighbours(given: argparse.Namespace) -> None:
     """A customer on one connection, beside floods."""
     floods: dict[Cell, Counter[str]] = {}
@@ -436,6 +447,7 @@ COMMANDS: Mapping[Callable[[argparse.Namespace], None], Mapping[str, Any]] = {
         **_LOADS,
     },
     growth: {"accounts": 1_000_000, "results": 10_000_000, **_LOADS},
+    clients: {**_LOADS, "rounds": 5},
     neighbours: _ROUNDS,
     skew: {**_LOADS, "connections": "5,32,128"},
     connections: {"open": 1600, "active": 100, **_ROUNDS},

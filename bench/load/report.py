@@ -3,11 +3,12 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
+from bench.load.callers import RAW
 from bench.load.figures import Figures
 
-Who = Literal["sepu", "pgbench", "constant", "sepu, open loop", "beside it", "beside /healthz"]
+Who = str  # pgbench, sepu, or another side of a comparison
 # What the figures of some are compared with, of the same scenario at the same concurrency.
 FLOORS: Mapping[Who, Who] = {"sepu": "pgbench", "beside it": "beside /healthz"}
 PHYSICAL_LIMIT = "physical limit"  # its parts: a bare durable insert, and a constant over HTTP
@@ -108,6 +109,28 @@ def targets(figures: Mapping[Cell, Figures]) -> list[Target]:
 
 def on(connections: int) -> str:
     return f"{connections} connection{'s' * (connections > 1)}"
+
+
+def called(figures: Mapping[Cell, Figures]) -> str:
+    """A row for each caller, beside the raw socket."""
+    rows = []
+    for cell, found in figures.items():
+        floor = figures[cell._replace(who=RAW)]
+        ratio, cpu = f"{found.p50 / floor.p50:.2f}", f"{found.cpu['caller'] * 1e6:.0f}"
+        who = (cell.who, str(cell.connections))
+        rows.append([*who, ms(found.p50), ms(found.p99), ratio, cpu, f"{found.rate:,.0f}"])
+    return table(["caller", "calls at a time", "p50 ms", "p99", "p50 ÷ raw", "CPU µs", "a second"], rows)
+
+
+def caller_targets(figures: Mapping[Cell, Figures]) -> list[Target]:
+    """What the clients may take, one call at a time: by p50 beside a raw socket, and by processor time."""
+    found: list[Target] = []
+    alone = {cell.who: each for cell, each in figures.items() if cell.connections == 1}
+    for who, most, cpu in (("sepu_client.Client", 1.15, 110), ("sepu_client.AsyncClient", 1.3, 180)):
+        if who in alone:
+            found.append(Target(f"{who}: p50 ÷ that of a raw socket", alone[who].p50 / alone[RAW].p50, most))
+            found.append(Target(f"{who}: µs of CPU for a call", alone[who].cpu["caller"] * 1e6, cpu))
+    return found
 
 
 def no_errors(figures: Mapping[Cell, Figures]) -> Target:

@@ -9,14 +9,13 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from ipaddress import IPv4Address
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer, ThreadingUnixStreamServer
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
-import httpx
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
@@ -59,7 +58,7 @@ class Peer:
     """One connection, as the peer has it. Each method without an argument is a step."""
 
     def __init__(self, connection: socket.socket, ended: threading.Event) -> None:
-        self.socket = connection
+        self.socket: Any = connection
         self._ended = ended
 
     def head(self) -> bytes:
@@ -81,7 +80,7 @@ class Peer:
 
     def some(self, most: int = 300) -> bytes:
         """What comes first."""
-        data = self.socket.recv(most)
+        data: bytes = self.socket.recv(most)
         if not data:
             raise ConnectionError
         return data
@@ -111,20 +110,14 @@ class Peer:
         self.socket.close()
 
     def tls(self) -> None:
-        self.socket = certificate().server.wrap_socket(self.socket, server_side=True)
+        # It is kept before the handshake, which may fail, so that it is closed.
+        self.socket = certificate().server.wrap_socket(self.socket, server_side=True, do_handshake_on_connect=False)
+        self.socket.do_handshake()
 
     def connect(self) -> None:
         """Reads a CONNECT, and lets it through."""
         self.head()
         self.send(b"HTTP/1.1 200 Connected\r\n\r\n")
-
-    def socks_methods(self) -> None:
-        self.some()
-        self.send(b"\x05\x00")
-
-    def socks_command(self) -> None:
-        self.some()
-        self.send(b"\x05\x00\x00\x01\x7f\x00\x00\x01\x00\x50")
 
 
 Step = Callable[[Peer], object]
@@ -146,8 +139,6 @@ WAYS: dict[str, list[Step]] = {
     "proxy": [Peer.request],
     "CONNECT": [Peer.connect, Peer.tls, Peer.request],
     "TLS proxy": [Peer.tls, Peer.connect],  # and TLS inside, which Python's sockets cannot serve
-    "SOCKS": [Peer.socks_methods, Peer.socks_command, Peer.request],
-    "SOCKS, TLS": [Peer.socks_methods, Peer.socks_command, Peer.tls, Peer.request],
 }
 
 
@@ -166,26 +157,23 @@ class Listening:
         return url
 
 
-def _options(way: str, kind: str, at: Any) -> dict[str, Any]:
-    """The arguments of a client of a `kind`, sync or async, that goes this way to the peer's address."""
+def _options(way: str, at: Any) -> dict[str, Any]:
+    """The arguments of a client that goes this way to the peer's address."""
     trusted = certificate().client
     local = "" if way == "Unix" else f"127.0.0.1:{at[1]}"
-    base_url, options = {
-        "plain": (f"http://{local}", {}),
-        "TLS": (f"https://{local}", {}),
-        "Unix": ("http://localhost", {"uds": at}),
-        "proxy": ("http://127.0.0.1:9", {"proxy": f"http://{local}"}),
-        "CONNECT": ("https://127.0.0.1:9", {"proxy": f"http://{local}"}),
-        "TLS proxy": ("https://127.0.0.1:9", {"proxy": httpx.Proxy(f"https://{local}", ssl_context=trusted)}),
-        "SOCKS": ("http://127.0.0.1:9", {"proxy": f"socks5://{local}"}),
-        "SOCKS, TLS": ("https://127.0.0.1:9", {"proxy": f"socks5://{local}"}),
-    }[way]
-    make = httpx.HTTPTransport if kind == "sync" else httpx.AsyncHTTPTransport
-    return {"base_url": base_url, **({} if way == "plain" else {"transport": partial(make, verify=trusted, **options)})}
+    options: dict[str, dict[str, Any]] = {
+        "plain": {"base_url": f"http://{local}"},
+        "TLS": {"base_url": f"https://{local}", "ssl_context": trusted},
+        "Unix": {"base_url": f"unix:{at}"},
+        "proxy": {"base_url": "http://127.0.0.1:9", "proxy": f"http://{local}"},
+        "CONNECT": {"base_url": "https://127.0.0.1:9", "proxy": f"http://{local}", "ssl_context": trusted},
+        "TLS proxy": {"base_url": "https://127.0.0.1:9", "proxy": f"https://{local}", "ssl_context": trusted},
+    }
+    return options[way]
 
 
 @contextmanager
-def listening(way: str, kind: str, steps: Sequence[Step]) -> Iterator[Listening]:
+def listening(way: str, steps: Sequence[Step]) -> Iterator[Listening]:
     """Does the steps to each connection, and closes it."""
     ended = threading.Event()
 
@@ -207,7 +195,7 @@ def listening(way: str, kind: str, steps: Sequence[Step]) -> Iterator[Listening]
 
     with TemporaryDirectory(prefix="sepu-") as directory:
         server = Threads(f"{directory}/s" if way == "Unix" else ("127.0.0.1", 0), Handler)
-        found = Listening(_options(way, kind, server.server_address))
+        found = Listening(_options(way, server.server_address))
         with answering(server):
             try:
                 yield found

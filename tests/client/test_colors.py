@@ -15,6 +15,7 @@ from coloraide.css.color_names import name2val_map
 from hypothesis import given
 from hypothesis import strategies as st
 from tests.client.conftest import Opened
+from tools.ambiguous_names import FILE, ambiguous_names
 
 import sepu
 from sepu.admin import accounts
@@ -24,7 +25,7 @@ from sepu.library.parsing import parse_color
 from sepu.limits import MAX_COLORS
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
-from sepu_client import RGB, ApiError, core
+from sepu_client import RGB, ApiError, calls
 from sepu_client.colors import MOST_COLORS, read_colors
 
 FEI_HONG = RGB(200, 60, 35)
@@ -49,7 +50,7 @@ FEI_HONG = RGB(200, 60, 35)
 )
 def test_what_people_write_for_a_colour(color: Any) -> None:
     assert read_colors([color, "#1aF", "fff", "Tomato"]) == [FEI_HONG, (17, 170, 255), (255, 255, 255), (255, 99, 71)]
-    content = core.match(iter([color]), 2, None).content
+    content = calls.match(iter([color]), 2, None).content
     assert json.loads(content or b"") == {"colors": [{"r": 200.0, "g": 60.0, "b": 35.0}], "top": 2}
 
 
@@ -80,7 +81,7 @@ def test_what_people_write_for_a_colour(color: Any) -> None:
     ],
 )
 def test_what_is_no_colour_is_told_before_anything_is_sent(colors: Any, kind: type[Exception], reason: str) -> None:
-    for call in (core.match, core.match_many):
+    for call in (calls.match, calls.match_many):
         with pytest.raises(kind, match=re.escape(reason)):
             call(colors, 1, None)
 
@@ -100,7 +101,7 @@ def test_floats_that_may_be_meant_from_0_to_1_are_sent_with_their_scale() -> Non
 @pytest.mark.parametrize("colors", [[], ["#fff"] * 6, repeat("#fff")])
 def test_a_match_takes_one_to_five_colours(colors: Any) -> None:
     with pytest.raises(ValueError, match="a match takes one to 5 colours; match_many takes more"):
-        core.match(colors, 1, None)
+        calls.match(colors, 1, None)
 
 
 CHANNEL = st.one_of(st.integers(-2, 257), st.floats(-1, 256), st.sampled_from([nan, inf, 255.0000001, -0.0, 10**30]))
@@ -113,9 +114,9 @@ def test_a_match_is_refused_as_the_service_would(colors: list[tuple[float, ...]]
         expected = parse_match(json.dumps(sent).encode())
     except InputError:
         with pytest.raises(ValueError, match=r"channel|colours|top"):
-            core.match(colors, top, None, 255)
+            calls.match(colors, top, None, 255)
     else:
-        assert parse_match(core.match(colors, top, None, 255).content or b"") == expected
+        assert parse_match(calls.match(colors, top, None, 255).content) == expected
 
 
 def test_each_name_of_css_is_the_colour_that_the_library_takes_it_for() -> None:
@@ -134,6 +135,10 @@ def test_each_name_of_css_is_the_colour_that_the_library_takes_it_for() -> None:
             assert read_colors([name]) == [expected]
 
 
+def test_the_ambiguous_names_are_those_of_the_release() -> None:
+    assert FILE.read_text("utf-8") == ambiguous_names(), "`make release` writes the file again"
+
+
 WHITE = st.text("\t\v\x1c\x85\xa0\u180e\u2003\u200b\u3000\ufeff ", max_size=3)
 
 
@@ -149,23 +154,23 @@ def test_a_search_is_refused_as_the_service_would(before: str, text: str, after:
         expected = parse_search(urlencode({"q": q, "limit": limit}))
     except InputError:
         with pytest.raises(ValueError, match="2 to 64 characters|limit"):
-            core.search(q, limit, None)
+            calls.search(q, limit, None)
     else:
-        assert parse_search(core.search(q, limit, None).target.partition("?")[2]) == expected
+        assert parse_search(calls.search(q, limit, None).target.partition("?")[2]) == expected
 
 
 @pytest.mark.parametrize("number", [True, 1.0, "1", None])
 def test_a_number_that_is_not_whole_is_refused(number: Any) -> None:
     with pytest.raises(TypeError, match="top is a whole number from 1 to 3"):
-        core.match(["#fff"], number, None)
+        calls.match(["#fff"], number, None)
     with pytest.raises(TypeError, match="limit is a whole number from 1 to 10"):
-        core.search("hong", number, None)
+        calls.search("hong", number, None)
 
 
 @pytest.mark.parametrize(("q", "key"), [(5, "order-8812"), ("hong", 5)])
 def test_what_is_not_a_string_is_refused(q: Any, key: Any) -> None:
     with pytest.raises(TypeError, match="is a string, and not 5"):
-        core.search(q, 1, key)
+        calls.search(q, 1, key)
 
 
 def test_a_request_takes_as_many_colours_as_the_service() -> None:
@@ -173,14 +178,14 @@ def test_a_request_takes_as_many_colours_as_the_service() -> None:
 
 
 def test_each_request_of_many_has_its_own_key() -> None:
-    calls = core.match_many([(value, 0, 0) for value in range(12)], 3, "order-4711")
-    assert [call.idempotency_key for call in calls] == ["order-4711.1", "order-4711.2", "order-4711.3"]
-    sent = [json.loads(call.content or b"") for call in calls]
+    made = calls.match_many([(value, 0, 0) for value in range(12)], 3, "order-4711")
+    assert [call.idempotency_key for call in made] == ["order-4711.1", "order-4711.2", "order-4711.3"]
+    sent = [json.loads(call.content) for call in made]
     assert [len(each["colors"]) for each in sent] == [5, 5, 2]
     assert [color["r"] for each in sent for color in each["colors"]] == list(range(12))
-    assert core.match_many([], 1, None) == []
+    assert calls.match_many([], 1, None) == []
     with pytest.raises(ValueError, match="an idempotency key"):
-        core.match_many(["#fff"], 1, "k" * 127)
+        calls.match_many(["#fff"], 1, "k" * 127)
 
 
 def test_what_was_charged_before_an_error_is_not_charged_again(

@@ -9,7 +9,7 @@ from subprocess import CompletedProcess
 from typing import Any
 
 import pytest
-from tests.client.conftest import where
+from tests.client.conftest import url_of
 from tests.client.hostile import Peer, listening, saying
 from tests.processes import completed
 from tests.serving import Server
@@ -43,7 +43,7 @@ def call(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) ->
 @pytest.fixture
 def run(call: Run, uvloop: Server, issued: IssuedKey) -> Run:
     """Runs it for the account, on the real server."""
-    own = {"SEPU_URL": where(uvloop, "sync")["base_url"], "SEPU_API_KEY": issued.api_key}
+    own = {"SEPU_URL": url_of(uvloop), "SEPU_API_KEY": issued.api_key}
     return lambda *arguments, **environment: call(*arguments, **{**own, **environment})
 
 
@@ -97,7 +97,7 @@ def test_errors_of_the_service(run: Run, uvloop: Server, issued: IssuedKey) -> N
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("sepu-client: 409 idempotency_conflict (request id ")
     assert done.stderr.endswith(")\n")
-    done = run("match", "#fff", SEPU_URL=where(uvloop, "sync")["base_url"] + "/elsewhere")
+    done = run("match", "#fff", SEPU_URL=url_of(uvloop) + "/elsewhere")
     assert done.stderr.startswith("sepu-client: 404 not_found (request id ")
     assert done.stderr.endswith("); sepu-client match --help says what it takes\n")
     wrong = issued.api_key[:-1] + ("a" if issued.api_key[-1] != "a" else "b")
@@ -109,8 +109,8 @@ def test_errors_of_the_service(run: Run, uvloop: Server, issued: IssuedKey) -> N
 EVIL = "\x1b]0;x\x07\x9b2J\u202e\u2028\x00\ud800\r\n紅\U000e0041"
 SHOWN = r"\u001b]0;x\u0007\u009b2J\u202e\u2028\u0000\ud800\r\n紅\udb40\udc41"
 HEAD = (
-    "HTTP/1.1 200 OK\r\nX-Request-Id: 00000000-0000-0000-0000-000000000000\r\nX-Usage-Period: \x1b[2J\r\n"
-    "X-Usage-Meter: \x1b[31m\r\nX-Usage-Limit: 1\r\nX-Usage-Committed: 1\r\nX-Usage-Reserved: 0\r\n"
+    "HTTP/1.1 200 OK\r\nX-Request-Id: 00000000-0000-0000-0000-000000000000\r\nX-Usage-Period: \x9b2J\r\n"
+    "X-Usage-Meter: \x9b31m\r\nX-Usage-Limit: 1\r\nX-Usage-Committed: 1\r\nX-Usage-Reserved: 0\r\n"
     "X-Usage-Remaining: 0\r\n\r\n"
 )
 
@@ -126,7 +126,7 @@ def test_what_the_service_says_commands_no_terminal(call: Run, what: str, as_jso
         "accountId": EVIL, "planId": EVIL, "status": EVIL, "usage": [meter],
     }  # fmt: skip
     given = {"search": ["search", "hong"], "match": ["match", "#000"], "usage": ["usage"]}[what]
-    with listening("plain", "sync", [Peer.request, saying(HEAD.encode() + json.dumps(body).encode())]) as peer:
+    with listening("plain", [Peer.request, saying(HEAD.encode("latin-1") + json.dumps(body).encode())]) as peer:
         done = call(*given, *as_json, SEPU_URL=peer.url, SEPU_API_KEY="sepu_key")
     assert (done.returncode, done.stderr) == (0, "")
     assert SHOWN in done.stdout

@@ -8,18 +8,14 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from typing import Any
 
-import httpx
 import pytest
 from tests.client.blocking import Open
 from tests.client.hostile import WAYS, Peer, Step, listening
 from tests.processes import until
 
-from sepu_client import Client, NoAnswerError
+from sepu_client import NoAnswerError
 
 LATE = 10.0  # seconds; what never ends takes twice as long
-
-# httpcore and ssl drop a socket whose connection fails within them, and leave its closing to reference counting.
-pytestmark = pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")
 
 
 def dripping(first: bytes, drop: bytes) -> Step:
@@ -59,10 +55,10 @@ def cases() -> Iterator[tuple[str, str, list[Step]]]:
             yield way, name, [*steps, drip]
 
 
-def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(open_client: Open, kind: str) -> None:
+def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(open_client: Open) -> None:
     def fault(case: tuple[str, str, list[Step]]) -> str | None:
         way, what, steps = case
-        with listening(way, kind, steps) as peer:
+        with listening(way, steps) as peer:
             with open_client(api_key="sepu_key", timeout=0.3, deadline=0.4, **peer.options) as client:
                 started = time.monotonic()
                 with pytest.raises(NoAnswerError):
@@ -77,27 +73,7 @@ def test_a_call_ends_by_its_deadline_and_leaves_nothing_open(open_client: Open, 
     with ThreadPoolExecutor(32) as pool:
         found = list(pool.map(fault, cases()))
     assert [each for each in found if each] == []
-    assert len(found) > 60
-
-
-class Late(httpx.HTTPTransport):
-    """Connects after the time of the attempt is over, as on a machine that has much else to do."""
-
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        time.sleep(2 * request.extensions["timeout"]["read"])
-        return super().handle_request(request)
-
-
-def test_an_attempt_that_was_given_up_sends_nothing_any_more() -> None:
-    heads: list[bytes] = []
-    with listening("plain", "sync", [lambda peer: heads.append(peer.socket.recv(100))]) as peer:
-        with (
-            Client(peer.url, "sepu_key", timeout=0.2, deadline=0.3, transport=Late) as client,
-            pytest.raises(NoAnswerError, match="too slowly"),
-        ):
-            client.search("hong")
-        until(lambda: peer.connections and not peer.open)
-    assert set(heads) == {b""}
+    assert len(found) > 45
 
 
 @contextmanager

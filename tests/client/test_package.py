@@ -8,7 +8,7 @@ from importlib.metadata import requires
 from pathlib import Path
 
 import pytest
-from tests.client.conftest import where
+from tests.client.conftest import url_of
 from tests.processes import completed
 from tests.serving import Server
 
@@ -22,14 +22,14 @@ def test_it_needs_nothing_of_the_server() -> None:
     """Where sepu and what it needs cannot be imported."""
     script = """
 import sys
-for name in ("sepu", "numpy", "msgspec", "falcon", "psycopg", "gunicorn", "rich", "click"):
+for name in ("sepu", "numpy", "msgspec", "falcon", "psycopg", "gunicorn", "rich", "click", "httpx", "uvloop"):
     sys.modules[name] = None
 import sepu_client
 sepu_client.Client("https://colors.example", "a-key").close()
 """
     done = completed([sys.executable, "-c", script])
     assert (done.returncode, done.stderr) == (0, "")
-    assert requires("sepu-client") == ["httpx<1,>=0.28", "tinycss2>=1.5"]
+    assert requires("sepu-client") == ["httptools>=0.9", "tinycss2>=1.5"]
     assert Path(sepu_client.__file__).with_name("py.typed").exists()  # or users have none of its types
 
 
@@ -37,7 +37,7 @@ sepu_client.Client("https://colors.example", "a-key").close()
 def test_the_examples_of_the_pages(
     uvloop: Server, issued: IssuedKey, monkeypatch: pytest.MonkeyPatch, page: str
 ) -> None:
-    monkeypatch.setenv("SEPU_URL", where(uvloop, "sync")["base_url"])
+    monkeypatch.setenv("SEPU_URL", url_of(uvloop))
     monkeypatch.setenv("SEPU_API_KEY", issued.api_key)
     text = (ROOT / page).read_text("utf-8")
     examples = "\n".join(re.findall(r"^```pycon\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))

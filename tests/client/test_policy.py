@@ -5,38 +5,41 @@ import itertools
 import json
 import logging
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
 from importlib.metadata import version
 from types import SimpleNamespace
 from typing import Any
 
-import httpx
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from tests.client.blocking import Open
 
-from sepu_client import SearchResponse, async_client, client, core, errors
+from sepu_client import Answer, Request, SearchResponse, async_client, calls, client, errors
+from sepu_client.messages import Lost
+from sepu_client.retries import settle
 
 REQUEST_ID = "0b6f3c1e-7f0a-4a52-9d3a-1c8e5b7d2f40"
 USAGE = {
-    "X-Usage-Period": "2026-11",
-    "X-Usage-Meter": "color_search",
-    "X-Usage-Limit": "1000",
-    "X-Usage-Committed": "1",
-    "X-Usage-Reserved": "0",
-    "X-Usage-Remaining": "999",
+    "x-usage-period": "2026-11",
+    "x-usage-meter": "color_search",
+    "x-usage-limit": "1000",
+    "x-usage-committed": "1",
+    "x-usage-reserved": "0",
+    "x-usage-remaining": "999",
 }
 
 
-def answer(status: int, body: Any, **headers: str) -> core.Answer:
-    named = {name.replace("_", "-"): value for name, value in headers.items()}
+def answer(status: int, body: Any, **headers: str) -> Answer:
+    named = {name.lower().replace("_", "-"): value for name, value in headers.items()}
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
-    return core.Answer(status, httpx.Headers({"X-Request-Id": REQUEST_ID, **named}), content)
+    return Answer(status, {"x-request-id": REQUEST_ID, **named}, content)
 
 
-def refusal(status: int, code: str, after: str | None = None, **headers: str) -> core.Answer:
-    given_after = {} if after is None else {"Retry-After": after}
+def refusal(status: int, code: str, after: str | None = None, **headers: str) -> Answer:
+    given_after = {} if after is None else {"Retry_After": after}
     return answer(status, {"error": code, "requestId": REQUEST_ID}, **given_after, **headers)
 
 
@@ -50,8 +53,8 @@ CONFLICT = refusal(409, "idempotency_conflict")
 EXHAUSTED = refusal(429, "quota_exceeded", "86400", **USAGE)
 SUSPENDED = refusal(403, "account_unavailable")
 STRANGER = refusal(401, "unauthorized")
-LOST = core.Lost("ReadTimeout")
-GATEWAY = core.Answer(502, httpx.Headers(), b"<html>bad gateway")
+LOST = Lost("ConnectionResetError")
+GATEWAY = Answer(502, {}, b"<html>bad gateway")
 
 PASSING = [BUSY, BROKEN, SLOW, RUNNING, LIMITED, LOST, GATEWAY]
 FINAL = [
@@ -85,11 +88,15 @@ class Fake:
         self.now += seconds
 
 
-def run(outcomes: Iterable[core.Answer | core.Lost], deadline: float, fraction: float, takes: float = 0.0) -> Any:
+def run(outcomes: Iterable[Answer | Lost], deadline: float, fraction: float, takes: float = 0.0) -> Any:
     """Plays outcomes into the core; returns what it came to, the clock with its waits, and the seconds of each try."""
     fake, allowed = Fake(), list[float]()
-    steps = core.settle(
-        core.search("hong", 10, "the-one-key"), 10, deadline, fake.time, lambda low, high: low + fraction * (high - low)
+    steps = settle(
+        calls.search("hong", 10, "the-one-key"),
+        10,
+        deadline,
+        fake.time,
+        lambda low, high: low + fraction * (high - low),
     )
     attempt = next(steps)
     script = iter(outcomes)
@@ -111,16 +118,14 @@ def run(outcomes: Iterable[core.Answer | core.Lost], deadline: float, fraction: 
     st.sampled_from([GOOD, *FINAL]),
     st.floats(0, 1),
 )
-def test_what_passes_is_repeated_until_an_end(
-    passing: list[core.Answer | core.Lost], end: core.Answer, fraction: float
-) -> None:
+def test_what_passes_is_repeated_until_an_end(passing: list[Answer | Lost], end: Answer, fraction: float) -> None:
     result, fake, _ = run([*passing, end], 10_000, fraction)
     assert len(fake.waits) == len(passing) + 1
     assert isinstance(result, errors.Error) == (end is not GOOD)
     assert result.idempotency_key == "the-one-key"
     assert fake.waits[0] == 0
     for number, (outcome, wait) in enumerate(zip(passing, fake.waits[1:], strict=True)):
-        asked = int(outcome.headers.get("Retry-After", "0")) if isinstance(outcome, core.Answer) else 0
+        asked = int(outcome.headers.get("retry-after", "0")) if isinstance(outcome, Answer) else 0
         assert wait == pytest.approx(asked + fraction * min(8, 0.25 * 2**number))
         assert wait >= asked
 
@@ -132,7 +137,7 @@ def test_what_passes_is_repeated_until_an_end(
     st.floats(0.1, 20),
 )
 def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
-    outcomes: list[core.Answer | core.Lost], fraction: float, deadline: float, takes: float
+    outcomes: list[Answer | Lost], fraction: float, deadline: float, takes: float
 ) -> None:
     error, fake, allowed = run(itertools.islice(itertools.cycle(outcomes), 10_000), deadline, fraction, takes)
     assert error.retried
@@ -145,7 +150,7 @@ def test_nothing_begins_after_the_deadline_nor_may_outlast_it(
 
 @settings(max_examples=20)
 @given(st.lists(st.sampled_from(PASSING), min_size=40, max_size=40))
-def test_the_jitter_is_full_and_the_back_off_capped(passing: list[core.Answer | core.Lost]) -> None:
+def test_the_jitter_is_full_and_the_back_off_capped(passing: list[Answer | Lost]) -> None:
     _, least, _ = run([*passing * 50, GOOD], 1e9, 0)
     _, most, _ = run([*passing * 50, GOOD], 1e9, 1)
     spread = [high - low for low, high in zip(least.waits, most.waits, strict=True)]
@@ -173,19 +178,55 @@ CLASSES = [
 
 
 @pytest.mark.parametrize(("outcome", "expected"), CLASSES)
-def test_the_class_of_an_error(outcome: core.Answer | core.Lost, expected: type[errors.Error]) -> None:
+def test_the_class_of_an_error(outcome: Answer | Lost, expected: type[errors.Error]) -> None:
     error, _, _ = run([outcome], 0.001, 1)
     assert type(error) is expected
     assert error.retried == (outcome in PASSING or error.__class__ is errors.RateLimitedError)
 
 
-NO_SECONDS = ["", "soon", "-5", "1.5", "1e3", "9" * 400, "Wed, 21 Oct 2026 07:28:00 GMT", "１"]
+DATE = "Wed, 25 Nov 2026 12:00:00 GMT"
+
+
+@pytest.mark.parametrize(
+    ("after", "seconds"),
+    [
+        ("Wed, 25 Nov 2026 12:00:40 GMT", 40),
+        ("Wednesday, 25-Nov-26 12:01:00 GMT", 60),  # the forms that RFC 9110 calls obsolete
+        ("Wed Nov 25 12:00:05 2026", 5),
+        ("Wed, 25 Nov 2026 11:59:00 GMT", 0),
+        ("Wed, 25 Nov 2026 13:00:01 +0100", 1),
+    ],
+)
+def test_a_retry_after_may_be_a_date(after: str, seconds: int) -> None:
+    """It counts from the date of the answer, so that the clocks need not agree."""
+    result, fake, _ = run([Answer(503, {"retry-after": after, "date": DATE}, b""), GOOD], 600, 0)
+    assert result.count == 0
+    assert fake.waits == [0, seconds]
+
+
+def test_a_date_counts_from_now_where_the_answer_has_none() -> None:
+    error, _, _ = run(
+        [Answer(503, {"retry-after": format_datetime(datetime.now(UTC) + timedelta(days=2))}, b"")], 60, 0
+    )
+    assert 2 * 86_400 - 60 < error.retry_after <= 2 * 86_400
+
+
+NO_SECONDS = [
+    "",
+    "soon",
+    "-5",
+    "1.5",
+    "1e3",
+    "9" * 400,
+    "１",
+    "Wed, 99 Oct 2026 07:28:00 GMT",
+    "Wed, 21 Oct 99999 07:28:00 GMT",
+]
 
 
 @pytest.mark.parametrize("after", NO_SECONDS)
 def test_a_retry_after_that_is_no_number_of_seconds_is_none(after: str) -> None:
-    headers = httpx.Headers([(b"Retry-After", after.encode())])
-    result, fake, _ = run([core.Answer(503, headers, b""), GOOD], 60, 1)
+    result, fake, _ = run([Answer(503, {"retry-after": after}, b""), GOOD], 60, 1)
     assert result.count == 0
     assert fake.waits == [0, 0.25]
 
@@ -205,46 +246,46 @@ def test_a_pointer_has_names_and_indices_or_is_none(sent: str, read: str | None)
 
 # What the service does, and what a client makes of it: the class of an error or None, and the least and the most that
 # it waits before each attempt but the first.
-Step = core.Answer | type[httpx.RequestError]
+Step = Answer | type[OSError]
 TABLE: dict[str, tuple[list[Step], type[errors.Error] | None, list[tuple[float, float]]]] = {
     "good": ([GOOD], None, []),
-    "a time-out": ([httpx.ReadTimeout, GOOD], None, [(0, 0.25)]),
-    "no connection": ([httpx.ConnectError, httpx.ConnectTimeout, GOOD], None, [(0, 0.25), (0, 0.5)]),
-    "cut": ([httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError, GOOD], None, [(0, 0.25), (0, 0.5), (0, 1)]),
+    "a time-out": ([TimeoutError, GOOD], None, [(0, 0.25)]),
+    "no connection": ([ConnectionRefusedError, TimeoutError, GOOD], None, [(0, 0.25), (0, 0.5)]),
+    "cut": ([ConnectionResetError, BrokenPipeError, OSError, GOOD], None, [(0, 0.25), (0, 0.5), (0, 1)]),
     "503": ([BUSY, BUSY, GOOD], None, [(1, 1.25), (1, 1.5)]),
     "a gateway": ([GATEWAY, GOOD], None, [(0, 0.25)]),
-    "running": ([httpx.ReadTimeout, RUNNING, GOOD], None, [(0, 0.25), (1, 1.5)]),
+    "running": ([TimeoutError, RUNNING, GOOD], None, [(0, 0.25), (1, 1.5)]),
     "rate limited for long": ([refusal(429, "rate_limited", "600")], errors.RateLimitedError, []),
     "suspended meanwhile": ([BROKEN, SUSPENDED], errors.AccountUnavailableError, [(0, 0.25)]),
     "moved": ([answer(307, b"", Location="https://elsewhere")], errors.InvalidAnswerError, []),
 }
 
 
-class Scripted(httpx.BaseTransport, httpx.AsyncBaseTransport):
-    """Does one step of a script for each request, and sees that they come one at a time."""
+class Scripted:
+    """Does one step of a script for each request, in place of the network, and sees that they come one at a time."""
 
     def __init__(self, script: list[Step]) -> None:
         self._script = iter(script)
-        self.requests: list[tuple[str, bytes, dict[str, str]]] = []
-        self.seconds: list[float] = []
+        self.requests: list[Request] = []
         self._busy = False
 
-    def handle_request(self, request: httpx.Request) -> httpx.Response:
-        assert not self._busy
-        sent = {name: value for name, value in request.headers.items() if name != "authorization"}
-        self.requests.append((str(request.url), request.content, sent))
-        self.seconds.append(request.extensions["timeout"]["read"])
+    def send(self, request: Request) -> Answer:
+        self.requests.append(request)
         step = next(self._script)
-        if isinstance(step, core.Answer):
-            return httpx.Response(step.status, headers=dict(step.headers), content=step.body)
-        raise step("by the script", request=request)
+        if isinstance(step, Answer):
+            return Answer(step.status, {name.title(): value for name, value in step.headers.items()}, step.body)
+        raise step("by the script")
 
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        self._busy, was = True, self._busy
-        assert not was
+    async def send_async(self, request: Request) -> Answer:
+        assert not self._busy
+        self._busy = True
         await asyncio.sleep(0)
         self._busy = False
-        return self.handle_request(request)
+        return self.send(request)
+
+    def options(self, kind: str) -> dict[str, Any]:
+        """The arguments of a client of this kind."""
+        return {"base_url": "https://example.test/prefix/", "send": self.send if kind == "sync" else self.send_async}
 
 
 @pytest.fixture
@@ -255,76 +296,131 @@ def fake(monkeypatch: pytest.MonkeyPatch) -> Fake:
 
     async def sleep(seconds: float) -> None:
         await pause(0)
-        clock.sleep(seconds)
+        if seconds:
+            clock.sleep(seconds)
 
     time = SimpleNamespace(monotonic=clock.time, sleep=clock.sleep)
     monkeypatch.setattr(client, "time", time)
     monkeypatch.setattr(async_client, "time", time)
-    monkeypatch.setattr(
-        async_client, "asyncio", SimpleNamespace(timeout=asyncio.timeout, sleep=sleep, Semaphore=asyncio.Semaphore)
-    )
+    monkeypatch.setattr(async_client, "asyncio", SimpleNamespace(**{**vars(asyncio), "sleep": sleep}))
     return clock
 
 
 @pytest.mark.parametrize("key", ["the-one-key", None])
 @pytest.mark.parametrize("case", TABLE)
-def test_both_clients_keep_to_the_table(open_client: Open, fake: Fake, case: str, key: str | None) -> None:
+def test_both_clients_keep_to_the_table(open_client: Open, kind: str, fake: Fake, case: str, key: str | None) -> None:
     script, expected, waits = TABLE[case]
-    transport = Scripted(script)
-    with open_client("https://example.test/prefix/", "sepu_key", transport=lambda: transport, deadline=90) as client:
+    service = Scripted(script)
+    with open_client(api_key="sepu_key", deadline=90, **service.options(kind)) as client:
         found: Any = None
         try:
             found = client.search("hong", idempotency_key=key)
         except errors.Error as error:
             found = error
     assert type(found) is (expected or SearchResponse)
-    assert len(transport.requests) == len(script)
-    assert all(request == transport.requests[0] for request in transport.requests)  # exactly the same
-    url, _, headers = transport.requests[0]
-    assert url == "https://example.test/prefix/v1/search?q=hong&limit=10"
-    assert headers["idempotency-key"] == found.idempotency_key == (key or found.idempotency_key)
-    assert headers["user-agent"].startswith(f"sepu-client/{version('sepu-client')} httpx/")
-    assert fake.waits[0] == 0
-    for wait, (least, most) in zip(fake.waits[1:], waits, strict=True):
+    assert len(service.requests) == len(script)
+    first = service.requests[0]
+    assert all(replace(request, timeout=first.timeout) == first for request in service.requests)  # exactly the same
+    assert (first.method, first.url) == ("GET", "https://example.test/prefix/v1/search?q=hong&limit=10")
+    assert dict(first.headers) == {
+        "Host": "example.test",
+        "User-Agent": f"sepu-client/{version('sepu-client')}",
+        "Accept-Encoding": "identity",
+        "Authorization": "Bearer sepu_key",
+        "Idempotency-Key": key or found.idempotency_key,
+    }
+    for wait, (least, most) in zip(fake.waits, waits, strict=True):
         assert least <= wait <= most
-    assert all(seconds <= 10 for seconds in transport.seconds)
+    assert all(request.timeout <= 10 for request in service.requests)
 
 
-def test_reading_is_free_to_repeat(open_client: Open, fake: Fake) -> None:
-    transport = Scripted([BROKEN, httpx.ReadTimeout, STRANGER])
+def test_reading_is_free_to_repeat(open_client: Open, kind: str, fake: Fake) -> None:
+    service = Scripted([BROKEN, TimeoutError, STRANGER])
     with (
-        open_client("https://example.test", "sepu_key", transport=lambda: transport) as client,
+        open_client(api_key="sepu_key", **service.options(kind)) as client,
         pytest.raises(errors.UnauthorizedError) as raised,
     ):
         client.usage()
     assert raised.value.idempotency_key is None
-    assert [headers.get("idempotency-key") for _, _, headers in transport.requests] == [None] * 3
-    assert len(fake.waits) == 3
+    assert [request.headers.get("Idempotency-Key") for request in service.requests] == [None] * 3
+    assert len(fake.waits) == 2
 
 
-def test_a_retry_is_logged(open_client: Open, fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
+def test_a_retry_is_logged(open_client: Open, kind: str, fake: Fake, caplog: pytest.LogCaptureFixture) -> None:
     with (
         caplog.at_level(logging.INFO, "sepu_client"),
-        open_client("https://example.test", "sepu_key", transport=lambda: Scripted([BUSY, GOOD])) as client,
+        open_client(api_key="sepu_key", **Scripted([BUSY, GOOD]).options(kind)) as client,
     ):
         client.search("hong")
     (record,) = (record for record in caplog.records if record.name == "sepu_client")
     assert record.getMessage().startswith(f"/v1/search: 503 usage_commit_failed (request id {REQUEST_ID}); it is sent")
-    assert fake.waits[1] >= 1
+    assert fake.waits[0] >= 1
+
+
+def test_the_callers_own_headers_are_asked_for_before_each_attempt(open_client: Open, kind: str, fake: Fake) -> None:
+    numbers = itertools.count(1)
+    service = Scripted([BUSY, TimeoutError, GOOD])
+    with open_client(
+        api_key="sepu_key", headers=lambda: {"traceparent": f"00-{next(numbers)}"}, **service.options(kind)
+    ) as client:
+        client.search("hong")
+    assert [request.headers["traceparent"] for request in service.requests] == ["00-1", "00-2", "00-3"]
+    assert len(fake.waits) == 2
+
+
+@pytest.mark.parametrize(
+    "own",
+    [
+        {"Host": "a"},
+        {"AUTHORIZATION": "a"},
+        {"Content-Length": "5"},
+        {"a b": "c"},
+        {"a": "b\r\nc: d"},
+        {"a": 5},
+        {"": "a"},
+    ],
+)
+def test_headers_that_cannot_be_sent_are_refused(open_client: Open, kind: str, own: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match="header"), open_client("http://localhost", "sepu_key", headers=own):
+        pass
+    service = Scripted([])
+    with (
+        open_client(api_key="sepu_key", headers=lambda: own, **service.options(kind)) as client,
+        pytest.raises(ValueError, match="header"),
+    ):
+        client.search("hong")
+    assert service.requests == []
+
+
+@pytest.mark.parametrize("failure", [ValueError("of the caller"), TypeError("returned int, and not an Answer")])
+def test_a_fault_of_the_callers_function_is_raised_as_it_is(open_client: Open, kind: str, failure: Exception) -> None:
+    def send(_: Request) -> Answer:
+        if isinstance(failure, TypeError):
+            return 5  # type: ignore[return-value]
+        raise failure
+
+    async def send_async(request: Request) -> Answer:
+        return send(request)
+
+    with (
+        open_client("http://localhost", "sepu_key", send=send if kind == "sync" else send_async) as client,
+        pytest.raises(type(failure), match=str(failure)),
+    ):
+        client.search("hong")
 
 
 @pytest.mark.parametrize("key", ["short", "x" * 129, "white space", "schlüssel", "new-line\n", ""])
 def test_a_malformed_idempotency_key_is_not_sent(key: str) -> None:
     with pytest.raises(ValueError, match="an idempotency key has"):
-        core.search("hong", 1, key)
+        calls.search("hong", 1, key)
 
 
 @settings(max_examples=50)
 @given(st.text("abcXYZ019._:-", min_size=8, max_size=128))
 def test_every_idempotency_key_of_the_interface_is_taken(key: str) -> None:
-    assert core.search("hong", 1, key).request["headers"] == {"Idempotency-Key": key}
+    assert calls.search("hong", 1, key).idempotency_key == key
 
 
 def test_made_keys_are_new() -> None:
-    made = {core.match([(1, 2, 3)], 1, None).idempotency_key for _ in range(100)}
+    made = {calls.match([(1, 2, 3)], 1, None).idempotency_key for _ in range(100)}
     assert len(made) == 100

@@ -393,7 +393,7 @@ def test_workers_and_backups_of_the_metrics() -> None:
     answers = ((head.format(len(text)) + text).encode(), head.format(2).encode() + b"\xff{", head.format(9).encode())
     with ExitStack() as stack:
         good, bad, silent = (
-            f"{stack.enter_context(listening('plain', 'sync', [Peer.head, saying(each), Peer.silence])).url}/metrics"
+            f"{stack.enter_context(listening('plain', [Peer.head, saying(each), Peer.silence])).url}/metrics"
             for each in answers
         )
         found = read_service_state([good, bad, silent, good, "http://127.0.0.1:9/", "nonsense"])
@@ -404,5 +404,5 @@ def test_workers_and_backups_of_the_metrics() -> None:
 def test_metrics_whose_tls_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "certificate").write_text(certificate().pem)
     monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
-    with listening("TLS", "sync", [Peer.tls, Peer.head, garbage]) as peer:
+    with listening("TLS", [Peer.tls, Peer.head, garbage]) as peer:
         assert read_service_state([peer.url]) == ServiceState(unread=(peer.url,))

@@ -66,7 +66,7 @@ def test_it_is_the_installed_one() -> None:
 
 def test_nothing_of_the_server_is_there() -> None:
     assert [name for name in SERVER if find_spec(name)] == []
-    assert requires("sepu-client") == ["httpx<1,>=0.28", "tinycss2>=1.5"]
+    assert requires("sepu-client") == ["httptools>=0.9", "tinycss2>=1.5"]
 
 
 def test_a_call_over_a_socket(service: ThreadingHTTPServer, open_client: Open) -> None:
@@ -77,4 +77,4 @@ def test_a_call_over_a_socket(service: ThreadingHTTPServer, open_client: Open) -
 
 
 def test_it_knows_its_version() -> None:
-    assert sepu_client.core.USER_AGENT.startswith(f"sepu-client/{version('sepu-client')} ")
+    assert sepu_client.__version__ == version("sepu-client")

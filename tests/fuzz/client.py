@@ -85,7 +85,7 @@ def _case(seed: int) -> Played:
     rng = Random(seed)
     way, kind, call = rng.choice(list(WAYS)), rng.choice(list(CLIENTS)), rng.choice(list(CALLS))
     fault = None
-    with listening(way, kind, _steps(rng, way, call)) as peer:
+    with listening(way, _steps(rng, way, call)) as peer:
         with CLIENTS[kind](api_key="sepu_key", timeout=TIMEOUT, deadline=DEADLINE, **peer.options) as client:
             for _ in range(rng.choice([1, 1, 2])):  # the second perhaps on the same connection
                 began = time.monotonic()

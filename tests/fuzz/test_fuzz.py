@@ -24,7 +24,6 @@ HANG_SECONDS = 10.0 if IS_SHORT else 2.0  # on a quiet machine no probe takes a 
 pytestmark = pytest.mark.slow
 
 
-@pytest.mark.filterwarnings("ignore:unclosed:ResourceWarning")  # as in tests/client/test_deadline.py
 def test_client() -> None:
     run(client.play, 60, {})
 

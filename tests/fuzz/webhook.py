@@ -101,7 +101,7 @@ def _deliver(connection: psycopg.Connection, url: str, numbers: dict[str, int]) 
     endpoint = _Endpoint(numbers)
     _make_events(connection, list(numbers))
     with (
-        listening("plain", "sync", [endpoint.answer]) as peer,
+        listening("plain", [endpoint.answer]) as peer,
         tempfile.NamedTemporaryFile(prefix="sepu-fuzz-") as secret_file,
     ):
         Path(secret_file.name).write_text(f"whsec_{SECRET}")

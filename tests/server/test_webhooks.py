@@ -54,7 +54,7 @@ def test_nor_is_its_address_read(hooks: Running, location: str) -> None:
 def test_what_is_not_answered_at_the_end_is_given_up(capfd: pytest.CaptureFixture[str]) -> None:
     asked, over = threading.Event(), threading.Event()
 
-    with listening("plain", "sync", [lambda _: asked.set(), lambda _: over.wait(30)]) as peer:
+    with listening("plain", [lambda _: asked.set(), lambda _: over.wait(30)]) as peer:
         with Endpoint(peer.url, [SECRET]).sending() as sending:
             answer = sending(Message("message", b"{}"))
             assert asked.wait(30)
@@ -69,7 +69,7 @@ def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:
     two = saying(b"HTTP/1.1 204 \r\nset-cookie: a=b\r\n\r\nHTTP/1.1 410 Gone\r\ncontent-length: 0\r\n\r\n")
     got: list[bytes] = []
     steps: list[Step] = [Peer.request, two, lambda peer: got.append(peer.socket.recv(65536))]
-    with listening("plain", "sync", steps) as peer, Endpoint(peer.url, [SECRET]).sending() as sending:
+    with listening("plain", steps) as peer, Endpoint(peer.url, [SECRET]).sending() as sending:
         for _ in range(2):
             assert sending(Message("message", b"{}")).result(60) == EndpointAnswer()
     assert got == [b"", b""], "each has a connection of its own"
@@ -87,12 +87,12 @@ def garbage(peer: Peer) -> None:
 
 
 def test_tls_that_breaks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with listening("TLS", "sync", [Peer.tls, Peer.request, garbage]) as peer:
+    with listening("TLS", [Peer.tls, Peer.request, garbage]) as peer:
         assert send(peer.url) == [EndpointAnswer("not reached: ConnectError")], "nobody knows its certificate"
         (tmp_path / "certificate").write_text(certificate().pem)
         monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "certificate"))
         assert send(peer.url) == [EndpointAnswer("not reached: SSLError")]
-    with listening("TLS", "sync", [Peer.some, saying(b"HTTP/1.1 204 \r\n\r\n")]) as peer:
+    with listening("TLS", [Peer.some, saying(b"HTTP/1.1 204 \r\n\r\n")]) as peer:
         assert send(peer.url) == [EndpointAnswer("not reached: ConnectError")]
 
 
@@ -140,7 +140,7 @@ def test_one_that_drips_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch, sen
 
     steps: list[Step] = [saying(sent), lambda peer: peer.drip(b"x", 0.1)] if sent else [Peer.silence]
     started = time.monotonic()
-    with listening("plain", "sync", steps) as peer:
+    with listening("plain", steps) as peer:
         (answer,) = send(peer.url)
         assert time.monotonic() - started < 20
     assert answer.error in {"no answer in time", "not reached: RemoteProtocolError"}

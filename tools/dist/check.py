@@ -23,7 +23,14 @@ from tools.dist.contents import CLIENT, ROOT, SEPU, Distribution
 BIN = Path(sys.executable).parent
 # What they are installed and tried with; server.txt is a part of embedded.txt.
 LOCKS = {SEPU: ["embedded", "build", "core-test"], CLIENT: ["client"]}
-PLATFORMS = ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28"]  # whatever this machine is
+# Those of docs/versioning.md, whatever this machine is. The names are uv's.
+GLIBC = ["x86_64-manylinux_2_28", "aarch64-manylinux_2_28"]
+OTHERS = [
+    f"{processor}-{system}"
+    for processor in ("x86_64", "aarch64")
+    for system in ("unknown-linux-musl", "apple-darwin", "pc-windows-msvc")
+]
+PLATFORMS = {SEPU: GLIBC, CLIENT: GLIBC + OTHERS}
 
 
 def tools(file: Path) -> list[list[str]]:
@@ -107,7 +114,7 @@ def installable(lock: Path, python: str, platform: str) -> bool:
 def availability(distribution: Distribution) -> bool:
     """Whether everything that a distribution is installed and tried with has wheels, for each CPython and processor."""
     good = True
-    for lock, platform in product(LOCKS[distribution], PLATFORMS):
+    for lock, platform in product(LOCKS[distribution], PLATFORMS[distribution]):
         file, pythons = ROOT / "requirements" / f"{lock}.txt", distribution.pythons
         found = [python for python in pythons if installable(file, python, platform)]
         click.echo(f"requirements/{lock}.txt in wheels for {platform}: CPython {', '.join(found) or 'none'}")

@@ -31,10 +31,12 @@ CLIENT_TRIAL = {
         "pyproject.toml",
         "tests/client/blocking.py",
         "tests/client/test_policy.py",
+        "tests/client/test_protocol.py",
         "tests/dist/installed_client.py",
     ],
     "test-command": [
-        "python -m pytest -q -p tests.client.blocking tests/client/test_policy.py tests/dist/installed_client.py"
+        "python -m pytest -q -p tests.client.blocking tests/client/test_policy.py tests/client/test_protocol.py "
+        "tests/dist/installed_client.py"
     ],
 }
 # The README of the package: pip install 'sepu[server,embedded]', sepu serve, and the curls that it prints.

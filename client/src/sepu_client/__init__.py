@@ -3,11 +3,10 @@
 `Client` is for plain code and threads, `AsyncClient` for asyncio. Both keep to the service's rules of retrying.
 """
 
-from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
 
-from sepu_client.async_client import AsyncClient
+from sepu_client.calls import new_idempotency_key
 from sepu_client.client import Client
-from sepu_client.core import new_idempotency_key
 from sepu_client.errors import (
     AccountUnavailableError,
     ApiError,
@@ -23,6 +22,7 @@ from sepu_client.errors import (
     ServiceError,
     UnauthorizedError,
 )
+from sepu_client.messages import Answer, Request, release
 from sepu_client.results import (
     RGB,
     Color,
@@ -36,9 +36,15 @@ from sepu_client.results import (
     UsageSnapshot,
 )
 
+if TYPE_CHECKING:
+    from sepu_client.async_client import AsyncClient
+
+    __version__: str
+
 __all__ = [
     "RGB",
     "AccountUnavailableError",
+    "Answer",
     "ApiError",
     "AsyncClient",
     "Client",
@@ -55,6 +61,7 @@ __all__ = [
     "NoAnswerError",
     "QuotaExceededError",
     "RateLimitedError",
+    "Request",
     "RequestInProgressError",
     "RequestTimeoutError",
     "SearchResponse",
@@ -66,4 +73,13 @@ __all__ = [
     "new_idempotency_key",
 ]
 
-__version__ = version("sepu-client")
+
+def __getattr__(name: str) -> Any:  # noqa: ANN401
+    """Imports what few programs use: asyncio and the reader of the version take longer than all the rest."""
+    if name == "AsyncClient":
+        from sepu_client.async_client import AsyncClient
+
+        return AsyncClient
+    if name == "__version__":
+        return release()
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

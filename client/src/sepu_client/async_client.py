@@ -1,48 +1,36 @@
 """Provides the client for asyncio."""
 
 import asyncio
+import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable, Iterable
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
-import httpx
-
-from sepu_client import core
+from sepu_client import calls
+from sepu_client.address import find_route
+from sepu_client.asyncio_connection import AsyncioConnection
 from sepu_client.colors import ColorLike
-from sepu_client.connections import Closed, Connections
+from sepu_client.connections import Connections
+from sepu_client.messages import Answer, Call, Lost, OwnHeaders, Request, Requests, Secret, normal, too_slow
 from sepu_client.results import Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
+from sepu_client.retries import DEADLINE, TIMEOUT, bare, checked_seconds, settle
 
 T = TypeVar("T")
 
 CONNECTIONS = 100
 
 
-class _Connection(httpx.AsyncClient):
-    """Serves as httpx client for one request at a time, which closes everything that it opened."""
-
-    _stream: Any = None
-
-    async def trace(self, _: str, info: dict[str, Any]) -> None:
-        """Takes the stream of whatever httpx opens; it calls this at each step."""
-        made = info.get("return_value")
-        if hasattr(made, "get_extra_info"):
-            self._stream = made
-
-    async def aclose(self) -> None:
-        """Closes the stream too, which httpx forgets where a handshake is cancelled or a SOCKS proxy fails."""
-        if self._stream is not None:
-            await self._stream.aclose()
-        await super().aclose()
-
-
 class AsyncClient:
     """Calls the service at `base_url`; tasks may share it, and it keeps connections until it is closed.
 
-    An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds. `transport`
-    makes a transport of httpx's for each connection, for certificates or proxies of your own. A call that was cancelled
-    may have been charged: the same call with the same `idempotency_key` gets its answer without another charge.
+    An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds. A call that
+    was cancelled may have been charged: the same call with the same `idempotency_key` gets its answer without another
+    charge.
+
+    `ssl_context` replaces the system's certificates, and `proxy` the proxies of the environment ("" is none).
+    `headers` adds headers to each request: a mapping, or a function that is asked for one before each attempt. `send`
+    answers each request in place of the network; it raises an OSError if there is no answer.
     """
 
     def __init__(
@@ -50,17 +38,21 @@ class AsyncClient:
         base_url: str,
         api_key: str,
         *,
-        timeout: float = core.TIMEOUT,
-        deadline: float = core.DEADLINE,
-        transport: Callable[[], httpx.AsyncBaseTransport] | None = None,
+        timeout: float = TIMEOUT,
+        deadline: float = DEADLINE,
+        ssl_context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
+        headers: OwnHeaders | None = None,
+        send: Callable[[Request], Awaitable[Answer]] | None = None,
     ) -> None:
-        bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
-        self._timeout = core.checked_seconds("timeout", timeout)
-        self._deadline = core.checked_seconds("deadline", deadline)
-        options = core.options(base_url, bearer) | {"event_hooks": {"response": [_forget_location]}}
-        self._connections = Connections(
-            lambda: _Connection(transport=transport and transport(), cookies=core.no_cookies(), **options)
-        )
+        key, api_key = Secret(api_key), ""  # tools print the variables of a traceback's frames
+        self._timeout = checked_seconds("timeout", timeout)
+        self._deadline = checked_seconds("deadline", deadline)
+        self._route = find_route(base_url, ssl_context, proxy, is_used=send is None)
+        self._requests = Requests(self._route.base, self._route.authority, key, headers)
+        self._send_elsewhere = send
+        self._connections = Connections[AsyncioConnection]()
+        self._loop: asyncio.AbstractEventLoop | None = None
         self._free = asyncio.Semaphore(CONNECTIONS)
 
     async def match(
@@ -79,7 +71,7 @@ class AsyncClient:
         Raises ValueError or TypeError for other colours, and for floats of which none exceeds 1 without `scale`, before
         anything is sent.
         """
-        return await self._settle(core.match(colors, top, idempotency_key, scale))
+        return await self._settle(calls.match(colors, top, idempotency_key, scale))
 
     async def match_many(
         self,
@@ -95,8 +87,8 @@ class AsyncClient:
         If it raises an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
         charged again. Without a key of yours it is a new intent under a new key. `scale` and errors: as for `match`.
         """
-        calls = core.match_many(colors, top, idempotency_key, scale)
-        return tuple([result for call in calls for result in (await self._settle(call)).results])
+        parts = calls.match_many(colors, top, idempotency_key, scale)
+        return tuple([result for call in parts for result in (await self._settle(call)).results])
 
     async def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
@@ -104,20 +96,20 @@ class AsyncClient:
         Without a key of yours it is a new intent under a new key. Raises ValueError, before anything is sent, unless
         `q` has 2 to 64 characters.
         """
-        return await self._settle(core.search(q, limit, idempotency_key))
+        return await self._settle(calls.search(q, limit, idempotency_key))
 
     async def library(self) -> Library:
         """Returns the metadata of the colour library; is free."""
-        return await self._settle(core.library())
+        return await self._settle(calls.library())
 
     async def usage(self) -> UsageResponse:
         """Returns the usage of the account in this month; is free."""
-        return await self._settle(core.usage())
+        return await self._settle(calls.usage())
 
     async def aclose(self) -> None:
         """Closes the connections. A call in progress returns its answer, or raises NoAnswerError."""
-        for connection in self._connections.close():
-            await connection.aclose()
+        self._connections.close()
+        await asyncio.sleep(0)  # in which the loop closes them
 
     async def __aenter__(self) -> Self:
         """Returns the client; the end of the block closes it."""
@@ -129,51 +121,64 @@ class AsyncClient:
         """Closes the connections."""
         await self.aclose()
 
-    async def _settle(self, call: core.Call[T]) -> T:
-        attempts = core.settle(call, self._timeout, self._deadline, time.monotonic)
+    async def _settle(self, call: Call[T]) -> T:
+        attempts = settle(call, self._timeout, self._deadline, time.monotonic)
         attempt = next(attempts)
         while True:
-            await asyncio.sleep(attempt.wait)
-            outcome = await self._send(call, attempt.seconds)
+            if attempt.wait:
+                await asyncio.sleep(attempt.wait)
+            request = self._requests.of(call, attempt.seconds)
+            outcome = await self._outcome(request)
             try:
                 attempt = attempts.send(outcome)
             except StopIteration as settled:
                 result: T = settled.value
                 return result
 
-    async def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
+    async def _outcome(self, request: Request) -> Answer | Lost:
         try:
-            async with (
-                asyncio.timeout(seconds),
-                self._connection() as connection,
-                connection.stream(**call.request, timeout=seconds, extensions={"trace": connection.trace}) as response,
-            ):
-                body = bytearray()
-                if core.is_plain(response.headers):
-                    async for part in response.aiter_bytes():
-                        body += part
-                        if len(body) > core.LONGEST:
-                            break
+            async with asyncio.timeout(request.timeout), self._turns():
+                if self._send_elsewhere is not None:
+                    self._connections.check_open()
+                    return normal(await self._send_elsewhere(request))
+                return await self._exchange(request, time.monotonic() + request.timeout)
+        except Lost as lost:
+            return lost.with_traceback(None)
         except TimeoutError:
-            return core.TOO_SLOW
-        except Closed:
-            return core.CLOSED
+            return too_slow()
+        except OSError as error:  # of `send`: its text might quote the request
+            return Lost(type(error).__name__)
         except BaseException as ended:
-            return core.lost(ended)
-        return core.Answer(response.status_code, response.headers, bytes(body))
+            shown = bare(ended)
+        raise shown
 
-    @asynccontextmanager
-    async def _connection(self) -> AsyncIterator[_Connection]:
-        async with self._free:
-            connection = self._connections.take()
+    def _turns(self) -> asyncio.Semaphore:
+        """Returns what a call waits on, if too many are in progress on its event loop."""
+        loop = asyncio.get_running_loop()
+        if self._loop is not loop:  # a connection belongs to its loop
+            self._loop = loop
+            self._free = asyncio.Semaphore(CONNECTIONS)
+            self._connections.drop()
+        return self._free
+
+    async def _exchange(self, request: Request, end: float) -> Answer:
+        kept = self._connections.take()
+        if kept is not None:
             try:
-                yield connection
-            except BaseException:
-                await connection.aclose()
-                raise
-            for unused in self._connections.give_back(connection):
-                await unused.aclose()
+                return await self._exchange_on(kept, request)
+            except Lost as lost:
+                if not lost.unanswered:
+                    raise
+        return await self._exchange_on(await AsyncioConnection.open(self._route, end), request)
 
-
-async def _forget_location(response: httpx.Response) -> None:
-    core.forget_location(response)
+    async def _exchange_on(self, connection: AsyncioConnection, request: Request) -> Answer:
+        try:
+            answer, stays_open = await connection.exchange(request)
+        except BaseException:  # also by a cancellation: any doubt ends a connection
+            connection.close()
+            raise
+        if stays_open:
+            self._connections.give_back(connection)
+        else:
+            connection.close()
+        return answer

@@ -1,82 +1,31 @@
 """Provides the client for synchronous code and threads."""
 
-import socket
+import ssl
 import time
 from collections.abc import Callable, Iterable
-from concurrent.futures import Future, InvalidStateError, wait
-from contextlib import suppress
-from contextvars import copy_context
-from threading import Thread
 from types import TracebackType
-from typing import Any, Self, TypeVar
+from typing import Self, TypeVar
 
-import httpx
-
-from sepu_client import core
+from sepu_client import calls
+from sepu_client.address import find_route
 from sepu_client.colors import ColorLike
-from sepu_client.connections import Closed, Connections
+from sepu_client.connections import Connections
+from sepu_client.messages import Answer, Call, Lost, OwnHeaders, Request, Requests, Secret, normal, too_slow
 from sepu_client.results import Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
+from sepu_client.retries import DEADLINE, TIMEOUT, bare, checked_seconds, settle
+from sepu_client.socket_connection import SocketConnection
 
 T = TypeVar("T")
-
-
-class _Connection(httpx.Client):
-    """Serves as httpx client for one request at a time, in a thread of its own that its caller can leave at any time.
-
-    httpx limits each step, and not their sum: a name may have many addresses, and a server may send a byte at a time.
-    """
-
-    _socket: socket.socket | None = None
-    _left = False
-
-    def exchange(self, call: core.Call[Any], seconds: float, done: "Future[core.Answer]") -> None:
-        """Sends a request and settles `done`, unless the caller has cancelled that meanwhile."""
-        try:
-            with self.stream(**call.request, timeout=seconds, extensions={"trace": self._trace}) as response:
-                body = bytearray()
-                for part in response.iter_bytes() if core.is_plain(response.headers) else ():
-                    body += part
-                    if len(body) > core.LONGEST:
-                        break
-            answer = core.Answer(response.status_code, response.headers, bytes(body))
-            with suppress(InvalidStateError):
-                done.set_result(answer)
-        except BaseException as error:
-            with suppress(InvalidStateError):
-                done.set_exception(error)
-        if done.cancelled():
-            self.close()
-
-    def leave(self) -> None:
-        """Makes the next step of the exchange fail; its thread then closes the connection."""
-        self._left = True
-        self._end()
-
-    def close(self) -> None:
-        """Closes everything, also what httpx forgets where a SOCKS proxy fails."""
-        super().close()
-        if self._socket is not None:
-            self._socket.close()
-
-    def _trace(self, _: str, info: dict[str, Any]) -> None:
-        """Takes the socket of whatever httpx opens; it calls this at each step."""
-        find = getattr(info.get("return_value"), "get_extra_info", None)
-        if find is not None:
-            self._socket = find("socket")
-            if self._left:  # before there was this socket to end
-                self._end()
-
-    def _end(self) -> None:
-        if self._socket is not None:
-            with suppress(OSError):  # closed already
-                self._socket.shutdown(socket.SHUT_RDWR)
 
 
 class Client:
     """Calls the service at `base_url`; threads may share it, and it keeps connections until it is closed.
 
-    An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds. `transport`
-    makes a transport of httpx's for each connection, for certificates or proxies of your own.
+    An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds.
+
+    `ssl_context` replaces the system's certificates, and `proxy` the proxies of the environment ("" is none).
+    `headers` adds headers to each request: a mapping, or a function that is asked for one before each attempt. `send`
+    answers each request in place of the network; it raises an OSError if there is no answer.
     """
 
     def __init__(
@@ -84,17 +33,20 @@ class Client:
         base_url: str,
         api_key: str,
         *,
-        timeout: float = core.TIMEOUT,
-        deadline: float = core.DEADLINE,
-        transport: Callable[[], httpx.BaseTransport] | None = None,
+        timeout: float = TIMEOUT,
+        deadline: float = DEADLINE,
+        ssl_context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
+        headers: OwnHeaders | None = None,
+        send: Callable[[Request], Answer] | None = None,
     ) -> None:
-        bearer, api_key = core.Bearer(api_key), ""  # tools print the variables of a traceback's frames
-        self._timeout = core.checked_seconds("timeout", timeout)
-        self._deadline = core.checked_seconds("deadline", deadline)
-        options = core.options(base_url, bearer) | {"event_hooks": {"response": [core.forget_location]}}
-        self._connections = Connections(
-            lambda: _Connection(transport=transport and transport(), cookies=core.no_cookies(), **options)
-        )
+        key, api_key = Secret(api_key), ""  # tools print the variables of a traceback's frames
+        self._timeout = checked_seconds("timeout", timeout)
+        self._deadline = checked_seconds("deadline", deadline)
+        self._route = find_route(base_url, ssl_context, proxy, is_used=send is None)
+        self._requests = Requests(self._route.base, self._route.authority, key, headers)
+        self._send_elsewhere = send
+        self._connections = Connections[SocketConnection]()
 
     def match(
         self,
@@ -112,7 +64,7 @@ class Client:
         Raises ValueError or TypeError for other colours, and for floats of which none exceeds 1 without `scale`, before
         anything is sent.
         """
-        return self._settle(core.match(colors, top, idempotency_key, scale))
+        return self._settle(calls.match(colors, top, idempotency_key, scale))
 
     def match_many(
         self,
@@ -128,8 +80,8 @@ class Client:
         If it raises an error, repeat it with the same `idempotency_key`, colours and `top`: what was charged is not
         charged again. Without a key of yours it is a new intent under a new key. `scale` and errors: as for `match`.
         """
-        calls = core.match_many(colors, top, idempotency_key, scale)
-        return tuple([result for call in calls for result in (self._settle(call)).results])
+        parts = calls.match_many(colors, top, idempotency_key, scale)
+        return tuple([result for call in parts for result in self._settle(call).results])
 
     def search(self, q: str, *, limit: int = 10, idempotency_key: str | None = None) -> SearchResponse:
         """Returns the colours whose Chinese name, pinyin or English name matches; costs one unit.
@@ -137,20 +89,19 @@ class Client:
         Without a key of yours it is a new intent under a new key. Raises ValueError, before anything is sent, unless
         `q` has 2 to 64 characters.
         """
-        return self._settle(core.search(q, limit, idempotency_key))
+        return self._settle(calls.search(q, limit, idempotency_key))
 
     def library(self) -> Library:
         """Returns the metadata of the colour library; is free."""
-        return self._settle(core.library())
+        return self._settle(calls.library())
 
     def usage(self) -> UsageResponse:
         """Returns the usage of the account in this month; is free."""
-        return self._settle(core.usage())
+        return self._settle(calls.usage())
 
     def close(self) -> None:
         """Closes the connections. A call in progress returns its answer, or raises NoAnswerError."""
-        for connection in self._connections.close():
-            connection.close()
+        self._connections.close()
 
     def __enter__(self) -> Self:
         """Returns the client; the end of the block closes it."""
@@ -162,36 +113,53 @@ class Client:
         """Closes the connections."""
         self.close()
 
-    def _settle(self, call: core.Call[T]) -> T:
-        attempts = core.settle(call, self._timeout, self._deadline, time.monotonic)
+    def _settle(self, call: Call[T]) -> T:
+        attempts = settle(call, self._timeout, self._deadline, time.monotonic)
         attempt = next(attempts)
         while True:
-            time.sleep(attempt.wait)
+            if attempt.wait:
+                time.sleep(attempt.wait)
+            request = self._requests.of(call, attempt.seconds)
             try:
-                attempt = attempts.send(self._send(call, attempt.seconds))
+                attempt = attempts.send(self._outcome(request))
             except StopIteration as settled:
                 result: T = settled.value
                 return result
 
-    def _send(self, call: core.Call[T], seconds: float) -> core.Answer | core.Lost:
+    def _outcome(self, request: Request) -> Answer | Lost:
         try:
-            connection = self._connections.take()
-        except Closed:
-            return core.CLOSED
-        done: Future[core.Answer] = Future()
-        within = copy_context().run  # what follows a request from outside, such as tracing, finds its parent by it
-        Thread(target=within, args=(connection.exchange, call, seconds, done), daemon=True).start()
+            if self._send_elsewhere is not None:
+                self._connections.check_open()
+                return normal(self._send_elsewhere(request))
+            return self._exchange(request, time.monotonic() + request.timeout)
+        except Lost as lost:
+            return lost.with_traceback(None)
+        except TimeoutError:
+            return too_slow()
+        except OSError as error:  # of `send`: its text might quote the request
+            return Lost(type(error).__name__)
+        except BaseException as ended:
+            shown = bare(ended)
+        raise shown
+
+    def _exchange(self, request: Request, end: float) -> Answer:
+        kept = self._connections.take()
+        if kept is not None:
+            try:
+                return self._exchange_on(kept, request, end)
+            except Lost as lost:
+                if not lost.unanswered:
+                    raise
+        return self._exchange_on(SocketConnection.open(self._route, end), request, end)
+
+    def _exchange_on(self, connection: SocketConnection, request: Request, end: float) -> Answer:
         try:
-            wait([done], seconds)
-        finally:  # also by Ctrl-C
-            if done.cancel():
-                connection.leave()
-        if done.cancelled():
-            return core.TOO_SLOW
-        ended = done.exception()
-        if ended is not None:
+            answer, stays_open = connection.exchange(request, end)
+        except BaseException:  # also by Ctrl-C: any doubt ends a connection
             connection.close()
-            return core.lost(ended)
-        for unused in self._connections.give_back(connection):
-            unused.close()
-        return done.result()
+            raise
+        if stays_open:
+            self._connections.give_back(connection)
+        else:
+            connection.close()
+        return answer

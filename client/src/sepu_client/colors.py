@@ -8,6 +8,7 @@ from math import nan
 from numbers import Integral, Real
 from typing import TypeGuard
 
+from sepu_client.ambiguous_names import AMBIGUOUS_NAMES
 from sepu_client.css import read_css, shown, trim_color
 from sepu_client.results import RGB
 
@@ -20,19 +21,6 @@ _FORMS = (
     "a colour is '#C83C23', '#fff', (200, 60, 35), {'r': 200, 'g': 60, 'b': 35}, or one of CSS, such as 'tomato' or "
     "'oklch(0.6 0.2 30)'"
 )
-# Names that CSS and the library give to different colours, with the library's value.
-_AMBIGUOUS = {
-    "azure": "#70F3FF",
-    "blue": "#44CEF6",
-    "crimson": "#C3272B",
-    "gold": "#EACD76",
-    "green": "#00E500",
-    "indigo": "#177CB0",
-    "ivory": "#EEDEB0",
-    "orange": "#FA8C35",
-    "purple": "#8D4BBB",
-    "tan": "#B36D61",
-}
 
 
 def read_colors(colors: Iterable[ColorLike], scale: int | None = None, *, most: int | None = None) -> list[RGB]:
@@ -78,7 +66,7 @@ def _read_text(text: str) -> RGB:
     rgb = read_css(f"rgb({text})" if text[:1].isdecimal() else text)  # "200 60 35"
     if rgb is None:
         raise ValueError(f"{text!r} is not a colour; {_FORMS}")
-    if library := _AMBIGUOUS.get(text.lower()):
+    if library := AMBIGUOUS_NAMES.get(text.lower()):
         css = "#{:02X}{:02X}{:02X}".format(*map(round, rgb))
         raise ValueError(
             f"{text!r} is ambiguous: {library} of the library, or {css} of CSS; write the value that you mean"
@@ -104,8 +92,11 @@ def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
         if not 0 <= number <= greatest:  # nor NaN
             raise ValueError(f"{shown(color)} has the channel {number}, and a channel is a number from 0 to {greatest}")
     # As the library does; an RGB says by its type what it is.
-    whole = isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels)
-    if scale is None and 0 < max(numbers) <= 1 and not whole:
+    if (
+        scale is None
+        and 0 < max(numbers) <= 1
+        and not (isinstance(color, RGB) or all(isinstance(channel, Integral) for channel in channels))
+    ):
         raise ValueError(
             f"no channel of {shown(color)} exceeds 1: "
             "pass scale=1 if 1 is the greatest value of a channel, scale=255 if not"
@@ -114,4 +105,5 @@ def _scaled(channels: list[object], color: object, scale: int | None) -> RGB:
 
 
 def _is_number(value: object) -> TypeGuard[float]:
-    return isinstance(value, Real | Decimal) and not isinstance(value, bool)
+    # PERF: whether an object is Real takes long to ask.
+    return type(value) in (int, float) or (isinstance(value, Real | Decimal) and not isinstance(value, bool))

@@ -1,62 +1,138 @@
-"""Keeps connections; each serves one request at a time."""
+"""Keeps connections; each carries one call at a time."""
 
 import os
+import socket
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
-from contextlib import suppress
-from typing import Generic, TypeVar
+from collections.abc import Iterable, Iterator
+from typing import Any, Generic, Protocol, TypeVar
 
-IDLE_SECONDS = 5.0  # httpx's default
+from sepu_client.address import Route
+from sepu_client.messages import Lost
 
-L = TypeVar("L")
+IDLE_SECONDS = 30.0  # the service closes after 75, and many firewalls and balancers forget after 60
 
-
-class Closed(Exception):  # noqa: N818  (it never leaves this package)
-    """Says that the client is closed."""
+forks = 0  # that led to this process; PERF: os.getpid is a system call
 
 
-class Connections(Generic[L]):
-    """Keeps idle connections: httpx clients with one connection each.
+def _count_fork() -> None:
+    global forks
+    forks += 1
 
-    One httpx client with many connections can lose one for ever where a request is cancelled or waits too long for its
-    turn; and what it does for each request takes the longer, the more of them wait. Threads may share it.
-    """
 
-    def __init__(self, make: Callable[[], L]) -> None:
-        self._make = make
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_count_fork)
+
+Address = tuple[socket.AddressFamily, Any]
+
+
+class Connection(Protocol):
+    """Describes what is kept."""
+
+    def is_usable(self) -> bool:
+        """Returns whether it is open, and nothing came that nobody asked for."""
+        ...
+
+    def close(self) -> None:
+        """Closes it without a word."""
+        ...
+
+
+C = TypeVar("C", bound=Connection)
+
+
+class Connections(Generic[C]):
+    """Keeps idle connections. Threads may share it."""
+
+    def __init__(self) -> None:
+        self._idle = deque[tuple[float, C]]()  # since when
+        self._forks = forks
+        self._is_closed = False
+
+    def check_open(self) -> None:
+        """Raises Lost if the client is closed."""
+        if self._is_closed:
+            raise Lost("the client is closed", final=True)
+
+    def take(self) -> C | None:
+        """Returns an idle connection, for exclusive use until it is given back; None if there is none. Raises Lost."""
+        self.check_open()
+        if self._forks != forks:  # these connections belong to the parent
+            self._forks = forks
+            self.drop()
         try:
-            first = make()  # checks the settings
-        except ImportError as missing:  # a SOCKS proxy of the environment, without httpx's extra
-            raise ValueError(str(missing)) from None
-        self._idle = deque([(time.monotonic(), first)])  # since when
-        self._process = os.getpid()
-        self._closed = False
-
-    def take(self) -> L:
-        """Returns a connection for exclusive use until it is given back. Raises Closed."""
-        if self._closed:
-            raise Closed
-        if self._process != os.getpid():  # after a fork these connections belong to the parent
-            self._idle.clear()
-            self._process = os.getpid()
-        try:
-            return self._idle.pop()[1]
+            while True:
+                since, connection = self._idle.pop()
+                if since >= time.monotonic() - IDLE_SECONDS and connection.is_usable():
+                    return connection
+                connection.close()
         except IndexError:
-            return self._make()
+            return None
 
-    def give_back(self, connection: L) -> Iterator[L]:
-        """Takes a connection back after its answer; returns those to be closed."""
+    def give_back(self, connection: C) -> None:
+        """Takes a connection back after its answer, and closes those that were idle for long."""
+        if self._forks != forks:
+            connection.close()
+            raise Lost("the process was forked during the call")
         self._idle.append((time.monotonic(), connection))
-        return self._unused()
+        if self._is_closed:
+            self.drop()
+        try:
+            while self._idle[0][0] < time.monotonic() - IDLE_SECONDS:
+                self._idle.popleft()[1].close()
+        except IndexError:  # another thread took it
+            pass
 
-    def close(self) -> Iterator[L]:
-        """Hands out no further connections; returns those to be closed."""
-        self._closed = True
-        return self._unused()
+    def close(self) -> None:
+        """Closes the idle connections, and from now on those that are given back."""
+        self._is_closed = True
+        self.drop()
 
-    def _unused(self) -> Iterator[L]:
-        long_ago = time.monotonic() - IDLE_SECONDS
-        with suppress(IndexError):  # another thread took it
-            while self._idle and (self._closed or self._idle[0][0] < long_ago):
-                yield self._idle.popleft()[1]
+    def drop(self) -> None:
+        """Closes the idle connections."""
+        try:
+            while True:
+                self._idle.pop()[1].close()
+        except IndexError:
+            pass
+
+
+def literal(route: Route) -> list[Address] | None:
+    """Returns the address, if it is known without a resolver."""
+    if route.unix:
+        return [(socket.AF_UNIX, route.unix)]
+    host, port = destination(route)
+    for family in (socket.AF_INET, socket.AF_INET6):
+        try:
+            socket.inet_pton(family, host)
+        except OSError:
+            continue
+        return [(family, (host, port))]
+    return None
+
+
+def destination(route: Route) -> tuple[str, int]:
+    """Returns host and port of the service or its proxy."""
+    return (route.proxy.host, route.proxy.port) if route.proxy else (route.host, route.port)
+
+
+def found(resolved: Iterable[tuple[Any, ...]]) -> list[Address]:
+    """Returns the addresses that a resolver gave."""
+    return [(family, address) for family, _, _, _, address in resolved]
+
+
+def shares(addresses: list[Address], end: float) -> Iterator[tuple[Address, float]]:
+    """Returns each address with the seconds that it may take, so that one that is silent leaves time for the others."""
+    for number, address in enumerate(addresses):
+        left = end - time.monotonic()
+        if left <= 0:
+            raise TimeoutError
+        yield address, left / (len(addresses) - number)
+
+
+def new_socket(family: socket.AddressFamily) -> socket.socket:
+    """Returns a socket that sends what it is given without a delay."""
+    made = socket.socket(family, socket.SOCK_STREAM)
+    if family != getattr(socket, "AF_UNIX", None):
+        made.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return made

@@ -8,7 +8,7 @@ import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from types import NoneType
 from typing import Any, NamedTuple, TypeVar, get_args, get_origin, get_type_hints
 
@@ -127,33 +127,33 @@ class Unreadable(ValueError):  # noqa: N818  (it never leaves this package)
     """Says that an answer lacks a required part."""
 
 
-_SCALARS: dict[type, tuple[str, Callable[[Any], bool]]] = {
-    str: ("string", lambda value: isinstance(value, str)),
-    int: ("whole number", lambda value: type(value) is int),
-    # json accepts NaN and Infinity, and an integer may be too large for a float.
-    float: ("number", lambda value: type(value) in {int, float} and -1e308 < value < 1e308),
-}
+_METER = re.compile(r"[0-9]{1,19}")
+_UNITS = [f"x-usage-{name}" for name in ("limit", "committed", "reserved", "remaining")]
+_MISSING = object()
+_decode = json.JSONDecoder().decode
+
+Reader = Callable[[Any, str], Any]
+"""Returns the value of a member whose name it takes, or raises Unreadable."""
 
 
-def read(form: type[T], body: bytes, **known: object) -> T:
+def read(form: type[T], body: bytes, known: dict[str, object]) -> T:
     """Reads an answer into its class; `known` has the fields that are not in the body."""
-    answer: T = _read(form, _json(body), known)
-    return answer
+    members = _json(body)
+    readers: list[tuple[str, str, Reader]] = _readers(form)  # type: ignore[arg-type]  # a class is hashable
+    found = {name: read(members.get(member, _MISSING), member) for name, member, read in readers if name not in known}
+    return form(**found, **known)
 
 
 def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
-    """Reads the meter from the headers of a charge or of an exceeded quota."""
-
-    def units(name: str) -> int:
-        value = headers.get(f"X-Usage-{name}", "")
-        if not (value.isascii() and value.isdigit() and len(value) < 20):
-            raise Unreadable(f"the header X-Usage-{name} is missing or no number")
-        return int(value)
-
-    period, meter = headers.get("X-Usage-Period"), headers.get("X-Usage-Meter")
+    """Reads the meter from the headers of a charge or of an exceeded quota, whose names are in lower case."""
+    units = [headers.get(name, "") for name in _UNITS]
+    for name, value in zip(_UNITS, units, strict=True):
+        if not _METER.fullmatch(value):
+            raise Unreadable(f"the header {name.title()} is missing or no number")
+    period, meter = headers.get("x-usage-period"), headers.get("x-usage-meter")
     if period is None or meter is None:
         raise Unreadable("the header X-Usage-Period or X-Usage-Meter is missing")
-    return UsageSnapshot(period, meter, units("Limit"), units("Committed"), units("Reserved"), units("Remaining"))
+    return UsageSnapshot(period, meter, *map(int, units))
 
 
 def read_error_code(body: bytes) -> object:
@@ -163,7 +163,7 @@ def read_error_code(body: bytes) -> object:
 
 def _json(body: bytes) -> dict[str, object]:
     try:
-        found = json.loads(body)
+        found = _decode(body.decode())
     except (ValueError, RecursionError):
         raise Unreadable("the body is not JSON") from None
     if not isinstance(found, dict):
@@ -172,39 +172,65 @@ def _json(body: bytes) -> dict[str, object]:
 
 
 @cache
-def _fields(form: Any) -> list[tuple[str, str, Any, bool, bool]]:  # noqa: ANN401
-    """Returns each field's name, its member, its type or that of its items, and whether it is a list or optional."""
-    fields = []
+def _readers(form: Any) -> list[tuple[str, str, Reader]]:  # noqa: ANN401
+    """Returns each field's name, its member, and what reads that."""
+    readers: list[tuple[str, str, Reader]] = []
     for name, kind in get_type_hints(form).items():
         member = re.sub("_(.)", lambda found: found[1].upper(), name)
         kinds = get_args(kind)
-        is_list, may_be_missing = get_origin(kind) is tuple, NoneType in kinds
-        fields.append((name, member, kinds[0] if kinds else kind, is_list, may_be_missing))
-    return fields
-
-
-def _read(form: Any, members: dict[str, Any], known: dict[str, object]) -> Any:  # noqa: ANN401
-    fields = dict(known)
-    for name, member, kind, is_list, may_be_missing in _fields(form):
-        if name in known:
-            continue
-        value = members.get(member)
-        if may_be_missing and member not in members:
-            fields[name] = None
-        elif is_list:
-            if not (isinstance(value, list) and all(isinstance(item, dict) for item in value)):
-                raise _unreadable(member, "list of objects")
-            fields[name] = tuple([_read(kind, item, {}) for item in value])
-        elif scalar := _SCALARS.get(kind):
-            wanted, is_valid = scalar
-            if not is_valid(value):
-                raise _unreadable(member, wanted)
-            fields[name] = kind(value)
+        reader: Reader
+        if get_origin(kind) is tuple:
+            reader = partial(_list, _readers(kinds[0]), kinds[0])
+        elif NoneType in kinds:
+            reader = partial(_optional, _SCALARS[kinds[0]])
         else:
-            if not isinstance(value, dict):
-                raise _unreadable(member, "object")
-            fields[name] = _read(kind, value, {})
-    return form(**fields)
+            reader = _SCALARS.get(kind) or partial(_object, _readers(kind), kind)
+        readers.append((name, member, reader))
+    return readers
+
+
+def _string(value: Any, member: str) -> str:  # noqa: ANN401
+    if type(value) is not str:
+        raise _unreadable(member, "string")
+    return value
+
+
+def _bool(value: Any, member: str) -> bool:  # noqa: ANN401
+    if type(value) is not bool:
+        raise _unreadable(member, "true or false")
+    return value
+
+
+def _whole(value: Any, member: str) -> int:  # noqa: ANN401
+    if type(value) is not int:
+        raise _unreadable(member, "whole number")
+    return value
+
+
+def _number(value: Any, member: str) -> float:  # noqa: ANN401
+    # json accepts NaN and Infinity, and an integer may be too large for a float.
+    if type(value) not in (int, float) or not -1e308 < value < 1e308:
+        raise _unreadable(member, "number")
+    return float(value)
+
+
+_SCALARS: dict[Any, Reader] = {str: _string, bool: _bool, int: _whole, float: _number}
+
+
+def _optional(reader: Reader, value: Any, member: str) -> Any:  # noqa: ANN401
+    return None if value is _MISSING else reader(value, member)
+
+
+def _object(readers: list[tuple[str, str, Reader]], form: Any, value: Any, member: str) -> Any:  # noqa: ANN401
+    if type(value) is not dict:
+        raise _unreadable(member, "object")
+    return form(*[read(value.get(name, _MISSING), name) for _, name, read in readers])
+
+
+def _list(readers: list[tuple[str, str, Reader]], form: Any, value: Any, member: str) -> Any:  # noqa: ANN401
+    if type(value) is not list or not all(type(item) is dict for item in value):
+        raise _unreadable(member, "list of objects")
+    return tuple([_object(readers, form, item, member) for item in value])
 
 
 def _unreadable(member: str, wanted: str) -> Unreadable:

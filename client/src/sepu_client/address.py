@@ -1,0 +1,82 @@
+"""Reads the address of the service, and chooses the way to it: directly, through a proxy, or by a Unix socket."""
+
+import re
+import socket
+import ssl
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from sepu_client.proxies import HOST, Proxy, proxy_for, read_proxy
+from sepu_client.tls import system_context
+
+PORTS = {"http": 80, "https": 443}
+_PATH = re.compile(r"([A-Za-z0-9._~!$&'()*+,;=:@/-]|%[0-9A-Fa-f]{2})*")
+
+
+@dataclass(frozen=True, slots=True)
+class Route:
+    """Says how the service is reached. `tls` verifies it, or is None for plain HTTP."""
+
+    base: str  # the URL that targets are appended to
+    authority: str  # host and port, as the header Host has them
+    host: str
+    port: int
+    unix: str = ""  # the path of a socket
+    tls: ssl.SSLContext | None = None
+    proxy: Proxy | None = None
+    proxy_tls: ssl.SSLContext | None = None
+
+    def target(self, url: str) -> str:
+        """Returns the target of a request: the whole URL for a proxy that does not tunnel (RFC 9112, 3.2)."""
+        return url if self.proxy and not self.tls else url.removeprefix(self._origin)
+
+    @property
+    def _origin(self) -> str:
+        return f"{'https' if self.tls else 'http'}://{self.authority}"
+
+
+def find_route(base_url: str, context: ssl.SSLContext | None, proxy: str | None, *, is_used: bool = True) -> Route:
+    """Returns the way to the service. Raises ValueError for settings of the caller or the environment that are wrong.
+
+    `context` replaces the system's certificates. `proxy` replaces the proxies of the environment; "" is none. A route
+    that is not used has neither.
+    """
+    if isinstance(base_url, str) and re.fullmatch(r"unix:/[^\0]+", base_url):
+        return Route("http://localhost", "localhost", "localhost", 80, unix=base_url.removeprefix("unix:"))
+    scheme, host, port, path = _parts(base_url)
+    shown = f"[{host}]" if ":" in host else host
+    authority = shown if port == PORTS[scheme] else f"{shown}:{port}"
+    if not is_used:
+        return Route(f"{scheme}://{authority}{path}", authority, host, port)
+    through = proxy_for(scheme, host, port) if proxy is None else read_proxy("proxy", proxy) if proxy else None
+    if context is None and (scheme == "https" or (through and through.tls)):
+        context = system_context()
+    tls = context if scheme == "https" else None
+    proxy_tls = context if through and through.tls else None
+    return Route(f"{scheme}://{authority}{path}", authority, host, port, "", tls, through, proxy_tls)
+
+
+def _parts(base_url: str) -> tuple[str, str, int, str]:
+    try:
+        url = urlsplit(base_url)
+        host = url.hostname or ""
+        port = url.port if url.port is not None else PORTS[url.scheme]
+        path = url.path.rstrip("/")
+        if ":" in host:
+            socket.inet_pton(socket.AF_INET6, host)
+        elif not host.isascii():
+            host = host.encode("idna").decode()
+        is_valid = (
+            url.scheme in PORTS
+            and (":" in host or HOST.fullmatch(host))
+            and port > 0
+            and _PATH.fullmatch(path)
+            and base_url.isprintable()
+            and not re.search(r"[\s@?#]", base_url)
+            and not path.endswith("/v1")  # the calls add it
+        )
+    except (ValueError, OSError, KeyError, TypeError, AttributeError):  # UnicodeError is a ValueError
+        is_valid = False
+    if not is_valid:
+        raise ValueError("the base URL is not of the form https://HOST or unix:/PATH: no user, no query, and no /v1")
+    return url.scheme, host, port, path

@@ -1,0 +1,130 @@
+"""Connects by an asyncio protocol, for tasks."""
+
+import asyncio
+import socket
+from typing import Self, cast
+
+from sepu_client import connections
+from sepu_client.address import Route
+from sepu_client.connections import Address, destination, found, literal, new_socket, shares
+from sepu_client.messages import Answer, Lost, Request
+from sepu_client.protocol import Link
+from sepu_client.tls import Conversation, T
+
+MOST_UNREAD = 16  # parts that may come while nobody asks; TLS has its tickets then
+
+
+class AsyncioConnection(asyncio.Protocol):
+    """Holds one connection to the service, on the event loop that made it. The caller limits the time."""
+
+    _transport: asyncio.Transport
+
+    def __init__(self, connected: socket.socket, route: Route) -> None:
+        self._socket = connected
+        self._link = Link(route)
+        self._loop = asyncio.get_running_loop()
+        self._forks = connections.forks
+        self._received: list[bytes | None] = []
+        self._waiting: asyncio.Future[None] | None = None
+
+    @classmethod
+    async def open(cls, route: Route, end: float) -> Self:
+        """Connects until `end`, an instant of `time.monotonic`. Raises Lost or TimeoutError."""
+        loop = asyncio.get_running_loop()
+        try:
+            addresses = literal(route) or found(await loop.getaddrinfo(*destination(route), type=socket.SOCK_STREAM))
+        except (OSError, UnicodeError, RuntimeError) as error:  # the last at the exit of the interpreter
+            raise Lost(f"{type(error).__name__}: {error}", final=isinstance(error, RuntimeError)) from None
+        connected = await _connect(addresses, end)
+        made = cls(connected, route)
+        try:
+            connect = loop.create_unix_connection if route.unix else loop.create_connection
+            await connect(lambda: made, sock=connected)
+            await made._converse(made._link.open())
+        except BaseException:
+            made.close()
+            raise
+        return made
+
+    async def exchange(self, request: Request) -> tuple[Answer, bool]:
+        """Sends a request; returns the answer, and whether the connection may be kept. Raises Lost."""
+        answer, stays = await self._converse(self._link.exchange(request))
+        return answer, stays and not self._received
+
+    def is_usable(self) -> bool:
+        """Returns whether it is open, on this loop, and nothing came that nobody asked for."""
+        received, self._received = self._received, []
+        return self._loop is asyncio.get_running_loop() and all(
+            part and self._link.stays_open_after(part) for part in received
+        )
+
+    def close(self) -> None:
+        """Closes it without a word, whatever became of its event loop."""
+        transport: asyncio.Transport | None = getattr(self, "_transport", None)
+        if transport is None or self._forks != connections.forks or self._loop.is_closed():
+            self._socket.close()  # after a fork that leaves the parent's end and the parent's loop alone
+            return
+        try:
+            self._loop.call_soon_threadsafe(transport.abort)
+        except RuntimeError:  # closed this moment
+            self._socket.close()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Takes the transport."""
+        self._transport = cast("asyncio.Transport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Takes what came."""
+        self._came(data)
+
+    def eof_received(self) -> None:
+        """Takes the end."""
+        self._came(b"")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """Takes the end, or that the connection broke."""
+        self._came(None if error else b"")
+
+    def _came(self, data: bytes | None) -> None:
+        self._received.append(data)
+        if self._waiting is None:
+            if len(self._received) > MOST_UNREAD:
+                self._transport.abort()
+        elif not self._waiting.done():
+            self._waiting.set_result(None)
+
+    async def _converse(self, conversation: Conversation[T]) -> T:
+        try:
+            sending: bytes = next(conversation)
+            while True:
+                if sending:
+                    self._transport.write(sending)
+                if not self._received:
+                    self._waiting = self._loop.create_future()
+                    await self._waiting
+                    self._waiting = None
+                sending = conversation.send(self._received.pop(0))
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+
+async def _connect(addresses: list[Address], end: float) -> socket.socket:
+    failure: OSError = TimeoutError()
+    for (family, address), seconds in shares(addresses, end):
+        connecting = new_socket(family)
+        connecting.setblocking(False)
+        try:
+            async with asyncio.timeout(seconds):
+                await asyncio.get_running_loop().sock_connect(connecting, address)
+        except OSError as error:
+            connecting.close()
+            failure = error
+        except BaseException:
+            connecting.close()
+            raise
+        else:
+            return connecting
+    if isinstance(failure, TimeoutError):
+        raise failure
+    raise Lost(f"{type(failure).__name__}: {failure}")

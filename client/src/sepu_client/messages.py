@@ -1,0 +1,144 @@
+"""Defines what goes to the service and what comes back: requests, answers, and the loss of an answer."""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache
+from typing import Any, Generic, TypeVar
+
+T = TypeVar("T")
+
+MOST_BODY = 2**20  # bytes of an answer's body; the service sends a few thousand
+
+Headers = Mapping[str, str]
+OwnHeaders = Headers | Callable[[], Headers]
+
+_BEARER = re.compile(r"Bearer [!-~]+")
+_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_VALUE = re.compile(r"([!-~]([\t -~]*[!-~])?)?")
+# Two of these could make servers read a request in different ways, or belong to the client.
+_RESERVED = {
+    "accept-encoding", "authorization", "connection", "content-encoding", "content-length", "content-type", "expect",
+    "host", "idempotency-key", "proxy-authorization", "te", "trailer", "transfer-encoding", "upgrade", "user-agent",
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Holds one attempt of a call, as a function in place of the network gets it.
+
+    `timeout` is the number of seconds that the attempt may take. `headers` contains the API key.
+    """
+
+    method: str
+    url: str
+    # Tools print the variables of a traceback's frames.
+    headers: Headers = field(repr=False)
+    body: bytes = field(repr=False)
+    timeout: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """Holds an HTTP response, whole and without a content coding. `headers` may have any case."""
+
+    status: int
+    # The other side might echo the request.
+    headers: Headers = field(repr=False)
+    body: bytes = field(repr=False)
+
+
+class Lost(Exception):  # noqa: N818  (it never leaves this package)
+    """Says that no answer came. A retry is useless if it is `final`.
+
+    `unanswered` says that a kept connection broke before the first byte of an answer.
+    """
+
+    def __init__(self, reason: str, *, final: bool = False, unanswered: bool = False) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.final = final
+        self.unanswered = unanswered
+
+
+def too_slow() -> Lost:
+    """Returns the loss of an attempt whose time was over."""
+    return Lost("the answer came too slowly")
+
+
+def normal(answer: Answer) -> Answer:
+    """Returns an answer of a caller's function with the names of its headers in lower case."""
+    if not isinstance(answer, Answer):
+        raise TypeError(f"`send` returned {type(answer).__name__}, and not an Answer")
+    return Answer(answer.status, {name.lower(): value for name, value in answer.headers.items()}, answer.body)
+
+
+@dataclass(frozen=True, slots=True)
+class Call(Generic[T]):
+    """Holds one intent of the caller: every attempt sends exactly this."""
+
+    method: str
+    target: str
+    form: type[T]
+    idempotency_key: str | None = None
+    content: bytes = b""
+
+
+class Secret:
+    """Holds an API key, and shows it nowhere."""
+
+    def __init__(self, api_key: str) -> None:
+        self._authorization = f"Bearer {api_key}" if isinstance(api_key, str) else ""  # it may be None
+
+    @property
+    def authorization(self) -> str:
+        """The value of the header. Raises ValueError for a key that cannot be sent."""
+        if not _BEARER.fullmatch(self._authorization):
+            raise ValueError("the API key is empty or has characters that no key has")
+        return self._authorization
+
+
+class Requests:
+    """Makes the requests of one client."""
+
+    def __init__(self, base: str, host: str, key: Secret, own: OwnHeaders | None) -> None:
+        """`base` is the URL that the targets are appended to. Raises ValueError for headers that cannot be sent."""
+        self._base = base
+        self._own = own if own is None or callable(own) else _checked(own)
+        self._fixed = {
+            "Host": host,
+            "User-Agent": f"sepu-client/{release()}",
+            "Accept-Encoding": "identity",
+            "Authorization": key.authorization,
+        }
+
+    def of(self, call: Call[Any], timeout: float) -> Request:
+        """Returns the request of one attempt. Raises what the caller's function for headers raises."""
+        own = _checked(self._own()) if callable(self._own) else self._own or {}
+        entity = {}
+        if call.idempotency_key is not None:
+            entity["Idempotency-Key"] = call.idempotency_key
+        if call.content:
+            entity |= {"Content-Type": "application/json", "Content-Length": str(len(call.content))}
+        headers = self._fixed | entity | own
+        return Request(call.method, self._base + call.target, headers, call.content, timeout)
+
+
+def _checked(own: Headers) -> dict[str, str]:
+    for name, value in own.items():
+        if not (isinstance(name, str) and _NAME.fullmatch(name)) or name.lower() in _RESERVED:
+            raise ValueError(f"{name!r} is not a header that a caller may set")
+        if not (isinstance(value, str) and _VALUE.fullmatch(value)):
+            raise ValueError(f"the value of the header {name!r} is not a string of printable ASCII")
+    return dict(own)
+
+
+@cache
+def release() -> str:
+    """Returns the version of this package: "unknown" where its metadata is missing, as in a zipped function."""
+    from importlib.metadata import PackageNotFoundError, version  # as slow to import as half of this package
+
+    try:
+        return version("sepu-client")
+    except PackageNotFoundError:
+        return "unknown"

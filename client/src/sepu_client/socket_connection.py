@@ -1,0 +1,156 @@
+"""Connects by a blocking socket, for threads."""
+
+import math
+import select
+import socket
+import threading
+import time
+from queue import Empty, SimpleQueue
+from typing import Any, Self
+
+from sepu_client.address import Route
+from sepu_client.connections import Address, destination, found, literal, new_socket, shares
+from sepu_client.messages import Answer, Lost, Request
+from sepu_client.protocol import Link
+from sepu_client.tls import Conversation, T
+
+_PART = 65_536  # bytes that are read at a time
+
+
+class SocketConnection:
+    """Holds one connection to the service. `end` is always an instant of `time.monotonic`.
+
+    The socket never blocks, so one system call waits, and another one sends or reads.
+    """
+
+    def __init__(self, connected: socket.socket, route: Route) -> None:
+        self._socket = connected
+        self._link = Link(route)
+
+    @classmethod
+    def open(cls, route: Route, end: float) -> Self:
+        """Connects. Raises Lost, or TimeoutError at `end`."""
+        connected = _connect(literal(route) or _resolve(*destination(route), end), end)
+        try:
+            connected.setblocking(False)
+            made = cls(connected, route)
+            made._converse(made._link.open(), end)
+        except BaseException:
+            connected.close()
+            raise
+        return made
+
+    def exchange(self, request: Request, end: float) -> tuple[Answer, bool]:
+        """Sends a request; returns the answer, and whether the connection may be kept. Raises Lost or TimeoutError."""
+        return self._converse(self._link.exchange(request), end)
+
+    def is_usable(self) -> bool:
+        """Returns whether it is open, and nothing came that nobody asked for."""
+        try:
+            received = self._socket.recv(_PART)
+        except (BlockingIOError, InterruptedError):
+            return True
+        except OSError:
+            return False
+        return bool(received) and self._link.stays_open_after(received)
+
+    def close(self) -> None:
+        """Closes it without a word. After a fork that leaves the parent's end alone."""
+        self._socket.close()
+
+    def _converse(self, conversation: Conversation[T], end: float) -> T:
+        try:
+            sending: bytes = next(conversation)
+            while True:
+                sending = conversation.send(self._receive(end) if self._send(sending, end) else None)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result
+
+    def _send(self, data: bytes, end: float) -> bool:
+        """Sends all, or returns false if the connection is broken."""
+        left = memoryview(data)
+        while left:
+            try:
+                left = left[self._socket.send(left) :]
+            except (BlockingIOError, InterruptedError):
+                self._wait(end, for_sending=True)
+            except OSError:
+                return False
+        return True
+
+    def _receive(self, end: float) -> bytes | None:
+        while True:
+            self._wait(end)
+            try:
+                return self._socket.recv(_PART)
+            except (BlockingIOError, InterruptedError):
+                continue
+            except OSError:
+                return None
+
+    if hasattr(select, "poll"):
+
+        def _wait(self, end: float, *, for_sending: bool = False) -> None:
+            waiting = select.poll()
+            waiting.register(self._socket, select.POLLOUT if for_sending else select.POLLIN)
+            if not waiting.poll(math.ceil(1000 * _left(end))):
+                raise TimeoutError
+
+    else:  # Windows, where `select` takes any number of sockets
+
+        def _wait(self, end: float, *, for_sending: bool = False) -> None:
+            reading, sending = ([], [self._socket]) if for_sending else ([self._socket], [])
+            if not any(select.select(reading, sending, sending, _left(end))):
+                raise TimeoutError
+
+
+def _left(end: float) -> float:
+    left = end - time.monotonic()
+    if left <= 0:
+        raise TimeoutError
+    return left
+
+
+def _resolve(host: str, port: int, end: float) -> list[Address]:
+    """Asks the resolver in a thread, which can be left: nothing else ends its call."""
+    answers = SimpleQueue[Any]()
+
+    def look_up() -> None:
+        try:
+            answers.put(found(socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)))
+        except Exception as error:
+            answers.put(Lost(f"{type(error).__name__}: {error}"))
+
+    try:
+        threading.Thread(target=look_up, daemon=True).start()
+    except RuntimeError as error:  # the interpreter exits, or there are too many threads
+        raise Lost(f"{host} cannot be resolved: {error}", final=True) from None
+    try:
+        answer = answers.get(timeout=_left(end))
+    except Empty:
+        raise TimeoutError from None
+    if isinstance(answer, Lost):
+        raise answer
+    addresses: list[Address] = answer
+    return addresses
+
+
+def _connect(addresses: list[Address], end: float) -> socket.socket:
+    failure: OSError = TimeoutError()
+    for (family, address), seconds in shares(addresses, end):
+        connecting = new_socket(family)
+        try:
+            connecting.settimeout(seconds)
+            connecting.connect(address)
+        except OSError as error:
+            connecting.close()
+            failure = error
+        except BaseException:
+            connecting.close()
+            raise
+        else:
+            return connecting
+    if isinstance(failure, TimeoutError):
+        raise failure
+    raise Lost(f"{type(failure).__name__}: {failure}")

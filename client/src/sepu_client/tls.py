@@ -1,0 +1,94 @@
+"""Speaks TLS without I/O, so that both clients do it alike, also within TLS, and see how a connection ends."""
+
+import ssl
+from collections.abc import Generator
+from pathlib import Path
+from typing import TypeVar
+
+from sepu_client.messages import Lost
+
+T = TypeVar("T")
+
+Conversation = Generator[bytes, bytes | None, T]
+"""Yields what is to be sent, takes what came, and returns its result.
+
+b"" comes when the other side has ended the connection, None when the connection broke.
+"""
+
+_PART = 65536
+
+
+def system_context() -> ssl.SSLContext:
+    """Returns a context that trusts the system's certificates. Raises ValueError if there are none."""
+    context = ssl.create_default_context()
+    directory = ssl.get_default_verify_paths().capath  # OpenSSL looks there only when it verifies
+    if not context.cert_store_stats()["x509_ca"] and not (directory and any(Path(directory).iterdir())):
+        raise ValueError(
+            "Python finds no certificates to verify the service with: install the system's (Debian: ca-certificates), "
+            "set SSL_CERT_FILE to a file with certificates, or pass ssl_context"
+        )
+    return context
+
+
+class Tls:
+    """Holds one side of a TLS connection."""
+
+    def __init__(self, context: ssl.SSLContext, host: str) -> None:
+        self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+        self._object = context.wrap_bio(self._incoming, self._outgoing, server_hostname=host.rstrip("."))
+        self.ended = False  # by the other side, properly
+
+    @property
+    def is_quiet(self) -> bool:
+        """Returns whether no part of a record is waiting, nor the end."""
+        return not self.ended and not self._incoming.pending
+
+    def handshake(self) -> Conversation[None]:
+        """Raises a Lost that is final where TLS was refused, for instance by a wrong certificate."""
+        while True:
+            try:
+                self._object.do_handshake()
+            except ssl.SSLWantReadError:
+                pass
+            except ssl.SSLError as error:
+                raise Lost(f"{type(error).__name__}: {error}", final=True) from None
+            else:
+                return  # the last flight goes with the first request
+            received = yield self._outgoing.read()
+            if not received:
+                raise Lost("the connection broke in the TLS handshake")
+            self._incoming.write(received)
+
+    def decrypted(self, received: bytes) -> bytes:
+        """Returns what the records held, perhaps nothing; sets `ended`."""
+        self._incoming.write(received)
+        parts = []
+        try:
+            while part := self._object.read(_PART):
+                parts.append(part)
+            self.ended = True
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError as error:
+            raise Lost(f"{type(error).__name__}: {error.reason}") from None
+        return b"".join(parts)
+
+    def carrying(self, inner: Conversation[T]) -> Conversation[T]:
+        """Has the conversation within TLS. It is told of an end only if the other side sent close_notify."""
+        try:
+            sending = next(inner)
+            while True:
+                if sending:
+                    self._object.write(sending)
+                received = yield self._outgoing.read()
+                sending = b""
+                plain = self.decrypted(received or b"")
+                if plain:
+                    sending = inner.send(plain)
+                if self.ended:
+                    sending = inner.send(b"")
+                elif not received:
+                    sending = inner.send(None)
+        except StopIteration as ended:
+            result: T = ended.value
+            return result

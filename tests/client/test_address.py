@@ -1,0 +1,158 @@
+"""The way to the service: its address, the proxies of the environment, and the system's certificates."""
+
+import ssl
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from sepu_client import proxies
+from sepu_client.address import Route, find_route
+from sepu_client.proxies import Proxy
+
+Set = Callable[..., None]
+
+
+@pytest.fixture(autouse=True)
+def environment(monkeypatch: pytest.MonkeyPatch) -> Set:
+    """Sets variables; those of the machine count for nothing."""
+    for name in (*proxies._NAMES["https"], *proxies._NAMES["http"], *proxies._EXCEPTIONS, "HTTP_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+
+    def put(**values: str) -> None:
+        for name, value in values.items():
+            monkeypatch.setenv(name, value)
+
+    return put
+
+
+def route(base_url: str, **options: Any) -> Route:
+    return find_route(base_url, options.pop("context", None), options.pop("proxy", None), **options)
+
+
+@pytest.mark.parametrize(
+    ("base_url", "base", "host", "port"),
+    [
+        ("http://localhost", "http://localhost", "localhost", 80),
+        ("HTTP://Localhost:8000/", "http://localhost:8000", "localhost", 8000),
+        ("https://colors.example:443/a%20b/", "https://colors.example/a%20b", "colors.example", 443),
+        ("http://[2001:DB8::1]:81", "http://[2001:db8::1]:81", "2001:db8::1", 81),
+        ("http://my_service.:80", "http://my_service.", "my_service.", 80),
+        ("https://bücher.example", "https://xn--bcher-kva.example", "xn--bcher-kva.example", 443),
+    ],
+)
+def test_an_address(base_url: str, base: str, host: str, port: int) -> None:
+    found = route(base_url)
+    assert (found.base, found.host, found.port, found.proxy) == (base, host, port, None)
+    assert (found.tls is not None) == base.startswith("https:")
+    assert f"{found.base}/v1/usage".endswith(found.target(f"{found.base}/v1/usage"))
+    assert found.target(f"{found.base}/v1/usage") in {"/v1/usage", "/a%20b/v1/usage"}
+
+
+def test_a_unix_socket_has_no_proxy(environment: Set) -> None:
+    environment(http_proxy="http://proxy:3128", ALL_PROXY="http://proxy:3128")
+    found = route("unix:/run/sepu/http")
+    assert (found.unix, found.base, found.proxy) == ("/run/sepu/http", "http://localhost", None)
+
+
+HTTPS = "https://colors.example"
+
+
+@pytest.mark.parametrize(
+    ("variables", "base_url", "proxy"),
+    [
+        ({"HTTPS_PROXY": "http://proxy:3128"}, HTTPS, Proxy("proxy", 3128, False, "")),
+        ({"https_proxy": "http://a", "HTTPS_PROXY": "http://b"}, HTTPS, Proxy("a", 80, False, "")),
+        ({"HTTPS_PROXY": "http://a", "ALL_PROXY": "http://b"}, HTTPS, Proxy("a", 80, False, "")),
+        ({"ALL_PROXY": "proxy:3128"}, HTTPS, Proxy("proxy", 3128, False, "")),
+        ({"all_proxy": "https://proxy/"}, HTTPS, Proxy("proxy", 443, True, "")),
+        ({"http_proxy": "http://proxy"}, HTTPS, None),
+        ({"http_proxy": "http://[::1]:1"}, "http://localhost", Proxy("::1", 1, False, "")),
+        ({"HTTP_PROXY": "http://proxy"}, "http://localhost", None),  # a CGI's request could set it
+        ({"HTTPS_PROXY": "http://proxy"}, "http://localhost", None),
+        ({"HTTPS_PROXY": " ", "ALL_PROXY": ""}, HTTPS, None),
+        ({"HTTPS_PROXY": "http://user:p%23s%3As@proxy:1"}, HTTPS, Proxy("proxy", 1, False, "Basic dXNlcjpwI3M6cw==")),
+        ({"HTTPS_PROXY": "http://us%40er@proxy:1"}, HTTPS, Proxy("proxy", 1, False, "Basic dXNAZXI6")),
+    ],
+)
+def test_the_proxy_of_the_environment(
+    environment: Set, variables: dict[str, str], base_url: str, proxy: Proxy | None
+) -> None:
+    environment(**variables)
+    assert route(base_url).proxy == proxy
+    assert route(base_url, proxy="").proxy is None
+    assert "dXN" not in repr(route(base_url))
+    own = route(base_url, proxy="http://own:8080").proxy
+    assert own is not None
+    assert own.host == "own"
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [
+        ("socks5h://secret@proxy:1080", "HTTPS_PROXY is a SOCKS proxy, and this client uses only HTTP proxies"),
+        *(
+            (value, "HTTPS_PROXY is not of the form http://HOST:PORT")
+            for value in (
+                "htp://secret@proxy", "http://", "http://user:sec#ret@proxy", "http://user:sec/ret@proxy", "http://a b",
+                "http://proxy:99999", "http://proxy:0", "http://proxy?secret", "http://[::1", "http://secrét@proxy",
+            )
+        ),
+    ],
+)  # fmt: skip
+def test_a_proxy_that_cannot_be_used_is_refused_without_its_password(environment: Set, value: str, reason: str) -> None:
+    environment(HTTPS_PROXY=value)
+    with pytest.raises(ValueError, match=reason) as raised:
+        route(HTTPS)
+    assert "sec" not in str(raised.value)
+    with pytest.raises(ValueError, match=reason.replace("HTTPS_PROXY", "proxy")):
+        route(HTTPS, proxy=value)
+
+
+@pytest.mark.parametrize(
+    ("exceptions", "base_url", "is_direct"),
+    [
+        *((entry, "https://a.b.example:8443", True) for entry in (
+            "*", "a.b.example", ".a.b.example", "b.example", ".b.example", "EXAMPLE", "a.b.example:8443",
+            "localhost, b.example", "localhost b.example", "a.b.example.",
+        )),
+        *((entry, "https://a.b.example:8443", False) for entry in (
+            "", "c.example", "b.exampl", "a.b.example:443", "x.a.b.example", ".b", "10.0.0.0/8", "[::1]:8443",
+        )),
+        ("example", "https://badexample", False),
+        *((entry, "https://10.1.2.3", True) for entry in ("10.1.2.3", "10.1.2.3:443", "10.0.0.0/8", "10.1.2.0/24")),
+        *((entry, "https://10.1.2.3", False) for entry in ("10.1.2.30", "10.1.2.3:80", "11.0.0.0/8")),
+        *((entry, "https://[2001:db8::1]", True) for entry in (
+            "2001:db8::1", "[2001:db8::1]", "[2001:DB8:0::1]:443", "2001:db8::/32",
+        )),
+        *((entry, "https://[2001:db8::1]", False) for entry in ("2001:db8::2", "[2001:db8::1]:80", "::/64")),
+    ],
+)  # fmt: skip
+def test_hosts_without_a_proxy(environment: Set, exceptions: str, base_url: str, is_direct: bool) -> None:
+    environment(HTTPS_PROXY="http://proxy:3128", NO_PROXY=exceptions)
+    assert (route(base_url).proxy is None) == is_direct
+    environment(no_proxy="other.example")  # counts before the one in capitals
+    assert route(base_url).proxy is not None
+
+
+@pytest.mark.parametrize(
+    "entry",
+    ["*.example", "http://a.example", "a:b", "a:99999999", "[::1", "::1]", "[a]", "10.0.0.0/99", "a..b", "-", ":80"],
+)
+def test_an_exception_of_another_form_is_refused(environment: Set, entry: str) -> None:
+    environment(HTTPS_PROXY="http://proxy:3128", no_proxy=f"*,{entry}")
+    with pytest.raises(ValueError, match="^no_proxy has '"):
+        route(HTTPS)
+    environment(HTTPS_PROXY="")
+    assert route(HTTPS).proxy is None
+
+
+def test_a_machine_without_certificates_says_what_to_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", "/nowhere")
+    monkeypatch.setenv("SSL_CERT_DIR", "/nowhere")
+    with pytest.raises(ValueError, match="SSL_CERT_FILE"):
+        route(HTTPS)
+    own = ssl.create_default_context()
+    assert route(HTTPS, context=own).tls is own
+    assert route("http://localhost").tls is None
+    assert route(HTTPS, is_used=False).tls is None

@@ -1,0 +1,205 @@
+"""No answer of one call reaches another: peers that answer early, twice, late and in parts, and calls that are left.
+
+Each answer says which request it is for, because its request id is the idempotency key.
+"""
+
+import asyncio
+import itertools
+import os
+import re
+import threading
+import time
+from collections import Counter
+from contextlib import suppress
+from random import Random
+
+import pytest
+from tests.client.hostile import Peer, listening
+
+from sepu_client import AsyncClient, Client, NoAnswerError, SearchResponse, new_idempotency_key
+
+CALLS = int(os.environ.get("SEPU_FUZZ_SECONDS", "0")) * 100 or 150  # of each client, about a second for a hundred
+AT_A_TIME = 6
+NO_KEY = b"00000000-0000-0000-0000-000000000000"
+PAUSE = 0.05
+KINDS = ["parts", "twice", "and a byte", "late", "half", "silent", "early close", "reset"]
+BODY = b'{"datasetVersion":"1","count":0,"results":[]}'
+
+
+def answer_to(head: bytes, body: bytes = BODY) -> bytes:
+    """A complete answer that carries the key of the request."""
+    key = re.search(rb"Idempotency-Key: ([0-9a-f-]{36})", head)
+    return (
+        b"HTTP/1.1 200 OK\r\nX-Request-Id: %b\r\nX-Usage-Period: 2026-11\r\nX-Usage-Meter: color_search\r\n"
+        b"X-Usage-Limit: 1\r\nX-Usage-Committed: 1\r\nX-Usage-Reserved: 0\r\nX-Usage-Remaining: 0\r\n"
+        b"Content-Length: %d\r\n\r\n%b" % (key[1] if key else NO_KEY, len(body), body)
+    )
+
+
+class Mischief:
+    """Answers each request of a connection in a way of its own."""
+
+    def __init__(self, seed: int) -> None:
+        self._seeds = itertools.count(seed)
+        self.played = Counter[str]()
+
+    def __call__(self, peer: Peer) -> None:
+        rng = Random(next(self._seeds))
+        while True:
+            head = peer.head()
+            answer = answer_to(head)
+            kind = rng.choice(["well"] * 5 + KINDS)
+            self.played[kind] += 1
+            match kind:
+                case "well":
+                    peer.send(answer)
+                case "parts":
+                    for start in range(0, len(answer), 50):
+                        peer.send(answer[start : start + 50])
+                        time.sleep(0.001)
+                case "twice":
+                    peer.send(answer * 2)
+                case "and a byte":
+                    peer.send(answer + b"\n")
+                case "late":  # after the attempt's time
+                    time.sleep(0.15)
+                    peer.send(answer)
+                case "half":
+                    peer.send(answer[: rng.randrange(1, len(answer))])
+                    return
+                case "silent":
+                    peer.silence()
+                case "early close":
+                    return
+                case _:
+                    peer.reset()
+                    return
+
+
+def check(found: SearchResponse | None, key: str, tally: Counter[str]) -> None:
+    tally["answered" if found else "lost"] += 1
+    assert found is None or found.request_id == key, "an answer of another call"
+
+
+@pytest.mark.parametrize("seed", [1, 2])
+def test_threads(seed: int) -> None:
+    tally, wrong = Counter[str](), list[BaseException]()
+
+    def calls(client: Client) -> None:
+        for _ in range(CALLS // AT_A_TIME):
+            key, found = new_idempotency_key(), None
+            with suppress(NoAnswerError):
+                found = client.search("hong", idempotency_key=key)
+            try:
+                check(found, key, tally)
+            except AssertionError as error:
+                wrong.append(error)
+
+    mischief = Mischief(1000 * seed)
+    with listening("plain", [mischief]) as peer, Client(peer.url, "sepu_key", timeout=0.1, deadline=1) as client:
+        threads = [threading.Thread(target=calls, args=(client,)) for _ in range(AT_A_TIME)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert wrong == []
+    assert tally["answered"] > CALLS // 2
+    assert len(mischief.played) > 5
+
+
+@pytest.mark.parametrize("seed", [3, 4])
+def test_tasks_some_of_which_are_cancelled(seed: int) -> None:
+    rng, tally = Random(seed), Counter[str]()
+
+    async def calls(client: AsyncClient) -> None:
+        for _ in range(CALLS // AT_A_TIME):
+            key, found = new_idempotency_key(), None
+            call = asyncio.create_task(client.search("hong", idempotency_key=key))
+            if rng.random() < 0.3:
+                await asyncio.sleep(rng.choice([0, 0.0005, 0.002]))
+                call.cancel()
+            with suppress(NoAnswerError, asyncio.CancelledError):
+                found = await call
+            check(found, key, tally)
+
+    async def run(url: str) -> None:
+        async with AsyncClient(url, "sepu_key", timeout=0.1, deadline=1) as client:
+            await asyncio.gather(*(calls(client) for _ in range(AT_A_TIME)))
+
+    mischief = Mischief(1000 * seed)
+    with listening("plain", [mischief]) as peer:
+        asyncio.run(run(peer.url))
+    assert tally["answered"] > CALLS // 4
+    assert len(mischief.played) > 5
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+@pytest.mark.parametrize("early", [b"\r\n", b"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", BODY, b""])
+def test_what_comes_between_two_calls_ends_the_connection(kind: type, early: bytes) -> None:
+    """Also its end, which b"" stands for: it is seen before the connection is used again."""
+    connections = itertools.count()
+
+    def answer(peer: Peer) -> None:
+        is_first = not next(connections)
+        while True:
+            peer.send(answer_to(peer.head()))
+            if is_first:
+                time.sleep(PAUSE / 2)
+                if not early:
+                    return
+                peer.send(early)
+
+    def calls(url: str) -> None:
+        with Client(url, "sepu_key", deadline=1) as client:
+            for _ in range(2):
+                assert client.search("hong", idempotency_key=new_idempotency_key())
+                time.sleep(PAUSE)
+
+    async def calls_async(url: str) -> None:
+        async with AsyncClient(url, "sepu_key", deadline=1) as client:
+            for _ in range(2):
+                assert await client.search("hong", idempotency_key=new_idempotency_key())
+                await asyncio.sleep(PAUSE)
+
+    with listening("plain", [answer]) as peer:
+        if kind is Client:
+            calls(peer.url)
+        else:
+            asyncio.run(calls_async(peer.url))
+        assert peer.connections == 2
+
+
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_kept_connection_that_breaks_without_an_answer_is_replaced_at_once(
+    kind: type, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The same key is sent again, without a wait. It is no other attempt: that would be logged."""
+    keys: list[bytes] = []
+    requests = itertools.count()
+
+    def answer(peer: Peer) -> None:
+        while True:
+            head = peer.head()
+            keys.extend(re.findall(rb"Idempotency-Key: (\S+)", head))
+            if next(requests) == 1:
+                return
+            peer.send(answer_to(head))
+
+    def calls(url: str) -> None:
+        with Client(url, "sepu_key") as client:
+            client.search("hong")
+            client.search("hong", idempotency_key="the-one-key")
+
+    async def calls_async(url: str) -> None:
+        async with AsyncClient(url, "sepu_key") as client:
+            await client.search("hong")
+            await client.search("hong", idempotency_key="the-one-key")
+
+    with listening("plain", [answer]) as peer, caplog.at_level("INFO", "sepu_client"):
+        if kind is Client:
+            calls(peer.url)
+        else:
+            asyncio.run(calls_async(peer.url))
+    assert keys[1:] == [b"the-one-key"] * 2
+    assert peer.connections == 2
+    assert not [record for record in caplog.records if record.name == "sepu_client"]

@@ -1,0 +1,89 @@
+"""TLS over real sockets: where an answer ends, and what may come between two calls."""
+
+import socket
+import ssl
+import time
+from contextlib import suppress
+
+import pytest
+from tests.client.blocking import Open
+from tests.client.hostile import Peer, Step, certificate, listening
+
+from sepu_client import NoAnswerError
+from sepu_client.address import Route
+from sepu_client.protocol import Link
+
+ANSWER = (
+    b'{"version":"1.0.0","recordCount":161,"sourceProjectionVersion":"1.0.0","sourceProjectionSha256":"",'
+    b'"rightsManifestSha256":"","librarySha256":"","mode":"commercial"}'
+)
+REQUEST_ID = b"X-Request-Id: 00000000-0000-0000-0000-000000000000\r\n"
+UNTIL_THE_END = b"HTTP/1.1 200 OK\r\n" + REQUEST_ID + b"\r\n" + ANSWER
+WHOLE = b"HTTP/1.1 200 OK\r\n%bContent-Length: %d\r\n\r\n%b" % (REQUEST_ID, len(ANSWER), ANSWER)
+
+
+def close_notify(peer: Peer) -> None:
+    """Ends TLS as it should be; the connection stays open for a while."""
+    with suppress(OSError):
+        peer.socket.settimeout(0.3)
+        peer.socket.unwrap()
+
+
+def cut(peer: Peer) -> None:
+    """Closes the connection under TLS, which says nothing of it."""
+    raw: socket.socket = socket.socket(fileno=peer.socket.detach())
+    raw.close()
+
+
+@pytest.mark.parametrize("end", [close_notify, cut])
+def test_an_answer_without_a_length_ends_with_tls(open_client: Open, end: Step) -> None:
+    """A cut may come from anybody in between, and hide the rest."""
+    steps = [Peer.tls, Peer.request, lambda peer: peer.send(UNTIL_THE_END), end]
+    with listening("TLS", steps) as peer, open_client(api_key="sepu_key", deadline=0.4, **peer.options) as client:
+        if end is close_notify:
+            assert client.library().record_count == 161
+        else:
+            with pytest.raises(NoAnswerError, match="the connection broke within an answer"):
+                client.library()
+
+
+@pytest.mark.parametrize(("between", "connections"), [("nothing", 1), ("close_notify", 2), ("data", 2)])
+def test_what_comes_between_two_calls(open_client: Open, between: str, connections: int) -> None:
+    def converse(peer: Peer) -> None:
+        peer.tls()
+        peer.request()
+        peer.send(WHOLE)
+        if between == "close_notify" and listed.connections == 1:
+            close_notify(peer)
+            return
+        if between == "data" and listed.connections == 1:
+            peer.send(b"\r\n")
+        peer.request()
+        peer.send(WHOLE)
+
+    with listening("TLS", [converse]) as listed:
+        with open_client(api_key="sepu_key", deadline=5, **listed.options) as client:
+            assert client.library().record_count == 161
+            time.sleep(0.1)
+            assert client.library().record_count == 161
+        assert listed.connections == connections
+
+
+def test_tickets_between_two_calls_are_no_reason_to_leave_a_connection() -> None:
+    """They make it readable."""
+    incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = certificate().server.wrap_bio(incoming, outgoing, server_side=True)
+    link = Link(Route("https://127.0.0.1", "127.0.0.1", "127.0.0.1", 443, tls=certificate().client))
+    opening = link.open()
+    incoming.write(next(opening))
+    with pytest.raises(ssl.SSLWantReadError):
+        server.do_handshake()
+    with pytest.raises(StopIteration):
+        opening.send(outgoing.read())
+    incoming.write(link._layers[0]._outgoing.read())  # which otherwise goes with the first request
+    server.do_handshake()
+    tickets = outgoing.read()
+    assert tickets
+    assert link.stays_open_after(tickets)
+    server.write(b"HTTP/1.1 408 Request Timeout\r\n\r\n")
+    assert not link.stays_open_after(outgoing.read())
