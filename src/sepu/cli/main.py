@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 import click
 
-from sepu.cli.output import drop_output, echo, fail, why_not_printed
+from sepu.cli.output import cut_message, drop_output, echo, fail, why_not_printed
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 
@@ -120,6 +120,7 @@ def main() -> None:
             sys.stdout.flush()
         sys.exit(status)
     except click.ClickException as error:
+        error.message = cut_message(error.message)
         shown = io.StringIO()
         error.show(shown)
         echo(*shown.getvalue().removesuffix("\n").split("\n"), err=True)
