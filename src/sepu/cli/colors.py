@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -86,11 +87,10 @@ def _has_colors(console: Console) -> bool:
 
 def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields each colour as it was given, and where: three numbers in a row are one, and - is standard input."""
-    remaining = iter(arguments)
+    remaining, most = iter(arguments), limits.COLOR_LINE_CHARACTERS
     for argument in remaining:
         if argument == "-":
-            most = limits.COLOR_LINE_CHARACTERS
-            for number, line in enumerate(iter(lambda: sys.stdin.readline(most + 1), ""), 1):
+            for number, line in enumerate(iter(partial(sys.stdin.readline, most + 1), ""), 1):
                 if len(line) > most:
                     raise click.BadParameter(f"line {number} has more than {most:,} characters")
                 if text := _COMMENT.sub("", line).strip():

@@ -120,10 +120,9 @@ def main() -> None:
             sys.stdout.flush()
         sys.exit(status)
     except click.ClickException as error:
-        error.message = cut_message(error.message)
         shown = io.StringIO()
         error.show(shown)
-        echo(*shown.getvalue().removesuffix("\n").split("\n"), err=True)
+        echo(*map(cut_message, shown.getvalue().removesuffix("\n").split("\n")), err=True)
         sys.exit(error.exit_code)
     except click.Abort:
         echo("Aborted!", err=True)
