@@ -25,6 +25,7 @@ from tests.programs import node_program
 from tests.serving import SEPU
 
 import sepu
+from sepu import limits
 from sepu.cli.palette_formats import WRITERS
 
 RED, PINK = (200, 60, 35), (244, 121, 131)
@@ -81,6 +82,20 @@ def test_what_match_reads() -> None:
 )
 def test_what_match_refuses(colors: tuple[str, ...], reason: str) -> None:
     failed(invoke("match", *colors, given="fff\n\nnonsense\n"), reason, status=2)
+
+
+def test_match_reads_lines_and_colours_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
+    failed(invoke("match", "-", given="#fff " * 100_000), "line 1 has more than 1,000 characters", status=2)
+    monkeypatch.setattr(limits, "PALETTE_COLORS", 3)
+    assert len(inputs(invoke("match", "-", "--json", given="fff\n" * 3))) == 3
+    failed(invoke("match", "-", given="fff\n" * 4), "there are more than 3 colours; give them in", status=2)
+
+
+@pytest.mark.parametrize("arguments", [("list",), ("match", "--top"), ("search", "--limit"), ()])
+def test_a_message_repeats_a_line_at_most(arguments: tuple[str, ...]) -> None:
+    done = invoke(*arguments, "x" * 100_000)
+    failed(done, "xxx", status=2)
+    assert len(done.stderr) < 2000
 
 
 @pytest.mark.parametrize(

@@ -1,28 +1,33 @@
 """Inputs that are slow to read: the readers of each boundary, their worst inputs known, and a search for worse ones.
 
-`python -m tests.fuzz.slow DIRECTORY` prints callgrind's files of each input at three sizes; test_growth.py runs it.
-`make fuzz WHAT=slow` searches by the time of the processor: a fault is an input of which four times the size takes more
-than ten times as long.
+The processor's time guides the search, and the instructions that valgrind counts decide: a fault is an input of which
+four times the size takes more than ten times as many. test_growth.py runs both; `make fuzz WHAT=slow` searches longer.
 """
 
 import gc
 import json
+import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import cache, partial
 from itertools import islice
 from pathlib import Path
 from random import Random
+from tempfile import TemporaryDirectory
 from time import process_time
 from typing import Any
 
+from bench.gate import callgrind
+from bench.gate.count import counted
 from tests.fuzz.cases import Played
 from tests.fuzz.seeds import mutate
 
 from sepu.errors import InputError, SepuError
 
+ROOT = Path(__file__).parents[2]
 SIZES = (4096, 8192, 16384)
+GROWTH = 2.5  # of an input of twice the size; 4 would be a square
 ONCE = 2e-3  # seconds: what is faster says nothing of its growth
 KEPT = 8
 SHORTEST = 1024
@@ -86,40 +91,51 @@ TOKENS = [
 Read = Callable[[bytes], object]
 
 
+class Peer:
+    """A request of one header, whatever that is called."""
+
+    request_id = query_string = ""
+
+    def __init__(self, value: bytes) -> None:
+        self._value = value.decode("latin-1")
+
+    def header(self, _: str) -> str:
+        return self._value
+
+
 @cache
-def readers() -> dict[str, Read]:
-    """Returns what reads each kind of input, without the errors that it raises."""
-    from sepu.admin import receipts
-    from sepu.admin.charges import read_log_line
-    from sepu.http.request_checks import _api_key
-    from sepu.library.palette_files import READERS
-    from sepu.library.parsing import parse_color
-    from sepu.library.release import load_release
+def strangers() -> dict[str, Read]:
+    """Returns what reads each kind of input of a request before its key is known."""
+    from sepu.http.request_checks import _api_key, _idempotency_key
     from sepu.metering.key_format import KeyTags
     from sepu.operations.match import parse_match
     from sepu.operations.search import parse_search
+
+    tags = KeyTags(bytes(32))
+    return {
+        "body": parse_match,
+        "query": lambda content: parse_search(content.decode("latin-1")),
+        "authorization": lambda content: tags.credential(_api_key(Peer(content)) or ""),
+        "idempotency key": lambda content: _idempotency_key(Peer(content)),
+    }
+
+
+@cache
+def others() -> dict[str, Read]:
+    """Returns what reads files, answers of other servers, and colours and names that a program passes on."""
+    from sepu.admin import receipts
+    from sepu.admin.charges import read_log_line
+    from sepu.library.palette_files import READERS
+    from sepu.library.parsing import parse_color
+    from sepu.library.release import load_release
     from sepu.server.webhooks import _seconds
     from sepu_client.colors import read_colors
     from sepu_client.results import read_error_code
 
-    class Peer:
-        request_id = query_string = ""
-
-        def __init__(self, value: bytes) -> None:
-            self._value = value.decode("latin-1")
-
-        def header(self, _: str) -> str:
-            return self._value
-
-    tags = KeyTags(bytes(32))
-
     def text(read: Callable[[str], object]) -> Read:
         return lambda content: read(content.decode("utf-8", "replace"))
 
-    found = {
-        "body": parse_match,
-        "query": lambda content: parse_search(content.decode("latin-1")),
-        "authorization": lambda content: tags.credential(_api_key(Peer(content)) or ""),
+    return {
         "log line": read_log_line,
         "JWK": receipts.public_key,
         "retry-after": lambda content: _seconds(content.decode("latin-1")),
@@ -133,7 +149,11 @@ def readers() -> dict[str, Read]:
             for ending, reader in READERS.items()
         },
     }
-    return {name: partial(_quietly, read) for name, read in found.items()}
+
+
+def reader(name: str) -> Read:
+    """Returns a reader, without the errors that it raises."""
+    return partial(_quietly, strangers()[name] if name in strangers() else others()[name])
 
 
 def _quietly(read: Any, content: bytes) -> None:
@@ -156,6 +176,7 @@ WORST: dict[str, list[Callable[[int], bytes]]] = {
         repeated(b'{"colors":[{', b'"r":1,', b'"r":1}]}'),
     ],
     "query": [repeated(b"q=", b"%20"), repeated(b"", b"&=")],
+    "idempotency key": [repeated(b"", b"a", b"?")],
     "authorization": [repeated(b"Bearer", b" ", b"x\n"), repeated(b"Bearer sepu_", b"a")],
     "log line": [repeated(b'{"a":"', b'\\"'), repeated(b"", b"[1e308,")],
     "JWK": [repeated(b'{"kty":"RSA","e":"AQAB","n":"', b"_", b'"}')],
@@ -180,26 +201,43 @@ WORST: dict[str, list[Callable[[int], bytes]]] = {
 }
 
 
-def main(directory: str) -> None:
-    """Prints callgrind's files of each input at each size. The test reads them, because all is slow here."""
-    from bench.gate.count import counted
+def instructions(inputs: Mapping[str, Sequence[tuple[str, bytes]]]) -> dict[str, list[int]]:
+    """Counts the instructions that the readers take for inputs of growing sizes, all in one process.
 
+    After a count of more than GROWTH times the one before, larger inputs are not read: they could take minutes.
+    """
+    with TemporaryDirectory() as directory:
+        path = Path(directory)
+        program = callgrind.command(path, "--instr-atstart=no", sys.executable, "-m", "tests.fuzz.slow", directory)
+        given = {key: [(name, content.decode("latin-1")) for name, content in each] for key, each in inputs.items()}
+        environment = callgrind.environment(LD_PRELOAD=callgrind.library(path), PYTHONPATH=str(ROOT))
+        done = subprocess.run(
+            program, input=json.dumps(given), env=environment, cwd=ROOT, capture_output=True, text=True, timeout=140,
+            check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stderr
+        found: dict[str, list[int]] = json.loads(done.stdout)
+        return found
+
+
+def main(directory: str) -> None:
+    """Reads the inputs under callgrind, and prints the counts."""
     gc.disable()
-    found = {}
-    for name, inputs in WORST.items():
-        for place, made in enumerate(inputs):
-            readers()[name](made(100))
-            counts = []
-            for size in SIZES:
-                file, *_ = counted(Path(directory), partial(readers()[name], made(size)))
-                counts.append(file)
-            found[f"{name} {place}"] = counts
+    found: dict[str, list[int]] = {}
+    for key, inputs in json.load(sys.stdin).items():
+        reader(inputs[0][0])(inputs[0][1][:100].encode("latin-1"))
+        counts = found[key] = []
+        for name, content in inputs:
+            file, *_ = counted(Path(directory), partial(reader(name), content.encode("latin-1")))
+            counts.append(callgrind.total(callgrind.read(file)))
+            if len(counts) > 1 and counts[-1] > GROWTH * counts[-2]:
+                break
     json.dump(found, sys.stdout)
 
 
 def play(numbers: Iterator[int]) -> Iterator[Played]:
     """Changes the slowest inputs of one boundary after the other, and keeps what takes longer a byte."""
-    names = list(readers())
+    names = [*strangers(), *others()]
     kept = {name: [(0.0, made(1024)) for made in WORST.get(name, WORST[".csv"])] for name in names}
     for number in numbers:
         rng, name = Random(number), names[number % len(names)]
@@ -213,7 +251,7 @@ def play(numbers: Iterator[int]) -> Iterator[Played]:
         if pool[0][1] is content and seconds > ONCE / 4:
             grown = min(_seconds_of(name, _longer(content, 4)) for _ in range(3))
             if grown > ONCE and grown > 10 * seconds:
-                fault = f"{seconds * 1e3:.1f} ms, and four times the size {grown * 1e3:.1f} ms: {content!r:.500}"
+                fault = _fault(name, content)
         yield number, name, fault
     for name, pool in kept.items():
         print(f"{name}: {pool[0][0] * 1e9:,.0f} ns a byte, {len(pool[0][1])} bytes, {pool[0][1]!r:.200}")  # noqa: T201
@@ -221,8 +259,18 @@ def play(numbers: Iterator[int]) -> Iterator[Played]:
 
 def _seconds_of(name: str, content: bytes) -> float:
     begin = process_time()
-    readers()[name](content)
+    reader(name)(content)
     return process_time() - begin
+
+
+def _fault(name: str, content: bytes) -> str | None:
+    """Returns what is wrong with an input that seemed slow, by its instructions."""
+    if callgrind.valgrind() is None:
+        return None
+    [[few, many]] = instructions({name: [(name, content), (name, _longer(content, 4))]}).values()
+    if many <= 10 * few:
+        return None
+    return f"{few:,} instructions, and for four times the size {many:,}: {content!r:.500}"
 
 
 def _changed(rng: Random, content: bytes) -> bytes:

@@ -191,6 +191,8 @@ WRONG: list[tuple[str, str | bytes, str]] = [
     ("a.json", "[" * 100_000, "objects lie more than 32 deep"),
     ("a.json", "[" * 50 + "]" * 50, "objects lie more than 32 deep"),
     ("a.json", '{"a":' * 50 + '"#fff"' + "}" * 50, "objects lie more than 32 deep"),
+    ("a.json", f"{'[' * 30}{'1,' * 2000}1{']' * 30}", "there are more than 1,000 colours; save fewer"),
+    ("a.css", "--a:0;" * 1001, "there are more than 1,000 custom properties; save fewer"),
     ("a.json", "1" * 5000, "a number is too long"),
     ("a.json", '{"a": {"$value": "{b}"}, "b": {"$value": "{a}"}}', "a: its references lead nowhere"),
     ("a.json", '{"a": {"$value": "{c}"}}', "a: {c} is not a colour of this file"),

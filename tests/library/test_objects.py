@@ -93,7 +93,12 @@ def test_matches_are_those_of_the_palette(color: Any, rgb: tuple[float, float, f
         ((-1, 0, 0), "has the channel -1"),
         ((float("nan"), 0, 0), "has the channel nan"),
         ("300 0 0", "has the channel 300"),
+        ((10**5000, 0, 0), "has the channel a number of thousands of digits"),
+        ("1" * 5000, "it has more than 200 characters"),
+        ("hwb(0 -1e6 1e6)", "'hwb(0 -1e6 1e6)' lies too far outside sRGB to be a colour; write smaller numbers"),
+        ("oklch(1 1e6 0)", "lies too far outside sRGB"),
         ({"r": 1, "g": 2}, "does not have exactly r, g and b"),
+        (dict.fromkeys(map(str, range(100_000))), "does not have exactly r, g and b"),
         ({"red": 1, "g": 2, "b": 3}, "does not have exactly r, g and b"),
     ],
 )
@@ -101,11 +106,12 @@ def test_what_is_no_colour_is_told(color: Any, reason: str) -> None:
     with pytest.raises(sepu.ColorError) as raised:
         sepu.match(color)
     assert reason in str(raised.value)
+    assert len(str(raised.value)) < 1000, "an error repeats a line of its input at most"
     assert isinstance(raised.value, ValueError)
     assert isinstance(raised.value, SepuError)
 
 
-@pytest.mark.parametrize("color", [None, 5, (1, "2", "3"), (True, 0, 0)], ids=str)
+@pytest.mark.parametrize("color", [None, 5, b"red", (1, "2", "3"), (True, 0, 0)], ids=str)
 def test_what_has_another_type_is_told(color: Any) -> None:
     with pytest.raises(TypeError, match="write '#C83C23'"):
         sepu.match(color)
@@ -148,6 +154,7 @@ def test_the_library_is_a_collection() -> None:
     ("name", "reason"),
     [
         ("feihong", "no colour is named 'feihong'; perhaps you mean fei-hong (绯红)"),
+        ("q" * 100_000, f"no colour is named '{'q' * 199}… or anything similar"),
         ("qqqqqq", "no colour is named 'qqqqqq' or anything similar"),
         ("yan hong", "'yan hong' is the name of several colours: yan-hong-charming (嫣红), yan-hong-dark (殷红)"),
     ],
@@ -157,6 +164,13 @@ def test_an_unknown_name_gets_a_hint(name: str, reason: str) -> None:
         sepu.load()[name]
     assert isinstance(raised.value, sepu.UnknownNameError)
     assert str(raised.value).startswith(reason)
+
+
+def test_a_search_takes_64_characters() -> None:
+    assert sepu.search(" " * 400_000 + "桃红")[0].slug == "tao-hong"
+    with pytest.raises(ValueError, match="takes at most 64 characters, not 'aaaa") as raised:
+        sepu.search("a" * 400_000)
+    assert len(str(raised.value)) < 1000
 
 
 @pytest.mark.parametrize(

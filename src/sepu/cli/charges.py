@@ -185,7 +185,7 @@ def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
             while not line.endswith(b"\n") and (line := file.readline(limits.LOG_LINE_BYTES)):
                 size += len(line)
                 if size > limits.NO_LOG_LINE_BYTES:
-                    raise click.ClickException(
+                    raise click.BadParameter(
                         f"this is not a request log: a line has more than {limits.NO_LOG_LINE_BYTES:,} bytes"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile):

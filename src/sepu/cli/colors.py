@@ -5,6 +5,7 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any, TypeVar
@@ -32,7 +33,6 @@ F = TypeVar("F", bound=Callable[..., Any])
 _NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
 # A number sign before a colour's digits begins no comment.
 _COMMENT = re.compile(r"(?:^|\s)#(?![0-9A-Fa-f]{3,8}\b).*", re.DOTALL)
-_PATH_BYTES = 255  # of a name in a file system
 _SKETCH_COLUMNS, _SKETCH_LINES = 60, 100
 
 
@@ -87,10 +87,12 @@ def _has_colors(console: Console) -> bool:
 
 def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields each colour as it was given, and where: three numbers in a row are one, and - is standard input."""
-    remaining = iter(arguments)
+    remaining, most = iter(arguments), limits.COLOR_LINE_CHARACTERS
     for argument in remaining:
         if argument == "-":
-            for number, line in enumerate(sys.stdin, 1):
+            for number, line in enumerate(iter(partial(sys.stdin.readline, most + 1), ""), 1):
+                if len(line) > most:
+                    raise click.BadParameter(f"line {number} has more than {most:,} characters")
                 if text := _COMMENT.sub("", line).strip():
                     yield text, f"line {number}: "
         elif _NUMBER.fullmatch(argument):
@@ -105,7 +107,7 @@ def _parse(source: Source, text: str, where: str) -> Rgb:
     except ColorError as error:
         hint = (
             f"; for an image: sepu image {text}"
-            if not where and len(os.fsencode(text)) <= _PATH_BYTES and Path(text).is_file()
+            if not where and len(os.fsencode(text)) <= limits.FILE_NAME_BYTES and Path(text).is_file()
             else source.hint(text)
         )
         raise click.BadParameter(f"{where}{error}{hint}") from None
@@ -142,7 +144,10 @@ def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: s
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
     source = _load(palette)
-    given = [(text, _parse(source, text, where)) for text, where in _given(colors)]
+    most = limits.PALETTE_COLORS
+    given = [(text, _parse(source, text, where)) for text, where in islice(_given(colors), most + 1)]
+    if len(given) > most:
+        raise click.BadParameter(f"there are more than {most:,} colours; give them in several parts")
     entries, sections = [], []
     for text, rgb in given:
         matches = source.match_rgb(rgb, top=min(top, len(source)))

@@ -31,6 +31,7 @@ from rich.progress import (
 )
 from rich.text import Text
 
+from sepu import limits
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS, is_month
 from sepu.printable import printable
@@ -385,5 +386,11 @@ def progress(what: str, *, hidden: bool = False) -> Progress:
 
 def fail(error: SepuError, status: int = 1) -> NoReturn:
     """Prints the reason on standard error, and exits."""
-    note(str(error))
+    note(cut_message(str(error)))
     sys.exit(status)
+
+
+def cut_message(message: str) -> str:
+    """Returns a message without its middle if it is longer than any of ours."""
+    half = limits.MESSAGE_CHARACTERS // 2
+    return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"

@@ -46,6 +46,8 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
             raise
         except ValueError as error:
             raise ColorError(str(error)) from None
+    if isinstance(color, bytes | bytearray):
+        raise TypeError(f"{shown(color)} is not a text; {FORMS}")
     if isinstance(color, Mapping):
         if set(color) != {"r", "g", "b"}:
             raise ColorError(f"{shown(dict(color))} does not have exactly r, g and b; {FORMS}")

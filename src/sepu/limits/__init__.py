@@ -7,6 +7,7 @@ The code reads them all from here. What SQL and nginx have to know of them is ch
 from sepu.limits.batches import *
 from sepu.limits.connections import *
 from sepu.limits.database import *
+from sepu.limits.files import *
 from sepu.limits.inputs import *
 from sepu.limits.palettes import *
 from sepu.limits.pictures import *
