@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import Connection
+from psycopg.conninfo import make_conninfo
 from tests.faults.proxy import socket_directory
 from tests.nodes.traffic import crowded, on_plan
-from tests.postgres import Cluster, let_in, run
+from tests.postgres import INSTALLED, Cluster, let_in, run
 from tests.processes import completed, until
 from tests.programs import installed
 from tests.serving import Response, serving
@@ -25,6 +26,7 @@ from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
 from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
+from sepu.database.roles import grant
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
@@ -164,6 +166,43 @@ def test_a_dump_taken_beside_traffic_is_restored(first: Cluster, second: Cluster
             assert is_replay_of(server.match(issued, "dumped-1"), told)
             assert server.match(issued, "dumped-2").status == 200
             assert usage_of(restored, issued) == 2
+
+
+@pytest.mark.skipif(not INSTALLED, reason="no other Postgres is installed (Debian: apt install postgresql)")
+@pytest.mark.parametrize("programs", INSTALLED, ids=lambda path: path.parent.name)
+def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Cluster, programs: Path) -> None:
+    """By the commands of docs/deploy.md; the embedded Postgres may be a newer version than the other one."""
+    page = (DOCS / "deploy.md").read_text().partition("## From the trial")[2]
+    (dump,) = re.findall(r"/bin/pg_dump'\) .*? (-n sepu .*?) > trial\.sql$", page, re.MULTILINE | re.DOTALL)
+    (load,) = re.findall(r"^# psql service=sepu (.*) --file trial\.sql$", page, re.MULTILINE)
+    script = second.directory / "trial.sql"
+    first.initialise()
+    with first.running() as url, connect(url) as connection:
+        migrate(connection)
+        with serving("uvloop", service_url(url)) as server:
+            issued = on_plan(connection)
+            told = server.match(issued, "trial-01")
+        dumped = completed(["bash", "-ec", f"{first.programs}/pg_dump -d '{url}' {dump} > {script}"])
+        assert dumped.returncode == 0, dumped.stderr
+
+    own = Cluster(second.directory, programs=programs)
+    own.initialise()
+    with own.running() as url, connect(url) as connection:
+        for role in ("sepu_owner", "sepu_service"):
+            connection.execute(f"create role {role} login")
+        for statement in creating("sepu", "deploy.md"):
+            connection.execute(statement)
+        as_owner = make_conninfo(url, dbname="sepu", user="sepu_owner")
+        # EMBEDDED's psql, because \\restrict of a new dump needs a new one.
+        run(first.programs / "psql", "-d", as_owner, *load.split(), "--file", script)
+        with connect(as_owner) as owner:
+            assert migrate(owner) == []
+            grant(owner, "sepu_service")
+            assert audit(owner).results == 1
+            with serving("uvloop", make_conninfo(as_owner, user="sepu_service")) as server:
+                assert is_replay_of(server.match(issued, "trial-01"), told)
+                assert server.match(issued, "trial-02").status == 200
+            assert usage_of(owner, issued) == 2
 
 
 def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) -> None:
