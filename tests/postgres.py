@@ -18,6 +18,8 @@ from sepu.server.embedded.programs import programs
 from sepu.server.embedded.system_user import SYSTEM_USER, system_user
 
 EMBEDDED = programs()
+OLDEST = 15  # docs/deploy.md
+INSTALLED = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if int(path.parent.name) >= OLDEST]
 
 
 def run(program: Path, *arguments: str | Path, check: bool = True) -> subprocess.CompletedProcess[str]:

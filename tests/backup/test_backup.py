@@ -16,11 +16,13 @@ from threading import Event
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 from psycopg import Connection
+from psycopg.conninfo import make_conninfo
 from tests.faults.proxy import socket_directory
 from tests.keys import made_up_key
 from tests.nodes.traffic import crowded, on_plan
-from tests.postgres import Cluster, let_in, run
+from tests.postgres import INSTALLED, Cluster, let_in, run
 from tests.processes import completed, until
+from tests.programs import installed
 from tests.serving import Response, serving
 
 from sepu.admin.audit import audit
@@ -28,12 +30,13 @@ from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
 from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
-from sepu.database.roles import make_role
+from sepu.database.roles import grant, make_role
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-BACKUP = ROOT / "deploy" / "backup"
+SCRIPTS = ROOT / "deploy"
+BACKUP = SCRIPTS / "backup"
 
 
 @pytest.fixture
@@ -92,21 +95,56 @@ def base_backup(source: Cluster, target: Cluster, *arguments: str) -> None:
     run(source.programs / "pg_basebackup", "-d", source.url, "-D", target.data, "-c", "fast", *arguments)
 
 
+def archive_command(cluster: Cluster, archive: Path) -> str:
+    """What docs/operate.md sets, of a copy of the script: Postgres's user may not enter the sources."""
+    script = cluster.directory / "archive"
+    shutil.copy(SCRIPTS / "archive", script)
+    (setting,) = re.findall(r"archive_command = '/usr/local/lib/sepu/archive (.*)'", (DOCS / "operate.md").read_text())
+    return f"{script} {setting.replace('/var/lib/postgresql/archive', str(archive))}"
+
+
 def archived(cluster: Cluster, archive: Path) -> None:
-    """Makes a cluster that archives. Moved into place whole: whoever restores must not find half a segment."""
-    command = f"test ! -f {archive}/%f && cp --sparse=always %p {archive}/%f.part && mv {archive}/%f.part {archive}/%f"
-    cluster.initialise(archive_mode="on", archive_command=command)
+    """Makes a cluster that archives."""
+    let_in(cluster.directory)
+    cluster.initialise(archive_mode="on", archive_command=archive_command(cluster, archive))
+
+
+def server_of(cluster: Cluster) -> dict[str, str]:
+    """The environment in which Postgres's programs find a cluster."""
+    return {
+        "PGHOST": str(cluster.directory),
+        "PGPORT": str(cluster.port),
+        "PGUSER": "sepu",
+        "PGDATABASE": "postgres",
+        "PATH": f"{cluster.programs}:{os.environ['PATH']}",
+    }
+
+
+def replayed(server: Cluster, archive: Path) -> subprocess.CompletedProcess[str]:
+    return completed([SCRIPTS / "replayed", archive], env=server_of(server))
 
 
 @contextmanager
-def recovered(backup: Cluster, archive: Path, **target: str) -> Iterator[str]:
-    """Runs a copied data directory with the WAL of the archive, as a server that accepts writes."""
-    restore = {"restore_command": f"cp {archive}/%f %p", "recovery_target_action": "promote"}
-    backup.configure(archive_mode="off", **restore, **target)
-    (backup.data / "recovery.signal").touch()
-    with backup.running() as url, connect(url) as connection:
-        until(lambda: connection.execute("select pg_is_in_recovery()").fetchone() == (False,), why=backup.log)
+def recovering(backup: Cluster, archive: Path, target: str = "") -> Iterator[str]:
+    """Runs a copied data directory with the settings of docs/operate.md, as a server that replays the archive."""
+    (block,) = re.findall(
+        r"tee -a postgresql\.auto\.conf <<'X'\n(.*?)\nX\n", (DOCS / "operate.md").read_text(), re.DOTALL
+    )
+    settings = dict(re.findall(r"^(\w+) = '?(.*?)'?$", block, re.MULTILINE))
+    assert settings.keys() >= {"archive_mode", "restore_command", "recovery_target_time", "primary_conninfo"}
+    settings["restore_command"] = settings["restore_command"].replace("/var/lib/postgresql/archive", str(archive))
+    backup.configure(**settings | {"recovery_target_time": target})
+    (backup.data / "standby.signal").touch()
+    with backup.running() as url:
         yield url
+
+
+def promote(server: Cluster, archive: Path) -> str:
+    """Ends the recovery when the script says that it is complete. Returns what it says."""
+    until(lambda: replayed(server, archive).returncode == 0, why=lambda: replayed(server, archive).stderr)
+    said = replayed(server, archive).stdout
+    run(server.programs / "pg_ctl", "-D", server.data, "-w", "promote")
+    return said
 
 
 def creating(database: str, page: str) -> list[str]:
@@ -213,6 +251,43 @@ def test_live_workers_follow_the_database_that_their_address_leads_to(first: Clu
                 assert server.match(issued, "dumped-1").status == 401
 
 
+@pytest.mark.skipif(not INSTALLED, reason="no other Postgres is installed (Debian: apt install postgresql)")
+@pytest.mark.parametrize("programs", INSTALLED, ids=lambda path: path.parent.name)
+def test_the_trial_moves_to_a_postgres_of_ones_own(first: Cluster, second: Cluster, programs: Path) -> None:
+    """By the commands of docs/deploy.md; the embedded Postgres may be a newer version than the other one."""
+    page = (DOCS / "deploy.md").read_text().partition("## From the trial")[2]
+    (dump,) = re.findall(r"/bin/pg_dump'\) .*? (-n sepu .*?) > trial\.sql$", page, re.MULTILINE | re.DOTALL)
+    (load,) = re.findall(r"^# psql service=sepu (.*) --file trial\.sql$", page, re.MULTILINE)
+    script = second.directory / "trial.sql"
+    first.initialise()
+    with first.running() as url, connect(url) as connection:
+        migrate(connection)
+        with serving("uvloop", service_url(url)) as server:
+            issued = on_plan(connection)
+            told = server.match(issued, "trial-01")
+        dumped = completed(["bash", "-ec", f"{first.programs}/pg_dump -d '{url}' {dump} > {script}"])
+        assert dumped.returncode == 0, dumped.stderr
+
+    own = Cluster(second.directory, programs=programs)
+    own.initialise()
+    with own.running() as url, connect(url) as connection:
+        for role in ("sepu_owner", "sepu_service"):
+            connection.execute(f"create role {role} login")
+        for statement in creating("sepu", "deploy.md"):
+            connection.execute(statement)
+        as_owner = make_conninfo(url, dbname="sepu", user="sepu_owner")
+        # EMBEDDED's psql, because \\restrict of a new dump needs a new one.
+        run(first.programs / "psql", "-d", as_owner, *load.split(), "--file", script)
+        with connect(as_owner) as owner:
+            assert migrate(owner) == []
+            grant(owner, "sepu_service")
+            assert audit(owner).results == 1
+            with serving("uvloop", make_conninfo(as_owner, user="sepu_service")) as server:
+                assert is_replay_of(server.match(issued, "trial-01"), told)
+                assert server.match(issued, "trial-02").status == 200
+            assert usage_of(owner, issued) == 2
+
+
 def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) -> None:
     archived(first, archive)
     told: dict[str, Response] = {}
@@ -237,7 +312,8 @@ def test_recovery_to_a_moment(first: Cluster, second: Cluster, archive: Path) ->
         ((segment,),) = beside.execute("select pg_walfile_name(pg_switch_wal())").fetchall()
         until(lambda: (archive / segment).exists())
 
-    with recovered(second, archive, recovery_target_time=moment) as url, connect(url) as connection:
+    with recovering(second, archive, moment) as url, connect(url) as connection:
+        assert promote(second, archive).startswith("paused at the target, last commit ")
         found = audit(connection)
         assert found.differences == ()
         assert 2 <= found.results < results
@@ -262,10 +338,12 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     by_hand = tmp_path / "2026-11-21"
     by_hand.mkdir()
     (tmp_path / "2026-11-20T021000.part").mkdir()
-    server = {"PGHOST": str(first.directory), "PGPORT": str(first.port), "PGUSER": "sepu"}
-    environment = {**server, "PATH": f"{first.programs}:{os.environ['PATH']}"}
+    broken = tmp_path.parent / "broken"  # programs that fail
+    broken.mkdir()
 
     def back_up(keep: int = 2, archive: Path = archive) -> subprocess.CompletedProcess[str]:
+        environment = server_of(first)
+        environment["PATH"] = f"{broken}:{environment['PATH']}"
         return completed([BACKUP, tmp_path, str(keep), archive], env=environment)
 
     def made() -> list[Path]:
@@ -299,6 +377,11 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     assert [len(found) for found in kept] == [1, 2, 2]
     assert kept[2] == [kept[1][1], kept[2][1]]
     assert by_hand.exists()
+    for name in ("df", "du"):
+        (broken / name).symlink_to("/bin/false")
+        spoilt = back_up()
+        assert (spoilt.returncode != 0, spoilt.stdout) == (True, "")  # a gauge without a value spoils the whole file
+        (broken / name).unlink()
     gauges = {sample.name for found in text_string_to_metric_families(done.stdout) for sample in found.samples}
     assert gauges == {"sepu_backup_timestamp_seconds", "sepu_backup_bytes", "sepu_backup_free_bytes"}
 
@@ -324,5 +407,62 @@ def test_old_backups_are_deleted_with_their_wal_and_the_oldest_kept_can_be_recov
     assert completed(["/bin/sh", "-c", f"tar -xzf {first_kept}/base.tar.gz -C {second.data}"]).returncode == 0
     for path in (second.data, *second.data.rglob("*")):
         let_in(path)
-    with recovered(second, archive) as url, connect(url) as connection:
+    with recovering(second, archive) as url, connect(url) as connection:
+        assert promote(second, archive).startswith(f"all of the archive, to {segments[-1]}, last commit ")
         assert connection.execute("select count(*) from written").fetchone() == (4,)
+
+
+def test_a_gap_in_the_archive_ends_no_recovery_in_silence(first: Cluster, second: Cluster, archive: Path) -> None:
+    archived(first, archive)
+    segments = []
+    with first.running() as url, connect(url) as connection:
+        connection.execute("create table written (number integer)")
+        base_backup(first, second)
+        for number in range(3):
+            connection.execute("insert into written values (%s)", [number])
+            ((segment,),) = connection.execute("select pg_walfile_name(pg_switch_wal())").fetchall()
+            segments.append(segment)
+        until(lambda: (archive / segments[-1]).exists())
+    _, missing, newest = segments
+    (archive / missing).rename(archive / "elsewhere")
+    with recovering(second, archive) as url, connect(url) as connection:
+        until(lambda: connection.execute("select count(*) from written").fetchone() == (1,))
+        until(lambda: f"{missing[8:]} is missing" in replayed(second, archive).stderr)
+        assert replayed(second, archive).returncode == 1
+        assert newest in replayed(second, archive).stderr
+        assert connection.execute("select pg_is_in_recovery()").fetchone() == (True,)
+        (archive / "elsewhere").rename(archive / missing)
+        assert promote(second, archive).startswith(f"all of the archive, to {newest}, last commit ")
+        assert connection.execute("select count(*) from written").fetchone() == (3,)
+        assert "promoted already" in replayed(second, archive).stderr
+
+
+def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
+    segment, copy = tmp_path / "segment", tmp_path / "copy"
+    segment.write_bytes(bytes(1 << 20) + b"WAL")
+
+    def archive(environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
+        return completed([SCRIPTS / "archive", segment, copy], env=environment)
+
+    (tmp_path / "copy.part").write_bytes(b"half of a segment, from before the crash" * 100_000)
+    assert archive().returncode == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["copy", "segment"]
+    assert copy.read_bytes() == segment.read_bytes()
+    assert archive().returncode == 0  # the crash came before Postgres noted that this one is archived
+
+    for damage in (b"", b"another cluster's"):
+        copy.write_bytes(damage)
+        refused = archive()
+        assert refused.returncode == 1
+        assert f"{copy} is of another cluster, or damaged" in refused.stderr
+        assert copy.read_bytes() == damage
+
+    # The disk has the content before the name, and both before Postgres may delete its own segment.
+    copy.unlink()
+    programs, called = tmp_path / "programs", tmp_path / "called"
+    programs.mkdir()
+    for name in ("mv", "sync"):
+        (programs / name).write_text(f'#!/bin/sh\necho "{name} $*" >> {called}\nexec {installed(name)} "$@"\n')
+        (programs / name).chmod(0o755)
+    assert archive({"PATH": f"{programs}:{os.environ['PATH']}"}).returncode == 0
+    assert called.read_text().splitlines() == [f"sync {copy}.part", f"mv -T {copy}.part {copy}", f"sync {tmp_path}"]

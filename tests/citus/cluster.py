@@ -1,6 +1,7 @@
 """A Citus cluster of a test's own: a coordinator and two workers, on ports of this machine."""
 
 import os
+import re
 import subprocess
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
@@ -17,6 +18,7 @@ from sepu.cli.database import connect
 # The pg_config of a Postgres with Citus; Debian's own, if that has it.
 PG_CONFIG = os.environ.get("SEPU_CITUS_PG_CONFIG", "pg_config")
 
+SCALING = (Path(__file__).parents[2] / "docs" / "scaling.md").read_text()
 WORKER = """
     select n.nodeport from pg_dist_node n join pg_dist_placement p using (groupid)
      where p.shardid = get_shard_id_for_distribution_column('sepu.account', %s::text)
@@ -26,6 +28,12 @@ WORKER = """
 def _asked(option: str) -> Path:
     program = installed(PG_CONFIG) or PG_CONFIG
     return Path(subprocess.run([program, option], capture_output=True, text=True, check=True).stdout.strip())
+
+
+def worker_settings() -> dict[str, str]:
+    """What docs/scaling.md sets on workers only."""
+    (block,) = re.findall(r"conf\.d/worker\.conf <<'X'\n(.*?)\nX\n", SCALING, re.DOTALL)
+    return dict(re.findall(r"^(\w+) = (.*)$", block, re.MULTILINE))
 
 
 def why_not() -> str | None:
@@ -66,9 +74,9 @@ def citus(workers: int = 2) -> Iterator[Citus]:
     }
     with ExitStack() as stack:
         nodes = []
-        for _ in range(workers + 1):
+        for number in range(workers + 1):
             node = Cluster(stack.enter_context(socket_directory()), free_port(), programs)
-            node.initialise(**settings)
+            node.initialise(**settings, **(worker_settings() if number else {}))
             stack.enter_context(node.running("127.0.0.1"))
             with connect(node.url) as connection:
                 connection.execute("create extension citus")

@@ -1,6 +1,7 @@
 """What operators ask is answered by a cluster, too: names, plans, usage over time, prune, export and erasure."""
 
 import os
+import re
 from datetime import UTC, datetime, timedelta
 
 import psycopg
@@ -8,7 +9,7 @@ import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.charging import charge
-from tests.citus.cluster import Citus
+from tests.citus.cluster import SCALING, Citus
 from tests.keys import holder_of
 from tests.processes import completed
 from tests.serving import SEPU
@@ -131,6 +132,33 @@ def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connect
     finally:
         lost.start("127.0.0.1")
     assert failing(*of_all) == ["account show cus-1"]  # it was erased
+
+
+def test_no_copy_is_left_on_the_coordinator(spoilt: Connection) -> None:
+    accounts.create_account(spoilt, "standard", "Silk")
+    distribute(spoilt)
+    kept = """
+        select relname from pg_class
+         where relnamespace = 'sepu'::regnamespace and relkind = 'r' and pg_relation_size(oid) > 0
+           and relname <> 'probe'
+    """
+    assert ("change",) in spoilt.execute(kept).fetchall()
+    (statement,) = re.findall(r"select count\(truncate_local_data[^\"]*", SCALING)
+    spoilt.execute(statement.encode())
+    assert spoilt.execute(kept).fetchall() == []
+    assert [account.name for account in accounts.list_accounts(spoilt)] == ["Silk"]
+
+
+def test_the_log_of_a_worker_tells_no_key(spoilt: Connection, other: Citus) -> None:
+    distribute(spoilt)
+    issued = accounts.create_account(spoilt, "standard")
+    spoilt.execute("alter table sepu.stored_result add constraint nothing_more check (units < 0) not valid")
+    with pytest.raises(psycopg.errors.CheckViolation):
+        charge(spoilt, issued.api_key, "key-of-the-log", 5, NOW)
+    log = other.worker_of(issued.account_id).log()
+    assert "nothing_more" in log
+    assert "key-of-the-log" not in log
+    assert holder_of(issued.api_key).key_hash.hex() not in log
 
 
 def test_a_plan_is_deleted(connection: Connection) -> None:

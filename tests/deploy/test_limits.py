@@ -105,6 +105,10 @@ def kib(number: int) -> str:
 
 
 # The quantities that a document names; the test reads "seconds" as "s", and leaves the sentences to their authors.
+WAITS = [
+    min(limits.FIRST_RETRY_SECONDS * 4**failed, limits.LONGEST_RETRY_SECONDS)
+    for failed in range(limits.DELIVERY_ATTEMPTS - 1)
+]
 NAMED = {
     "docs/api.md": [
         *(kib(size) for size in (limits.BODY_BYTES, limits.FRAMING_BYTES, limits.HEAD_BYTES)),
@@ -133,6 +137,7 @@ NAMED = {
     "docs/events.md": [
         *(f"{limits.WEBHOOK_SECONDS:g} s", f"{limits.FIRST_RETRY_SECONDS} s"),
         *(f"{limits.LONGEST_RETRY_SECONDS // 3600} hours", f"{limits.DELIVERY_ATTEMPTS} attempts"),
+        f"{round(sum(WAITS) / 3600)} hours after the first",
     ],
     "docs/observe.md": [
         *(f"{most:g} s" for most in (limits.QUEUE_SECONDS, limits.LOOK_SECONDS, limits.LOOKED_SECONDS)),

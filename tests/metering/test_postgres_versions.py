@@ -5,14 +5,11 @@ from pathlib import Path
 import pytest
 from tests.faults.proxy import socket_directory
 from tests.nodes.traffic import crowded, on_plan
-from tests.postgres import Cluster
+from tests.postgres import INSTALLED, Cluster
 from tests.serving import serving
 
 from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
-
-OLDEST = 15  # docs/deploy.md
-INSTALLED = [path for path in Path("/usr/lib/postgresql").glob("*/bin") if int(path.parent.name) >= OLDEST]
 
 
 @pytest.mark.slow

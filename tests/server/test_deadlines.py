@@ -16,7 +16,6 @@ HURRIED = with_limits(
     REQUEST_SECONDS=1.5,
     ANSWER_SECONDS=1.5,
     LINGER_SECONDS=0.5,
-    IDLE_SECONDS=2,
     CONNECTIONS=40,
     ADDRESS_CONNECTIONS=10,
 )
@@ -27,13 +26,13 @@ POST = b"POST /v1/match HTTP/1.1\r\nHost: sepu\r\nContent-Type: application/json
 
 @pytest.fixture(scope="module")
 def uvloop(database_url: str) -> Iterator[Server]:
-    with serving("uvloop", database_url, workers=1, program=HURRIED) as running:
+    with serving("uvloop", database_url, workers=1, program=HURRIED, options=("--idle-seconds", "2")) as running:
         yield running
 
 
 @pytest.fixture(scope="module")
 def gthread(database_url: str) -> Iterator[Server]:
-    with serving("gthread", database_url, workers=1, program=HURRIED) as running:
+    with serving("gthread", database_url, workers=1, program=HURRIED, options=("--idle-seconds", "2")) as running:
         yield running
 
 

@@ -482,3 +482,20 @@ def test_a_database_from_which_the_service_moved_is_used_only_if_it_is_named(
     with serving("uvloop", None, options=["--state-dir", str(made)]):
         pass
     assert len(text(invoke("account", "list")).splitlines()) == 2
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root may take another user id")
+def test_a_user_without_a_name_is_told_the_way_out(tmp_path: Path) -> None:
+    reading, writing = os.pipe()
+    if (child := os.fork()) == 0:
+        try:
+            os.setresuid(1_000_680_000, 1_000_680_000, 1_000_680_000)
+            prepared(tmp_path / "state", create=True)
+        except StartError as error:
+            os.write(writing, str(error).encode())
+        finally:
+            os._exit(0)
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        assert "user id 1000680000 has none; name a database of your own with --database-url" in told.read()
+    os.waitpid(child, 0)

@@ -11,6 +11,7 @@ from typing import get_args
 import click
 from psycopg import Connection
 
+from sepu import limits
 from sepu.admin.distribute import distribute
 from sepu.cli.database import (
     REPEATABLE,
@@ -78,6 +79,13 @@ def networks(value: str) -> tuple[Network, ...]:
     "Let simultaneous requests of a worker share database calls; not on Citus.",
     default=True,
 )
+@env_option(
+    "--idle-seconds",
+    "Close a connection after this time without a request.",
+    type=click.IntRange(1, limits.LONGEST_IDLE_SECONDS),
+    default=limits.IDLE_SECONDS,
+    show_default=True,
+)
 @env_option("--metrics-bind", "Address for Prometheus to read metrics, without a key.", metavar="HOST:PORT")
 @env_option(
     "--log-format",
@@ -96,6 +104,7 @@ def serve(
     worker: Worker,
     trusted_proxies: tuple[Network, ...],
     join: bool,
+    idle_seconds: int,
     metrics_bind: str | None,
     log_format: LogFormat,
     log_requests: bool,
@@ -122,7 +131,7 @@ def serve(
             url = service_url(url)
         else:
             mark_moved(state_dir)
-        settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind)
+        settings = Settings(address, workers, worker, url, trusted_proxies, join, metrics_bind, idle_seconds)
         Server(settings, release, request_log, *each_second).run()
 
 

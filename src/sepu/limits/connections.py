@@ -5,5 +5,8 @@
 CONNECTIONS = 900
 # Those of one address, by IPv6 of a /64 network, that is not a proxy's: three others have places left whatever it does.
 ADDRESS_CONNECTIONS = CONNECTIONS // 4
-# A connection without a request. A proxy's own limit must be shorter, so that it never sends into a closing one.
+# A connection without a request, unless --idle-seconds says otherwise. A proxy's own limit must be shorter, so that it
+# never sends into a closing one.
 IDLE_SECONDS = 75
+# Longer than any load balancer keeps one.
+LONGEST_IDLE_SECONDS = 2 * 3600

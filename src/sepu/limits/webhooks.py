@@ -20,5 +20,5 @@ FIRST_RETRY_SECONDS = 5
 LONGEST_RETRY_SECONDS = 12 * 3600
 # What an endpoint may ask for by Retry-After.
 LONGEST_RETRY_AFTER_SECONDS = 24 * 3600
-# Then an event is given up: after two days and a half.
+# Then an event is given up: 56 hours after the first attempt.
 DELIVERY_ATTEMPTS = 12

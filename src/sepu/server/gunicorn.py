@@ -61,6 +61,7 @@ class Settings:
     trusted_proxies: tuple[Network, ...] = ()
     join: bool = True  # requests share database calls
     metrics_bind: str | None = None  # `HOST:PORT`
+    idle_seconds: int = limits.IDLE_SECONDS
 
 
 class Application(BaseApplication):
@@ -154,6 +155,7 @@ class Server(Application):
             self._settings.bind,
             self._settings.worker,
             workers=self._settings.workers,
+            keepalive=self._settings.idle_seconds,
             threads=self._threads,
             pre_fork=self._before_fork,
             post_fork=self._after_fork,

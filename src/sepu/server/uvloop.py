@@ -14,7 +14,7 @@ from gunicorn.workers.base import Worker
 from sepu import limits
 from sepu.http.notifier import ReplyNotifier
 from sepu.server.accept import Acceptor
-from sepu.server.connection import App, Connection
+from sepu.server.connection import App, Connection, State
 
 if TYPE_CHECKING:
     from sepu.server.gunicorn import Server
@@ -68,6 +68,8 @@ class UvloopWorker(Worker):
 
     async def _serve(self) -> None:
         loop = self.loop
+        # PERF: the same for all connections of this process, so that none looks at the settings.
+        State.IDLE.seconds = self.cfg.keepalive
         for number, handler in (
             (signal.SIGTERM, self._stop),
             (signal.SIGINT, self._quit),

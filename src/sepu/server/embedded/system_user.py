@@ -20,6 +20,13 @@ _ANSWER_SECONDS = 300
 def system_user() -> pwd.struct_passwd | None:
     """Returns the user for Postgres, if it is another one; creates the user if necessary."""
     if os.geteuid() != 0:
+        try:
+            pwd.getpwuid(os.geteuid())
+        except KeyError:
+            raise StartError(
+                f"Postgres runs only as a user with a name, and user id {os.geteuid()} has none; "
+                "name a database of your own with --database-url, or give the id a name in /etc/passwd"
+            ) from None
         return None
     try:
         return pwd.getpwnam(SYSTEM_USER)
