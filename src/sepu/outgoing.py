@@ -39,7 +39,7 @@ def _wrong_proxy() -> str:
         try:
             httpx2.AsyncHTTPTransport(context, proxy=(url if "://" in url else f"http://{url}") if url else None)
         except ImportError:
-            return f"{name} is a SOCKS proxy, which needs: pip install 'httpx2[socks]'"
+            return f"{name} is a SOCKS proxy, which needs the package httpx2[socks]"
         except (httpx2.InvalidURL, ValueError):
             return (
                 f"{name} is not like http://USER:PASSWORD@proxy.example:3128 or socks5://proxy.example:1080; "
