@@ -1,6 +1,7 @@
 """Speaks HTTP/1.1 without I/O: makes the bytes of requests, reads those of answers, and asks proxies for tunnels."""
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
@@ -62,6 +63,11 @@ class Link:
         return "\r\n".join([*lines, "", ""]).encode() + request.body
 
 
+@lru_cache(256)
+def _lower(name: bytes) -> str:
+    return name.decode("latin-1").lower()
+
+
 class _Parts:
     """Takes what the parser finds."""
 
@@ -76,7 +82,7 @@ class _Parts:
     def on_header(self, name: bytes, value: bytes) -> None:
         """Takes a header, and no trailer."""
         if not self.has_head:
-            key, text = name.decode("latin-1").lower(), value.decode("latin-1")
+            key, text = _lower(name), value.decode("latin-1")
             self.headers[key] = f"{self.headers[key]}, {text}" if key in self.headers else text
 
     def on_headers_complete(self) -> None:

@@ -127,7 +127,6 @@ class Unreadable(ValueError):  # noqa: N818  (it never leaves this package)
     """Says that an answer lacks a required part."""
 
 
-_METER = re.compile(r"[0-9]{1,19}")
 _UNITS = [f"x-usage-{name}" for name in ("limit", "committed", "reserved", "remaining")]
 _MISSING = object()
 _decode = json.JSONDecoder().decode
@@ -148,7 +147,7 @@ def read_usage_headers(headers: Mapping[str, str]) -> UsageSnapshot:
     """Reads the meter from the headers of a charge or of an exceeded quota, whose names are in lower case."""
     units = [headers.get(name, "") for name in _UNITS]
     for name, value in zip(_UNITS, units, strict=True):
-        if not _METER.fullmatch(value):
+        if not (value.isascii() and value.isdigit() and len(value) < 20):
             raise Unreadable(f"the header {name.title()} is missing or no number")
     period, meter = headers.get("x-usage-period"), headers.get("x-usage-meter")
     if period is None or meter is None:
@@ -228,7 +227,7 @@ def _object(readers: list[tuple[str, str, Reader]], form: Any, value: Any, membe
 
 
 def _list(readers: list[tuple[str, str, Reader]], form: Any, value: Any, member: str) -> Any:  # noqa: ANN401
-    if type(value) is not list or not all(type(item) is dict for item in value):
+    if type(value) is not list:
         raise _unreadable(member, "list of objects")
     return tuple([_object(readers, form, item, member) for item in value])
 

@@ -6,10 +6,9 @@ import re
 import time
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from itertools import count
 from random import uniform as drawn
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from sepu_client import results
 from sepu_client.errors import ApiError, Error, InvalidAnswerError, NoAnswerError, error_class
@@ -41,8 +40,7 @@ def checked_seconds(name: str, seconds: float) -> float:
     return seconds
 
 
-@dataclass(frozen=True, slots=True)
-class Attempt:
+class Attempt(NamedTuple):
     """Says how long to wait before sending, and when to give up, in seconds."""
 
     wait: float

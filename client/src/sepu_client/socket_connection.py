@@ -5,6 +5,7 @@ import select
 import socket
 import threading
 import time
+from collections.abc import Callable
 from queue import Empty, SimpleQueue
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from sepu_client.messages import Answer, Lost, Request
 from sepu_client.protocol import Link
 from sepu_client.tls import Conversation, T
 
-_PART = 65_536  # bytes that are read at a time
+_PART = 16_384  # bytes that are read at a time: more than an answer has
 
 
 class SocketConnection:
@@ -26,6 +27,7 @@ class SocketConnection:
     def __init__(self, connected: socket.socket, route: Route) -> None:
         self._socket = connected
         self._link = Link(route)
+        self._has_input = _readiness(connected)
 
     @classmethod
     def open(cls, route: Route, end: float) -> Self:
@@ -46,10 +48,10 @@ class SocketConnection:
 
     def is_usable(self) -> bool:
         """Returns whether it is open, and nothing came that nobody asked for."""
+        if not self._has_input(0):
+            return True
         try:
             received = self._socket.recv(_PART)
-        except (BlockingIOError, InterruptedError):
-            return True
         except OSError:
             return False
         return bool(received) and self._link.stays_open_after(received)
@@ -73,36 +75,30 @@ class SocketConnection:
         while left:
             try:
                 left = left[self._socket.send(left) :]
-            except (BlockingIOError, InterruptedError):
-                self._wait(end, for_sending=True)
+            except BlockingIOError:
+                if not _readiness(self._socket, for_sending=True)(_left(end)):
+                    raise TimeoutError from None
             except OSError:
                 return False
         return True
 
     def _receive(self, end: float) -> bytes | None:
-        while True:
-            self._wait(end)
-            try:
-                return self._socket.recv(_PART)
-            except (BlockingIOError, InterruptedError):
-                continue
-            except OSError:
-                return None
+        if not self._has_input(_left(end)):
+            raise TimeoutError
+        try:
+            return self._socket.recv(_PART)
+        except OSError:
+            return None
 
-    if hasattr(select, "poll"):
 
-        def _wait(self, end: float, *, for_sending: bool = False) -> None:
-            waiting = select.poll()
-            waiting.register(self._socket, select.POLLOUT if for_sending else select.POLLIN)
-            if not waiting.poll(math.ceil(1000 * _left(end))):
-                raise TimeoutError
-
-    else:  # Windows, where `select` takes any number of sockets
-
-        def _wait(self, end: float, *, for_sending: bool = False) -> None:
-            reading, sending = ([], [self._socket]) if for_sending else ([self._socket], [])
-            if not any(select.select(reading, sending, sending, _left(end))):
-                raise TimeoutError
+def _readiness(connected: socket.socket, *, for_sending: bool = False) -> Callable[[float], object]:
+    """Returns a function that waits for some seconds, and returns whether the socket can be read or sent to."""
+    if not hasattr(select, "poll"):  # Windows, where `select` takes any number of sockets
+        reading, sending = ([], [connected]) if for_sending else ([connected], [])
+        return lambda seconds: any(select.select(reading, sending, [], seconds))
+    waiting = select.poll()
+    waiting.register(connected, select.POLLOUT if for_sending else select.POLLIN)
+    return lambda seconds: waiting.poll(math.ceil(1000 * seconds))
 
 
 def _left(end: float) -> float:
