@@ -183,8 +183,8 @@ cdef class NameIndex:
         """Returns at most `limit` values whose names match `q`, best first.
 
         First come names that are `q`, then names that start with `q`, then values that have every word of `q` as a
-        part; if there are none of these, names with one typing error. Takes any str; raises ValueError for a `limit`
-        below 1.
+        part. If there are none of these, the same without a last 色 or se; then names with one typing error. Takes any
+        str; raises ValueError for a `limit` below 1.
         """
         cdef Py_UCS4 text[MAX_SHORT_QUERY]
         cdef Py_UCS4 short_folded[3 * MAX_SHORT_QUERY]
@@ -207,30 +207,53 @@ cdef class NameIndex:
 
     cdef list find_folded(self, Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
         """Returns what `search` does for a folded query; overwrites `text`."""
-        cdef uint32_t node = self.descend(0, text, n)
-        cdef Py_ssize_t i, letters = 0
+        cdef Py_ssize_t i, rest, letters = 0
         cdef bint digits = False
-        cdef list found
+        cdef list found = self.find_matches(text, n, limit)
+        if found:
+            return found
+        rest = self.end_before_colour(text, n)
+        if rest:
+            found = self.find_matches(text, rest, limit)
+            if found:
+                return found
         for i in range(n):
             if text[i] != u" ":
                 digits |= u"0" <= text[i] <= u"9"
+                text[letters] = text[i]
                 letters += 1
-        if letters == n:
-            if node != NO_NODE:
-                return self.take_hits(node, limit)
-        else:
-            found = self.find_words(node, text, n, limit)
-            if found:
-                return found
         # A digit is a tone number, which nobody types by mistake.
         if digits or letters < MIN_CORRECTED:
             return []
-        letters = 0
-        for i in range(n):
-            if text[i] != u" ":
-                text[letters] = text[i]
-                letters += 1
         return self.find_misspelt(text, letters, limit)
+
+    cdef list find_matches(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
+        """Finds what matches all of `text` without a typing error."""
+        cdef uint32_t node = self.descend(0, text, n)
+        cdef Py_ssize_t i
+        for i in range(n):
+            if text[i] == u" ":
+                return self.find_words(node, text, n, limit)
+        return self.take_hits(node, limit) if node != NO_NODE else []
+
+    cdef Py_ssize_t end_before_colour(self, const Py_UCS4* text, Py_ssize_t n) noexcept:
+        """Returns where `text` ends without its last word for "colour", 色 or se; 0 if no part ends there."""
+        cdef Py_ssize_t start, end = n
+        cdef uint32_t word
+        if n > 1 and text[n - 1] == u"色":
+            end = n - 1
+        elif n > 2 and text[n - 2] == u"s" and text[n - 1] == u"e":
+            end = n - 2
+        else:
+            return 0
+        if text[end - 1] == u" ":
+            end -= 1
+        start = end
+        while start and text[start - 1] != u" ":
+            start -= 1
+        word = self.descend(0, text + start, end - start)
+        # A whole part, or every English word in -se would be cut.
+        return end if word != NO_NODE and self.nodes[word].whole != self.nodes[0].whole else 0
 
     cdef list take_hits(self, uint32_t node, Py_ssize_t limit):
         # PERF: a list of Python's has a lock, and so has what counts references to a whole tuple: threads without a GIL

@@ -27,6 +27,6 @@ class NameIndex:
         """Returns at most `limit` values whose names match `q`, best first.
 
         First come names that are `q`, then names that start with `q`, then values that have every word of `q` as a
-        part; if there are none of these, names with one typing error. Takes any str; raises ValueError for a `limit`
-        below 1.
+        part. If there are none of these, the same without a last 色 or se; then names with one typing error. Takes any
+        str; raises ValueError for a `limit` below 1.
         """

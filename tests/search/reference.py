@@ -8,10 +8,12 @@ Two things are skipped, so that millions of queries can be asked; neither can ch
   sets of letters differ by two at most.
 """
 
+import csv
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from sepu.library.records import Record
 
@@ -26,10 +28,30 @@ MARKED = {
 }
 
 
+FACTS = Path(__file__).parents[2] / "data" / "facts"
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with (FACTS / name).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# The character of our names, by each that means the same.
+MEANS = {row["written"]: row["zh"] for row in rows_of("spellings.csv")}
+MEANS |= {
+    hant: zh for row in rows_of("colors.csv") for zh, hant in zip(row["zh"], row["zh_hant"], strict=True) if zh != hant
+}
+SCRIPT = {"ɡ": "g", "ɑ": "a"}
+
+
 def words_of(text: str) -> list[str]:
     out = ""
     for c in unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold()):
+        c = SCRIPT.get(c, MEANS.get(c, c))
         if unicodedata.category(c) in {"Mn", "Me", "Cf"}:
+            continue
+        if c == ":" and out[-2:] in {"lu", "nu"}:
+            out = out[:-1] + "v"
             continue
         if not c.isalnum():
             out += " "
@@ -87,7 +109,7 @@ def without_tone(marked: str) -> str:
 def syllable(marked: str) -> set[str]:
     plain = without_tone(marked)
     tone = "".join(MARKED.get(c, (c, ""))[1] for c in marked)
-    spelt = {plain.replace("ü", "u"), plain.replace("ü", "v")}
+    spelt = {plain.replace("ü", u) for u in ("u", "v", "yu")}
     return spelt | {s + tone for s in spelt}
 
 
@@ -97,9 +119,9 @@ class Colour:
         syllables = name.pinyin.split()
         self.position = position
         self.readings = [
-            reading(ZH, [{a, b} for a, b in zip(name.zh, name.zh_hant, strict=True)]),
+            reading(ZH, [{c} for c in name.zh]),
             reading(PINYIN, [syllable(s) for s in syllables]),
-            reading(EN, [{word} for word in name.en.lower().split()]),
+            reading(EN, [{word, word.replace("grey", "gray")} for word in name.en.lower().split()]),
             reading(SLUG, [{word} for word in record.slug.split("-")]),
         ]
         bare = [without_tone(s) for s in syllables]
@@ -159,21 +181,38 @@ def edit_distance(a: str, b: str) -> int:
     return d[len(a), len(b)]
 
 
+def without_colour(words: list[str]) -> list[str]:
+    """Leaves out a last 色 or se; nothing is left of a text that has none."""
+    for ending in ("色", "se"):
+        if words[-1].endswith(ending):
+            rest = words[-1].removesuffix(ending)
+            return [*words[:-1], rest] if rest else words[:-1]
+    return []
+
+
 class Reference:
     def __init__(self, records: Iterable[Record]) -> None:
         self.colours = [Colour(position, record) for position, record in enumerate(records)]
+        self.parts = {part for colour in self.colours for r in colour.readings for part in r.parts}
         self.having: dict[str, set[int]] = {}
         for colour in self.colours:
             for letter in colour.letters:
                 self.having.setdefault(letter, set()).add(colour.position)
+
+    def rank(self, words: list[str]) -> list[tuple[tuple[int, int, int], int]]:
+        having_all = set.intersection(*(self.having.get(letter, set()) for letter in "".join(words)))
+        return [(rank, at) for at in having_all if (rank := self.colours[at].rank(words)) is not None]
 
     def search(self, q: str, limit: int) -> list[int]:
         words = words_of(q)
         if not words:
             return []
         joined = "".join(words)
-        having_all = set.intersection(*(self.having.get(letter, set()) for letter in joined))
-        ranked = [(rank, at) for at in having_all if (rank := self.colours[at].rank(words)) is not None]
+        ranked = self.rank(words)
+        if not ranked:
+            rest = without_colour(words)
+            if rest and rest[-1] in self.parts:
+                ranked = self.rank(rest)
         if not ranked and len(joined) >= 4 and not any(c in "0123456789" for c in joined):
             ranked = [(rank, c.position) for c in self.colours if (rank := c.misspelt_rank(joined)) is not None]
         return [position for _, position in sorted(ranked)][:limit]

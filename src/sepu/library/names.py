@@ -21,6 +21,9 @@ RETROFLEX = ("zh", "ch", "sh")
 # A character, syllable or word: all its spellings, the plainest first.
 Unit = tuple[str, ...]
 
+# British, then American.
+ENGLISH: dict[str, Unit] = {"grey": ("grey", "gray")}
+
 RUN_TOGETHER = ("",)
 GAP_OPTIONAL = ("", " ")
 
@@ -44,11 +47,10 @@ def build_name_index(records: Sequence[Record]) -> NameIndex:
 
 
 def _readings(record: Record) -> dict[int, list[Unit]]:
-    characters = zip(fold(record.name.zh), fold(record.name.zh_hant), strict=True)
     return {
-        Level.ZH: [tuple(dict.fromkeys(character)) for character in characters],
+        Level.ZH: [(character,) for character in fold(record.name.zh)],
         Level.PINYIN: [_syllable(syllable) for syllable in record.name.pinyin.split()],
-        Level.EN: [(word,) for word in fold(record.name.en).split()],
+        Level.EN: [ENGLISH.get(word, (word,)) for word in fold(record.name.en).split()],
         Level.SLUG: [(word,) for word in fold(record.slug).split()],
     }
 
@@ -57,7 +59,7 @@ def _readings(record: Record) -> dict[int, list[Unit]]:
 def _syllable(written: str) -> Unit:
     decomposed = normalize("NFD", written)
     tone = "".join(TONES.get(mark, "") for mark in decomposed)
-    letters = dict.fromkeys((fold(written), fold(decomposed.replace("u\N{COMBINING DIAERESIS}", "v"))))
+    letters = dict.fromkeys(fold(decomposed.replace("u\N{COMBINING DIAERESIS}", u)) for u in ("u", "v", "yu"))
     return tuple(spelling + number for number in dict.fromkeys(("", tone)) for spelling in letters)
 
 
