@@ -296,7 +296,7 @@ workflows: lint-workflows build  ## lint the workflows, and run their commands h
 	@$(BIN)/python -m tools.workflows $(JOBS)
 
 release: serving  ## build data/release from data/facts
-	$(BIN)/python -m sepu.library.build data/facts data/release cext/equivalents.pxi
+	$(BIN)/python -m sepu.library.build data/facts data/release cext/spellings.pxi
 
 prove-index: build  ## compare answers by an index with a full search, for each of the 2^24 8-bit colours
 	@$(BIN)/python -m tests.core.prove_index

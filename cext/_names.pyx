@@ -100,13 +100,14 @@ cdef inline uint64_t letter_bit(uint32_t letter) noexcept nogil:
 
 
 cdef class NameIndex:
-    """NameIndex(names, parts, orders)\n--\n
+    """NameIndex(names, parts, orders, loose=())\n--\n
     Finds values by the spellings of their names. Immutable: any number of threads may search.
 
     A spelling is (folded text, level, value). A level is a kind of spelling; the lower is preferred. `names` are whole
     names, with or without spaces. `parts` have no spaces: each word of a query matches a whole part, the last word also
     the beginning of one. `orders[level]` holds every value, 0 to n - 1, in the order preferred on that level; n is at
-    most 256, and there are at most 8 levels. Raises ValueError for anything else.
+    most 256, and there are at most 8 levels. `loose` are more parts, which count only when nothing else matched.
+    Raises ValueError for anything else.
     """
 
     cdef Node* nodes
@@ -114,10 +115,11 @@ cdef class NameIndex:
     cdef list hits
     cdef bytes sets
     cdef const unsigned char* rows
+    cdef NameIndex loose
     cdef Py_ssize_t size, levels
     cdef unsigned char orders[MAX_LEVELS * MAX_VALUES]
 
-    def __cinit__(self, names, parts, orders):
+    def __cinit__(self, names, parts, orders, loose=()):
         self.levels = len(orders)
         self.size = len(orders[0]) if orders else 0
         if not 1 <= self.levels <= MAX_LEVELS or self.size > MAX_VALUES:
@@ -133,6 +135,8 @@ cdef class NameIndex:
         def rank(entry):
             return entry[1] * MAX_VALUES + places[entry[1]][entry[2]]
 
+        if loose:
+            self.loose = NameIndex([], loose, orders)
         self.pack(build_trie(sorted(names, key=rank), sorted(parts, key=rank)))
 
     def __dealloc__(self):
@@ -183,8 +187,9 @@ cdef class NameIndex:
         """Returns at most `limit` values whose names match `q`, best first.
 
         First come names that are `q`, then names that start with `q`, then values that have every word of `q` as a
-        part. If there are none of these, the same without a last 色 or se; then names with one typing error. Takes any
-        str; raises ValueError for a `limit` below 1.
+        part. If there are none of these, values with its words as loose parts; then the
+        first three without a last 色 or se; then names with one typing error. Takes any str; raises ValueError for a
+        `limit` below 1.
         """
         cdef Py_UCS4 text[MAX_SHORT_QUERY]
         cdef Py_UCS4 short_folded[3 * MAX_SHORT_QUERY]
@@ -210,6 +215,8 @@ cdef class NameIndex:
         cdef Py_ssize_t i, rest, letters = 0
         cdef bint digits = False
         cdef list found = self.find_matches(text, n, limit)
+        if not found and self.loose is not None:
+            found = self.loose.find_matches(text, n, limit)
         if found:
             return found
         rest = self.end_before_colour(text, n)

@@ -5,7 +5,7 @@ from libc.stdint cimport uint16_t, uint32_t
 
 from unicodedata import category, normalize
 
-include "equivalents.pxi"
+include "spellings.pxi"
 
 # Printed pinyin has the script forms of two letters.
 EQUIVALENTS.update(str.maketrans("ɡɑ", "ga"))

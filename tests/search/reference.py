@@ -41,6 +41,9 @@ MEANS = {row["written"]: row["zh"] for row in rows_of("spellings.csv")}
 MEANS |= {
     hant: zh for row in rows_of("colors.csv") for zh, hant in zip(row["zh"], row["zh_hant"], strict=True) if zh != hant
 }
+OTHER: dict[str, list[str]] = {}
+for _row in rows_of("pronunciations.csv"):
+    OTHER.setdefault(_row["zh"], []).append(_row["pinyin"])
 SCRIPT = {"ɡ": "g", "ɑ": "a"}
 
 
@@ -113,24 +116,37 @@ def syllable(marked: str) -> set[str]:
     return spelt | {s + tone for s in spelt}
 
 
+def initials_of(plain: str) -> set[str]:
+    return {plain[0], plain[:2] if plain[:2] in {"zh", "ch", "sh"} else plain[0]}
+
+
 class Colour:
     def __init__(self, position: int, record: Record) -> None:
         name = record.name
         syllables = name.pinyin.split()
         self.position = position
+        self.name = name.zh
         self.readings = [
             reading(ZH, [{c} for c in name.zh]),
             reading(PINYIN, [syllable(s) for s in syllables]),
             reading(EN, [{word, word.replace("grey", "gray")} for word in name.en.lower().split()]),
             reading(SLUG, [{word} for word in record.slug.split("-")]),
         ]
+        read = [[s, *OTHER.get(c, [])] for c, s in zip(name.zh, syllables, strict=True)]
+        self.loose = reading(
+            INITIALS,
+            [
+                {form for s in several for form in syllable(s)} | initials_of(without_tone(several[0]))
+                for several in read
+            ],
+        )
         bare = [without_tone(s) for s in syllables]
         initials = {
             "".join(s[0] for s in bare),
             "".join(s[:2] if s[:2] in {"zh", "ch", "sh"} else s[0] for s in bare),
         }
         self.readings.append(Reading(INITIALS, len(bare), set(), initials))
-        self.letters = set("".join(p for r in self.readings for p in r.parts))
+        self.letters = set("".join(p for r in [*self.readings, self.loose] for p in r.parts))
 
     def rank(self, words: list[str]) -> tuple[int, int, int] | None:
         q = " ".join(words)
@@ -155,6 +171,12 @@ class Colour:
                 return None
             worst = max(worst, min(fitting))
         return worst
+
+    def loose_rank(self, words: list[str]) -> tuple[int, int, int] | None:
+        *before, last = words
+        if last in self.loose.part_begins and self.loose.parts.issuperset(before):
+            return BY_INITIALS, INITIALS, len(self.name)
+        return None
 
     def misspelt_rank(self, q: str) -> tuple[int, int, int] | None:
         letters = set(q)
@@ -209,6 +231,8 @@ class Reference:
             return []
         joined = "".join(words)
         ranked = self.rank(words)
+        if not ranked:
+            ranked = [(rank, c.position) for c in self.colours if (rank := c.loose_rank(words)) is not None]
         if not ranked:
             rest = without_colour(words)
             if rest and rest[-1] in self.parts:

@@ -53,6 +53,14 @@ class Spelling(Struct, frozen=True, forbid_unknown_fields=True):
     zh: Annotated[str, Meta(min_length=1, max_length=1)]
 
 
+class Pronunciation(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `pronunciations.csv`: a reading of a character that a source gives besides ours."""
+
+    source: Text
+    zh: Annotated[str, Meta(min_length=1, max_length=1)]
+    pinyin: Text
+
+
 class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
     """The CIEDE2000 differences that decide the rule of reliability."""
 
@@ -93,6 +101,7 @@ class Facts(Struct, frozen=True):
     colors: tuple[Color, ...]
     readings: tuple[Reading, ...]
     spellings: tuple[Spelling, ...]
+    pronunciations: tuple[Pronunciation, ...]
 
 
 class _SourcesFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -110,6 +119,7 @@ def load_facts(directory: Path) -> Facts:
         colors=_read_csv(directory / "colors.csv", Color),
         readings=_read_csv(directory / "readings.csv", Reading),
         spellings=_read_csv(directory / "spellings.csv", Spelling),
+        pronunciations=_read_csv(directory / "pronunciations.csv", Pronunciation),
     )
     _check(facts)
     return facts
@@ -150,6 +160,7 @@ def _check(facts: Facts) -> None:
         ("colors.csv", "slug", [color.slug for color in facts.colors]),
         ("sources.json", "id", [source.id for source in facts.sources]),
         ("readings.csv", "source and zh", readings),
+        ("pronunciations.csv", "row", list(facts.pronunciations)),
         ("spellings.csv", "written", [spelling.written for spelling in facts.spellings]),
     ):
         if len(set(values)) != len(values):
@@ -163,6 +174,9 @@ def _check(facts: Facts) -> None:
             raise FactsError(f"readings.csv: {zh} is not in colors.csv")
     characters = set("".join(names))
     ids = {source.id for source in facts.sources}
+    for pronunciation in facts.pronunciations:
+        if pronunciation.source not in ids or pronunciation.zh not in characters:
+            raise FactsError(f"pronunciations.csv: {pronunciation.zh} has no source or is in none of our names")
     for spelling in facts.spellings:
         if spelling.source not in ids:
             raise FactsError(f"spellings.csv: sources.json has no source {spelling.source}")

@@ -5,7 +5,7 @@ from functools import cache
 from itertools import product
 from unicodedata import normalize
 
-from sepu._names import NameIndex, fold
+from sepu._names import OTHER_READINGS, NameIndex, fold
 from sepu.library.ranking import Level, rank_by_length
 from sepu.library.records import Name, Record
 
@@ -32,18 +32,18 @@ def build_name_index(records: Sequence[Record]) -> NameIndex:
     """Indexes the names of `records`; a search returns positions in `records`."""
     names: list[tuple[str, int, int]] = []
     parts: list[tuple[str, int, int]] = []
+    loose: list[tuple[str, int, int]] = []
     lengths = [[0] * len(records) for _ in Level]
     for position, record in enumerate(records):
         for level, units in _readings(record).items():
             lengths[level][position] = sum(len(unit[0]) for unit in units)
             names += [(form, level, position) for form in _spellings(units, GAP_OPTIONAL)]
-            for start in range(len(units)):
-                for end in range(start + 1, len(units) + 1):
-                    parts += [(form, level, position) for form in _spellings(units[start:end], RUN_TOGETHER)]
+            parts += [(form, level, position) for form in _parts(units)]
+        loose += [(form, Level.INITIALS, position) for form in _parts(_loose_units(record.name))]
         initials = _initials(record.name)
         lengths[Level.INITIALS][position] = min(map(len, initials))
         parts += [(form, Level.INITIALS, position) for form in initials]
-    return NameIndex(names, parts, list(rank_by_length(lengths)))
+    return NameIndex(names, parts, list(rank_by_length(lengths)), loose)
 
 
 def _readings(record: Record) -> dict[int, list[Unit]]:
@@ -63,11 +63,31 @@ def _syllable(written: str) -> Unit:
     return tuple(spelling + number for number in dict.fromkeys(("", tone)) for spelling in letters)
 
 
+def _loose_units(name: Name) -> list[Unit]:
+    """Returns each syllable's spellings, also by another reading of the character or by its initial."""
+    units: list[Unit] = []
+    for character, syllable in zip(name.zh, name.pinyin.split(), strict=True):
+        plain = fold(syllable)
+        forms = [form for read in (syllable, *OTHER_READINGS.get(character, ())) for form in _syllable(read)]
+        units.append(tuple(dict.fromkeys([*forms, plain[0], plain[: _sound(plain)]])))
+    return units
+
+
+def _sound(syllable: str) -> int:
+    return 2 if syllable.startswith(RETROFLEX) else 1
+
+
 def _initials(name: Name) -> list[str]:
     syllables = [fold(syllable) for syllable in name.pinyin.split()]
     letters = "".join(syllable[0] for syllable in syllables)
-    sounds = "".join(syllable[: 2 if syllable.startswith(RETROFLEX) else 1] for syllable in syllables)
+    sounds = "".join(syllable[: _sound(syllable)] for syllable in syllables)
     return list(dict.fromkeys((letters, sounds)))
+
+
+def _parts(units: Sequence[Unit]) -> Iterator[str]:
+    for start in range(len(units)):
+        for end in range(start + 1, len(units) + 1):
+            yield from _spellings(units[start:end], RUN_TOGETHER)
 
 
 def _spellings(units: Sequence[Unit], gaps: tuple[str, ...]) -> Iterator[str]:

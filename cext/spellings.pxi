@@ -1,4 +1,6 @@
-# Written by `make release` from data/facts: the character that our names have, by each that means the same.
+# Written by `make release` from data/facts.
+
+# The character that our names have, by each that means the same.
 cdef dict EQUIVALENTS = str.maketrans({
     "⺝": "月",
     "⺡": "水",
@@ -104,3 +106,23 @@ cdef dict EQUIVALENTS = str.maketrans({
     "𤆍": "赤",
     "𥐘": "石",
 })
+
+# What sources read besides our pinyin, by character.
+OTHER_READINGS = {
+    '壳': ('qiào',),
+    '大': ('dài',),
+    '柏': ('bó',),
+    '殷': ('yīn',),
+    '沈': ('shěn',),
+    '石': ('dàn',),
+    '绿': ('lù',),
+    '缥': ('piāo',),
+    '肚': ('dǔ',),
+    '色': ('shǎi',),
+    '艾': ('yì',),
+    '茜': ('xī',),
+    '荷': ('hè',),
+    '蔚': ('yù',),
+    '藏': ('cáng',),
+    '铅': ('yán',),
+}
