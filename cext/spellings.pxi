@@ -1,7 +1,7 @@
 # Written by `make release` from data/facts.
 
 # The character that our names have, by each that means the same.
-cdef dict EQUIVALENTS = str.maketrans({
+cdef dict EQUIVALENTS = {
     "⺝": "月",
     "⺡": "水",
     "⺣": "火",
@@ -105,7 +105,7 @@ cdef dict EQUIVALENTS = str.maketrans({
     "𡞾": "嫩",
     "𤆍": "赤",
     "𥐘": "石",
-})
+}
 
 # What sources read besides our pinyin, by character.
 OTHER_READINGS = {

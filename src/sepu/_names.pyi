@@ -16,8 +16,9 @@ class NameIndex:
     A spelling is (folded text, level, value). A level is a kind of spelling; the lower is preferred. `names` are whole
     names, with or without spaces. `parts` have no spaces: each word of a query matches a whole part, the last word also
     the beginning of one. `orders[level]` holds every value, 0 to n - 1, in the order preferred on that level; n is at
-    most 256, and there are at most 8 levels. `loose` are more parts, which count only when nothing else matched.
-    Raises ValueError for anything else.
+    most 256, and there are at most 8 levels. `syllables` are (ASCII text, value): names with one space between
+    syllables, for queries that mix these with initials; they are of the last level. Raises ValueError for
+    anything else.
     """
 
     def __init__(
@@ -25,13 +26,12 @@ class NameIndex:
         names: Iterable[tuple[str, int, int]],
         parts: Iterable[tuple[str, int, int]],
         orders: Sequence[Sequence[int]],
-        loose: Iterable[tuple[str, int, int]] = (),
+        syllables: Iterable[tuple[str, int]] = (),
     ) -> None: ...
     def search(self, q: str, limit: int) -> list[int]:
         """Returns at most `limit` values whose names match `q`, best first.
 
         First come names that are `q`, then names that start with `q`, then values that have every word of `q` as a
-        part. If there are none of these, values with its words as loose parts; then the
-        first three without a last 色 or se; then names with one typing error. Takes any str; raises ValueError for a
-        `limit` below 1.
+        part. If there are none of these: values with syllables and initials as its words; then the first three without
+        a last 色 or se; then names with one typing error. Takes any str; raises ValueError for a `limit` below 1.
         """

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from sepu.library.records import Record
 
-ZH, PINYIN, EN, SLUG, INITIALS = range(5)
+ZH, PINYIN, READING, EN, SLUG, INITIALS = range(6)
 EQUAL, STARTS, INSIDE, BY_INITIALS, MISSPELT = range(5)
 
 # Spelt out, not computed: the vowels of pinyin with their tones.
@@ -28,6 +28,7 @@ MARKED = {
 }
 
 
+UMLAUTS = ("u", "v", "yu")
 FACTS = Path(__file__).parents[2] / "data" / "facts"
 
 
@@ -112,7 +113,7 @@ def without_tone(marked: str) -> str:
 def syllable(marked: str) -> set[str]:
     plain = without_tone(marked)
     tone = "".join(MARKED.get(c, (c, ""))[1] for c in marked)
-    spelt = {plain.replace("ü", u) for u in ("u", "v", "yu")}
+    spelt = {plain.replace("ü", u) for u in UMLAUTS}
     return spelt | {s + tone for s in spelt}
 
 
@@ -126,27 +127,25 @@ class Colour:
         syllables = name.pinyin.split()
         self.position = position
         self.name = name.zh
+        several = [[s, *OTHER.get(c, [])] for c, s in zip(name.zh, syllables, strict=True)]
+        # Without another reading it equals pinyin, which is preferred.
+        others = reading(READING, [{form for s in read for form in syllable(s)} for read in several])
+        others.length = len("".join(map(without_tone, syllables)))
         self.readings = [
             reading(ZH, [{c} for c in name.zh]),
             reading(PINYIN, [syllable(s) for s in syllables]),
+            others,
             reading(EN, [{word, word.replace("grey", "gray")} for word in name.en.lower().split()]),
             reading(SLUG, [{word} for word in record.slug.split("-")]),
         ]
-        read = [[s, *OTHER.get(c, [])] for c, s in zip(name.zh, syllables, strict=True)]
-        self.loose = reading(
-            INITIALS,
-            [
-                {form for s in several for form in syllable(s)} | initials_of(without_tone(several[0]))
-                for several in read
-            ],
-        )
         bare = [without_tone(s) for s in syllables]
         initials = {
             "".join(s[0] for s in bare),
             "".join(s[:2] if s[:2] in {"zh", "ch", "sh"} else s[0] for s in bare),
         }
         self.readings.append(Reading(INITIALS, len(bare), set(), initials))
-        self.letters = set("".join(p for r in [*self.readings, self.loose] for p in r.parts))
+        self.mixed = reading(INITIALS, [{s.replace("ü", u) for u in UMLAUTS} | initials_of(s) for s in bare])
+        self.letters = set("".join(p for r in self.readings for p in r.parts))
 
     def rank(self, words: list[str]) -> tuple[int, int, int] | None:
         q = " ".join(words)
@@ -172,9 +171,9 @@ class Colour:
             worst = max(worst, min(fitting))
         return worst
 
-    def loose_rank(self, words: list[str]) -> tuple[int, int, int] | None:
+    def mixed_rank(self, words: list[str]) -> tuple[int, int, int] | None:
         *before, last = words
-        if last in self.loose.part_begins and self.loose.parts.issuperset(before):
+        if last in self.mixed.part_begins and self.mixed.parts.issuperset(before):
             return BY_INITIALS, INITIALS, len(self.name)
         return None
 
@@ -232,7 +231,7 @@ class Reference:
         joined = "".join(words)
         ranked = self.rank(words)
         if not ranked:
-            ranked = [(rank, c.position) for c in self.colours if (rank := c.loose_rank(words)) is not None]
+            ranked = [(rank, c.position) for c in self.colours if (rank := c.mixed_rank(words)) is not None]
         if not ranked:
             rest = without_colour(words)
             if rest and rest[-1] in self.parts:

@@ -110,7 +110,7 @@ def encode_spellings(facts: Facts) -> str:
     return (
         "# Written by `make release` from data/facts.\n\n"
         "# The character that our names have, by each that means the same.\n"
-        f"cdef dict EQUIVALENTS = str.maketrans({{\n{rows}}})\n\n"
+        f"cdef dict EQUIVALENTS = {{\n{rows}}}\n\n"
         "# What sources read besides our pinyin, by character.\n"
         f"OTHER_READINGS = {{\n{others}}}\n"
     )
