@@ -296,8 +296,8 @@ lint-workflows: build/workflows/ready
 workflows: lint-workflows build  ## lint the workflows, and run their commands here [JOBS="wheels/sdist tests/gate"]
 	@$(BIN)/python -m tools.workflows $(JOBS)
 
-release: serving  ## build data/release from data/facts, and what the client has of it
-	$(BIN)/python -m sepu.library.build data/facts data/release
+release: serving  ## build data/release from data/facts, and what core and client have of it
+	$(BIN)/python -m sepu.library.build data/facts data/release cext/spellings.pxi
 	$(BIN)/python -m tools.ambiguous_names
 
 prove-index: build  ## compare answers by an index with a full search, for each of the 2^24 8-bit colours

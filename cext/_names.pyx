@@ -99,14 +99,65 @@ cdef inline uint64_t letter_bit(uint32_t letter) noexcept nogil:
     return (<uint64_t> 1) << (letter & 63)
 
 
+cdef struct Syllables:
+    uint64_t letters  # the letter_bit of each of its letters and of the space
+    const char* text  # with one space between; the index keeps its bytes
+    unsigned char value
+
+
+cdef bint has_words(const char* name, const Py_UCS4* text, Py_ssize_t n) noexcept nogil:
+    """Returns whether each word of `text` is consecutive syllables of `name`, each in full or as its initial.
+
+    The last word may be the beginning of that.
+    """
+    cdef Py_ssize_t i, start = 0
+    for i in range(n + 1):
+        if i == n or text[i] == u" ":
+            if not has_word(name, text + start, i - start, i == n):
+                return False
+            start = i + 1
+    return True
+
+
+cdef bint has_word(const char* name, const Py_UCS4* word, Py_ssize_t n, bint last) noexcept nogil:
+    while name[0]:
+        if starts_with(name, word, n, last):
+            return True
+        name = skip_syllable(name)
+    return False
+
+
+cdef const char* skip_syllable(const char* name) noexcept nogil:
+    while name[0] > c" ":
+        name += 1
+    return name + 1 if name[0] else name
+
+
+cdef bint starts_with(const char* name, const Py_UCS4* word, Py_ssize_t n, bint last) noexcept nogil:
+    cdef const char* following = skip_syllable(name)
+    cdef Py_ssize_t i
+    if n == 0:
+        return True
+    for i in range(n):
+        if name[i] <= c" " or <Py_UCS4> name[i] != word[i]:
+            return False
+        # The first letter is an initial; so are zh, ch and sh. Only in these is h the second letter.
+        if i == 0 or i == 1 and name[1] == c"h" or name[i + 1] <= c" ":
+            if starts_with(following, word + i + 1, n - i - 1, last):
+                return True
+    return last
+
+
 cdef class NameIndex:
-    """NameIndex(names, parts, orders)\n--\n
+    """NameIndex(names, parts, orders, syllables=())\n--\n
     Finds values by the spellings of their names. Immutable: any number of threads may search.
 
     A spelling is (folded text, level, value). A level is a kind of spelling; the lower is preferred. `names` are whole
     names, with or without spaces. `parts` have no spaces: each word of a query matches a whole part, the last word also
     the beginning of one. `orders[level]` holds every value, 0 to n - 1, in the order preferred on that level; n is at
-    most 256, and there are at most 8 levels. Raises ValueError for anything else.
+    most 256, and there are at most 8 levels. `syllables` are (ASCII text, value): names with one space between
+    syllables, for queries that mix these with initials; they are of the last level. Raises ValueError for
+    anything else.
     """
 
     cdef Node* nodes
@@ -114,10 +165,12 @@ cdef class NameIndex:
     cdef list hits
     cdef bytes sets
     cdef const unsigned char* rows
+    cdef list texts
+    cdef Syllables* syllables
     cdef Py_ssize_t size, levels
     cdef unsigned char orders[MAX_LEVELS * MAX_VALUES]
 
-    def __cinit__(self, names, parts, orders):
+    def __cinit__(self, names, parts, orders, syllables=()):
         self.levels = len(orders)
         self.size = len(orders[0]) if orders else 0
         if not 1 <= self.levels <= MAX_LEVELS or self.size > MAX_VALUES:
@@ -133,11 +186,28 @@ cdef class NameIndex:
         def rank(entry):
             return entry[1] * MAX_VALUES + places[entry[1]][entry[2]]
 
+        self.pack_syllables([(text.encode("ascii"), value) for text, value in syllables])
         self.pack(build_trie(sorted(names, key=rank), sorted(parts, key=rank)))
 
     def __dealloc__(self):
         PyMem_Free(self.nodes)
         PyMem_Free(self.letters)
+        PyMem_Free(self.syllables)
+
+    cdef pack_syllables(self, list syllables):
+        cdef Syllables* packed
+        cdef Py_ssize_t i
+        self.texts = [text for text, _ in syllables]
+        self.syllables = <Syllables*> PyMem_Malloc(len(syllables) * sizeof(Syllables))
+        if self.syllables == NULL:
+            raise MemoryError
+        for i, (text, value) in enumerate(syllables):
+            if not 0 <= value < self.size:
+                raise ValueError(f"there is no value {value}")
+            packed = &self.syllables[i]
+            packed.text, packed.value, packed.letters = text, value, letter_bit(u" ")
+            for letter in <bytes> text:
+                packed.letters |= letter_bit(letter)
 
     cdef pack(self, list trie):
         """Packs the nodes breadth first, so that siblings are adjacent; equal rows and lists are stored once."""
@@ -183,8 +253,8 @@ cdef class NameIndex:
         """Returns at most `limit` values whose names match `q`, best first.
 
         First come names that are `q`, then names that start with `q`, then values that have every word of `q` as a
-        part; if there are none of these, names with one typing error. Takes any str; raises ValueError for a `limit`
-        below 1.
+        part. If there are none of these: values with syllables and initials as its words; then the first three without
+        a last 色 or se; then names with one typing error. Takes any str; raises ValueError for a `limit` below 1.
         """
         cdef Py_UCS4 text[MAX_SHORT_QUERY]
         cdef Py_UCS4 short_folded[3 * MAX_SHORT_QUERY]
@@ -207,30 +277,76 @@ cdef class NameIndex:
 
     cdef list find_folded(self, Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
         """Returns what `search` does for a folded query; overwrites `text`."""
-        cdef uint32_t node = self.descend(0, text, n)
-        cdef Py_ssize_t i, letters = 0
+        cdef Py_ssize_t i, rest, letters = 0
         cdef bint digits = False
         cdef list found
+        if n == 0:
+            return []
+        found = self.find_matches(text, n, limit)
+        if not found:
+            found = self.find_mixed(text, n, limit)
+        if found:
+            return found
+        rest = self.end_before_colour(text, n)
+        if rest:
+            found = self.find_matches(text, rest, limit)
+            if found:
+                return found
         for i in range(n):
             if text[i] != u" ":
                 digits |= u"0" <= text[i] <= u"9"
+                text[letters] = text[i]
                 letters += 1
-        if letters == n:
-            if node != NO_NODE:
-                return self.take_hits(node, limit)
-        else:
-            found = self.find_words(node, text, n, limit)
-            if found:
-                return found
         # A digit is a tone number, which nobody types by mistake.
         if digits or letters < MIN_CORRECTED:
             return []
-        letters = 0
-        for i in range(n):
-            if text[i] != u" ":
-                text[letters] = text[i]
-                letters += 1
         return self.find_misspelt(text, letters, limit)
+
+    cdef list find_matches(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
+        """Finds what matches all of `text` without a typing error."""
+        cdef uint32_t node = self.descend(0, text, n)
+        cdef Py_ssize_t i
+        for i in range(n):
+            if text[i] == u" ":
+                return self.find_words(node, text, n, limit)
+        return self.take_hits(node, limit) if node != NO_NODE else []
+
+    cdef list find_mixed(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
+        """Finds values of which each word of `text` is syllables, in full or as initials."""
+        cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
+        cdef unsigned char* last = sets + (self.levels - 1) * SET_SIZE
+        cdef Syllables* name
+        cdef uint64_t needed = 0
+        cdef bint found = False
+        cdef Py_ssize_t i
+        for i in range(n):
+            needed |= letter_bit(text[i])
+        memset(sets, 0, self.levels * SET_SIZE)
+        for i in range(len(self.texts)):
+            name = &self.syllables[i]
+            if not needed & ~name.letters and has_words(name.text, text, n):
+                last[name.value >> 3] |= 1 << (name.value & 7)
+                found = True
+        return self.append_ranked(sets, [], limit) if found else []
+
+    cdef Py_ssize_t end_before_colour(self, const Py_UCS4* text, Py_ssize_t n) noexcept:
+        """Returns where `text` ends without its last word for "colour", 色 or se; 0 if no part ends there."""
+        cdef Py_ssize_t start, end = n
+        cdef uint32_t word
+        if n > 1 and text[n - 1] == u"色":
+            end = n - 1
+        elif n > 2 and text[n - 2] == u"s" and text[n - 1] == u"e":
+            end = n - 2
+        else:
+            return 0
+        if text[end - 1] == u" ":
+            end -= 1
+        start = end
+        while start and text[start - 1] != u" ":
+            start -= 1
+        word = self.descend(0, text + start, end - start)
+        # A whole part, or every English word in -se would be cut.
+        return end if word != NO_NODE and self.nodes[word].whole != self.nodes[0].whole else 0
 
     cdef list take_hits(self, uint32_t node, Py_ssize_t limit):
         # PERF: a list of Python's has a lock, and so has what counts references to a whole tuple: threads without a GIL

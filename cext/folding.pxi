@@ -5,6 +5,11 @@ from libc.stdint cimport uint16_t, uint32_t
 
 from unicodedata import category, normalize
 
+include "spellings.pxi"
+
+# Printed pinyin has the script forms of two letters.
+EQUIVALENTS.update({"ɡ": "g", "ɑ": "a"})
+
 cdef enum:
     TABLE_SIZE = 0x10000  # the code points of almost every query
     NOT_IN_TABLE = 0xFFFF  # in the table: `fold` knows
@@ -21,12 +26,16 @@ cdef inline bint is_han(Py_UCS4 letter) noexcept nogil:
 def _normalize(str text):
     """Returns `text` in plain letters without accents; a space stands for each character that separates words."""
     # Piece by piece: `normalize` sorts a run of marks, which are dropped, in time that grows by the square.
-    return "".join([_normalize_piece(text[at : at + PIECE]) for at in range(0, len(text), PIECE)])
+    plain = "".join([_normalize_piece(text[at : at + PIECE]) for at in range(0, len(text), PIECE)])
+    if ":" in plain:
+        # Dictionaries such as CC-CEDICT write ü so.
+        plain = plain.replace("lu:", "lv").replace("nu:", "nv")
+    return "".join([c if c.isalnum() else " " for c in plain])
 
 
 def _normalize_piece(str text):
     spelt = normalize("NFKD", normalize("NFKD", text).casefold())
-    return "".join([c if c.isalnum() else " " for c in spelt if category(c) not in ("Mn", "Me", "Cf")])
+    return "".join([EQUIVALENTS.get(c, c) for c in spelt if category(c) not in ("Mn", "Me", "Cf")])
 
 
 def fold(text):
@@ -44,7 +53,8 @@ def fold(text):
     return " ".join("".join(letters).split())
 
 
-# PERF: folding a code point does not depend on its neighbours, so a table folds almost every query.
+# PERF: folding a code point does not depend on its neighbours, but for the colon of `lu:`. So a table folds almost every
+# query.
 cdef uint16_t fold_table[TABLE_SIZE]
 cdef Py_UCS4 folded_pairs[MAX_PAIRS][2]
 
@@ -56,20 +66,25 @@ def _fill_fold_table():
     # Latin letters with every mark of pinyin, and combining marks; what is typed around and between Chinese characters:
     # punctuation, Chinese punctuation, and wide forms; signs, numerals and ligatures.
     for code in [*range(0x370), *range(0x2000, 0x2800), *range(0x3000, 0x3020), *range(0xFB00, 0xFB07),
-                 *range(0xFF00, 0xFFF0)]:
-        folded = _normalize(chr(code))
-        if not folded:
+                 *range(0xFF00, 0xFFF0), *(code for code in map(ord, EQUIVALENTS) if code < TABLE_SIZE)]:
+        plain = _normalize_piece(chr(code))
+        if not plain:
             fold_table[code] = DROPPED
-        elif len(folded) == 1 and ord(folded) < DROPPED:
-            fold_table[code] = ord(folded)
-        elif len(folded) == 2 and folded.isascii() and folded.isalnum() and pairs < MAX_PAIRS:
+        elif len(plain) == 1 and ord(plain) < DROPPED:
+            fold_table[code] = ord(plain) if plain.isalnum() else u" "
+        elif len(plain) == 2 and plain.isascii() and plain.isalnum() and pairs < MAX_PAIRS:
             fold_table[code] = FIRST_PAIR + pairs
-            folded_pairs[pairs][0] = ord(folded[0])
-            folded_pairs[pairs][1] = ord(folded[1])
+            folded_pairs[pairs][0] = ord(plain[0])
+            folded_pairs[pairs][1] = ord(plain[1])
             pairs += 1
 
 
 _fill_fold_table()
+
+
+cdef inline bint ends_in_lu(const Py_UCS4* folded, Py_ssize_t n) noexcept nogil:
+    """Returns whether a colon now makes ü of the u."""
+    return n >= 2 and folded[n - 1] == u"u" and (folded[n - 2] == u"l" or folded[n - 2] == u"n")
 
 
 cdef Py_ssize_t fold_short(const Py_UCS4* text, Py_ssize_t length, Py_UCS4* folded) noexcept nogil:
@@ -85,7 +100,10 @@ cdef Py_ssize_t fold_short(const Py_UCS4* text, Py_ssize_t length, Py_UCS4* fold
         if letter == DROPPED:
             continue
         if letter == u" ":
-            gap = True
+            if (text[i] == u":" or text[i] == u"：") and not gap and ends_in_lu(folded, n):
+                folded[n - 1] = u"v"
+            else:
+                gap = True
             continue
         second = 0
         if FIRST_PAIR <= letter < FIRST_PAIR + MAX_PAIRS:

@@ -1,6 +1,8 @@
 from collections.abc import Iterable, Sequence
 from typing import final
 
+OTHER_READINGS: dict[str, tuple[str, ...]]
+
 def fold(text: str) -> str:
     """Returns `text` as words of plain letters with one space between: no case, width, accents or punctuation.
 
@@ -14,7 +16,9 @@ class NameIndex:
     A spelling is (folded text, level, value). A level is a kind of spelling; the lower is preferred. `names` are whole
     names, with or without spaces. `parts` have no spaces: each word of a query matches a whole part, the last word also
     the beginning of one. `orders[level]` holds every value, 0 to n - 1, in the order preferred on that level; n is at
-    most 256, and there are at most 8 levels. Raises ValueError for anything else.
+    most 256, and there are at most 8 levels. `syllables` are (ASCII text, value): names with one space between
+    syllables, for queries that mix these with initials; they are of the last level. Raises ValueError for
+    anything else.
     """
 
     def __init__(
@@ -22,11 +26,12 @@ class NameIndex:
         names: Iterable[tuple[str, int, int]],
         parts: Iterable[tuple[str, int, int]],
         orders: Sequence[Sequence[int]],
+        syllables: Iterable[tuple[str, int]] = (),
     ) -> None: ...
     def search(self, q: str, limit: int) -> list[int]:
         """Returns at most `limit` values whose names match `q`, best first.
 
         First come names that are `q`, then names that start with `q`, then values that have every word of `q` as a
-        part; if there are none of these, names with one typing error. Takes any str; raises ValueError for a `limit`
-        below 1.
+        part. If there are none of these: values with syllables and initials as its words; then the first three without
+        a last 色 or se; then names with one typing error. Takes any str; raises ValueError for a `limit` below 1.
         """

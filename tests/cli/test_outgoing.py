@@ -45,7 +45,7 @@ def test_a_variable_that_is_not_valid_is_named(
 def test_socks_needs_a_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ALL_PROXY", "socks5://127.0.0.1:1080")
     monkeypatch.setitem(sys.modules, "socksio", None)
-    with pytest.raises(SepuError, match=r"^ALL_PROXY is a SOCKS proxy, which needs: pip install 'httpx2\[socks\]'$"):
+    with pytest.raises(SepuError, match=r"^ALL_PROXY is a SOCKS proxy, which needs the package httpx2\[socks\]$"):
         open_client()
 
 

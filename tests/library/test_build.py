@@ -10,7 +10,7 @@ from shutil import copytree
 import pytest
 from click.testing import CliRunner
 
-from sepu.library.build import build_release, main
+from sepu.library.build import build_release, encode_spellings, main
 from sepu.library.facts import Color, FactsError, Reading, Thresholds, load_facts
 from sepu.library.release import load_release
 from sepu.library.reliability import Assessment, judge
@@ -116,6 +116,11 @@ def test_the_committed_release_is_what_the_facts_give(tmp_path: Path) -> None:
     assert built == {path.name: path.read_bytes() for path in (DATA / "release").iterdir()}
 
 
+def test_the_committed_equivalents_are_what_the_facts_give() -> None:
+    committed = DATA.parent / "cext" / "spellings.pxi"
+    assert committed.read_text("utf-8") == encode_spellings(load_facts(FACTS))
+
+
 def test_the_files_are_canonical() -> None:
     for path in (DATA / "release").glob("*.json"):
         text = path.read_bytes().decode("utf-8")
@@ -143,7 +148,7 @@ def test_a_changed_fact_changes_its_hash(
 
 
 def test_the_command_says_what_it_wrote(tmp_path: Path) -> None:
-    result = CliRunner().invoke(main, [str(FACTS), str(tmp_path)])
+    result = CliRunner().invoke(main, [str(FACTS), str(tmp_path), str(tmp_path / "spellings.pxi")])
     assert result.exit_code == 0, result.output
     assert "release 1.0.0 (commercial): 161 records" in result.output
     assert "41 verified, 99 attributed, 21 disputed; 96 with another value elsewhere" in result.output

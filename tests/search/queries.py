@@ -29,8 +29,8 @@ def noise(chance: Random) -> str:
 
 
 def misspelt(chance: Random) -> str:
-    """A spelling with one typing error or cut short; with two sometimes."""
-    text = chance.choice(SPELLINGS)
+    """A spelling with one typing error or cut short; with two sometimes. Some end in the word for "colour"."""
+    text = chance.choice(SPELLINGS) + chance.choice(["", "", "", "色", "se", " se"])
     for _ in range(chance.choice([1, 1, 1, 2])):
         at = chance.randrange(len(text) + 1)
         letter = chance.choice(LETTERS)

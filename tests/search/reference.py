@@ -8,14 +8,16 @@ Two things are skipped, so that millions of queries can be asked; neither can ch
   sets of letters differ by two at most.
 """
 
+import csv
 import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
+from pathlib import Path
 
 from sepu.library.records import Record
 
-ZH, PINYIN, EN, SLUG, INITIALS = range(5)
+ZH, PINYIN, READING, EN, SLUG, INITIALS = range(6)
 EQUAL, STARTS, INSIDE, BY_INITIALS, MISSPELT = range(5)
 
 # Spelt out, not computed: the vowels of pinyin with their tones.
@@ -26,10 +28,34 @@ MARKED = {
 }
 
 
+UMLAUTS = ("u", "v", "yu")
+FACTS = Path(__file__).parents[2] / "data" / "facts"
+
+
+def rows_of(name: str) -> list[dict[str, str]]:
+    with (FACTS / name).open(encoding="utf-8") as file:
+        return list(csv.DictReader(file))
+
+
+# The character of our names, by each that means the same.
+MEANS = {row["written"]: row["zh"] for row in rows_of("spellings.csv")}
+MEANS |= {
+    hant: zh for row in rows_of("colors.csv") for zh, hant in zip(row["zh"], row["zh_hant"], strict=True) if zh != hant
+}
+OTHER: dict[str, list[str]] = {}
+for _row in rows_of("pronunciations.csv"):
+    OTHER.setdefault(_row["zh"], []).append(_row["pinyin"])
+SCRIPT = {"ɡ": "g", "ɑ": "a"}
+
+
 def words_of(text: str) -> list[str]:
     out = ""
     for c in unicodedata.normalize("NFKD", unicodedata.normalize("NFKC", text).casefold()):
+        c = SCRIPT.get(c, MEANS.get(c, c))
         if unicodedata.category(c) in {"Mn", "Me", "Cf"}:
+            continue
+        if c == ":" and out[-2:] in {"lu", "nu"}:
+            out = out[:-1] + "v"
             continue
         if not c.isalnum():
             out += " "
@@ -87,8 +113,12 @@ def without_tone(marked: str) -> str:
 def syllable(marked: str) -> set[str]:
     plain = without_tone(marked)
     tone = "".join(MARKED.get(c, (c, ""))[1] for c in marked)
-    spelt = {plain.replace("ü", "u"), plain.replace("ü", "v")}
+    spelt = {plain.replace("ü", u) for u in UMLAUTS}
     return spelt | {s + tone for s in spelt}
+
+
+def initials_of(plain: str) -> set[str]:
+    return {plain[0], plain[:2] if plain[:2] in {"zh", "ch", "sh"} else plain[0]}
 
 
 class Colour:
@@ -96,10 +126,16 @@ class Colour:
         name = record.name
         syllables = name.pinyin.split()
         self.position = position
+        self.name = name.zh
+        several = [[s, *OTHER.get(c, [])] for c, s in zip(name.zh, syllables, strict=True)]
+        # Without another reading it equals pinyin, which is preferred.
+        others = reading(READING, [{form for s in read for form in syllable(s)} for read in several])
+        others.length = len("".join(map(without_tone, syllables)))
         self.readings = [
-            reading(ZH, [{a, b} for a, b in zip(name.zh, name.zh_hant, strict=True)]),
+            reading(ZH, [{c} for c in name.zh]),
             reading(PINYIN, [syllable(s) for s in syllables]),
-            reading(EN, [{word} for word in name.en.lower().split()]),
+            others,
+            reading(EN, [{word, word.replace("grey", "gray")} for word in name.en.lower().split()]),
             reading(SLUG, [{word} for word in record.slug.split("-")]),
         ]
         bare = [without_tone(s) for s in syllables]
@@ -108,6 +144,7 @@ class Colour:
             "".join(s[:2] if s[:2] in {"zh", "ch", "sh"} else s[0] for s in bare),
         }
         self.readings.append(Reading(INITIALS, len(bare), set(), initials))
+        self.mixed = reading(INITIALS, [{s.replace("ü", u) for u in UMLAUTS} | initials_of(s) for s in bare])
         self.letters = set("".join(p for r in self.readings for p in r.parts))
 
     def rank(self, words: list[str]) -> tuple[int, int, int] | None:
@@ -134,6 +171,12 @@ class Colour:
             worst = max(worst, min(fitting))
         return worst
 
+    def mixed_rank(self, words: list[str]) -> tuple[int, int, int] | None:
+        *before, last = words
+        if last in self.mixed.part_begins and self.mixed.parts.issuperset(before):
+            return BY_INITIALS, INITIALS, len(self.name)
+        return None
+
     def misspelt_rank(self, q: str) -> tuple[int, int, int] | None:
         letters = set(q)
         ranks = [
@@ -159,21 +202,40 @@ def edit_distance(a: str, b: str) -> int:
     return d[len(a), len(b)]
 
 
+def without_colour(words: list[str]) -> list[str]:
+    """Leaves out a last 色 or se; nothing is left of a text that has none."""
+    for ending in ("色", "se"):
+        if words[-1].endswith(ending):
+            rest = words[-1].removesuffix(ending)
+            return [*words[:-1], rest] if rest else words[:-1]
+    return []
+
+
 class Reference:
     def __init__(self, records: Iterable[Record]) -> None:
         self.colours = [Colour(position, record) for position, record in enumerate(records)]
+        self.parts = {part for colour in self.colours for r in colour.readings for part in r.parts}
         self.having: dict[str, set[int]] = {}
         for colour in self.colours:
             for letter in colour.letters:
                 self.having.setdefault(letter, set()).add(colour.position)
+
+    def rank(self, words: list[str]) -> list[tuple[tuple[int, int, int], int]]:
+        having_all = set.intersection(*(self.having.get(letter, set()) for letter in "".join(words)))
+        return [(rank, at) for at in having_all if (rank := self.colours[at].rank(words)) is not None]
 
     def search(self, q: str, limit: int) -> list[int]:
         words = words_of(q)
         if not words:
             return []
         joined = "".join(words)
-        having_all = set.intersection(*(self.having.get(letter, set()) for letter in joined))
-        ranked = [(rank, at) for at in having_all if (rank := self.colours[at].rank(words)) is not None]
+        ranked = self.rank(words)
+        if not ranked:
+            ranked = [(rank, c.position) for c in self.colours if (rank := c.mixed_rank(words)) is not None]
+        if not ranked:
+            rest = without_colour(words)
+            if rest and rest[-1] in self.parts:
+                ranked = self.rank(rest)
         if not ranked and len(joined) >= 4 and not any(c in "0123456789" for c in joined):
             ranked = [(rank, c.position) for c in self.colours if (rank := c.misspelt_rank(joined)) is not None]
         return [position for _, position in sorted(ranked)][:limit]

@@ -1,6 +1,6 @@
 """Builds the release from the facts: the same facts give the same bytes.
 
-`python -m sepu.library.build FACTS OUT` does it by hand; `make release` for this repository.
+`python -m sepu.library.build FACTS OUT SPELLINGS` does it by hand; `make release` for this repository.
 """
 
 import json
@@ -12,7 +12,7 @@ import click
 import msgspec
 
 from sepu._palette import Palette
-from sepu.library.facts import Color, Facts, Reading, load_facts
+from sepu.library.facts import Color, Facts, FactsError, Reading, load_facts
 from sepu.library.records import Name, Record, rgb_of
 from sepu.library.release import (
     INDEX,
@@ -66,6 +66,7 @@ def build_files(facts: Facts) -> dict[str, bytes]:
         [
             {field: getattr(source, field) for field in ("id", "title", "used", "rights", "attribution")}
             for source in facts.sources
+            if source.role != "spellings"  # the colours do not need them, whoever publishes these
         ]
     )
     index = Palette([rgb_of(color.hex) for color in facts.colors]).build_index(k=MOST_MATCHES)
@@ -90,6 +91,29 @@ def build_files(facts: Facts) -> dict[str, bytes]:
         MANIFEST: encode_canonical(manifest),
         INDEX: index,
     }
+
+
+def encode_spellings(facts: Facts) -> str:
+    """Returns Cython's source of the characters that mean the same, and of other readings; raises FactsError."""
+    pairs = [pair for color in facts.colors for pair in zip(color.zh_hant, color.zh, strict=True)]
+    pairs += [(spelling.written, spelling.zh) for spelling in facts.spellings]
+    equivalents: dict[str, str] = {}
+    for written, zh in pairs:
+        if equivalents.setdefault(written, zh) != zh:
+            raise FactsError(f"{written} stands for {equivalents[written]} and for {zh}")
+    different = sorted((written, zh) for written, zh in equivalents.items() if written != zh)
+    rows = "".join(f'    "{written}": "{zh}",\n' for written, zh in different)
+    readings: dict[str, list[str]] = {}
+    for pronunciation in facts.pronunciations:
+        readings.setdefault(pronunciation.zh, []).append(pronunciation.pinyin)
+    others = "".join(f"    {zh!r}: {tuple(pinyin)!r},\n" for zh, pinyin in sorted(readings.items()))
+    return (
+        "# Written by `make release` from data/facts.\n\n"
+        "# The character that our names have, by each that means the same.\n"
+        f"cdef dict EQUIVALENTS = {{\n{rows}}}\n\n"
+        "# What sources read besides our pinyin, by character.\n"
+        f"OTHER_READINGS = {{\n{others}}}\n"
+    )
 
 
 def encode_canonical(value: object) -> bytes:
@@ -159,8 +183,10 @@ def _rounded(comparison: Comparison | None) -> dict[str, object] | None:
 @click.command()
 @click.argument("facts", type=click.Path(exists=True, file_okay=False, path_type=Path))
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))
-def main(facts: Path, out: Path) -> None:
-    """Build the release in OUT from the directory FACTS."""
+@click.argument("spellings", type=click.Path(dir_okay=False, path_type=Path))
+def main(facts: Path, out: Path, spellings: Path) -> None:
+    """Build the release in OUT, and the core's file SPELLINGS, from the directory FACTS."""
+    spellings.write_text(encode_spellings(load_facts(facts)), "utf-8")
     click.echo(summarize(build_release(facts, out)))
 
 

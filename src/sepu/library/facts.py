@@ -45,6 +45,22 @@ class Reading(Struct, frozen=True, forbid_unknown_fields=True):
     measured: str | None
 
 
+class Spelling(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `spellings.csv`: a character that a source equates with one of our names."""
+
+    source: Text
+    written: Annotated[str, Meta(min_length=1, max_length=1)]
+    zh: Annotated[str, Meta(min_length=1, max_length=1)]
+
+
+class Pronunciation(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of `pronunciations.csv`: a reading of a character that a source gives besides ours."""
+
+    source: Text
+    zh: Annotated[str, Meta(min_length=1, max_length=1)]
+    pinyin: Text
+
+
 class Thresholds(Struct, frozen=True, forbid_unknown_fields=True):
     """The CIEDE2000 differences that decide the rule of reliability."""
 
@@ -61,7 +77,7 @@ class Source(Struct, frozen=True):
 
     id: Text
     title: Text
-    role: Literal["base", "values", "names"]
+    role: Literal["base", "values", "names", "spellings"]
     used: Text
     rights: Text
     attribution: Text
@@ -84,6 +100,8 @@ class Facts(Struct, frozen=True):
     sources: tuple[Source, ...]
     colors: tuple[Color, ...]
     readings: tuple[Reading, ...]
+    spellings: tuple[Spelling, ...]
+    pronunciations: tuple[Pronunciation, ...]
 
 
 class _SourcesFile(Struct, frozen=True, forbid_unknown_fields=True):
@@ -100,6 +118,8 @@ def load_facts(directory: Path) -> Facts:
         sources=sources.sources,
         colors=_read_csv(directory / "colors.csv", Color),
         readings=_read_csv(directory / "readings.csv", Reading),
+        spellings=_read_csv(directory / "spellings.csv", Spelling),
+        pronunciations=_read_csv(directory / "pronunciations.csv", Pronunciation),
     )
     _check(facts)
     return facts
@@ -140,6 +160,8 @@ def _check(facts: Facts) -> None:
         ("colors.csv", "slug", [color.slug for color in facts.colors]),
         ("sources.json", "id", [source.id for source in facts.sources]),
         ("readings.csv", "source and zh", readings),
+        ("pronunciations.csv", "row", list(facts.pronunciations)),
+        ("spellings.csv", "written", [spelling.written for spelling in facts.spellings]),
     ):
         if len(set(values)) != len(values):
             raise FactsError(f"{file}: a {what} comes twice")
@@ -150,3 +172,13 @@ def _check(facts: Facts) -> None:
             raise FactsError(f"readings.csv: sources.json has no source {source} with a voice")
         if zh not in names:
             raise FactsError(f"readings.csv: {zh} is not in colors.csv")
+    characters = set("".join(names))
+    ids = {source.id for source in facts.sources}
+    for pronunciation in facts.pronunciations:
+        if pronunciation.source not in ids or pronunciation.zh not in characters:
+            raise FactsError(f"pronunciations.csv: {pronunciation.zh} has no source or is in none of our names")
+    for spelling in facts.spellings:
+        if spelling.source not in ids:
+            raise FactsError(f"spellings.csv: sources.json has no source {spelling.source}")
+        if spelling.zh not in characters or spelling.written in characters:
+            raise FactsError(f"spellings.csv: {spelling.written} does not stand for a character of our names only")

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import product
+from itertools import chain, product
 from unicodedata import normalize
 
-from sepu._names import NameIndex, fold
+from sepu._names import OTHER_READINGS, NameIndex, fold
 from sepu.library.ranking import Level, rank_by_length
-from sepu.library.records import Name, Record
+from sepu.library.records import Record
 
 TONES = {
     "\N{COMBINING MACRON}": "1",
@@ -16,10 +16,14 @@ TONES = {
     "\N{COMBINING GRAVE ACCENT}": "4",
 }
 
+UMLAUT = "u\N{COMBINING DIAERESIS}"
 RETROFLEX = ("zh", "ch", "sh")
 
 # A character, syllable or word: all its spellings, the plainest first.
 Unit = tuple[str, ...]
+
+# British, then American.
+ENGLISH: dict[str, Unit] = {"grey": ("grey", "gray")}
 
 RUN_TOGETHER = ("",)
 GAP_OPTIONAL = ("", " ")
@@ -29,40 +33,61 @@ def build_name_index(records: Sequence[Record]) -> NameIndex:
     """Indexes the names of `records`; a search returns positions in `records`."""
     names: list[tuple[str, int, int]] = []
     parts: list[tuple[str, int, int]] = []
+    syllables: list[tuple[str, int]] = []
     lengths = [[0] * len(records) for _ in Level]
     for position, record in enumerate(records):
-        for level, units in _readings(record).items():
+        # The preferred level of each spelling: on another one it changes no answer.
+        whole: dict[str, int] = {}
+        inside: dict[str, int] = {}
+        for level, units in sorted(_readings(record).items()):
             lengths[level][position] = sum(len(unit[0]) for unit in units)
-            names += [(form, level, position) for form in _spellings(units, GAP_OPTIONAL)]
+            for form in _spellings(units, GAP_OPTIONAL):
+                whole.setdefault(form, level)
             for start in range(len(units)):
                 for end in range(start + 1, len(units) + 1):
-                    parts += [(form, level, position) for form in _spellings(units[start:end], RUN_TOGETHER)]
-        initials = _initials(record.name)
+                    for form in _spellings(units[start:end], RUN_TOGETHER):
+                        inside.setdefault(form, level)
+        toneless = [_toneless(syllable) for syllable in record.name.pinyin.split()]
+        initials = _initials([spellings[0] for spellings in toneless])
         lengths[Level.INITIALS][position] = min(map(len, initials))
-        parts += [(form, Level.INITIALS, position) for form in initials]
-    return NameIndex(names, parts, list(rank_by_length(lengths)))
+        for form in initials:
+            inside.setdefault(form, Level.INITIALS)
+        names += [(form, level, position) for form, level in whole.items()]
+        parts += [(form, level, position) for form, level in inside.items()]
+        syllables += [(" ".join(spelt), position) for spelt in product(*toneless)]
+    return NameIndex(names, parts, list(rank_by_length(lengths)), syllables)
 
 
 def _readings(record: Record) -> dict[int, list[Unit]]:
-    characters = zip(fold(record.name.zh), fold(record.name.zh_hant), strict=True)
-    return {
-        Level.ZH: [tuple(dict.fromkeys(character)) for character in characters],
-        Level.PINYIN: [_syllable(syllable) for syllable in record.name.pinyin.split()],
-        Level.EN: [(word,) for word in fold(record.name.en).split()],
+    syllables = [_syllable(syllable) for syllable in record.name.pinyin.split()]
+    others = [OTHER_READINGS.get(character, ()) for character in record.name.zh]
+    readings: dict[int, list[Unit]] = {
+        Level.ZH: [(character,) for character in fold(record.name.zh)],
+        Level.PINYIN: syllables,
+        Level.EN: [ENGLISH.get(word, (word,)) for word in fold(record.name.en).split()],
         Level.SLUG: [(word,) for word in fold(record.slug).split()],
     }
+    if any(others):
+        readings[Level.READING] = [
+            (*own, *chain.from_iterable(map(_syllable, other))) for own, other in zip(syllables, others, strict=True)
+        ]
+    return readings
 
 
 @cache
 def _syllable(written: str) -> Unit:
+    tone = "".join(TONES.get(mark, "") for mark in normalize("NFD", written))
+    return tuple(spelling + number for number in dict.fromkeys(("", tone)) for spelling in _toneless(written))
+
+
+@cache
+def _toneless(written: str) -> Unit:
     decomposed = normalize("NFD", written)
-    tone = "".join(TONES.get(mark, "") for mark in decomposed)
-    letters = dict.fromkeys((fold(written), fold(decomposed.replace("u\N{COMBINING DIAERESIS}", "v"))))
-    return tuple(spelling + number for number in dict.fromkeys(("", tone)) for spelling in letters)
+    ways = ("u", "v", "yu") if UMLAUT in decomposed else ("",)
+    return tuple(fold(decomposed.replace(UMLAUT, u)) for u in ways)
 
 
-def _initials(name: Name) -> list[str]:
-    syllables = [fold(syllable) for syllable in name.pinyin.split()]
+def _initials(syllables: Sequence[str]) -> list[str]:
     letters = "".join(syllable[0] for syllable in syllables)
     sounds = "".join(syllable[: 2 if syllable.startswith(RETROFLEX) else 1] for syllable in syllables)
     return list(dict.fromkeys((letters, sounds)))

@@ -9,9 +9,10 @@ class Level(IntEnum):
 
     ZH = 0
     PINYIN = 1
-    EN = 2
-    SLUG = 3
-    INITIALS = 4
+    READING = 2
+    EN = 3
+    SLUG = 4
+    INITIALS = 5
 
 
 def rank_by_length(lengths: Sequence[Sequence[int]]) -> Iterator[list[int]]:
