@@ -138,6 +138,9 @@ prove-batcher: build  ## the batcher in a million simulated schedules with fault
 prove-ledger: build  ## faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names"]
 	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
 
+prove-ledger-model: build  ## requests and commands in any order against the ledger's model, for hours [EXAMPLES=100000 SEED=1]
+	SEPU_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/pytest -n 0 --timeout 0 -m slow --hypothesis-seed=$(SEED) tests/ledger_model
+
 prove-search: build  ## the name index against the slow reference, for millions of queries
 	@$(BIN)/python -m tests.search.prove $(SEED)
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from hypothesis import settings
+from hypothesis import Phase, settings
 from tests import pgbouncer
 from tests.keys import holder_of
 from tests.left_out import tell
@@ -30,6 +30,8 @@ pytest.register_assert_rewrite(*(f"tests.{helper}" for helper in _ASSERTING))
 
 settings.register_profile("untimed", deadline=None)  # a slow machine is not a fault
 settings.load_profile("untimed")
+# For mutants (tests/mutants/prove.py): that something fails is enough.
+settings.register_profile("unshrunk", deadline=None, phases=[Phase.explicit, Phase.generate])
 
 
 def pytest_configure(config: pytest.Config) -> None:
