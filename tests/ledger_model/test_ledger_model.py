@@ -559,6 +559,7 @@ def _delivery(row: Row | None) -> str | None:
     return "due" if row else None
 
 
+@pytest.mark.timeout(600)  # half a minute on two free cores
 @pytest.mark.parametrize(
     ("examples", "derandomize"),
     [(200, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "2000")), False, marks=pytest.mark.slow)],
