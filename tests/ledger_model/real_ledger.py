@@ -98,14 +98,8 @@ class RealLedger:
 
     def windows(self) -> dict[str, tuple[datetime, int]]:
         """Reads by account when the minute of the abuse limit began, and how many requests passed in it."""
-        return {
-            account_id: (began, passed)
-            for account_id, began, passed in self.connection.execute(
-                "select account_id, min(window_start) filter (where bucket = 0), sum(requests)::integer "
-                "from sepu.request_rate r where window_number = (select max(window_number) from sepu.request_rate o "
-                "where o.account_id = r.account_id) group by account_id"
-            )
-        }
+        rows = self.connection.execute("select account_id, window_start, requests from sepu.request_rate")
+        return {account_id: (began, passed) for account_id, began, passed in rows}
 
     def changes(self) -> tuple[Row, ...]:
         with self.connection.cursor(row_factory=dict_row) as cursor:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule, run_state_machine_as_test
 from joserfc.jwk import RSAKey
 from psycopg import Connection
-from tests.charging import holder_of
+from tests.keys import holder_of
 from tests.ledger_model.model import (
     DAY,
     METERS,
@@ -562,7 +562,7 @@ def _delivery(row: Row | None) -> str | None:
 @pytest.mark.timeout(600)  # half a minute on two free cores
 @pytest.mark.parametrize(
     ("examples", "derandomize"),
-    [(200, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "2000")), False, marks=pytest.mark.slow)],
+    [(120, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "2000")), False, marks=pytest.mark.slow)],
 )
 def test_the_ledger_does_what_its_model_does(
     empty_url: str, monkeypatch: pytest.MonkeyPatch, examples: int, derandomize: bool

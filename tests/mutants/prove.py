@@ -49,10 +49,8 @@ def failures(package: Package, *checks: str) -> tuple[list[str], str]:
 
     Such are skipped, not even begun, or not over in time.
     """
-    options = ["-q", "-rfEs", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}", "--hypothesis-profile=unshrunk"]
-    done = completed(
-        [sys.executable, "-m", "pytest", *options, *checks], cwd=ROOT, env=package.environment, timeout=None
-    )
+    command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}"]
+    done = completed([*command, *checks], cwd=ROOT, env=package.environment, timeout=None)
     says_nothing = re.search(r"^(ERROR tests|SKIPPED \[)|from pytest-timeout", done.stdout, re.MULTILINE)
     unusable = done.returncode > 1 or says_nothing
     return re.findall(r"^FAILED (.+?)(?: - .*)?$", done.stdout, re.MULTILINE), done.stdout[-2000:] if unusable else ""
