@@ -99,7 +99,7 @@ def test_an_operators_day(connection: Connection) -> None:
 
 def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connection, other: Citus) -> None:
     distribute(spoilt)
-    lost = other.worker_of(NO_ACCOUNT)  # which has the history of plans, too
+    lost = other.worker_of(NO_ACCOUNT)  # which has the history of plans
     (kept,) = {*other.workers} - {lost}
     while (
         other.worker_of((issued := accounts.create_account(spoilt, "standard", external_id="cus-1")).account_id) != kept
@@ -120,11 +120,14 @@ def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connect
         f"usage {account_id}", f"usage {account_id} --month {NOW:%Y-%m}", f"usage {account_id} --by key",
         f"charges {account_id}", f"grant add {account_id} color_match 5 --reason trial", f"grant list {account_id}",
         f"credit add {account_id} color_match 5 --month {NOW:%Y-%m} --reason late", f"credit list {account_id}",
-        f"events list {account_id}", f"history {account_id}", "plan list", "plan show standard",
+        f"events list {account_id}", "plan list", "plan show standard",
         f"key revoke {issued.key_id}", f"account erase {account_id} --yes",
     )  # fmt: skip
-    # What concerns accounts of all workers, or a table that each of them has.
-    of_all = ("account list", "account show cus-1", "usage", "top", "audit", "plan set standard --match-limit 3000")
+    # What concerns accounts of all workers, a table that each of them has, or who changed the account's plans.
+    of_all = (
+        "account list", "account show cus-1", "usage", "top", "audit", "plan set standard --match-limit 3000",
+        f"history {account_id}",
+    )  # fmt: skip
     lost.stop("immediate")
     try:
         assert failing(*of_one) == []

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
+from itertools import pairwise
 from typing import Any
 
 import msgspec
@@ -74,6 +75,7 @@ class Model:
     """Every table, by its primary key, and what the abuse limit counts."""
 
     plan: Table = field(default_factory=dict)
+    plan_allowance: Table = field(default_factory=dict)
     account: Table = field(default_factory=dict)
     api_key: Table = field(default_factory=dict)
     receipt: Table = field(default_factory=dict)
@@ -86,8 +88,6 @@ class Model:
     window: dict[str, tuple[datetime, int]] = field(default_factory=dict)
     """By account: when the minute of the abuse limit began, and how many requests passed in it."""
     change: tuple[Row, ...] = ()
-    limits_then: tuple[tuple[datetime, dict[str, Row]], ...] = ()
-    """All plans, after each change of one."""
     plan_then: dict[str, tuple[tuple[datetime, str], ...]] = field(default_factory=dict)
     """By account the plans that it had, each since when."""
 
@@ -221,15 +221,27 @@ class Model:
             "thresholds": old["thresholds"] if thresholds is None else sorted(set(thresholds)),
         }
         self._record("plan.set", "", plan_id, _plan_state(before), _plan_state(self.plan[plan_id]), now)
-        self.limits_then += ((now, dict(self.plan)),)
+        self._allow(plan_id, before, self.plan[plan_id], now)
 
     def delete_plan(self, plan_id: str, now: datetime) -> None:
-        """Deletes a plan that no account has or had."""
-        had = {plan for plans in self.plan_then.values() for _, plan in plans}
-        if plan_id not in self.plan or plan_id in had:
+        """Deletes a plan that no account has."""
+        if plan_id not in self.plan or plan_id in {row["plan_id"] for row in self.account.values()}:
             raise Refused
-        self._record("plan.delete", "", plan_id, _plan_state(self.plan.pop(plan_id)), None, now)
-        self.limits_then += ((now, dict(self.plan)),)
+        before = self.plan.pop(plan_id)
+        self._record("plan.delete", "", plan_id, _plan_state(before), None, now)
+        self._allow(plan_id, before, None, now)
+
+    def _allow(self, plan_id: str, before: Row | None, after: Row | None, now: datetime) -> None:
+        """Keeps what a plan allows from now on: at an instant of its own, so nothing that it allowed is lost."""
+        old, new = _allowed(before), _allowed(after)
+        for allowed in {**old, **new}:
+            if old.get(allowed) != new.get(allowed):
+                since = max([now, *(at + TICK for at, _ in self._allowances(plan_id, allowed))])
+                self.plan_allowance[plan_id, allowed, since] = {"units": new.get(allowed)}
+
+    def _allowances(self, plan_id: str, allowed: str) -> list[tuple[datetime, int | None]]:
+        rows = self.plan_allowance.items()
+        return sorted((since, row["units"]) for (*of, since), row in rows if of == [plan_id, allowed])
 
     def create_account(
         self, account_id: str, plan_id: str, external_id: str | None, expires_at: datetime | None, now: datetime
@@ -383,16 +395,15 @@ class Model:
         """Returns status, plan, usage and the changes of a month, with plan and limits of its end."""
         end = next_month(period)
         plan_id = self.plan_at(account_id, end - TICK)
-        limits = self._limits_at(plan_id, end - TICK)
-        changes: list[tuple[Any, ...]] = [
-            (at, None, before, after)
-            for (_, before), (at, after) in zip(
-                self.plan_then[account_id], self.plan_then[account_id][1:], strict=False
-            )
-        ]
-        for at, plan, meter, before, after in self._limit_changes():
-            if plan == self.plan_at(account_id, at):
-                changes.append((at, meter, before, after))
+        limits = {meter: self._limit_at(plan_id, meter, end - TICK) for meter in METERS}
+        had = self.plan_then[account_id]
+        changes: list[tuple[Any, ...]] = [(at, None, before, after) for (_, before), (at, after) in pairwise(had)]
+        for plan, allowed in {name[:2]: None for name in self.plan_allowance}:
+            kept = self._allowances(plan, allowed)
+            for (_, before), (at, after) in pairwise(kept):
+                is_its = at > self.account[account_id]["created_at"] and plan == self.plan_at(account_id, at)
+                if is_its and None not in (before, after):
+                    changes.append((at, allowed, before, after))
         of_month = [change for change in changes if month(change[0]) == period]
         return (
             self.status(account_id, now),
@@ -406,26 +417,9 @@ class Model:
         had = self.plan_then[account_id]
         return next((plan_id for since, plan_id in reversed(had) if since <= at), had[0][1])
 
-    def _limits_at(self, plan_id: str, at: datetime) -> dict[str, int]:
-        return next(
-            dict(plans[plan_id]["limits"])
-            for since, plans in reversed(self.limits_then)
-            if since <= at and plan_id in plans
-        )
-
-    def _limit_changes(self) -> list[tuple[datetime, str, str, int, int]]:
-        """Returns each change of a limit of a plan that is still there."""
-        found: list[tuple[datetime, str, str, int, int]] = []
-        for (_, before), (at, after) in zip(self.limits_then, self.limits_then[1:], strict=False):
-            for plan_id in before.keys() - after.keys():
-                found = [change for change in found if change[1] != plan_id]
-            for plan_id in before.keys() & after.keys():
-                old, new = (
-                    {**plans[plan_id]["limits"], "requestsPerMinute": plans[plan_id]["requests_per_minute"]}
-                    for plans in (before, after)
-                )
-                found += [(at, plan_id, name, old[name], new[name]) for name in old if old[name] != new[name]]
-        return found
+    def _limit_at(self, plan_id: str, meter: str, at: datetime) -> Any:
+        kept = self._allowances(plan_id, meter)
+        return next((units for since, units in reversed(kept) if since <= at), kept[0][1])
 
     def used_by_month(self, account_id: str | None) -> dict[str | None, dict[str, int]]:
         return _added_up(
@@ -517,12 +511,12 @@ def key_state(key: Row, now: datetime) -> str:
     return "expired" if key["expires_at"] and key["expires_at"] <= now else "valid"
 
 
+def _allowed(plan: Row | None) -> Row:
+    return {} if plan is None else {**plan["limits"], "requestsPerMinute": plan["requests_per_minute"]}
+
+
 def _plan_state(plan: Row | None) -> Row | None:
-    if plan is None:
-        return None
-    return {
-        **plan["limits"], "requestsPerMinute": plan["requests_per_minute"], "thresholds": plan["thresholds"]
-    }  # fmt: skip
+    return None if plan is None else {**_allowed(plan), "thresholds": plan["thresholds"]}
 
 
 def _account_state(account: Row) -> Row:

@@ -25,6 +25,7 @@ from sepu.metering.key_format import Credential
 
 # By table: the columns of its primary key.
 TABLES = {
+    "plan_allowance": ("plan_id", "allowed", "since"),
     "account": ("account_id",),
     "api_key": ("account_id", "key_hash"),
     "receipt": ("account_id", "rotation_id"),

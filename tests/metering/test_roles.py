@@ -22,7 +22,19 @@ from sepu.errors import SepuError
 
 PURPOSES = get_args(Purpose)
 TABLES = (
-    *("plan", "plan_limit", "account", "change", "key_secret", "api_key", "usage", "usage_day", "adjustment"),
+    *(
+        "plan",
+        "plan_limit",
+        "plan_allowance",
+        "account",
+        "account_now",
+        "change",
+        "key_secret",
+        "api_key",
+        "usage",
+        "usage_day",
+        "adjustment",
+    ),
     *("stored_result", "request_rate", "receipt", "quota_event", "event_delivery", "migration", "audit_run", "probe"),
 )
 SERVES = {

@@ -33,6 +33,7 @@ FORBIDDEN = {
     "exception blocks are subtransactions": r"\bexception\s+when\b",
     "a function of ours in an update differs from node to node": r"\bupdate\b[^;]*\bset\b[^;]*\bsepu\.\w+\s*\(",
     "an instant in a coalesce or case is refused in an update": r"\bset\b[^;]*\b(coalesce|case)\b[^;]*\bnow\s*\(",
+    "arithmetic in an upsert's condition is refused": r"\bdo\s+update\b[^;]*\bwhere\b[^;]*[-+]\s*interval\b",
     "an instant in an upsert's update is refused": r"\bdo\s+update\s+set\b[^;]*\bnow\s*\(",
     "a sum with an interval in an upsert is refused": r"\bon\s+conflict\b[^;]*\binterval\b",
     "a simple case in an insert is not planned for one node": r"\binsert\b[^;]*\bcase\s+(?!when\b)",
@@ -174,7 +175,7 @@ def test_every_function_is_created_or_replaced(connection: Connection) -> None:
 
 
 # The tables that a distributed store keeps on every node, or on one.
-ELSEWHERE = {"plan", "plan_limit", "key_secret", "migration", "audit_run", "probe"}
+ELSEWHERE = {"plan", "plan_limit", "plan_allowance", "key_secret", "migration", "audit_run", "probe"}
 
 
 def test_every_constraint_and_index_is_led_by_the_account(connection: Connection) -> None:

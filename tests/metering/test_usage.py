@@ -12,7 +12,7 @@ from sepu.admin.audit import audit
 from sepu.admin.export import check_begun, count_exported, export_usage
 from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
 from sepu.admin.keys import issue_key
-from sepu.admin.plans import set_plan
+from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
 from sepu.admin.usage import AccountUsage, Part, nearest_limits, usage_by_month, usage_in_month
 from sepu.errors import SepuError
@@ -104,13 +104,17 @@ def limits(found: AccountUsage) -> tuple[int, ...]:
 
 def test_changes_of_a_plan_are_kept_and_told(connection: Connection, make_customer: MakeCustomer) -> None:
     customer, gold, other = make_customer(10, 20), make_customer(100, 200), make_customer(10, 20)
-    connection.execute("update sepu.account set created_at = '2026-01-01Z'")
     old = customer.plan_id
-    connection.execute("update sepu.change set changed_at = '2026-01-01Z'")
+    late = accounts.create_account(connection, old).account_id
 
     def back(at: str) -> None:
         """Puts what was recorded just now at an earlier instant."""
-        connection.execute("update sepu.change set changed_at = %s where changed_at > now() - interval '1 hour'", (at,))
+        for of in ("change set changed_at = %s where changed_at", "plan_allowance set since = %s where since"):
+            connection.execute(f"update sepu.{of} > now() - interval '1 hour'".encode(), (at,))
+
+    connection.execute("update sepu.account set created_at = '2026-01-01Z'")
+    connection.execute("update sepu.account set created_at = '2026-03-12Z' where account_id = %s", (late,))
+    back("2026-01-01Z")
 
     def change(at: str, limits: dict[str, int], requests_per_minute: int | None = None) -> None:
         set_plan(connection, old, limits, requests_per_minute=requests_per_minute)
@@ -148,6 +152,19 @@ def test_changes_of_a_plan_are_kept_and_told(connection: Connection, make_custom
     whole = {found.account_id: found for found in export_usage(connection, "2026-03")}
     assert whole[customer.account_id] == told[1]
     assert (whole[other.account_id].changes, limits(whole[other.account_id])) == ((), (10, 20))
+    # Of what changed before it was made, an account is told nothing.
+    assert (whole[late].changes, limits(whole[late])) == (
+        (PlanChange(moment("03-15"), "color_match", 11, 12),),
+        (12, 20),
+    )
+
+    # What a plan allowed stays known when it is deleted, and made anew with other limits.
+    move("2026-05-02T00:00:00Z", gold.plan_id)
+    accounts.move_account(connection, late, gold.plan_id)
+    delete_plan(connection, old)
+    set_plan(connection, old, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
+    again = [export for period in periods[:3] for export in export_usage(connection, period, customer.account_id)]
+    assert again == told[:3]
 
 
 LAST = f"{NOW.replace(day=1) - timedelta(days=1):%Y-%m}"

@@ -1,14 +1,15 @@
 """Every account's usage of a month, for billing."""
 
+from collections import defaultdict
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from itertools import groupby
+from itertools import groupby, pairwise
 from typing import Any
 
 import psycopg
 
-from sepu.admin.history import PlanChange, read_moves, read_plan_changes
+from sepu.admin.history import PlanChange, read_moves
 from sepu.admin.usage import AccountUsage, account_usage, read_today
 from sepu.database import statements
 from sepu.database.connection import snapshot
@@ -18,37 +19,54 @@ from sepu.metering.meters import METERS
 _PAGE = 5000
 
 
+Allowances = list[tuple[datetime, int | None]]
+"""What a plan allowed since when, the first one first. None: the plan was deleted."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Plans:
-    """The plans of accounts and the limits of plans: those of now, and what changed since a month began."""
+    """What accounts were allowed in a month."""
 
-    limits: dict[tuple[str, str], int]
-    """By plan and meter."""
     moves: dict[str, list[PlanChange]]
-    """By account, the first one first."""
-    changes: dict[tuple[str, str], list[PlanChange]]
-    """By plan and meter, the first one first."""
+    """By account, since the month began, the first one first."""
+    allowances: dict[tuple[str, str], Allowances]
+    """By plan, and meter or REQUESTS_PER_MINUTE."""
+    changes: list[tuple[str, PlanChange]]
+    """Of the month, with the plan."""
 
     def plan(self, account_id: str, plan_now: str, at: datetime) -> str:
         """Returns the plan that an account had."""
         return next((str(move.before) for move in self.moves.get(account_id, ()) if move.at > at), plan_now)
 
     def limit(self, plan_id: str, meter: str, at: datetime) -> int | None:
-        """Returns the limit that a plan had."""
-        later = (change.before for change in self.changes.get((plan_id, meter), ()) if change.at > at)
-        found = next(later, self.limits.get((plan_id, meter)))
-        return None if found is None else int(found)
+        """Returns the limit that a plan had, or its first one."""
+        kept = self.allowances.get((plan_id, meter), [])
+        return next((units for since, units in reversed(kept) if since <= at), kept[0][1] if kept else None)
 
-    def changes_of(self, account_id: str, plan_now: str, end: datetime) -> tuple[PlanChange, ...]:
+    def changes_of(self, account_id: str, plan_now: str, created_at: datetime, end: datetime) -> tuple[PlanChange, ...]:
         """Returns what changed for an account until the month's end, in the order of time."""
         moves = [move for move in self.moves.get(account_id, ()) if move.at < end]
         limits = [
             change
-            for (plan_id, _), changes in self.changes.items()
-            for change in changes
-            if change.at < end and self.plan(account_id, plan_now, change.at) == plan_id
+            for plan_id, change in self.changes
+            if change.at > created_at and self.plan(account_id, plan_now, change.at) == plan_id
         ]
         return tuple(sorted([*moves, *limits], key=lambda change: change.at))
+
+
+def _read_plans(
+    connection: psycopg.Connection, period: str, account_id: str | None, month: datetime, end: datetime
+) -> _Plans:
+    allowances: dict[tuple[str, str], Allowances] = defaultdict(list)
+    for plan_id, allowed, since, units in statements.run(connection, "read_allowances"):
+        allowances[plan_id, allowed].append((since, units))
+    changes = [
+        (plan_id, PlanChange(since, allowed, before, after))
+        for (plan_id, allowed), kept in allowances.items()
+        for (_, before), (since, after) in pairwise(kept)
+        if month <= since < end and before is not None and after is not None
+    ]
+    return _Plans(read_moves(connection, period, account_id), allowances, changes)
 
 
 def check_begun(connection: psycopg.Connection, period: str) -> None:
@@ -79,23 +97,22 @@ def export_usage(connection: psycopg.Connection, period: str, account_id: str | 
     month = datetime.strptime(period, "%Y-%m").replace(tzinfo=UTC)
     end = (month + timedelta(days=32)).replace(day=1)
     with snapshot(connection):
-        limits = {(plan_id, meter): units for plan_id, meter, units in statements.run(connection, "read_plan_limits")}
-        plans = _Plans(limits, read_moves(connection, period, account_id), read_plan_changes(connection, period))
+        plans = _read_plans(connection, period, account_id, month, end)
         with connection.cursor(name="export_usage") as cursor:
             cursor.itersize = _PAGE
             rows = cursor.execute(statements.statement("export_usage"), {"period": period, "account_id": account_id})
-            for account, meters in groupby(rows, lambda row: row[:5]):
-                yield _usage(account, period, [row[5:] for row in meters], plans, end)
+            for account, meters in groupby(rows, lambda row: row[:6]):
+                yield _usage(account, period, [row[6:] for row in meters], plans, end)
 
 
 def _usage(
-    account: tuple[str, str | None, str | None, str, str],
+    account: tuple[str, str | None, str | None, str, str, datetime],
     period: str,
     used: Iterable[tuple[Any, ...]],
     plans: _Plans,
     end: datetime,
 ) -> AccountUsage:
-    account_id, external_id, name, status, plan_now = account
+    account_id, external_id, name, status, plan_now, created_at = account
     last = end - timedelta(microseconds=1)
     plan_id = plans.plan(account_id, plan_now, last)
     units = {meter: of_meter for meter, *of_meter in used}
@@ -105,5 +122,5 @@ def _usage(
         committed, reserved, granted, credited = units.get(meter, (0, 0, 0, 0))
         if limit is not None:
             rows.append((meter, limit + granted, committed, reserved, granted, credited))
-    changes = plans.changes_of(account_id, plan_now, end)
+    changes = plans.changes_of(account_id, plan_now, created_at, end)
     return account_usage((account_id, external_id, name, status, plan_id), period, rows, changes)

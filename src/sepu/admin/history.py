@@ -16,8 +16,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from sepu.admin.operator import operator_name
-from sepu.database.statements import run, statement, value
-from sepu.metering.meters import METERS
+from sepu.database.statements import run, statement
 
 State = Mapping[str, Any]
 
@@ -166,23 +165,6 @@ def read_moves(connection: psycopg.Connection, period: str, account_id: str | No
     for moved, at, before, after in run(connection, "read_moves", period=period, account_id=account_id):
         moves[moved].append(PlanChange(at, None, before, after))
     return moves
-
-
-def read_plan_changes(connection: psycopg.Connection, period: str) -> dict[tuple[str, str], list[PlanChange]]:
-    """Returns by plan and meter the changes of limits since a UTC month began, the first one first."""
-    changes: dict[tuple[str, str], list[PlanChange]] = defaultdict(list)
-    for plan_id, at, before, after in run(connection, "read_plan_changes", period=period):
-        for meter in (*METERS, REQUESTS_PER_MINUTE):
-            if after is None:  # another plan may have its name now
-                changes.pop((plan_id, meter), None)
-            elif None not in (before.get(meter), after.get(meter)):
-                changes[plan_id, meter].append(PlanChange(at, meter, before[meter], after[meter]))
-    return changes
-
-
-def plan_was_used(connection: psycopg.Connection, plan_id: str) -> bool:
-    """Returns whether an account was ever made on a plan or moved to or from it."""
-    return bool(value(connection, "plan_was_used", plan_id=plan_id))
 
 
 def _read(connection: psycopg.Connection, name: str, which: Mapping[str, str | None]) -> dict[str, State]:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import psycopg
 
-from sepu.admin.history import plan_was_used, recording
+from sepu.admin.history import REQUESTS_PER_MINUTE, recording
 from sepu.admin.naming import AccountError
 from sepu.database.statements import run, value
 from sepu.limits import PLANNED_UNITS
@@ -57,6 +57,10 @@ def set_plan(
                 run(connection, "set_plan_limit", plan_id=plan_id, meter=meter, units=units)
             if thresholds is not None:
                 run(connection, "set_plan_thresholds", plan_id=plan_id, thresholds=sorted(set(thresholds)))
+            rate = {} if requests_per_minute is None else {REQUESTS_PER_MINUTE: requests_per_minute}
+            for allowed, units in {**limits, **rate}.items():
+                if units != known.get(plan_id, {}).get(allowed):
+                    run(connection, "keep_allowance", plan_id=plan_id, allowed=allowed, units=units)
     except (psycopg.errors.CheckViolation, psycopg.errors.NumericValueOutOfRange) as error:
         raise AccountError(
             f"plan {plan_id!r}: the name has 1 to 64 of a-z 0-9 _ -, limits are from 0 to {PLANNED_UNITS}, "
@@ -65,10 +69,10 @@ def set_plan(
 
 
 def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
-    """Deletes a plan that no account has or had: what an account was allowed in a past month stays known.
+    """Deletes a plan that no account has. What it allowed stays known, for the past months of those that had it.
 
     Raises:
-        AccountError: no such plan, or an account has or had it.
+        AccountError: no such plan, or an account has it.
     """
     has_accounts = AccountError(f"plan {plan_id!r} has accounts; put them on another one first: sepu account move")
     try:
@@ -78,10 +82,10 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
             run(connection, "use_one_connection")
             if value(connection, "plan_is_used", plan_id=plan_id):
                 raise has_accounts
-            if plan_was_used(connection, plan_id):
-                raise AccountError(f"plan {plan_id!r} stays: accounts had it, and their past months need its limits")
             for statement in ("delete_plan_limits", "delete_plan"):
                 run(connection, statement, plan_id=plan_id)
+            for allowed in known[plan_id].keys() - {"thresholds"}:
+                run(connection, "keep_allowance", plan_id=plan_id, allowed=allowed, units=None)
     except psycopg.errors.ForeignKeyViolation as error:  # an account was made meanwhile
         raise has_accounts from error
 

@@ -2,7 +2,7 @@
 -- tables and functions of later migrations.
 --
 -- An account's rows of all tables are on one node, and a request's whole function runs there. plan, plan_limit,
--- key_secret, migration and audit_run are small, the same for all accounts, and on every node. probe stays on the coordinator.
+-- plan_allowance, key_secret, migration and audit_run are small, the same for all accounts, and on every node. probe stays on the coordinator.
 do $$
 declare
     v_table     regclass;
@@ -14,8 +14,8 @@ begin
 
     for v_table in
         select t.oid from pg_class t
-         where t.oid in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.key_secret'::regclass,
-                         'sepu.migration'::regclass, 'sepu.audit_run'::regclass)
+         where t.oid in ('sepu.plan'::regclass, 'sepu.plan_limit'::regclass, 'sepu.plan_allowance'::regclass,
+                         'sepu.key_secret'::regclass, 'sepu.migration'::regclass, 'sepu.audit_run'::regclass)
            and not exists (select from pg_dist_partition d
                             where d.logicalrelid = t.oid and d.partmethod = 'n' and d.repmodel = 't')
     loop

@@ -29,6 +29,16 @@ create table sepu.plan_limit (
                and 1 <= all (thresholds) and 100 >= all (thresholds))
 );
 
+-- What each plan allowed since when. A past month is billed by it; no request reads it. No foreign key: what a deleted
+-- plan allowed stays known.
+create table sepu.plan_allowance (
+    plan_id text        not null,
+    allowed text        not null,   -- a meter, or requestsPerMinute
+    since   timestamptz not null,
+    units   integer,                -- null: the plan was deleted
+    constraint plan_allowance_pkey primary key (plan_id, allowed, since)
+);
+
 create table sepu.account (
     account_id  text        not null,
     plan_id     text        not null,
@@ -48,6 +58,13 @@ create table sepu.account (
     constraint account_external_id_form
         check (external_id ~ '^[A-Za-z0-9][A-Za-z0-9._:@/-]{0,127}$' and external_id !~ '^[a-z2-7]{16}$')
 );
+
+-- Accounts as they are now, with what their state is called.
+create view sepu.account_now as
+select account_id, plan_id,
+       case when status = 'active' and expires_at <= now() then 'expired' else status end as status,
+       created_at, expires_at, name, external_id
+  from sepu.account;
 
 create table sepu.api_key (
     account_id  text        not null,
@@ -242,6 +259,10 @@ create table sepu.probe (
 insert into sepu.plan (plan_id, requests_per_minute) values ('standard', 120);
 insert into sepu.plan_limit (plan_id, meter, units)
 values ('standard', 'color_match', 2000), ('standard', 'color_search', 1000);
+insert into sepu.plan_allowance (plan_id, allowed, since, units)
+select plan_id, meter, now(), units from sepu.plan_limit
+ union all
+select plan_id, 'requestsPerMinute', now(), requests_per_minute from sepu.plan;
 insert into sepu.key_secret (secret)
 select sha256(uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()) || uuid_send(gen_random_uuid()));
 insert into sepu.probe (slot) select i from generate_series(1, 64) i;

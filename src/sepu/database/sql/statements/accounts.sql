@@ -1,12 +1,10 @@
 -- name: matching_accounts
 -- The accounts that pass the filters, and what they may be sorted by; a filter that is null lets all pass. The other
 -- statements ask for a part of it, and Postgres leaves out the joins of the rest.
-select a.account_id, a.external_id, a.name,
-       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
-       a.created_at, a.plan_id,
+select a.account_id, a.external_id, a.name, a.status, a.created_at, a.plan_id,
        k.used_until, coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
        (coalesce(u.committed, 0)::float8 + coalesce(u.reserved, 0)) / greatest(l.units + coalesce(u.granted, 0), 1) as share
-  from sepu.account a
+  from sepu.account_now a
   left join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = %(meter)s
   left join sepu.usage u on u.account_id = a.account_id and u.meter = %(meter)s and u.period = %(this)s
   left join sepu.usage b on b.account_id = a.account_id and b.meter = %(meter)s and b.period = %(last)s
@@ -14,8 +12,7 @@ select a.account_id, a.external_id, a.name,
          on k.account_id = a.account_id
  where (%(account_id)s::text is null or a.account_id = %(account_id)s)
    and (%(plan_id)s::text is null or a.plan_id = %(plan_id)s)
-   and (%(status)s::text is null
-        or case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end = %(status)s)
+   and (%(status)s::text is null or a.status = %(status)s)
    and (%(search)s::text is null
         or position(lower(%(search)s) in lower(concat_ws(' ', a.account_id, a.external_id, a.name))) > 0
         or a.account_id in (select account_id from sepu.api_key where external_id = %(search)s))
@@ -38,9 +35,7 @@ with listed as (
      order by 2 {direction} nulls last, 1
      limit %(limit)s offset %(skip)s
 )
-select a.account_id, a.external_id, a.name,
-       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
-       a.created_at, a.expires_at, a.plan_id,
+select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id,
        json_object_agg(l.meter, l.units + coalesce(u.granted, 0)) as limits,
        p.requests_per_minute,
        coalesce(json_object_agg(u.meter, u.committed) filter (where u.meter is not null), '{{}}') as committed,
@@ -50,7 +45,7 @@ select a.account_id, a.external_id, a.name,
          where k.account_id = a.account_id
            and (%(account_id)s::text is null or k.account_id = %(account_id)s)) as last_used_on
   from listed o
-  join sepu.account a on a.account_id = o.account_id
+  join sepu.account_now a on a.account_id = o.account_id
   join sepu.plan p on p.plan_id = a.plan_id
   join sepu.plan_limit l on l.plan_id = a.plan_id
   left join sepu.usage u on u.account_id = a.account_id and u.meter = l.meter and u.period = %(this)s

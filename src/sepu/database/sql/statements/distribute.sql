@@ -13,7 +13,7 @@ select exists (
 select t.relname
   from pg_class t
  where t.relnamespace = 'sepu'::regnamespace and t.relkind in ('r', 'p', 'S')
-   and t.relname not in ('plan', 'plan_limit', 'key_secret', 'migration', 'audit_run', 'probe')
+   and t.relname not in ('plan', 'plan_limit', 'plan_allowance', 'key_secret', 'migration', 'audit_run', 'probe')
    and not exists (select from pg_attribute a where a.attrelid = t.oid and a.attname = 'account_id')
  order by t.relname
 
@@ -24,7 +24,7 @@ select t.relname
   from pg_class t
   left join pg_dist_partition d on d.logicalrelid = t.oid
  where t.relnamespace = 'sepu'::regnamespace and t.relkind = 'r' and t.relname <> 'probe'
-   and case when t.relname in ('plan', 'plan_limit', 'key_secret', 'migration', 'audit_run')
+   and case when t.relname in ('plan', 'plan_limit', 'plan_allowance', 'key_secret', 'migration', 'audit_run')
             then d.partmethod = 'n' and d.repmodel = 't'
             else d.partmethod = 'h' and d.colocationid = (
                 select a.colocationid from pg_dist_partition a where a.logicalrelid = 'sepu.account'::regclass)

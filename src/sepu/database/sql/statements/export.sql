@@ -5,14 +5,13 @@ select count(*)
 
 -- name: export_usage
 -- A row for each account and meter that it used, or one without a meter. Status and plan are those of now.
-select a.account_id, a.external_id, a.name,
-       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
-       a.plan_id, u.meter, u.committed, u.reserved, u.granted, u.credited
-  from sepu.account a
+select a.account_id, a.external_id, a.name, a.status, a.plan_id, a.created_at,
+       u.meter, u.committed, u.reserved, u.granted, u.credited
+  from sepu.account_now a
   left join sepu.usage u on u.account_id = a.account_id and u.period = %(period)s
  where a.created_at < ((%(period)s || '-01')::timestamp + interval '1 month') at time zone 'UTC'
    and (%(account_id)s::text is null or a.account_id = %(account_id)s)
  order by a.account_id
 
--- name: read_plan_limits
-select plan_id, meter, units from sepu.plan_limit
+-- name: read_allowances
+select plan_id, allowed, since, units from sepu.plan_allowance order by since

@@ -51,18 +51,6 @@ select account_id, changed_at, before ->> 'planId', after ->> 'planId'
    and (%(account_id)s::text is null or account_id = %(account_id)s)
  order by account_id, changed_at, number
 
--- name: read_plan_changes
--- Since a month began. A plan that is deleted has nothing after.
-select subject, changed_at, before, after
-  from sepu.change
- where account_id = '' and action in ('plan.set', 'plan.delete') and before is not null
-   and changed_at >= (%(period)s || '-01')::timestamp at time zone 'UTC'
- order by changed_at, number
-
--- name: plan_was_used
-select exists (select 1 from sepu.change
-                where account_id <> '' and %(plan_id)s in (before ->> 'planId', after ->> 'planId'))
-
 -- name: read_plans_had
 -- The plans that an account had, the latest first, each since when.
 select changed_at, after ->> 'planId' from sepu.change

@@ -23,6 +23,13 @@ on conflict (plan_id, meter) do update set units = excluded.units
 -- name: set_plan_thresholds
 update sepu.plan_limit set thresholds = %(thresholds)s::bigint[] where plan_id = %(plan_id)s
 
+-- name: keep_allowance
+-- Null units: the plan is deleted. It is the latest, also if the clock was set back or this command waited for another.
+insert into sepu.plan_allowance (plan_id, allowed, since, units)
+select %(plan_id)s, %(allowed)s, greatest(now(), max(since) + interval '1 microsecond'), %(units)s
+  from sepu.plan_allowance
+ where plan_id = %(plan_id)s and allowed = %(allowed)s
+
 -- name: plan_is_used
 select exists (select 1 from sepu.account where plan_id = %(plan_id)s)
 

@@ -1,12 +1,10 @@
 -- name: show_usage
 -- A row a meter.
-select a.external_id, a.name,
-       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
-       a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
+select a.external_id, a.name, a.status, a.plan_id, to_char(now() at time zone 'UTC', 'YYYY-MM') as period,
        l.meter, l.units + coalesce(u.granted, 0) as unit_limit,
        coalesce(u.committed, 0) as committed, coalesce(u.reserved, 0) as reserved,
        coalesce(u.granted, 0) as granted, coalesce(u.credited, 0) as credited
-  from sepu.account a
+  from sepu.account_now a
   left join sepu.plan_limit l on l.plan_id = a.plan_id
   left join sepu.usage u on u.account_id = a.account_id and u.meter = l.meter
         and u.period = to_char(now() at time zone 'UTC', 'YYYY-MM')
@@ -60,11 +58,10 @@ select meter, coalesce(sum(units) filter (where created_at >= today), 0)::bigint
 
 -- name: top_accounts
 -- The accounts that used so much of a limit this month, the nearest to their limit first.
-select a.account_id, a.external_id, a.name,
-       case when a.status = 'active' and a.expires_at <= now() then 'expired' else a.status end as status,
-       a.plan_id, u.period, u.meter, l.units + u.granted as unit_limit, u.committed, u.reserved, u.granted, u.credited
+select a.account_id, a.external_id, a.name, a.status, a.plan_id,
+       u.period, u.meter, l.units + u.granted as unit_limit, u.committed, u.reserved, u.granted, u.credited
   from sepu.usage u
-  join sepu.account a on a.account_id = u.account_id
+  join sepu.account_now a on a.account_id = u.account_id
   join sepu.plan_limit l on l.plan_id = a.plan_id and l.meter = u.meter
  where u.period = to_char(now() at time zone 'UTC', 'YYYY-MM') and u.committed + u.reserved > 0
    and (u.committed::bigint + u.reserved) * 100 >= (l.units + u.granted) * %(percent)s::bigint
