@@ -562,7 +562,7 @@ def _delivery(row: Row | None) -> str | None:
 @pytest.mark.timeout(600)  # half a minute on two free cores
 @pytest.mark.parametrize(
     ("examples", "derandomize"),
-    [(120, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "2000")), False, marks=pytest.mark.slow)],
+    [(60, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "2000")), False, marks=pytest.mark.slow)],
 )
 def test_the_ledger_does_what_its_model_does(
     empty_url: str, monkeypatch: pytest.MonkeyPatch, examples: int, derandomize: bool

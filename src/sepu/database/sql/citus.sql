@@ -2,7 +2,8 @@
 -- tables and functions of later migrations.
 --
 -- An account's rows of all tables are on one node, and a request's whole function runs there. plan, plan_limit,
--- plan_allowance, key_secret, migration and audit_run are small, the same for all accounts, and on every node. probe stays on the coordinator.
+-- plan_allowance, key_secret, migration and audit_run are small, the same for all accounts, and on every node. probe
+-- stays on the coordinator.
 do $$
 declare
     v_table     regclass;

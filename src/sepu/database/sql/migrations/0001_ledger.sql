@@ -1,5 +1,5 @@
--- The ledger's tables. All but the plans', key_secret, audit_run and probe are led by account_id, in every key and constraint, so
--- that a distributed Postgres can place an account and everything that belongs to it on one node.
+-- The ledger's tables. All but the plans', key_secret, audit_run and probe are led by account_id, in every key and
+-- constraint, so that a distributed Postgres can place an account and everything that belongs to it on one node.
 --
 -- Postgres reads and plans the text of a table's checks anew in each statement that writes to it: with a check of each
 -- form they were 30 % of a charge. So what a charge writes has only those that guard the sums; its form is the
