@@ -321,16 +321,17 @@ def test_a_forked_process_takes_no_connection_of_its_parent(when: str) -> None:
             if children == [0]:
                 os.write(writer, mode.encode())
                 os._exit(0)
+            os.close(writer)
             forked = os.read(reader, 100)
             assert forked.isdigit()
             assert forked != first[0]
             assert forked.decode() != mode
     finally:
+        if children == [0]:
+            os._exit(1)  # or it would run the other tests too
         signal.signal(signal.SIGALRM, before)
-        if children != [0]:
-            os.waitpid(children[0], 0)
+        os.waitpid(children[0], 0)
         os.close(reader)
-        os.close(writer)
 
 
 def test_threads_do_not_wait_for_one_another() -> None:
