@@ -260,7 +260,7 @@ def test_an_account_whose_key_could_not_be_shown_is_not_made(state_dir: Path, ou
     read, write = os.pipe()
     os.close(read)
     outputs: dict[str, tuple[dict[str, Any], str]] = {
-        "closed": ({"program": '"$@" >&-'}, "Bad file descriptor"),
+        "closed": ({"program": '"$@" >&-'}, "standard output is closed"),
         "full": ({"program": '"$@" >/dev/full'}, "No space left on device"),
         "pipe": ({"stdout": write}, "Broken pipe"),
     }
