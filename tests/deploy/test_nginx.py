@@ -164,15 +164,14 @@ def test_an_address_that_asks_too_much(server: BehindNginx, issued: IssuedKey) -
 
 
 def test_what_the_service_is_told_of_a_client(tmp_path: Path) -> None:
-    """Its address is nginx's word, not its own."""
+    """Only the headers that the service reads."""
     with silent(tmp_path / "socket") as upstream, behind_nginx(tmp_path / "socket") as server, server.socket() as raw:
         claims = b"X-Forwarded-For: 203.0.113.7\r\nx-forwarded-for: 203.0.113.8\r\nX_Forwarded_For: 203.0.113.9\r\n"
         raw.sendall(GET + claims + b"Connection: keep-alive, Upgrade\r\nUpgrade: h2c\r\nTE: trailers\r\nX: y\r\n\r\n")
-        address = raw.getsockname()[0]
         taken, _ = upstream.accept()
         with taken:
             told = taken.recv(65536)
-    assert told == b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\nX-Forwarded-For: %b\r\n\r\n" % address.encode()
+    assert told == b"GET /v1/library HTTP/1.1\r\nHost: sepu\r\n\r\n"
 
 
 # --- what is written down
