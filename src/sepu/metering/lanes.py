@@ -160,7 +160,7 @@ class Dispatcher:
     async def open(self) -> None:
         """Connects, and waits a while for it."""
         self._connecting = self._connecting or self._loop.create_task(self._connect())
-        await asyncio.wait([self._connecting], timeout=limits.RECONNECT_SECONDS)
+        await asyncio.wait([self._connecting], timeout=limits.CONNECT_SECONDS)
 
     def poll(self) -> None:
         """Reads the answer, if it has come."""
