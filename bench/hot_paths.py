@@ -243,19 +243,31 @@ class _Answered(socket.socket):
 
 def _client_match() -> Callable[[], object]:
     """A call of the client, from a colour to the objects of the answer."""
-    ours, theirs = socket.socketpair()
-    connected = _Answered(fileno=ours.detach())
     body = Matcher(PALETTE, *COLORS).answer(parse_match(b'{"colors":[{"r":200,"g":60,"b":35}],"top":1}'))
     lines = {"Content-Length": str(len(body)), "Content-Type": "application/json", "Server": "gunicorn"}
     lines |= {f"X-Usage-{name}": "1" for name in ("Period", "Meter", "Limit", "Committed", "Reserved", "Remaining")}
     lines |= {"X-Request-Id": "00000000-0000-0000-0000-000000000000"}
     head = "".join(f"{name}: {value}\r\n" for name, value in lines.items())
-    connected.other, connected.answer = theirs, f"HTTP/1.1 200 OK\r\n{head}\r\n".encode() + body
-    connected.setblocking(False)
-    client = Client("http://127.0.0.1", API_KEY, proxy="")
-    client._connections.give_back(SocketConnection(connected, client._route))
-    atexit.register(client.close)
-    atexit.register(theirs.close)
+
+    def connected() -> Client:
+        client = Client("http://127.0.0.1", API_KEY, proxy="")
+        ours, theirs = socket.socketpair()
+        connection = _Answered(fileno=ours.detach())
+        connection.other, connection.answer = theirs, f"HTTP/1.1 200 OK\r\n{head}\r\n".encode() + body
+        connection.setblocking(False)
+        client._connections.give_back(SocketConnection(connection, client._route))
+        atexit.register(client.close)
+        atexit.register(theirs.close)
+        return client
+
+    client = connected()
+
+    def connect_anew() -> None:
+        nonlocal client
+        client = connected()
+
+    # The gate counts in a child, where a client closes the connections of its parent.
+    os.register_at_fork(after_in_child=connect_anew)
     return lambda: client.match([(200, 60, 35)])
 
 
