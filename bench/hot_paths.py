@@ -40,8 +40,6 @@ from sepu.server.client_address import Network
 from sepu.server.connection import App, Connection
 from sepu.server.metrics import Blocks
 from sepu.server.request_log import RequestLog
-from sepu_client import Client
-from sepu_client.socket_connection import SocketConnection
 
 RELEASE = sepu.load()
 PALETTE = RELEASE.palette()
@@ -243,6 +241,10 @@ class _Answered(socket.socket):
 
 def _client_match() -> Callable[[], object]:
     """A call of the client, from a colour to the objects of the answer."""
+    # No worker imports the client: it would be counted as memory of one.
+    from sepu_client import Client
+    from sepu_client.socket_connection import SocketConnection
+
     body = Matcher(PALETTE, *COLORS).answer(parse_match(b'{"colors":[{"r":200,"g":60,"b":35}],"top":1}'))
     lines = {"Content-Length": str(len(body)), "Content-Type": "application/json", "Server": "gunicorn"}
     lines |= {f"X-Usage-{name}": "1" for name in ("Period", "Meter", "Limit", "Committed", "Reserved", "Remaining")}
