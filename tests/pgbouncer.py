@@ -21,7 +21,7 @@ WHY_NOT = None if PROGRAM else "pgbouncer is not installed (Debian: apt install 
 # server_login_retry: after a failed login PgBouncer refuses everybody for so long, by default 15 seconds.
 CONFIGURATION = """\
 [databases]
-postgres = host={host} user=sepu
+* = host={host} user=sepu
 [pgbouncer]
 pool_mode = transaction
 auth_type = any

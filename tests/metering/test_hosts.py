@@ -37,9 +37,11 @@ def test_the_hosts_of_a_service_are_named_and_its_settings_respected(service: Pa
     service.write_text(
         "[sepu]\nhost=a,b\nport=1,2\npassword=secret\nconnect_timeout=7\napplication_name=shop\n"
         "target_session_attrs=primary\nkeepalives_idle=11\ntcp_user_timeout=900\nload_balance_hosts=random\n"
+        "client_encoding=LATIN1\n"
     )
     assert settings("postgresql:///?service=sepu") == {
         "service": "sepu",
+        "client_encoding": "UTF8",
         "host": "a,b",
         "port": "1,2",
         "connect_timeout": "7",

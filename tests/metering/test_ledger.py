@@ -370,16 +370,16 @@ def test_what_a_server_says_unasked_is_no_farewell(
     with open_gateway(database_url) as ledger:
         backend = ledger.run(BACKEND)
         try:
-            connection.execute("alter system set timezone = 'Asia/Shanghai'")
+            connection.execute("alter system set intervalstyle = 'iso_8601'")
             connection.execute("select pg_reload_conf()")
-            zone: Command[str] = Command("show timezone", (), lambda rows: str(rows[0][0]))
-            while connection.execute("show timezone").fetchone() != ("Asia/Shanghai",):
+            style: Command[str] = Command("show intervalstyle", (), lambda rows: str(rows[0][0]))
+            while connection.execute("show intervalstyle").fetchone() != ("iso_8601",):
                 sleep(0.01)
             sleep(0.1)
-            assert ledger.run(zone) == "Asia/Shanghai"
+            assert ledger.run(style) == "iso_8601"
             assert ledger.run(BACKEND) == backend
         finally:
-            connection.execute("alter system reset timezone")
+            connection.execute("alter system reset intervalstyle")
             connection.execute("select pg_reload_conf()")
 
 

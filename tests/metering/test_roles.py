@@ -46,6 +46,7 @@ SERVES = {
     "meter_request_each",
     "key_secret",
     "probe",
+    "broken_settings",
 }
 
 

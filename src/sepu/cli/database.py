@@ -207,6 +207,7 @@ def connect(url: str, statement_seconds: float | None = None) -> psycopg.Connect
     with clear_errors():
         connection = _hosts(url).connect(BoundedConnection)
     connection.statement_seconds = statement_seconds
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # whatever the role's default is
     return connection
 
 

@@ -2,6 +2,7 @@
 
 import logging
 import os
+import sys
 from collections.abc import Callable
 from contextlib import ExitStack
 from ipaddress import ip_network
@@ -25,20 +26,27 @@ from sepu.cli.database import (
 )
 from sepu.cli.demo_account import greet
 from sepu.cli.output import (
+    Form,
     Port,
     check_output,
+    columns,
     command,
+    echo,
     echo_fields,
+    echo_rows,
     env_option,
     example,
+    form_options,
     group,
     json_option,
+    members,
     note,
     refuse_idle,
     telling,
 )
 from sepu.database.migrate import migrate
 from sepu.database.roles import Purpose, grant, left_open
+from sepu.database.settings import BrokenSetting, broken_settings
 from sepu.library.release import load_release
 from sepu.server import WEB_CONCURRENCY, listen
 from sepu.server.client_address import Network
@@ -181,6 +189,23 @@ def grant_role(connection: Connection, role: str, purpose: Purpose | None) -> di
             f"{role} can still write what every role can; as a superuser run in this database: {'; '.join(statements)}"
         )
     return {"role": role}
+
+
+@db.command("check", epilog=example("db check"))
+@form_options
+@with_connection
+def check_settings(connection: Connection, form: Form | None) -> None:
+    """Check that no setting of Postgres breaks a promise: for this role, and for each role that serves.
+
+    Run by the owner of the schema. Exit status: 0, all settings are right; 1, it lists those that are not.
+    """
+    found = broken_settings(connection)
+    if found or form:
+        echo_rows(columns(BrokenSetting), map(members, found), form or "table")
+    else:
+        echo("all settings are right")
+    if found:
+        sys.exit(1)
 
 
 @db.command("distribute", epilog=example("db distribute"))

@@ -30,10 +30,19 @@ class StandbySilentError(psycopg.OperationalError):
         super().__init__("commits wait for a synchronous standby that does not answer")
 
 
+class UnsafeSettingsError(psycopg.OperationalError):
+    """Settings that the session inherits break a promise of the ledger. The message is the database's."""
+
+    def __init__(self, broken: str) -> None:
+        """Takes what `sepu.broken_settings` returned."""
+        super().__init__(f"{broken}; see: sepu db check")
+
+
 def begin_session() -> tuple[LiteralString, list[int]]:
     """Returns the first statement of a service's session, and its parameters.
 
-    Its row is the secret of keys' tags, and whether commits wait for a synchronous standby.
+    Its row is the secret of keys' tags, which settings break a promise, and whether commits wait for a synchronous
+    standby.
     """
     return statements.statement("begin_session"), [round(limits.STANDBY_SECONDS * 1000)]
 

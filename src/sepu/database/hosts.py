@@ -21,6 +21,11 @@ from sepu import limits
 
 C = TypeVar("C", bound=psycopg.Connection[Any])
 
+# How values are written must not depend on the environment, a role or a database. libpq sends these with its first
+# message, and PgBouncer passes them on. It takes the latter two from the environment alone.
+_ENCODING = "UTF8"
+os.environ.update(PGDATESTYLE="ISO, MDY", PGTZ="UTC")
+
 # No mode of TLS: libpq reads all settings, and stops here before it connects.
 _STOP = "stop after reading the settings"
 _LISTS = ("host", "hostaddr", "port")
@@ -115,7 +120,9 @@ class Hosts:
             "keepalives_idle": "30",  # or a firewall forgets a connection that is idle for long
             "target_session_attrs": "any" if patient else "read-write",
         }
-        settings = {name: value for name, value in defaults.items() if name not in found}
+        settings = {"client_encoding": _ENCODING} | {
+            name: value for name, value in defaults.items() if name not in found
+        }
         # psycopg looks at these itself, and would find none in a service file.
         for name in ("connect_timeout", "target_session_attrs", "load_balance_hosts"):
             if name in found:

@@ -18,6 +18,7 @@ from typing import Any
 import psycopg
 
 from sepu import limits
+from sepu.database.connection import UnsafeSettingsError
 from sepu.database.hosts import Hosts
 from sepu.metering.callers import REMEMBERED, Callers
 from sepu.metering.calls import Done, PendingCall
@@ -56,8 +57,8 @@ class Batcher:
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer or LedgerObserver()
-        open_session = partial(connect, Hosts(database_url), limits.STATEMENT_SECONDS)
-        shared = Shared(self._loop, open_session, self._settle, self._connected, self._observer)
+        self._connect = partial(connect, Hosts(database_url), limits.STATEMENT_SECONDS)
+        shared = Shared(self._loop, self._open_session, self._settle, self._connected, self._observer)
         self.callers = Callers(self._loop.time, self._is_connected)
         self.batches = BatchLane(shared)
         self.singles = Lane(shared, SINGLE_SESSIONS if join else SINGLE_SESSIONS + BATCH_SESSIONS, keeps=not join)
@@ -81,6 +82,13 @@ class Batcher:
         else:
             self.batches.add(call)
         self._sweep_later()
+
+    async def _open_session(self) -> Session:
+        try:
+            return await self._connect()
+        except UnsafeSettingsError:
+            self.probes.hang_up()  # its session may be older than the setting, and would call the database ready
+            raise
 
     def _connected(self, session: Session) -> None:
         self._observer.connected()
@@ -139,10 +147,11 @@ class Batcher:
         self._ready = isinstance(answer, Probed) and answer.is_ready
         if isinstance(answer, Probed):
             self._learn(answer.key_secret)
+            if answer.broken_settings is not None:
+                report_failure(UnsafeSettingsError(answer.broken_settings), self._observer)
         self._observer.probed(self._ready)
         if not self._ready:
-            for dispatcher in self.probes.dispatchers:
-                dispatcher.hang_up()  # perhaps no longer the primary: look for it anew
+            self.probes.hang_up()  # perhaps no longer the primary: look for it anew
         asking, self._asking = self._asking, []
         for done in asking:
             _tell(done, self._ready)

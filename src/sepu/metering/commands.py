@@ -42,10 +42,16 @@ class UsageReport(msgspec.Struct, frozen=True):
 
 
 class Probed(msgspec.Struct, frozen=True):
-    """Whether a charge could be committed by this release's migrations, and the secret of the database's keys."""
+    """What a probe found: the secret of the database's keys, and which settings break a promise, if any do."""
 
-    is_ready: bool
+    has_migrations: bool
     key_secret: bytes
+    broken_settings: str | None
+
+    @property
+    def is_ready(self) -> bool:
+        """Returns whether a charge could be committed, and kept, by this release's migrations."""
+        return self.has_migrations and self.broken_settings is None
 
 
 class Command(msgspec.Struct, Generic[T], frozen=True):
@@ -124,8 +130,8 @@ def meter_request(credential: Credential, idempotency_key: str, charge: Charge, 
 
 
 def _read_probed(rows: Sequence[Row]) -> Probed:
-    ((_, key_secret),) = rows
-    return Probed(migrate.holds_migrations(rows), key_secret)
+    ((_, key_secret, broken_settings),) = rows
+    return Probed(migrate.holds_migrations(rows), key_secret, broken_settings)
 
 
 def _read_value(rows: Sequence[Row]) -> Any:  # noqa: ANN401

@@ -7,7 +7,7 @@ from queue import Empty
 
 import psycopg
 
-from sepu.database.connection import StandbySilentError
+from sepu.database.connection import StandbySilentError, UnsafeSettingsError
 from sepu.database.hosts import SettingsError
 from sepu.metering.codec import UnreadableValueError
 from sepu.metering.observer import LedgerObserver
@@ -51,7 +51,7 @@ def report_fault(raised: BaseException, what: str = "a callback failed") -> None
 
 def _cause(error: Exception) -> str:
     """Returns the cause of an error that has no SQLSTATE. A server's message for one that has can quote a row."""
-    if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError):
+    if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError | UnsafeSettingsError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):
         cause = "; ".join(dict.fromkeys(_TOLD.findall(str(error))))

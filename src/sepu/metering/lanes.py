@@ -67,6 +67,11 @@ class Lane:
         """Connects before the first call, which then need not wait; not for long, if the database does not answer."""
         await self.dispatchers[0].open()
 
+    def hang_up(self) -> None:
+        """Ends the sessions; the next call has another."""
+        for dispatcher in self.dispatchers:
+            dispatcher.hang_up()
+
     async def close(self) -> None:
         """Ends the sessions for good."""
         for dispatcher in self.dispatchers:

@@ -21,7 +21,7 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from sepu.database.connection import StandbySilentError, begin_session, hung_up
+from sepu.database.connection import StandbySilentError, UnsafeSettingsError, begin_session, hung_up
 from sepu.database.hosts import Hosts
 from sepu.metering.codec import BINARY, Rows, encoded, oid, rows_of
 
@@ -64,7 +64,8 @@ class Session:
         """Makes a session whose statements may take so many seconds each.
 
         Raises:
-            psycopg.Error: there is no such server, or it refuses, or its synchronous standby is silent.
+            psycopg.Error: there is no such server, or it refuses, or its synchronous standby is silent, or a setting
+                breaks a promise.
             TimeoutError: it does not answer in time.
         """
         session = cls(await hosts.connect_async(), seconds)
@@ -195,7 +196,9 @@ def _key_secret(outcome: Rows | Exception) -> bytes:
         raise psycopg.OperationalError("server closed the connection unexpectedly")
     if isinstance(outcome, Exception):
         raise outcome
-    ((secret, standby_is_silent),) = outcome
+    ((secret, broken_settings, standby_is_silent),) = outcome
+    if broken_settings is not None:
+        raise UnsafeSettingsError(broken_settings)
     if standby_is_silent:
         raise StandbySilentError
     return bytes(secret)

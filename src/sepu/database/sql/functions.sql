@@ -15,6 +15,7 @@
 --   read_usage    -> read_usage_one -> authenticate, count_request
 --   admit         -> admit_one      -> authenticate, count_request
 --   key_secret, probe (of the service, call none)
+--   broken_settings (of the service) -> needed_settings
 --   prune_results    (of the operator's commands, calls none)
 --   adjust_usage     (of the operator's commands, calls none)
 
@@ -308,6 +309,27 @@ begin
 end $$;
 
 
+-- The settings on which the ledger's promises rely, and the values that keep them. A session inherits most of them from
+-- its role and database. `client_encoding`, DateStyle and TimeZone are not here: hosts.py sets them for each connection.
+--   default_transaction_isolation: at another level simultaneous charges of an account fail.
+--   synchronous_commit: at another one an answered charge can be lost.
+--   session_replication_role: replica turns foreign keys off.
+--   track_activities: without it nobody sees that commits wait for a silent standby.
+--   zero_damaged_pages, ignore_checksum_failure: damaged rows would be missing without an error.
+--   fsync, full_page_writes: an answered charge can be lost. Only the server has them, so no session looks.
+create or replace function sepu.needed_settings() returns table (name text, accepted text[], inherited boolean)
+language sql immutable as $$
+    values ('default_transaction_isolation', array['read committed'], true),
+           ('synchronous_commit', array['on', 'remote_apply'], true),
+           ('session_replication_role', array['origin', 'local'], true),
+           ('track_activities', array['on'], true),
+           ('zero_damaged_pages', array['off'], true),
+           ('ignore_checksum_failure', array['off'], true),
+           ('fsync', array['on'], false),
+           ('full_page_writes', array['on'], false)
+$$;
+
+
 -- 2. What the service calls.
 --
 -- A function for batches, `..._each`, takes several requests in one transaction: `at` is a request's position in the
@@ -421,6 +443,16 @@ begin
         raise exception using errcode = '22023', message = 'sepu.key_secret is empty: restore its row from a backup';
     end if;
 end $$;
+
+-- Returns which settings of this session break a promise, as a text for the log; null if none does.
+create or replace function sepu.broken_settings() returns text language sql stable security definer
+  set search_path = pg_catalog, pg_temp as $$
+    select format('role %I in database %I: ', session_user, current_database())
+           || string_agg(format('%s is %s instead of %s', n.name, current_setting(n.name),
+                                array_to_string(n.accepted, ' or ')), ', ')
+      from sepu.needed_settings() n
+     where n.inherited and current_setting(n.name) <> all (n.accepted)
+$$;
 
 -- Writes as a charge does, but no customer's rows, and gives the migrations that are there: null if each row of the probe
 -- is held. Postgres says why it cannot write.

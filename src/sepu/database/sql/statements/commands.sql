@@ -1,6 +1,7 @@
 -- name: probe
--- With the secret of keys: behind a pooler the database may be another one than when the session began.
-select applied, sepu.key_secret() from sepu.probe()
+-- With the secret of keys: behind a pooler the database may be another one than when the session began. So may the
+-- settings, which a reload can change too.
+select applied, sepu.key_secret(), sepu.broken_settings() from sepu.probe()
 
 -- name: admit
 select outcome from sepu.admit(%s, %s)

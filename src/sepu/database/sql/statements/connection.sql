@@ -8,11 +8,38 @@ select set_config('citus.multi_shard_modify_mode', 'sequential', true)
 select set_config('statement_timeout', %(milliseconds)s, true)
 
 -- name: begin_session
--- What a session of the service sends first: what keys' tags are made with, and whether earlier statements of this role
--- have waited for a synchronous standby for so many milliseconds.
-select sepu.key_secret(), exists (
+-- What a session of the service sends first: what keys' tags are made with, which settings break a promise, and whether
+-- earlier statements of this role have waited for a synchronous standby for so many milliseconds.
+select sepu.key_secret(), sepu.broken_settings(), exists (
     select from pg_stat_activity
      where usename = current_user and wait_event = 'SyncRep' and query_start < now() - %s * interval '1 ms')
 
 -- name: read_server
 select current_setting('server_version'), pg_is_in_recovery(), pg_database_size(current_database())
+
+-- name: check_settings
+-- The settings on which promises rely, for this session's role and others. A role's session reads them from the catalog:
+-- of the role in this database, of the role, of the database, of all roles, else of the server.
+select r.rolname, n.name,
+       coalesce(case when r.rolname = session_user then s.setting end, d.value,
+                case when s.source in ('default', 'configuration file', 'command line', 'environment variable', 'override')
+                     then s.setting else s.boot_val end) as value,
+       n.accepted,
+       case when r.rolname = session_user and s.source in ('client', 'session') then 'the connection'
+            when d.value is null then 'the server'
+            else concat_ws(' in ', case when d.setrole > 0 then 'role ' || quote_ident(r.rolname)
+                                        when d.setdatabase = 0 then 'all roles' end,
+                           case when d.setdatabase > 0 then 'database ' || quote_ident(current_database()) end)
+       end as set_by
+  from sepu.needed_settings() n
+  join pg_settings s on s.name = n.name
+ cross join pg_roles r
+  left join lateral (
+       select d.setrole, d.setdatabase, substr(c.setting, strpos(c.setting, '=') + 1) as value
+         from pg_db_role_setting d cross join unnest(d.setconfig) as c (setting)
+        where n.inherited and split_part(c.setting, '=', 1) = n.name and d.setrole in (0, r.oid)
+          and d.setdatabase in (0, (select oid from pg_database where datname = current_database()))
+        order by d.setrole = 0, d.setdatabase = 0
+        limit 1) d on true
+ where r.rolname = session_user or r.rolname = any (%(roles)s)
+ order by r.rolname <> session_user, r.rolname, n.name

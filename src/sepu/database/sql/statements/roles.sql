@@ -11,7 +11,7 @@ select nspowner::regrole::text, pg_has_role(nspowner, 'USAGE') from pg_namespace
 -- All that a service needs, and nothing else: what a request calls, and a look at the migrations that are there.
 grant usage on schema sepu to {role};
 grant select on sepu.migration to {role};
-grant execute on function sepu.probe, sepu.key_secret to {role};
+grant execute on function sepu.probe, sepu.key_secret, sepu.broken_settings to {role};
 grant execute on function sepu.admit, sepu.read_usage, sepu.meter_request to {role};
 grant execute on function sepu.admit_each, sepu.read_usage_each, sepu.meter_request_each to {role}
 
@@ -36,7 +36,7 @@ grant select, update on sepu.event_delivery to {role}
 -- The roles that have a purpose: that were granted what only it calls (of whatever version), reads or writes.
 select distinct o.purpose, r.rolname
   from (select 'service' as purpose, 'EXECUTE' as privilege, proacl as granted, proowner as owner
-          from pg_proc where pronamespace = 'sepu'::regnamespace and proname ~ '^meter_request(_v\d+)?$'
+          from pg_proc where pronamespace = 'sepu'::regnamespace and proname ~ '^meter_request(_v[0-9]+)?$'
          union all
         select 'console', 'SELECT', relacl, relowner from pg_class where oid = to_regclass('sepu.audit_run')
          union all

@@ -1,0 +1,37 @@
+"""Settings of Postgres on which the ledger's promises rely. `sepu.needed_settings` in `functions.sql` lists them."""
+
+from dataclasses import dataclass
+
+import psycopg
+
+from sepu.database import statements
+
+# What `alter role … set` keeps as it was written, and Postgres reads as on or off.
+_SPELLINGS = {"true": "on", "yes": "on", "1": "on", "false": "off", "no": "off", "0": "off"}
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenSetting:
+    """A setting that breaks a promise; `set_by` is a role, a database, the server or the connection."""
+
+    role: str
+    setting: str
+    value: str
+    needed: str
+    set_by: str
+
+
+def broken_settings(connection: psycopg.Connection) -> list[BrokenSetting]:
+    """Returns the settings that break a promise in sessions of this role and of the roles that serve.
+
+    Must be called by the owner of the schema.
+    """
+    granted = statements.run(connection, "read_granted_roles").fetchall()
+    rows = statements.run(
+        connection, "check_settings", roles=[role for purpose, role in granted if purpose == "service"]
+    )
+    return [
+        BrokenSetting(role, setting, value, " or ".join(accepted), set_by)
+        for role, setting, value, accepted, set_by in rows.fetchall()
+        if _SPELLINGS.get(value.lower(), value.lower()) not in accepted
+    ]

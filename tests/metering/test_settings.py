@@ -1,0 +1,171 @@
+"""What sessions inherit from the environment, a role, a database or the server, and must not depend on."""
+
+import asyncio
+import json
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from secrets import token_hex
+from typing import LiteralString
+
+import pytest
+from psycopg import Connection, sql
+from psycopg.conninfo import make_conninfo
+from tests import pgbouncer
+from tests.awaited_batcher import AwaitedBatcher
+from tests.processes import completed
+from tests.serving import SEPU
+
+from sepu import limits
+from sepu.cli.database import connect
+from sepu.database.roles import make_role
+from sepu.metering.commands import PROBE
+
+UNSAFE = {
+    "default_transaction_isolation": "repeatable read",
+    "synchronous_commit": "off",
+    "session_replication_role": "replica",
+    "track_activities": "off",
+    "zero_damaged_pages": "on",
+    "ignore_checksum_failure": "on",
+}
+
+
+@pytest.fixture
+def role(own_url: str) -> Iterator[str]:
+    """A role that serves a ledger of the test's own."""
+    name = f"Serving-{token_hex(4)}"
+    with connect(own_url) as owner:
+        make_role(owner, name)
+        yield name
+        owner.execute(sql.SQL("drop owned by {}").format(sql.Identifier(name)))
+        owner.execute(sql.SQL("drop role {}").format(sql.Identifier(name)))
+
+
+def inherit(connection: Connection, role: str, setting: str, value: str, where: LiteralString = "") -> None:
+    names = sql.Identifier(role), sql.Identifier(setting), value
+    connection.execute(sql.SQL("alter role {} " + where + " set {} = {}").format(*names))
+
+
+def test_how_values_are_written(own_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Neither the environment nor a role changes it, behind PgBouncer either, which the service needs no option for."""
+    if pgbouncer.WHY_NOT:
+        pytest.skip(pgbouncer.WHY_NOT)
+    for name, value in (("DATESTYLE", "German"), ("TZ", "Asia/Kolkata"), ("CLIENTENCODING", "SQL_ASCII")):
+        monkeypatch.setenv(f"PG{name}", value)
+    with connect(own_url) as owner, ExitStack() as stack:
+        database = sql.Identifier(owner.info.dbname)
+        for setting, value in (
+            ("datestyle", "Postgres, DMY"),
+            ("timezone", "Asia/Kolkata"),
+            ("client_encoding", "LATIN1"),
+        ):
+            owner.execute(sql.SQL("alter database {} set {} = {}").format(database, sql.Identifier(setting), value))
+        pooled = make_conninfo(stack.enter_context(pgbouncer.pgbouncer(own_url)), dbname=owner.info.dbname)
+        for url in (own_url, pooled):
+            environment = {**os.environ, "SEPU_DATABASE_URL": url}
+
+            def run(*arguments: str, environment: dict[str, str] = environment) -> str:
+                done = completed([SEPU, *arguments], env=environment)
+                assert done.returncode == 0, done.stderr
+                return done.stdout
+
+            made = json.loads(
+                run("account", "create", "--plan", "standard", "--name", "桃红", "--expires-at", "1d", "--json")
+            )
+            shown = json.loads(run("account", "show", made["accountId"], "--json"))
+            assert shown["name"] == "桃红"
+            assert shown["expiresAt"].endswith("Z")
+            assert json.loads(run("history", made["accountId"], "--json").splitlines()[0])["at"].endswith("Z")
+
+
+@pytest.mark.parametrize(("setting", "value"), UNSAFE.items())
+def test_a_setting_that_breaks_a_promise_is_named_and_no_session_is_used(
+    own_url: str, role: str, setting: str, value: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(limits, "QUEUE_SECONDS", 0.2)
+
+    async def scene() -> None:
+        batcher = AwaitedBatcher(make_conninfo(own_url, user=role))
+        try:
+            assert await batcher.ready()
+            old = batcher.probes.dispatchers[0].session
+            inherit(owner, role, setting, value)
+            await batcher.batches.relief.open()  # another session begins, as when the first is busy
+            assert not batcher.batches.relief.is_connected()
+            assert old is not None
+            assert old.is_closed, "it would call the database ready"
+            assert not await batcher.ready()
+            owner.execute(sql.SQL("alter role {} reset all").format(sql.Identifier(role)))
+            assert await batcher.ready()
+        finally:
+            await batcher.close()
+
+    with connect(own_url) as owner:
+        asyncio.run(scene())
+        named = f'role "{role}" in database {owner.info.dbname}: {setting} is {value} instead of '
+    assert {record.getMessage().partition(named)[0] for record in caplog.records} == {
+        "ledger unavailable: UnsafeSettingsError: "
+    }
+    assert {record.getMessage().rpartition("; ")[2] for record in caplog.records} == {"see: sepu db check"}
+
+
+def test_a_probe_reads_what_has_changed_since_the_session_began(connection: Connection) -> None:
+    """As after a reload, or behind a pooler."""
+
+    def probed() -> str | None:
+        return PROBE.read(connection.execute(PROBE.statement).fetchall()).broken_settings
+
+    assert probed() is None
+    for kept in ("remote_apply", "off"):
+        connection.execute(sql.SQL("set synchronous_commit = {}").format(kept))
+        assert (probed() is None) is (kept == "remote_apply")
+    found = PROBE.read(connection.execute(PROBE.statement).fetchall())
+    assert (found.has_migrations, found.is_ready) == (True, False)
+
+
+def test_db_check(own_url: str, role: str) -> None:
+    def checked() -> dict[tuple[str, str], tuple[str, str]]:
+        done = completed([SEPU, "db", "check", "--json", "--database-url", own_url])
+        rows = [json.loads(line) for line in done.stdout.splitlines()]
+        assert (done.returncode, done.stderr) == (1, ""), "fsync is off in this run"
+        found = {(row["role"], row["setting"]): (row["value"], row["setBy"]) for row in rows}
+        assert {found.pop((each, "fsync")) for each in ("sepu", role)} == {("off", "the server")}
+        return found
+
+    with connect(own_url) as owner:
+        assert checked() == {}
+        database = owner.info.dbname
+        inherit(owner, role, "default_transaction_isolation", "SERIALIZABLE")
+        inherit(owner, role, "synchronous_commit", "false")
+        owner.execute(sql.SQL("alter database {} set synchronous_commit = local").format(sql.Identifier(database)))
+        assert checked() == {
+            ("sepu", "synchronous_commit"): ("local", f"database {database}"),
+            (role, "synchronous_commit"): ("false", f'role "{role}"'),
+            (role, "default_transaction_isolation"): ("SERIALIZABLE", f'role "{role}"'),
+        }
+        inherit(
+            owner,
+            role,
+            "synchronous_commit",
+            "no",
+            sql.SQL("in database {}").format(sql.Identifier(database)).as_string(),
+        )
+        assert checked()[role, "synchronous_commit"] == ("no", f'role "{role}" in database {database}')
+        inherit(
+            owner,
+            role,
+            "synchronous_commit",
+            "remote_apply",
+            sql.SQL("in database {}").format(sql.Identifier(database)).as_string(),
+        )
+        assert (role, "synchronous_commit") not in checked()
+
+
+def test_a_command_keeps_its_level_of_isolation(own_url: str, role: str) -> None:
+    with connect(own_url) as owner:
+        inherit(owner, role, "default_transaction_isolation", "serializable")
+        with connect(make_conninfo(own_url, user=role)) as session, session.transaction():
+            assert session.execute("show transaction_isolation").fetchone() == ("read committed",)
+            assert session.execute("show default_transaction_isolation").fetchone() == ("serializable",)
