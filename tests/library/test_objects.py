@@ -111,7 +111,21 @@ def test_what_is_no_colour_is_told(color: Any, reason: str) -> None:
     assert isinstance(raised.value, SepuError)
 
 
-@pytest.mark.parametrize("color", [None, 5, b"red", (1, "2", "3"), (True, 0, 0)], ids=str)
+@pytest.mark.parametrize(
+    "color",
+    [
+        None,
+        5,
+        b"red",
+        bytearray(b"red"),
+        memoryview(b"red"),
+        {1, 2, 3},
+        {1: 0, 2: 0}.keys(),
+        (1, "2", "3"),
+        (True, 0, 0),
+    ],
+    ids=str,
+)
 def test_what_has_another_type_is_told(color: Any) -> None:
     with pytest.raises(TypeError, match="write '#C83C23'"):
         sepu.match(color)

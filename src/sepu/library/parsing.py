@@ -1,7 +1,7 @@
 """Reads a colour as people write it: HEX, three numbers, a name, or any colour of CSS."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 
 from sepu.errors import SepuError
@@ -46,8 +46,10 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
             raise
         except ValueError as error:
             raise ColorError(str(error)) from None
-    if isinstance(color, bytes | bytearray):
+    if isinstance(color, bytes | bytearray | memoryview):  # their bytes would be taken for three channels
         raise TypeError(f"{shown(color)} is not a text; {FORMS}")
+    if isinstance(color, Set):
+        raise TypeError(f"{shown(color)} has no order; {FORMS}")
     if isinstance(color, Mapping):
         if set(color) != {"r", "g", "b"}:
             raise ColorError(f"{shown(dict(color))} does not have exactly r, g and b; {FORMS}")
