@@ -203,9 +203,8 @@ build/advisories/ready: requirements/advisories.txt
 	build/advisories/bin/pip install --quiet --disable-pip-version-check --require-hashes -r $<
 	@touch $@
 
-advisories: build/advisories/ready  ## known vulnerabilities of the pinned requirements; asks PyPI
-	build/advisories/bin/pip-audit --strict --disable-pip --require-hashes --progress-spinner off \
-		-r requirements/server.txt -r requirements/meinheld.txt -r requirements/dev.txt
+advisories: serving build/advisories/ready  ## known vulnerabilities of all locks and the embedded Postgres; asks PyPI, npm and postgresql.org
+	@$(BIN)/python -m tools.advisories
 
 build/npm/ready: requirements/npm/package.json requirements/npm/package-lock.json
 	@command -v npm > /dev/null || { echo "sepu: npm is missing (Debian: apt install npm)" >&2; exit 1; }
