@@ -2,11 +2,13 @@
 
 import re
 import socket
+import uuid
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from html import escape, unescape
 from pathlib import Path
+from urllib.parse import quote
 
 import click
 import psycopg
@@ -22,6 +24,7 @@ from tests.serving import SEPU
 from sepu.admin import accounts
 from sepu.admin.audit import audit, record_audit
 from sepu.admin.events import list_events
+from sepu.admin.keys import revoke_key
 from sepu.admin.naming import find_account
 from sepu.cli.database import connect
 from sepu.cli.main import commands
@@ -259,9 +262,10 @@ def test_a_page_that_takes_too_long_is_given_up(empty: Console, owner: psycopg.C
 
 
 def test_slow_clients_delay_nobody(seeded: Console) -> None:
+    """More than a browser or a proxy has, and fewer than the half of the connections."""
     host, _, port = seeded.address.partition(":")
     with ExitStack() as stack:
-        slow = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(8)]
+        slow = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(300)]
         for each in slow:
             each.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
         assert seeded.get("/").status == 200
@@ -322,9 +326,92 @@ def test_charges_by_page_day_key_and_request(empty: Console, owner: psycopg.Conn
     assert "Older" in empty.page(f"{first}?day=2026-02-01")
     for bad in ("day=x", "day=2026-02-30", "request=x", "before=x", "before=2026-02-01T00:00:00~x"):
         empty.page(f"{first}?{bad}", 400)
-    found = plain(empty.page(f"/accounts?search={request_id}"))
-    assert "1 account." in found
-    assert "Silk & Co." in found
+    shown = plain(empty.page(f"{first}?key={issued.key_id}"))
+    assert re.search(rf"Key {issued.key_id} Name – .* State valid .* Ends – Last used –", shown)
+    assert f"sepu key revoke {issued.key_id}" in shown
+    revoke_key(owner, issued.key_id)
+    assert "State revoked" in plain(empty.page(f"{first}?key={issued.key_id}"))
+
+
+def test_a_pasted_id_leads_to_the_thing(seeded: Console) -> None:
+    def leads(given: str, more: str = "") -> str | None:
+        found = seeded.get(f"/accounts?search={quote(given)}{more}")
+        assert found.status in {200, 303}, found.body
+        assert found.headers["content-security-policy"].startswith("default-src 'none'")
+        return found.headers.get("location")
+
+    with connect(seeded.owner_url) as connection:
+        silk = find_account(connection, "cus_8812")
+        row = connection.execute(
+            "select request_id::text, key_id, units, period, meter from sepu.stored_result"
+            " where account_id = %s limit 1",
+            (silk,),
+        ).fetchone()
+        event = list(list_events(connection, account_id=silk))[-1]
+    assert row is not None
+    request_id, key_id, units, period, meter = row
+    assert leads(silk) == leads(" cus_8812 ") == f"/accounts/{silk}"
+    assert leads(key_id) == f"/accounts/{silk}/charges?key={key_id}"
+    charge = leads(request_id.upper())
+    assert charge == f"/accounts/{silk}/charges?request={request_id}"
+    command = f"sepu credit add {silk} {meter} {units} --month {period} --reason WHY"
+    assert command in plain(seeded.page(charge))
+    crossed = leads(event.event_id)
+    assert crossed == f"/events?event={event.event_id}"
+    page = plain(seeded.page(crossed))
+    assert f"Event {event.event_id} Account Silk & Co. Attempts 0" in page
+    assert f"sepu events retry {event.event_id}" in page
+    nothing = ("Silk", f"{silk}-aaaaaaaa", str(uuid.uuid4()), f"{event.event_id}0", f"{silk}:2026-01:x:80:1", "::::")
+    assert {leads(given) for given in nothing} == {None}
+    assert leads(silk, "&plan_id=gold") is None, "a filter is asked for too"
+    assert "there is no event" in seeded.page(f"/events?event={event.event_id}0", 400)
+    assert "is not the id of an event" in seeded.page("/events?event=x", 400)
+
+
+def paged(console: Console, target: str | None, parameter: str, row: str) -> tuple[int, list[str]]:
+    """How many pages there are, and what all of them list, from the first to the last."""
+    found: list[str] = []
+    pages = 0
+    while target is not None:
+        page = console.page(target)
+        pages += 1
+        found += re.findall(row, page)
+        target = next((link for link in links(page) if re.search(rf"\b{parameter}={pages}\b", link)), None)
+    return pages, found
+
+
+def test_many_keys_grants_and_plans_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
+    issued = accounts.create_account(owner, "standard")
+    own = f"/accounts/{issued.account_id}"
+    owner.execute(
+        "insert into sepu.api_key (account_id, key_hash, key_id, created_at)"
+        " select %s, sha256(n::text::bytea), %s || '-' || lpad(translate(n::text, '0189', 'abcd'), 8, 'a'),"
+        " now() + n * interval '1 s'"
+        " from generate_series(1, 119) n",
+        (issued.account_id, issued.account_id),
+    )
+    pages, keys = paged(empty, own, "keys", r"charges\?key=([a-z0-9-]+)")
+    assert (pages, len(keys), len(set(keys)), keys[0]) == (3, 120, 120, issued.key_id)
+    owner.execute(
+        "insert into sepu.adjustment"
+        " (account_id, adjustment_id, kind, period, meter, units, adjusted_at, operator, database_role, reason)"
+        " select %s, gen_random_uuid(), 'grant', %s, 'color_match', n, now() + n * interval '1 s', 'a', 'b', 'c'"
+        " from generate_series(1, 120) n",
+        (issued.account_id, THIS),
+    )
+    pages, units = paged(empty, own, "grants", r'<td>grant</td><td>colours</td><td class="number">(\d+)</td>')
+    assert (pages, units) == (3, [*map(str, range(71, 121)), *map(str, range(21, 71)), *map(str, range(1, 21))])
+    owner.execute("insert into sepu.plan select 'p' || n, 60 from generate_series(1, 250) n")
+    owner.execute(
+        "insert into sepu.plan_limit (plan_id, meter, units) select 'p' || n, m, 5 from generate_series(1, 250) n,"
+        " unnest(array['color_match', 'color_search']) m"
+    )
+    pages, plans = paged(empty, "/plans", "page", r'<th scope="row">(\w+)</th>')
+    assert (pages, len(set(plans))) == (3, len(plans))
+    assert len(plans) > 250
+    assert empty.page("/accounts").count("<option") < 120
+    for target in (f"{own}?keys=x", f"{own}?grants=-1", "/plans?page=x"):
+        assert "there is no page" in empty.page(target, 400)
 
 
 def test_grants_credits_and_history(seeded: Console) -> None:

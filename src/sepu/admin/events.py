@@ -63,6 +63,19 @@ def list_events(
         yield Event(*row)
 
 
+def show_event(connection: psycopg.Connection, event_id: str) -> Event:
+    """Returns one event.
+
+    Raises:
+        SepuError: no such event.
+    """
+    named = _parsed(event_id)
+    for event in list_events(connection, account_id=named["account_id"], period=named["period"]):
+        if event.event_id == event_id:
+            return event
+    raise SepuError(f"there is no event {event_id!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Backlog:
     """What is not delivered."""
@@ -126,14 +139,9 @@ def retry_delivery(connection: psycopg.Connection, event_id: str) -> None:
     Raises:
         SepuError: no such event.
     """
-    form = re.fullmatch(
-        "(?P<account_id>[^:]+):(?P<period>[^:]+):(?P<meter>[^:]+):(?P<threshold>[0-9]{1,3}):(?P<limit>[0-9]{1,10})",
-        event_id,
-    )
-    if form is None:
-        raise SepuError(f"{event_id!r} is not the id of an event; see: sepu events list --json")
-    with recording(connection, "events.retry", form["account_id"], event_id):
-        if run(connection, "retry_delivery", **form.groupdict()).rowcount == 0:
+    named = _parsed(event_id)
+    with recording(connection, "events.retry", named["account_id"], event_id):
+        if run(connection, "retry_delivery", **named).rowcount == 0:
             raise SepuError(f"there is no event {event_id!r}")
 
 
@@ -149,6 +157,17 @@ def count_deliveries(connection: psycopg.Connection) -> Backlog:
     """Counts what is not delivered."""
     ((due, dead, oldest),) = run(connection, "count_deliveries").fetchall()
     return Backlog(due, dead, oldest)
+
+
+def _parsed(event_id: str) -> dict[str, str]:
+    """Returns what an event's id consists of, by the names of `_key`."""
+    form = re.fullmatch(
+        "(?P<account_id>[^:]+):(?P<period>[^:]+):(?P<meter>[^:]+):(?P<threshold>[0-9]{1,3}):(?P<limit>[0-9]{1,10})",
+        event_id,
+    )
+    if form is None:
+        raise SepuError(f"{event_id!r} is not the id of an event; see: sepu events list --json")
+    return form.groupdict()
 
 
 def _key(event: Event) -> dict[str, object]:

@@ -94,13 +94,17 @@ def list_adjustments(
     account_id: str | None = None,
     period: str | None = None,
     latest: int | None = None,
+    skip: int = 0,
 ) -> Iterator[Adjustment]:
-    """Returns the grants, the credits or both that pass the filters, the oldest first; only so many `latest` ones."""
-    return _list(connection, kind=kind, account_id=account_id, period=period, latest=latest)
+    """Returns the grants, the credits or both that pass the filters, the oldest first.
+
+    `latest` limits them to so many latest ones, `skip` leaves out so many that are later still.
+    """
+    return _list(connection, kind=kind, account_id=account_id, period=period, latest=latest, skip=skip)
 
 
 def _list(connection: psycopg.Connection, **filters: object) -> Iterator[Adjustment]:
-    every = {"kind": None, "account_id": None, "period": None, "adjustment_id": None, "latest": None}
+    every = {"kind": None, "account_id": None, "period": None, "adjustment_id": None, "latest": None, "skip": 0}
     for row in run(connection, "list_adjustments", **every | filters):
         yield Adjustment(*row)
 

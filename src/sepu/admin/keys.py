@@ -89,14 +89,22 @@ def make_key(
     return IssuedKey(account_id, credential.key_id, issued_at, expires_at, key)
 
 
-def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey]:
-    """Returns the account's keys, the oldest first.
+def list_keys(
+    connection: psycopg.Connection,
+    account_id: str,
+    key_id: str | None = None,
+    *,
+    limit: int | None = None,
+    skip: int = 0,
+) -> list[ListedKey]:
+    """Returns the account's keys, the oldest first: all, one, or at most `limit` after the first `skip`.
 
     Raises:
         AccountError: no such account.
     """
     account_id = find_account(connection, account_id)
-    return [ListedKey(*row) for row in run(connection, "list_keys", account_id=account_id).fetchall()]
+    given = {"account_id": account_id, "key_id": key_id, "limit": limit, "skip": skip}
+    return [ListedKey(*row) for row in run(connection, "list_keys", **given).fetchall()]
 
 
 def change_key(
@@ -118,7 +126,7 @@ def change_key(
         run(connection, "set_key_names", **which, name=name, external_id=external_id)
         if expires_at is not None:
             run(connection, "set_key_expiry", **which, expires_at=expires_at or None)
-        return next(key for key in list_keys(connection, account_id) if key.key_id == key_id)
+        return list_keys(connection, account_id, key_id)[0]
 
 
 def revoke_key(connection: psycopg.Connection, key_id: str) -> None:

@@ -90,13 +90,13 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
         raise has_accounts from error
 
 
-def list_plans(connection: psycopg.Connection) -> list[Plan]:
-    """Returns all plans in the order of their names.
+def list_plans(connection: psycopg.Connection, *, limit: int | None = None, skip: int = 0) -> list[Plan]:
+    """Returns the plans in the order of their names: all, or at most `limit` after the first `skip`.
 
     Raises:
         AccountError: a plan has no limit for a meter.
     """
-    return _plans(connection, None)
+    return _plans(connection, None, limit, skip)
 
 
 def show_plan(connection: psycopg.Connection, plan_id: str) -> Plan:
@@ -139,9 +139,9 @@ def _check_new(plan_id: str, limits: Container[str], requests_per_minute: int | 
         raise AccountError(f"there is no plan {plan_id!r} yet; a new one needs {', '.join(missing)} too")
 
 
-def _plans(connection: psycopg.Connection, plan_id: str | None) -> list[Plan]:
-    rows = run(connection, "list_plans", plan_id=plan_id).fetchall()
-    counts = _count_accounts(connection, plan_id)
+def _plans(connection: psycopg.Connection, plan_id: str | None, limit: int | None = None, skip: int = 0) -> list[Plan]:
+    rows = run(connection, "list_plans", plan_id=plan_id, limit=limit, skip=skip).fetchall()
+    counts = _count_accounts(connection, [name for name, *_ in rows])
     plans = []
     for name, limits, requests_per_minute, thresholds in rows:
         accounts = None if counts is None else counts.get(name, 0)
@@ -151,10 +151,10 @@ def _plans(connection: psycopg.Connection, plan_id: str | None) -> list[Plan]:
     return plans
 
 
-def _count_accounts(connection: psycopg.Connection, plan_id: str | None) -> dict[str, int] | None:
-    """Counts accounts by plan. Plans are on every node of a cluster, and accounts may be on one that is lost."""
+def _count_accounts(connection: psycopg.Connection, plan_ids: list[str]) -> dict[str, int] | None:
+    """Counts the accounts of plans. Plans are on every node of a cluster, and accounts may be on one that is lost."""
     try:
-        return dict(run(connection, "count_accounts_of_plans", plan_id=plan_id).fetchall())
+        return dict(run(connection, "count_accounts_of_plans", plan_ids=plan_ids).fetchall())
     except psycopg.OperationalError:
         if connection.closed:
             raise

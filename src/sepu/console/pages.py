@@ -1,10 +1,12 @@
 """What each page shows, read from the ledger."""
 
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
+import falcon
 import psycopg
 
 from sepu.admin import accounts, charges, events
@@ -13,7 +15,7 @@ from sepu.admin.export import export_usage
 from sepu.admin.grants import list_adjustments
 from sepu.admin.history import list_changes
 from sepu.admin.keys import list_keys
-from sepu.admin.naming import find_account
+from sepu.admin.naming import AccountError, find_account
 from sepu.admin.plans import list_plans
 from sepu.admin.usage import (
     NEAR_PERCENT,
@@ -29,6 +31,7 @@ from sepu.console.chart import chart
 from sepu.database.connection import read_server
 from sepu.database.statements import run
 from sepu.errors import SepuError
+from sepu.metering.key_format import account_of
 from sepu.metering.meters import METERS, is_month
 
 # Returns a parameter of the page's address, or None if it is missing or empty.
@@ -40,6 +43,9 @@ _ACCOUNTS = 50
 _EVENTS = 100
 _CHARGES = 100
 _CHANGES = 100
+_KEYS = 50
+_ADJUSTMENTS = 50
+_PLANS = 100
 # No page has a number above; nobody turns so many.
 _LAST_PAGE = 10_000
 # What the overview leaves out rather than wait for it longer.
@@ -86,10 +92,15 @@ def overview(
 
 
 def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
-    """Returns a page of the accounts that pass the filters, in the order of a column, and the sums of all of them."""
+    """Returns a page of the accounts that pass the filters, in the order of a column, and the sums of all of them.
+
+    The id of an account, a key, a charged request or an event leads to that instead.
+    """
     filters: accounts.Filters = {name: parameter(name) for name in ("search", "plan_id", "status")}  # type: ignore[assignment]
     filters["quiet"] = parameter("quiet") == "yes"
     if given := filters["search"]:
+        if not any(parameter(name) for name in ("plan_id", "status", "quiet")):
+            _lead_to(connection, given.strip())
         filters |= accounts.resolve_search(connection, given)
     status, sort = filters["status"], parameter("sort") or "id"
     if status is not None and status not in accounts.STATUSES:
@@ -108,7 +119,7 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
         "sort": sort,
         "descending": descending,
         "filters": {**chosen, "quiet": "yes" if filters["quiet"] else ""},
-        "plans": list_plans(connection),
+        "plans": list_plans(connection, limit=_PLANS),
         "statuses": accounts.STATUSES,
         **_neighbours(number, len(page) > _ACCOUNTS),
     }
@@ -122,29 +133,36 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
     if not found:
         raise AddressError(f"account {account_id} was made after {month}")
     parts = usage_in_month(connection, month, account_id, day)
+    turns = {name: _page_number(parameter, name) for name in ("keys", "grants")}
+    keys = list_keys(connection, account_id, limit=_KEYS + 1, skip=turns["keys"] * _KEYS)
+    skip = turns["grants"] * _ADJUSTMENTS
+    latest = list_adjustments(connection, account_id=account_id, period=month, latest=_ADJUSTMENTS + 1, skip=skip)
+    adjustments = list(latest)
     return {
         "account": accounts.show_account(connection, account_id),
         "month": month,
         "used": found[0],
         "events": list(events.list_events(connection, account_id=account_id, period=month)),
-        "adjustments": list(list_adjustments(connection, account_id=account_id, period=month)),
+        "adjustments": adjustments[-_ADJUSTMENTS:],
+        "adjustment_pages": _neighbours(turns["grants"], len(adjustments) > _ADJUSTMENTS),
         "months": _with_bars(usage_by_month(connection, account_id)),
         **_days(parts, day),
-        "keys": list_keys(connection, account_id),
+        "keys": keys[:_KEYS],
+        "key_pages": _neighbours(turns["keys"], len(keys) > _KEYS),
         "by_key": {part.name: part.units for part in parts.keys},
     }
 
 
 def charge_list(connection: psycopg.Connection, parameter: Parameter, account_id: str) -> Mapping[str, Any]:
-    """Returns a page of an account's charges, the newest first, by day, key or request."""
+    """Returns a page of an account's charges, the newest first, by day, key or request; and that key."""
     shown = accounts.show_account(connection, find_account(connection, account_id))
-    request_id, day = parameter("request"), _day(parameter)
+    request_id, key_id, day = parameter("request"), parameter("key"), _day(parameter)
     if request_id is not None and not charges.REQUEST_ID.fullmatch(request_id.lower()):
         raise AddressError(f"{request_id!r} is not the id of a request, such as 6f1c0d2e-8a4b-4c1d-9e5f-0a1b2c3d4e5f")
     found = charges.list_charges(
         connection,
         shown.account_id,
-        key_id=parameter("key"),
+        key_id=key_id,
         day=day,
         request_id=request_id and request_id.lower(),
         before=_before(parameter),
@@ -157,8 +175,8 @@ def charge_list(connection: psycopg.Connection, parameter: Parameter, account_id
         "charges": page[:_CHARGES],
         "next": last and f"{last.created_at.astimezone(UTC).isoformat()}~{last.request_id}",
         "is_first": parameter("before") is None,
-        "filters": {"day": day or "", "key": parameter("key") or "", "request": request_id or ""},
-        "keys": list_keys(connection, shown.account_id),
+        "filters": {"day": day or "", "key": key_id or "", "request": request_id or ""},
+        "key": next(iter(list_keys(connection, shown.account_id, key_id)), None) if key_id else None,
         "pruned": charges.pruned_months(connection, shown.account_id),
     }
 
@@ -175,7 +193,20 @@ def history(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str
 
 
 def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
-    """Returns the latest events of a month, by the state of their delivery."""
+    """Returns one event, or the latest ones of a month, by the state of their delivery."""
+    if event_id := parameter("event"):
+        try:
+            one = events.show_event(connection, event_id)
+        except SepuError as error:
+            raise AddressError(str(error)) from None
+        return {
+            "month": one.period,
+            "state": None,
+            "states": events.STATES,
+            "events": [one],
+            "one": one,
+            "are_more": False,
+        }
     month, state = _month(connection, parameter), parameter("state")
     if state is not None and state not in events.STATES:
         raise AddressError(f"no event is {state!r}")
@@ -185,13 +216,16 @@ def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[
         "state": state,
         "states": events.STATES,
         "events": list(reversed(found))[:_EVENTS],
+        "one": None,
         "are_more": len(found) > _EVENTS,
     }
 
 
-def plan_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:  # noqa: ARG001
-    """Returns all plans."""
-    return {"plans": list_plans(connection)}
+def plan_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
+    """Returns a page of the plans."""
+    number = _page_number(parameter)
+    found = list_plans(connection, limit=_PLANS + 1, skip=number * _PLANS)
+    return {"plans": found[:_PLANS], **_neighbours(number, len(found) > _PLANS)}
 
 
 def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
@@ -231,8 +265,25 @@ def _in_time(connection: psycopg.Connection, read: Callable[[psycopg.Connection]
         return None
 
 
-def _page_number(parameter: Parameter) -> int:
-    given = parameter("page") or "0"
+def _lead_to(connection: psycopg.Connection, given: str) -> None:
+    """Leads to the thing of which this is the id.
+
+    Raises:
+        falcon.HTTPSeeOther: there is one.
+    """
+    if (charged := charges.charged_account(connection, given)) is not None:
+        raise falcon.HTTPSeeOther(f"/accounts/{charged}/charges?request={given.lower()}")
+    if ":" in given:
+        with suppress(SepuError):
+            events.show_event(connection, given)
+            raise falcon.HTTPSeeOther(f"/events?event={given}")
+    with suppress(AccountError):
+        found = f"/accounts/{find_account(connection, given)}"
+        raise falcon.HTTPSeeOther(found if account_of(given) is None else f"{found}/charges?key={given}")
+
+
+def _page_number(parameter: Parameter, name: str = "page") -> int:
+    given = parameter(name) or "0"
     if not (given.isascii() and given.isdecimal() and len(given) <= 5 and int(given) <= _LAST_PAGE):
         raise AddressError(f"there is no page {given!r}")
     return int(given)

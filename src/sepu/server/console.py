@@ -3,11 +3,13 @@
 from collections.abc import Callable
 from typing import Any
 
+from sepu import limits
 from sepu.http.notifier import ReplyNotifier
-from sepu.server.gunicorn import Application
+from sepu.server.gunicorn import OTHER_FILES, Application, allow_files
 
-# A slow client keeps one until its deadline (limits.REQUEST_SECONDS). What reads the ledger has a bound of its own.
-_THREADS = 128
+# A slow client keeps one until its deadline (limits.REQUEST_SECONDS), and pages wait when there are no more. The other
+# half of the connections may be idle. What reads the ledger has a bound of its own.
+_THREADS = limits.CONNECTIONS // 2
 
 
 class ConsoleServer(Application):
@@ -20,6 +22,11 @@ class ConsoleServer(Application):
         self._app = app
         self.each_second = each_second
         super().__init__()
+
+    def run(self) -> None:
+        """Serves until stopped; ends by SystemExit, as gunicorn does."""
+        allow_files(limits.CONNECTIONS + _THREADS + OTHER_FILES)  # a thread that waits for a client has one too
+        super().run()
 
     def load_config(self) -> None:
         """Loads the configuration; gunicorn calls it."""

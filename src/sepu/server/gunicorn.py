@@ -46,7 +46,7 @@ _logger = logging.getLogger("sepu.server")
 
 _THREADS = 16
 _BOOT_SECONDS, _BOOT_CHECK_SECONDS = 5.0, 0.02  # until a new worker accepts
-_OTHER_FILES = 100  # of a worker: the database's, gunicorn's, the log
+OTHER_FILES = 100  # of a worker: the database's, gunicorn's, the log
 _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk can stall it)
 
 
@@ -220,7 +220,7 @@ def allow_files(needed: int) -> int:
 
 
 def _allow_files_of_a_worker() -> None:
-    needed = limits.CONNECTIONS + _OTHER_FILES
+    needed = limits.CONNECTIONS + OTHER_FILES
     allowed = allow_files(needed)
     if allowed < needed:
         _logger.warning(

@@ -26,7 +26,7 @@ with latest as (
        and (%(period)s::text is null or period = %(period)s)
        and (%(adjustment_id)s::uuid is null or adjustment_id = %(adjustment_id)s)
      order by adjusted_at desc, account_id desc, adjustment_id desc
-     limit %(latest)s
+     limit %(latest)s offset %(skip)s
 )
 select l.adjustment_id::text, l.account_id, a.external_id, a.name, l.kind, l.period, l.meter, l.units, l.reason,
        l.adjusted_at, l.operator, l.database_role

@@ -6,8 +6,9 @@ select key_id, external_id, name,
        case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'valid' end as state,
        created_at, expires_at, revoked_at, (used_until at time zone 'UTC' - interval '1 day')::date as last_used_on
   from sepu.api_key
- where account_id = %(account_id)s
+ where account_id = %(account_id)s and (%(key_id)s::text is null or key_id = %(key_id)s)
  order by created_at, key_id
+ limit %(limit)s offset %(skip)s
 
 -- name: issue_key
 insert into sepu.api_key (account_id, key_hash, key_id, expires_at, name, external_id)
