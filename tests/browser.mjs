@@ -20,6 +20,30 @@ for (const { url, width, height, scheme, file } of JSON.parse(readFileSync(0))) 
   page.on("pageerror", (error) => complaints.push(String(error)));
   await page.goto(url);
   const overflow = await page.evaluate(() => document.documentElement.scrollWidth - innerWidth);
+  const { off, through } = await page.evaluate(() => {
+    const boxes = [];
+    const texts = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    while (texts.nextNode()) {
+      const { currentNode: node } = texts;
+      if (!node.textContent.trim() || node.parentElement.closest(".skip, .unseen, option")) continue;
+      const range = document.createRange();
+      range.selectNodeContents(node);
+      for (const box of range.getClientRects()) boxes.push({ node, box, name: node.textContent.trim() });
+    }
+    for (const node of document.querySelectorAll("meter, input, select, button")) {
+      boxes.push({ node, box: node.getBoundingClientRect(), name: node.tagName });
+    }
+    const off = boxes.filter(({ box }) => box.left < -1 || box.right > innerWidth + 1).map(({ name }) => name);
+    const through = [];
+    boxes.forEach((one, index) => {
+      for (const other of boxes.slice(index + 1)) {
+        const width = Math.min(one.box.right, other.box.right) - Math.max(one.box.left, other.box.left);
+        const height = Math.min(one.box.bottom, other.box.bottom) - Math.max(one.box.top, other.box.top);
+        if (width > 1 && height > 3 && !other.node.contains(one.node)) through.push(`${one.name} and ${other.name}`);
+      }
+    });
+    return { off, through };
+  });
   await page.evaluate(axe.source);
   const { violations, passes } = await page.evaluate(() => axe.run());
   const reached = [];
@@ -34,7 +58,7 @@ for (const { url, width, height, scheme, file } of JSON.parse(readFileSync(0))) 
   }
   if (file) await page.goto(url).then(() => page.screenshot({ path: file }));
   const found = violations.flatMap(({ id, nodes }) => nodes.map(({ html }) => `${id}: ${html}`));
-  seen.push({ overflow, requests, complaints, violations: found, passes: passes.map(({ id }) => id), reached });
+  seen.push({ overflow, off, through, requests, complaints, violations: found, passes: passes.map(({ id }) => id), reached });
   await context.close();
 }
 await browser.close();

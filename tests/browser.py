@@ -34,6 +34,10 @@ class Stop(msgspec.Struct):
 class Seen(msgspec.Struct):
     overflow: int
     """Pixels by which it is wider than the window."""
+    off: list[str]
+    """The texts and controls that lie beyond the window's sides."""
+    through: list[str]
+    """Those that lie over each other."""
     requests: list[str]
     complaints: list[str]
     """What the browser printed on its console."""

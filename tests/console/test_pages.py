@@ -267,12 +267,13 @@ def test_slow_clients_delay_nobody(seeded: Console) -> None:
     with ExitStack() as stack:
         slow = [stack.enter_context(socket.create_connection((host, int(port)))) for _ in range(300)]
         for each in slow:
-            each.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n")
+            each.sendall(b"GET /static/icon.svg HTTP/1.1\r\nHost: localhost\r\n")
         assert seeded.get("/").status == 200
         for each in slow:  # nobody had to be disconnected first
             each.setblocking(False)
             with pytest.raises(BlockingIOError):
                 each.recv(1)
+        for each in slow[:8]:
             each.setblocking(True)
             each.sendall(b"Connection: close\r\n\r\n")
             assert each.recv(12) == b"HTTP/1.1 200"
@@ -281,7 +282,7 @@ def test_slow_clients_delay_nobody(seeded: Console) -> None:
 def test_accounts_are_sorted_both_ways_with_sums(seeded: Console) -> None:
     def order(query: str) -> list[str]:
         page = seeded.page(f"/accounts?{query}")
-        return [unescape(name) for name in re.findall(r'<th scope="row"><a [^>]*>([^<]*)</a>', page)]
+        return [unescape(name) for name in re.findall(r"<th [^>]*row[^>]*><a [^>]*>([^<]*)</a>", page)]
 
     by_share = ("Silk & Co.", "Porcelain Works", "Brush and Ink")
     assert set(order("sort=match-share&desc=yes")[:3]) == set(by_share)
@@ -314,13 +315,13 @@ def test_charges_by_page_day_key_and_request(empty: Console, owner: psycopg.Conn
     target: str | None = first
     while target is not None:
         page = empty.page(target)
-        units += re.findall(r'<td>colours</td><td class="number">(\d+)</td>', page)
+        units += re.findall(r">colours</td><td [^>]*>(\d+)</td>", page)
         target = next((link for link in links(page) if "before=" in link), None)
     assert sorted(map(int, units)) == list(range(1, 251)), "each once, though twenty have one time"
     ((request_id,),) = owner.execute("select request_id::text from sepu.stored_result where units = 7").fetchall()
     assert empty.page(f"{first}?request={request_id}").count(request_id) > 1
     assert f"--request {request_id}" in empty.page(f"{first}?request={request_id}")
-    assert '<td class="number">7</td>' in empty.page(f"{first}?request={request_id.upper()}&key={issued.key_id}")
+    assert ' class="number">7</td>' in empty.page(f"{first}?request={request_id.upper()}&key={issued.key_id}")
     assert "There is no such charge" in empty.page(f"{first}?day=2026-02-02")
     assert "There is no such charge" in empty.page(f"{first}?key={issued.account_id}-aaaaaaaa")
     assert "Older" in empty.page(f"{first}?day=2026-02-01")
@@ -399,14 +400,14 @@ def test_many_keys_grants_and_plans_take_several_pages(empty: Console, owner: ps
         " from generate_series(1, 120) n",
         (issued.account_id, THIS),
     )
-    pages, units = paged(empty, own, "grants", r'<td>grant</td><td>colours</td><td class="number">(\d+)</td>')
+    pages, units = paged(empty, own, "grants", r">grant</td><td [^>]*>colours</td><td [^>]*>(\d+)</td>")
     assert (pages, units) == (3, [*map(str, range(71, 121)), *map(str, range(21, 71)), *map(str, range(1, 21))])
     owner.execute("insert into sepu.plan select 'p' || n, 60 from generate_series(1, 250) n")
     owner.execute(
         "insert into sepu.plan_limit (plan_id, meter, units) select 'p' || n, m, 5 from generate_series(1, 250) n,"
         " unnest(array['color_match', 'color_search']) m"
     )
-    pages, plans = paged(empty, "/plans", "page", r'<th scope="row">(\w+)</th>')
+    pages, plans = paged(empty, "/plans", "page", r'<th [^>]*scope="row">(\w+)</th>')
     assert (pages, len(set(plans))) == (3, len(plans))
     assert len(plans) > 250
     assert empty.page("/accounts").count("<option") < 120
