@@ -26,10 +26,17 @@ FROM python:3.13-slim-bookworm
 LABEL org.opencontainers.image.title="sepu" \
       org.opencontainers.image.description="Matches RGB values against 161 traditional Chinese colours" \
       org.opencontainers.image.licenses="MIT"
-# Numbers, for volumes and secrets to name. /run/sepu is for a Unix socket, /var/lib/sepu for the embedded Postgres.
+# Numbers, for volumes to name. compose.yaml runs what connects as another role under a user of its own: 10001 the
+# service, 10002 the console, 10003 the delivery of events, 10004 the owner's commands. /run/sepu is for a Unix socket,
+# /var/lib/sepu for the embedded Postgres, or for the metrics of several users, who replace only their own.
 RUN groupadd --gid 10001 sepu \
-    && useradd --uid 10001 --gid sepu --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin sepu \
-    && install --directory --owner sepu --group sepu --mode 0750 /run/sepu /var/lib/sepu
+    && uid=10001 \
+    && for user in sepu sepu-console sepu-events sepu-owner; do \
+        useradd --uid $uid --gid sepu --no-create-home --home-dir /nonexistent --shell /usr/sbin/nologin $user \
+        && uid=$((uid + 1)) || exit 1; \
+    done \
+    && install --directory --owner sepu --group sepu --mode 0750 /run/sepu \
+    && install --directory --owner sepu --group sepu --mode 1770 /var/lib/sepu
 COPY --from=build /opt/sepu /opt/sepu
 COPY deploy/docker/healthcheck.py /opt/sepu/healthcheck.py
 ENV PATH=/opt/sepu/bin:$PATH \

@@ -102,6 +102,19 @@ def test_containers_can_do_little() -> None:
         assert f"server {path} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
 
+def test_each_role_has_a_user_of_its_own() -> None:
+    users: dict[str, set[str]] = {}
+    for service in compose()["services"].values():
+        if service["image"] == "sepu":
+            (role,) = [one["source"] for one in service["secrets"] if isinstance(one, dict)]
+            users.setdefault(role, set()).add(service["user"])
+    numbers = {role: [user.partition(":")[0] for user in found] for role, found in users.items()}
+    assert numbers == {"service": ["10001"], "console": ["10002"], "events": ["10003"], "owner": ["10004"]}
+    names = re.search(r"for user in ([a-z -]+);", (ROOT / "Dockerfile").read_text())
+    assert names is not None
+    assert len(names[1].split()) == len(numbers)
+
+
 def test_prometheus_and_grafana_find_what_they_ask() -> None:
     services = compose()["services"]
     scraped = msgspec.yaml.decode((DEPLOY / "prometheus" / "prometheus.yml").read_bytes())["scrape_configs"]
