@@ -6,6 +6,11 @@ import pytest
 from tests.browser import Look, Scheme, Seen, look
 from tests.console.running import Console
 
+from sepu.admin.charges import list_charges
+from sepu.admin.events import list_events
+from sepu.admin.naming import find_account
+from sepu.cli.database import connect
+
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # longer than Chromium is waited for, on a busy machine
 
 PAGES = (
@@ -27,7 +32,17 @@ WINDOWS: tuple[tuple[int, Scheme], ...] = ((1280, "light"), (400, "dark"))
 @pytest.fixture(scope="module")
 def seen(seeded: Console) -> dict[Look, Seen]:
     other: tuple[tuple[int, Scheme], ...] = ((1280, "dark"), (400, "light"))
-    seen = [*product(PAGES, WINDOWS), *product(["/", "/accounts/cus_8812"], other)]
+    with connect(seeded.owner_url) as connection:
+        account_id = find_account(connection, "cus_8812")
+        charge = next(list_charges(connection, account_id, limit=1))
+        event = next(list_events(connection, account_id=account_id))
+    charges = f"/accounts/{account_id}/charges"
+    pasted = (
+        f"{charges}?key={charge.key_id}",
+        f"{charges}?request={charge.request_id}",
+        f"/events?event={event.event_id}",
+    )
+    seen = [*product((*PAGES, *pasted), WINDOWS), *product(["/", "/accounts/cus_8812"], other)]
     pages = [Look(f"http://{seeded.address}{page}", *window) for page, window in seen]
     return dict(zip(pages, look(pages), strict=True))
 
