@@ -17,7 +17,10 @@ from tests.processes import completed
 from tests.serving import SEPU
 
 from sepu import limits
+from sepu.admin import accounts
+from sepu.admin.naming import AccountError
 from sepu.cli.database import connect
+from sepu.database.migrate import migrate
 from sepu.database.roles import make_role
 from sepu.metering.commands import PROBE
 
@@ -161,6 +164,17 @@ def test_db_check(own_url: str, role: str) -> None:
             sql.SQL("in database {}").format(sql.Identifier(database)).as_string(),
         )
         assert (role, "synchronous_commit") not in checked()
+
+
+def test_backslashes_of_migrations_mean_themselves(empty_url: str) -> None:
+    with connect(empty_url) as owner:
+        database = sql.Identifier(owner.info.dbname)
+        owner.execute(sql.SQL("alter database {} set standard_conforming_strings = off").format(database))
+    with connect(empty_url) as owner:
+        migrate(owner)
+        assert accounts.create_account(owner, "standard", "Tea House").account_id
+        with pytest.raises(AccountError, match="no space before or after"):
+            accounts.create_account(owner, "standard", " Tea House")
 
 
 def test_a_command_keeps_its_level_of_isolation(own_url: str, role: str) -> None:

@@ -1,9 +1,10 @@
 -- name: lock_migrations
 -- Held until the transaction ends, so that one of several servers started together migrates, and the others find it done.
 -- Citus changes tables and functions in one transaction only over one connection a node; without Citus the setting does
--- nothing.
+-- nothing. Constraints have backslashes, which a role or a database could let mean something else.
 select pg_advisory_xact_lock(hashtextextended('sepu.migration', 0)),
-       set_config('citus.multi_shard_modify_mode', 'sequential', true)
+       set_config('citus.multi_shard_modify_mode', 'sequential', true),
+       set_config('standard_conforming_strings', 'on', true)
 
 -- name: limit_locks
 -- Until the transaction ends.
