@@ -13,6 +13,7 @@ from psycopg import Connection, sql
 from psycopg.conninfo import make_conninfo
 from tests import pgbouncer
 from tests.awaited_batcher import AwaitedBatcher
+from tests.cli.running import invoke
 from tests.processes import completed
 from tests.serving import SEPU
 
@@ -130,7 +131,7 @@ def test_a_probe_reads_what_has_changed_since_the_session_began(connection: Conn
 
 def test_db_check(own_url: str, role: str) -> None:
     def checked() -> dict[tuple[str, str], tuple[str, str]]:
-        done = completed([SEPU, "db", "check", "--json", "--database-url", own_url])
+        done = invoke("db", "check", "--json", SEPU_DATABASE_URL=own_url)
         rows = [json.loads(line) for line in done.stdout.splitlines()]
         assert (done.returncode, done.stderr) == (1, ""), "fsync is off in this run"
         found = {(row["role"], row["setting"]): (row["value"], row["setBy"]) for row in rows}
