@@ -124,7 +124,7 @@ def test_what_is_no_colour_is_told(color: Any, reason: str) -> None:
         (1, "2", "3"),
         (True, 0, 0),
     ],
-    ids=str,
+    ids=lambda color: type(color).__name__,
 )
 def test_what_has_another_type_is_told(color: Any) -> None:
     with pytest.raises(TypeError, match="write '#C83C23'"):
