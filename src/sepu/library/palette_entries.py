@@ -14,12 +14,13 @@ DEEPEST = 32  # groups in groups, and references to references
 
 _NEXT_TO_A_BYTE = 1e-4  # of a channel: more than a float of 32 bits rounds
 
-# Names of members and columns, the preferred ones first; case, spaces, hyphens and underscores do not matter.
-_NAMES = ("name", "title", "label", "colorname", "colourname", "color", "colour", "slug", "id")
-_HEX_VALUES = ("hex", "hexcode", "hexvalue", "hexcolor")
+# Names of members and columns, the preferred ones first. Case, blanks, hyphens, underscores and what is in brackets do
+# not matter.
+_NAMES = ("name", "title", "label", "colorname", "colourname", "keyword", "color", "colour", "slug", "id")
+_HEX_VALUES = ("hex", "hexcode", "hexvalue", "hexstring", "hexcolor", "hexcolour")
 _CHANNELS = (("r", "g", "b"), ("red", "green", "blue"))
 _VALUES = ("value", "rgb", "color", "colour")
-_SEPARATORS = re.compile(r"[\s_-]+")
+_IGNORED = re.compile(r"\([^()]*\)|[\s_-]+")
 
 # How a text begins that is meant as a colour, also one that is not read here.
 _LIKE_A_COLOR = re.compile(
@@ -63,7 +64,12 @@ def find_members(keys: Iterable[str]) -> Members:
 
 @lru_cache(1000)
 def _plain(key: str) -> str:
-    return _SEPARATORS.sub("", key[: limits.NAME_CHARACTERS]).casefold()
+    return _IGNORED.sub("", key[: limits.NAME_CHARACTERS]).casefold()
+
+
+def is_name(key: str) -> bool:
+    """Returns whether a member is the name of an entry, and not its value under any circumstances."""
+    return _plain(key) in _NAMES and _plain(key) not in _VALUES
 
 
 def looks_like_a_color(value: object) -> bool:

@@ -3,7 +3,7 @@
 import json
 import re
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 from itertools import chain
 from typing import Any, NamedTuple
@@ -17,6 +17,7 @@ from sepu.library.palette_entries import (
     PaletteError,
     decode,
     find_members,
+    is_name,
     looks_like_a_color,
     of_unit,
 )
@@ -38,7 +39,7 @@ class _Entry(NamedTuple):
     name: str = ""
     kind: str | None = None  # the type that it has itself
     inherited: str | None = None  # and that of its groups
-    stray: bool = False  # beside a list of colours, where a value that does not look like a colour is nothing lost
+    stray: bool = False  # where a value that does not look like a colour is not meant as one
 
 
 def read_json(content: bytes) -> Iterator[Found]:
@@ -225,13 +226,19 @@ def _plain_entries(value: object, path: Path, *, stray: bool = False) -> Iterato
     """Yields what a document without `$value` has, by the path of its names."""
     _check_path(path)
     if isinstance(value, dict):
-        if record := _record(value, path, stray=stray):
-            yield record
+        found = _record(value, path, stray=stray)
+        if found is not None:
+            entry, taken = found
+            yield entry
+            for key, each in value.items():
+                if not _belongs(key, each, taken, is_named=entry.name != ""):
+                    yield from _plain_entries(each, (*path, key), stray=True)
             return
         has_list = not path and any(isinstance(value.get(key), dict | list) for key in _LISTS)
         for key, each in value.items():
             if not key.startswith("$"):
-                yield from _plain_entries(each, (*path, key), stray=stray or (has_list and key not in _LISTS))
+                below = stray or (has_list and key not in _LISTS) or (isinstance(each, str) and is_name(key))
+                yield from _plain_entries(each, (*path, key), stray=below)
     elif isinstance(value, list) and not _is_triple(value):
         for place, each in enumerate(value, 1):
             yield from _plain_entries(each, (*path, place), stray=stray)
@@ -255,36 +262,46 @@ def _is_triple(value: Sequence[object]) -> bool:
     return len(value) in {3, 4} and all(type(each) in (int, float) for each in value)
 
 
-def _record(value: Object, path: Path, *, stray: bool) -> _Entry | None:
-    """Returns the colour that an object describes; None if it is a group."""
+def _record(value: Object, path: Path, *, stray: bool) -> tuple[_Entry, str] | None:
+    """Returns the colour that an object describes, and the member that has it; None if it is a group."""
     kind = value.get("type") if isinstance(value.get("type"), str) and "value" in value else None
     if kind is None and _is_color(value):
-        return _Entry(path, value, stray=stray)
+        return _Entry(path, value, stray=stray), "hex"
     fit = [
         key
         for key, each in value.items()
         if isinstance(each, str | int | float) or _is_color(each) or (key == "value" and kind is not None)
     ]
-    found = find_members(fit)
-    if found.channels and all(type(value[channel]) in (int, float) for channel in found.channels):
-        color: object = [value[channel] for channel in found.channels]
-    elif found.value and not (isinstance(value[found.value], int | float) and kind is None):
-        color = value[found.value]
+    name, place, channels = find_members(fit)
+    if channels and all(type(value[channel]) in (int, float) for channel in channels):
+        color: object = [value[channel] for channel in channels]
+    elif place and not (isinstance(value[place], int | float) and kind is None):
+        color = value[place]
     else:
         return None
-    named = find_members(key for key, each in value.items() if isinstance(each, str | int | dict)).name
-    given = "" if named in {None, found.value} else _name_of(value[named or ""])
-    if not given and not isinstance(color, Mapping) and _has_other_colors(value, found.value):
-        return None
-    return _Entry(path, color, given, kind, stray=stray)
+    if isinstance(value.get("name"), dict):  # those of this library's records
+        name = "name"
+    given = "" if name is None else _name_of(value[name])
+    return _Entry(path, color, given, kind, stray=stray), place or "hex"
 
 
-_OTHER_FORMS = re.compile(r"(?:hex|rgb|hsl|hs[bv]|hwb|cmyk|(?:ok)?l(?:ab|ch)|xyz|css)", re.IGNORECASE)
+# Members that have the same colour in other forms, and what Style Dictionary adds to a token.
+_OTHER_FORMS = re.compile(
+    r"hex|rgb|hsl|hs[bv]|hwb|cmyk|(?:ok)?l(?:ab|ch)|xyz|css|original|attributes|path", re.IGNORECASE
+)
 
 
-def _has_other_colors(value: Object, taken: str | None) -> bool:
-    """Returns whether an object without a name has colours besides one, and not only that one in other forms."""
-    return any(key != taken and looks_like_a_color(each) and not _OTHER_FORMS.match(key) for key, each in value.items())
+def _belongs(key: str, value: object, taken: str, *, is_named: bool) -> bool:
+    """Returns whether a member of a colour belongs to it, or else may be a colour or a group of its own.
+
+    `taken` is the member that has the colour's value. A text next to the HEX value of a colour with a name belongs to
+    it, such as the HEX of a text on it.
+    """
+    if key == taken or is_name(key) or _OTHER_FORMS.match(key):
+        return True
+    if isinstance(value, str):
+        return is_named and _OTHER_FORMS.match(taken) is not None
+    return not isinstance(value, dict | list)
 
 
 def _is_color(value: object) -> bool:
@@ -362,7 +379,7 @@ class _Values:
             raise PaletteError(f"{reference!r:.60} is neither '{{a.b}}' nor a JSON Pointer such as '#/a/b'")
         if depth == DEEPEST:
             raise PaletteError(f"its references lead in a circle, or over more than {DEEPEST} others")
-        target = self._find(path)
+        target = self._find(path) or self._in_set(path, entry)
         if target is None:
             return entry.kind or entry.inherited, self._at(path, reference, depth)
         kind, value = self._resolve(target, depth + 1)
@@ -376,6 +393,22 @@ class _Values:
             if names.endswith(ending) and (found := self._by_path.get(names.removesuffix(ending))):
                 return found
         return None
+
+    def _in_set(self, path: Path, entry: _Entry) -> _Entry | None:
+        """Returns what an alias means in a file of several sets, as Tokens Studio writes: it leaves the set's name out.
+
+        A token of the alias's own set precedes; of other sets, one alone has it, or none is meant.
+        """
+        own = self._find((*entry.path[:1], *path))
+        found = self._by_path_in_set.get(_joined(path).removesuffix(".value"), ())
+        return own or (found[0] if len(found) == 1 else None)
+
+    @cached_property
+    def _by_path_in_set(self) -> dict[str, list[_Entry]]:
+        found: dict[str, list[_Entry]] = {}
+        for entry in self._entries:
+            found.setdefault(_joined(entry.path[1:]), []).append(entry)
+        return found
 
     def _at(self, path: Path, reference: str, depth: int = 0) -> Any:  # noqa: ANN401
         """Returns what a JSON Pointer leads to: a part of a token's value, or of the document."""
