@@ -5,16 +5,16 @@ import os
 import re
 import struct
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from tinycss2 import parse_one_component_value
 
 from sepu import limits
 from sepu._palette import Palette
-from sepu.library.css import read_css
+from sepu.library.css import read_css, read_hex
 from sepu.library.files import read_file
 from sepu.library.named import NamedPalette
 from sepu.library.palette_entries import (
@@ -125,6 +125,8 @@ def _ase(content: bytes) -> Iterator[Found]:
 
     The format is not published; this is what the programs that write it agree about.
     """
+    if content[4:6] == b"\xe0\xa5":
+        raise PaletteError("byte 4: this is a sprite of Aseprite; export its palette as .gpl")
     if content[:4] != b"ASEF":
         raise PaletteError("byte 0: this is not 'ASEF'; export it as Adobe Swatch Exchange (not .aco or .act)")
     at, number = 12, 0
@@ -235,18 +237,24 @@ def _table_lines(text: str) -> Iterator[str]:
 
 
 def _table(content: bytes) -> Iterator[Found]:
-    """Reads lines of cells, whose first line names the columns."""
+    """Reads lines of cells, whose first line names the columns, or has a HEX value with its number sign."""
     text = decode(content)
     first = text.partition("\n")[0]
     reader = csv.reader(_table_lines(text), delimiter=max("\t;,", key=first.count), strict=True)
     try:
         titles = [title.strip() for title in next(reader, [])]
+        rows: Iterable[list[str]] = reader
         name, value, channels = find_members(titles)
-        if value is None and channels is None:
-            raise PaletteError("line 1: it does not name the columns; write name,hex or name,r,g,b")
-        places = [titles.index(title) for title in channels or (value or "",)]
+        places = [titles.index(title) for title in channels or (value,) if title is not None]
         name_place = None if name is None else titles.index(name)
-        for row in reader:
+        if not places:
+            places = [place for place, cell in enumerate(titles) if cell[:1] == "#" and read_hex(cell)][:1]
+            if not places:
+                raise PaletteError("line 1: it does not name the columns; write name,hex or name,r,g,b")
+            # The name is the cell before it, or that behind it.
+            name_place = places[0] - 1 if places[0] else 1 if len(titles) > 1 else None
+            rows = chain([titles], reader)
+        for row in rows:
             if not row or not any(map(str.strip, row)):
                 continue
             where = f"line {reader.line_num}"
