@@ -196,6 +196,14 @@ WORST: dict[str, list[Callable[[int], bytes]]] = {
         # References to references, and groups that extend others.
         lambda size: b'{"$value":1%b}' % b"".join(b',"%d":{"$value":"{%d}"}' % (n, n + 1) for n in range(size // 24)),
         lambda size: b'{"$value":1%b}' % b"".join(b',"%d":{"$extends":"{%d}"}' % (n, n + 1) for n in range(size // 26)),
+        lambda size: (
+            b'{"$type":"color"%b}'
+            % b"".join(
+                b',"%d":{"$value":{"colorSpace":"srgb","components":[{"$ref":"#/%d/$value/components/0"},0,0]}}'
+                % (n, n + 1)
+                for n in range(size // 88)
+            )
+        ),
         lambda size: b'{"$value":1,"z":{"$ref":"#/%b"}}' % (b"a/" * (size // 2)),
     ],
     ".css": [

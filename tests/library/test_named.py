@@ -266,6 +266,7 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
                 "text": {"also": {"$value": "{button.background}"}},
             },
             "third": {"$ref": "#/button-primary/text"},
+            "fourth": {"$extends": "{button}", "text": {"$value": "#000"}, "background": {"new": {"$value": "#001"}}},
         },
         [
             ("button.background", BLUE_HEX),
@@ -275,6 +276,8 @@ DOCUMENTS: list[tuple[str, object, list[tuple[str, str]]]] = [
             ("button-primary.text.also", BLUE_HEX),
             ("third.deep", "#FFFFFF"),
             ("third.also", BLUE_HEX),
+            ("fourth.background.new", "#000011"),
+            ("fourth.text", "#000000"),
         ],
     ),
     (
@@ -310,6 +313,8 @@ SKIPPED: list[tuple[str, str | bytes, str]] = [
     ("a.json", tokens(a={"$value": srgb([2, 0, 0])}), "a: its channels are 2, 0, 0, and not from 0 to 1"),
     ("a.json", tokens(a={"$value": srgb([1, 0])}), "a: a colour has the members colorSpace"),
     ("a.json", tokens(a={"$value": "{b}"}, b={"$value": "{a}"}), "2 as a: its references lead in a circle"),
+    ("a.json", tokens(a={"$value": srgb([{"$ref": "#/a/$value/components/0"}, 0, 0])}), "a: its references lead in a"),
+    ("a.json", tokens(a={"$value": "{c}"}, gap={"$type": "dimension", "b": {"$value": "{c}"}}), "1 of 2 entries"),
     ("a.json", tokens(a={"$value": "{c}"}), "a: {c} is not a token of this file"),
     ("a.json", tokens(a={"$value": {"$ref": "x"}}), "a: 'x' is neither '{a.b}' nor a JSON Pointer"),
     ("a.json", tokens(a={"$type": "number", "$value": 1}, b={"$type": "color", "$value": "{a}"}),

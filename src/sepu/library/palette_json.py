@@ -131,7 +131,7 @@ class _TokenTree:
                 value = next(layer[name] for layer in layers if name in layer)
                 if isinstance(value, list) or looks_like_a_color(value):
                     yield _Entry(place, PaletteError("it is not a token; write it as the $value of an object"))
-            elif any("$value" in layer for layer in below):
+            elif "$value" in below[-1]:
                 yield from self._token(below, place, kind)
             else:
                 yield from self._walk(below, place, kind)
@@ -154,9 +154,10 @@ class _TokenTree:
             if name in layer:
                 if not isinstance(layer[name], dict):
                     break
-                found += self._with_extended(layer[name], path)
-                if "$value" in layer[name]:  # it replaces what it overrides
-                    break
+                below = self._with_extended(layer[name], path)
+                if "$value" in below[-1]:  # a token: the nearest of a token and a group replaces the other
+                    return found or below
+                found += below
         return found
 
     def _with_extended(self, group: Object, path: Path) -> list[Object]:
@@ -286,8 +287,8 @@ def _record(value: Object, path: Path, *, stray: bool) -> tuple[_Entry, str] | N
 
 
 # Members that have the same colour in other forms, and what Style Dictionary adds to a token.
-_OTHER_FORMS = re.compile(
-    r"hex|rgb|hsl|hs[bv]|hwb|cmyk|(?:ok)?l(?:ab|ch)|xyz|css|original|attributes|path", re.IGNORECASE
+_OTHER_FORMS = frozenset(
+    "hex rgb rgba hsl hsla hsv hsb hwb cmyk lab lch oklab oklch xyz css original attributes path".split()  # noqa: SIM905
 )
 
 
@@ -297,10 +298,10 @@ def _belongs(key: str, value: object, taken: str, *, is_named: bool) -> bool:
     `taken` is the member that has the colour's value. A text next to the HEX value of a colour with a name belongs to
     it, such as the HEX of a text on it.
     """
-    if key == taken or is_name(key) or _OTHER_FORMS.match(key):
+    if key == taken or is_name(key) or key.casefold() in _OTHER_FORMS:
         return True
     if isinstance(value, str):
-        return is_named and _OTHER_FORMS.match(taken) is not None
+        return is_named and taken.casefold().startswith("hex")
     return not isinstance(value, dict | list)
 
 
@@ -326,6 +327,7 @@ class _Values:
         self._entries = entries
         # Of entries that refer to others, by their identity: the type and value, or the reason why there is none.
         self._resolved: dict[int, tuple[str | None, Any] | str] = {}
+        self._parts: dict[str, tuple[object] | str] = {}  # by the reference: what it leads to, or why to nothing
 
     @cached_property
     def _by_path(self) -> dict[str, _Entry]:
@@ -341,7 +343,7 @@ class _Values:
                     continue
                 color = self._color(value)
             except PaletteError as error:
-                if entry.kind not in (None, "color") or entry.stray:
+                if (entry.kind or entry.inherited) not in (None, "color") or entry.stray:
                     continue
                 color = PaletteError(str(error))  # without the frames that a traceback holds
             where = _joined(entry.path)[: limits.NAME_CHARACTERS] or "JSON"
@@ -453,14 +455,23 @@ class _Values:
             raise PaletteError(f"{space!r:.60} is not a colour space of CSS")
         return Swatch("", rgb)
 
-    def _part(self, value: object) -> object:
+    def _part(self, value: object, depth: int = 0) -> object:
         """Returns a part of a colour, or that to which it refers."""
-        for _ in range(DEEPEST):
-            reference = _reference(value)
-            if reference is None:
-                return value
-            value = self._at(_reference_path(reference) or (), reference)
-        raise PaletteError(f"its references lead over more than {DEEPEST} others")
+        reference = _reference(value)
+        if reference is None:
+            return value
+        if depth == DEEPEST:
+            raise PaletteError(f"its references lead in a circle, or over more than {DEEPEST} others")
+        found = self._parts.get(reference)
+        if found is None:
+            try:
+                found = (self._part(self._at(_reference_path(reference) or (), reference), depth + 1),)
+            except PaletteError as error:
+                found = str(error)
+            self._parts[reference] = found
+        if isinstance(found, str):
+            raise PaletteError(found)
+        return found[0]
 
 
 def _is_meant_in_plain(entry: _Entry, value: object) -> bool:
