@@ -204,12 +204,10 @@ WORST: dict[str, list[Callable[[int], bytes]]] = {
                 for n in range(size // 88)
             )
         ),
-        lambda size: b'{"$value":1,"z":{"$ref":"#/%b"}}' % (b"a/" * (size // 2)),
     ],
     ".css": [
-        *(repeated(b"", unit) for unit in (b"--a:1;", b"--a:", b"/*", b"--a/**/ ", b"-", b"\\", b'"', b"--a:var(--a,")),
+        *(repeated(b"", unit) for unit in (b"--a:1;", b"--a:", b"/*", b"--a/**/ ", b"--a:var(--a,")),
         repeated(b"--a", b" "),
-        repeated(b"--a:", b"x/"),
         lambda size: b"".join(b"--a%d:var(--a%d);" % (n, n + 1) for n in range(size // 22)),
     ],
     ".gpl": [repeated(b"GIMP Palette\n1", b" ", b"x"), repeated(b"GIMP Palette\n", b"\n")],

@@ -10,8 +10,6 @@ from io import StringIO
 from itertools import chain, islice
 from pathlib import Path
 
-from tinycss2 import parse_one_component_value
-
 from sepu import limits
 from sepu._palette import Palette
 from sepu.library.css import read_css, read_hex
@@ -208,6 +206,8 @@ def _css(content: bytes) -> Iterator[Found]:
 def _unescaped(name: str) -> str:
     """Returns an identifier as CSS reads it, without its first two hyphens."""
     if "\\" in name:
+        from tinycss2 import parse_one_component_value
+
         name = str(parse_one_component_value(name[:_LONGEST_VALUE]).value)
     return name[2:]
 
