@@ -68,7 +68,7 @@ def _plain(key: str) -> str:
 
 
 def is_name(key: str) -> bool:
-    """Returns whether a member is the name of an entry, and not its value under any circumstances."""
+    """Returns whether a member can only be the name of an entry, and not its value."""
     return _plain(key) in _NAMES and _plain(key) not in _VALUES
 
 

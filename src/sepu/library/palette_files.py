@@ -84,7 +84,7 @@ def _swatch(name: str, color: ColorLike | PaletteError) -> Swatch:
 def _summary(skipped: dict[str, list[str]]) -> str:
     """Returns how many entries were skipped for each kind of reason, and the first of each."""
     kinds = sorted(skipped.values(), key=len, reverse=True)
-    parts = [places[0] if len(places) == 1 else f"{len(places):,} as {places[0]}" for places in kinds[:_SHOWN]]
+    parts = [places[0] if len(places) == 1 else f"{len(places):,} such as {places[0]}" for places in kinds[:_SHOWN]]
     rest = sum(map(len, kinds[_SHOWN:]))
     return "; ".join(parts) + (f"; and {rest:,} for other reasons" if rest else "")
 
