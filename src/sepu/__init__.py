@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from sepu.library.images import Image as Image
     from sepu.library.images import ImageError as ImageError
     from sepu.library.named import NamedPalette as NamedPalette
-    from sepu.library.palette_files import PaletteError as PaletteError
+    from sepu.library.palette_entries import PaletteError as PaletteError
+    from sepu.library.palette_entries import PaletteWarning as PaletteWarning
     from sepu.library.palette_files import read_palette as read_palette
     from sepu.library.parsing import ColorError as ColorError
     from sepu.library.parsing import ColorLike as ColorLike
@@ -121,7 +122,8 @@ _HOMES = {
     "NameIndex": "sepu._names",
     "NamedPalette": "sepu.library.named",
     "Palette": "sepu._palette",
-    "PaletteError": "sepu.library.palette_files",
+    "PaletteError": "sepu.library.palette_entries",
+    "PaletteWarning": "sepu.library.palette_entries",
     "Record": "sepu.library.records",
     "Records": "sepu.library.records",
     "Release": "sepu.library.release",

@@ -240,6 +240,15 @@ def test_the_colours_of_an_image(photo: str, tmp_path: Path) -> None:
     assert half in on_a_terminal("image", photo)
 
 
+def test_a_picture_has_the_values_that_hex_has(photo: str, tmp_path: Path) -> None:
+    (tmp_path / "own.json").write_text('{"x": "rgb(200.5 60.5 30%)"}')
+    picture = str(tmp_path / "named.png")
+    own = ("--palette", str(tmp_path / "own.json"), "--picture", picture)
+    assert printed(invoke("image", photo, *own, "--json"))["colors"][0]["hex"] == "#C93D4D"
+    with Image.open(picture) as named:
+        assert named.getcolors() == [(1200, (0xC9, 0x3D, 0x4D))]
+
+
 def test_files_that_are_no_image(photo: str, tmp_path: Path) -> None:
     (tmp_path / "text.png").write_text("text")
     failed(invoke("image", str(tmp_path / "text.png")), "is not an image that can be read")
@@ -299,6 +308,12 @@ def test_a_palette_in_a_file_answers_with_its_names(photo: str, tmp_path: Path) 
         ("rose-2", "#000000", "rose * /"),
     ]
     failed(invoke("list", "rse", *palette), "no colour is named 'rse'", status=2)
+    own.write_text("name,hex\nink,#000\nshade,#0008\n")
+    done = invoke("list", *palette)
+    assert done.returncode == 0
+    assert re.search(r"#000000 +ink", done.stdout)
+    assert done.stderr.count("\n") == 1
+    assert "1 of 2 entries are not opaque colours and are skipped: line 3: '#0008' has an alpha channel" in done.stderr
     (tmp_path / "own.gpl").write_text("nonsense")
     failed(invoke("list", "--palette", str(tmp_path / "own.gpl")), "line 1: this is not 'GIMP Palette'", status=2)
 

@@ -45,6 +45,10 @@ FEI_HONG = RGB(200, 60, 35)
         "200, 60, 35",
         "rgb(200 60 35)",
         "RGBA(200, 60, 35, 100%)",
+        "\uff03C83C23",
+        "rgb\uff08200\uff0c60\uff0c35\uff09",
+        "200\u300160\u3001\uff13\uff15",
+        "0xC83C23",
     ],
     ids=str,
 )
@@ -62,6 +66,7 @@ def test_what_people_write_for_a_colour(color: Any) -> None:
         ({"r": 1, "g": 2, "b": 3}, TypeError, "write [{'r': 1, 'g': 2, 'b': 3}]"),
         (["#C83C2"], ValueError, "'#C83C2' is not a colour; a colour is '#C83C23'"),
         (["color(display-p3 1 0 0)"], ValueError, "'color(display-p3 1 0 0)' lies outside sRGB"),
+        (["C83C23FF"], ValueError, "is HEX with an alpha channel: write '#C83C23'"),
         (["#1234"], ValueError, "'#1234' has an alpha channel of 0.266667"),
         (["300, 0, 0"], ValueError, "has the channel 300"),
         (["绯红"], ValueError, "'绯红' is not a colour"),

@@ -193,8 +193,23 @@ WORST: dict[str, list[Callable[[int], bytes]]] = {
     ".json": [
         lambda size: b"[" * 30 + b"1," * (size // 2 - 31) + b"1" + b"]" * 30,
         lambda size: b'{"%b":{%b}}' % (b"a" * (size // 2), b",".join(b'"%d":"#fff"' % n for n in range(size // 28))),
+        # References to references, and groups that extend others.
+        lambda size: b'{"$value":1%b}' % b"".join(b',"%d":{"$value":"{%d}"}' % (n, n + 1) for n in range(size // 24)),
+        lambda size: b'{"$value":1%b}' % b"".join(b',"%d":{"$extends":"{%d}"}' % (n, n + 1) for n in range(size // 26)),
+        lambda size: (
+            b'{"$type":"color"%b}'
+            % b"".join(
+                b',"%d":{"$value":{"colorSpace":"srgb","components":[{"$ref":"#/%d/$value/components/0"},0,0]}}'
+                % (n, n + 1)
+                for n in range(size // 88)
+            )
+        ),
     ],
-    ".css": [repeated(b"", b"--a:1;"), repeated(b"", b"--a:"), repeated(b"", b"/*"), repeated(b"--a", b" ")],
+    ".css": [
+        *(repeated(b"", unit) for unit in (b"--a:1;", b"--a:", b"/*", b"--a/**/ ", b"--a:var(--a,")),
+        repeated(b"--a", b" "),
+        lambda size: b"".join(b"--a%d:var(--a%d);" % (n, n + 1) for n in range(size // 22)),
+    ],
     ".gpl": [repeated(b"GIMP Palette\n1", b" ", b"x"), repeated(b"GIMP Palette\n", b"\n")],
     ".csv": [repeated(b"hex\n", b"\n"), repeated(b"hex", b",")],
     ".ase": [repeated(b"ASEF", b"\0")],

@@ -50,6 +50,21 @@ def test_published_values(text: str, expected: tuple[float, ...]) -> None:
     assert read_css(text) == pytest.approx(expected, abs=0.51)
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("rgb(2.5 3.4 4.6)", "#030305"),
+        ("hwb(120 30% 50%)", "#4D804D"),
+        ("rgb(30% 30% 30%)", "#4D4D4D"),
+        ("rgb(254.4999 254.5 0.5)", "#FEFF01"),
+        ("color(display-p3 0 1 0)", "#00FF00"),
+    ],
+)
+def test_hex_is_rounded_half_up_without_the_noise_of_doubles(text: str, expected: str) -> None:
+    """As Web Platform Tests have it, in css/css-color/parsing."""
+    assert sepu.NamedPalette({"x": text})[0].hex == expected
+
+
 NOTHING = [
     "color(srgb 0 0 0 0)",
     "color(srgb 0deg 0% 0)",

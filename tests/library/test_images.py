@@ -1,6 +1,7 @@
 """Naming the colours of images: arrays, and files and images of Pillow's where it is installed."""
 
 import os
+import re
 import struct
 import warnings
 import zlib
@@ -10,7 +11,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from PIL import Image
+from PIL import Image, ImageCms
 
 import sepu
 from sepu import limits
@@ -118,7 +119,7 @@ def test_files_and_images_of_pillow(tmp_path: Path) -> None:
         written.save(file)
         assert shares(file) == shares(str(file)) == shares(written) == SHARES
     assert shares(Image.new("L", (5, 5), 255)) == [("jing-bai", 1.0)]
-    for mode in ("I;16", "F"):
+    for mode in ("I", "F"):
         with pytest.raises(sepu.ImageError, match="save it with 8 bits"):
             sepu.name_image(Image.new(mode, (5, 5)))
     Image.effect_noise((99, 99), 99).convert("RGB").save(file)
@@ -257,8 +258,6 @@ def grey_profile() -> bytes:
 @pytest.mark.parametrize("mode", ["RGB", "RGBA", "P"])
 def test_a_colour_profile_counts(mode: str, tmp_path: Path) -> None:
     """In a profile whose red and blue primaries are exchanged, red is what is blue on the screen."""
-    from PIL import ImageCms
-
     profile = ImageCms.ImageCmsProfile(ImageCms.createProfile("sRGB")).tobytes()
     exchanged = profile.replace(b"rXYZ", b"?XYZ").replace(b"bXYZ", b"rXYZ").replace(b"?XYZ", b"bXYZ")
     assert exchanged != profile
@@ -288,6 +287,85 @@ def test_ink_without_a_profile_has_no_colour(tmp_path: Path) -> None:
     Image.new("CMYK", (5, 5), (0, 200, 200, 20)).save(file)
     with pytest.raises(sepu.ImageError, match="is CMYK without a colour profile"):
         sepu.name_image(file)
+
+
+def with_chunk(content: bytes, kind: bytes, data: bytes) -> bytes:
+    """A PNG with one chunk more, behind its header."""
+    chunk = struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    return content[:33] + chunk + content[33:]
+
+
+def saved(image: Image.Image, kind: str, **settings: Any) -> bytes:
+    made = BytesIO()
+    image.save(made, kind, **settings)
+    return made.getvalue()
+
+
+def test_a_colour_tag_that_is_not_srgb_is_refused() -> None:
+    red = Image.new("RGB", (8, 8), RED)
+    png, avif, srgb = saved(red, "PNG"), saved(red, "AVIF"), ImageCms.createProfile("sRGB")
+    profile = ImageCms.ImageCmsProfile(srgb).tobytes()
+    chromaticities = (31270, 32900, 64000, 33000, 30000, 60000, 15000, 6000)
+    adobe = struct.pack(">8I", *chromaticities[:4], 21000, 71000, *chromaticities[6:])
+    nclx = avif.index(b"colrnclx") + 8
+    exif = b"Exif\0\0II*\0\x08\0\0\0\1\0\1\0\2\0\4\0\0\0R03\0\0\0\0\0"
+    with_profile = saved(red, "PNG", icc_profile=profile)
+    for content, reason in (
+        (
+            with_chunk(png, b"cICP", bytes((9, 16, 0, 1))),
+            "its cICP tag has the primaries BT.2020 and the transfer function PQ",
+        ),
+        (with_chunk(with_profile, b"cICP", bytes((12, 13, 0, 1))), "the primaries Display P3"),
+        (avif[:nclx] + bytes((0, 9, 0, 16)) + avif[nclx + 4 :], "its nclx tag has the primaries BT.2020 and"),
+        (avif[:nclx] + bytes((0, 1, 0, 8)) + avif[nclx + 4 :], "the transfer function linear"),
+        (
+            with_chunk(png, b"gAMA", struct.pack(">I", 100_000)),
+            "its gAMA tag has a gamma of 1; convert it to sRGB, or",
+        ),
+        (with_chunk(png, b"gAMA", struct.pack(">I", 55_556)), "a gamma of 1.8"),
+        (with_chunk(png, b"gAMA", bytes(4)), "its gAMA tag"),
+        (with_chunk(png, b"cHRM", adobe), "its cHRM tag has other primaries"),
+        (saved(red, "JPEG", exif=exif), "its EXIF data say Adobe RGB"),
+    ):
+        with pytest.raises(sepu.ImageError, match=re.escape(reason)):
+            sepu.name_image(content)
+    for content in (
+        with_chunk(png, b"cICP", bytes((1, 13, 0, 1))),
+        with_chunk(png, b"gAMA", struct.pack(">I", 45_455)),
+        with_chunk(with_chunk(png, b"gAMA", struct.pack(">I", 100_000)), b"sRGB", b"\0"),
+        with_chunk(with_profile, b"gAMA", struct.pack(">I", 100_000)),
+        with_chunk(png, b"cHRM", struct.pack(">8I", *chromaticities)),
+        with_chunk(saved(red.convert("L"), "PNG"), b"cHRM", adobe),
+        avif,
+        saved(red, "JPEG", exif=exif, icc_profile=profile),
+    ):
+        assert sepu.name_image(content)
+
+
+@pytest.mark.parametrize("kind", ["PNG", "TIFF"])
+def test_grey_of_16_bits_is_read_as_rgb_of_16_bits_is(kind: str) -> None:
+    grey = Image.fromarray(np.array([[0, 255, 256, 0x80FF, 0xFFFF]], np.uint16))
+    assert (
+        shares(saved(grey, kind))
+        == shares(grey)
+        == shares(np.array([[[v] * 3 for v in (0, 0, 1, 128, 255)]], np.uint8))
+    )
+    if kind == "PNG":
+        profile = {"icc_profile": grey_profile()}
+        assert shares(saved(Image.new("I;16", (5, 5), 0x80FF), kind, **profile)) == shares(Image.new("L", (5, 5), 188))
+        transparent = with_chunk(saved(grey, kind), b"tRNS", struct.pack(">H", 0xFFFF))
+        assert shares(transparent) == shares(np.array([[[v] * 3 for v in (0, 0, 1, 128)]], np.uint8))
+    else:
+        content = saved(grey, kind)
+        white_at_zero = content.replace(struct.pack("<HHII", 262, 3, 1, 1), struct.pack("<HHII", 262, 3, 1, 0))
+        assert white_at_zero != content
+        with pytest.raises(sepu.ImageError, match="save it with 8 bits"):
+            sepu.name_image(white_at_zero)
+
+
+def test_a_tiff_of_lab_is_named() -> None:
+    with pytest.raises(sepu.ImageError, match=r"has L\*a\*b\* values, not RGB; convert it to sRGB and save it as PNG"):
+        sepu.name_image(saved(Image.new("LAB", (3, 3)), "TIFF"))
 
 
 def test_a_colour_counts_for_a_more_frequent_one_that_is_near() -> None:

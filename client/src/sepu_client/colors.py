@@ -1,6 +1,5 @@
 """Reads colours as people write them."""
 
-import re
 from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from itertools import islice
@@ -9,14 +8,13 @@ from numbers import Integral, Real
 from typing import TypeGuard
 
 from sepu_client.ambiguous_names import AMBIGUOUS_NAMES
-from sepu_client.css import read_css, shown, trim_color
+from sepu_client.css import read_css, read_hex, shown, trim_color, what_to_write
 from sepu_client.results import RGB
 
 ColorLike = str | Iterable[float] | Mapping[str, float]
 
 MOST_COLORS = 5  # in a request
 
-_HEX = re.compile(r"#?([0-9a-f]{3}|[0-9a-f]{6})", re.ASCII | re.IGNORECASE)
 _FORMS = (
     "a colour is '#C83C23', '#fff', (200, 60, 35), {'r': 200, 'g': 60, 'b': 35}, or one of CSS, such as 'tomato' or "
     "'oklch(0.6 0.2 30)'"
@@ -60,12 +58,11 @@ def _read(color: object, scale: int | None) -> RGB:
 
 
 def _read_text(text: str) -> RGB:
-    if form := _HEX.fullmatch(text):
-        digits = form[1] if len(form[1]) == 6 else "".join(digit * 2 for digit in form[1])
-        return RGB(*map(float, bytes.fromhex(digits)))
+    if channels := read_hex(text):
+        return RGB(*map(float, channels))
     rgb = read_css(f"rgb({text})" if text[:1].isdecimal() else text)  # "200 60 35"
     if rgb is None:
-        raise ValueError(f"{text!r} is not a colour; {_FORMS}")
+        raise ValueError(what_to_write(text) or f"{text!r} is not a colour; {_FORMS}")
     if library := AMBIGUOUS_NAMES.get(text.lower()):
         css = "#{:02X}{:02X}{:02X}".format(*map(round, rgb))
         raise ValueError(

@@ -3,6 +3,7 @@
 import os
 import re
 import sys
+import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
@@ -22,9 +23,10 @@ from sepu.cli.output import check_output, command, echo, example, refuse_idle, t
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.display import Line, Lines, line_of
 from sepu.library.images import Pixels, nearest_places, read_image
-from sepu.library.palette_files import READERS, PaletteError, read_palette
+from sepu.library.palette_entries import PaletteError, PaletteWarning
+from sepu.library.palette_files import READERS, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
-from sepu.library.records import hex_of, is_in_srgb
+from sepu.library.records import hex_of, is_in_srgb, rgb_of
 from sepu.library.release import UnknownNameError, load_release
 from sepu.printable import printable
 
@@ -53,11 +55,18 @@ _palette_option = click.option(
 
 
 def _load(palette: str | None) -> Source:
-    """Returns the library, or the colours of a file."""
+    """Returns the library, or the colours of a file; says on standard error what was skipped of it."""
+    if palette is None:
+        return load_release()
     try:
-        return load_release() if palette is None else read_palette(palette)
+        with warnings.catch_warnings(record=True) as skipped:
+            warnings.simplefilter("always", PaletteWarning)
+            source = read_palette(palette)
     except PaletteError as error:
         raise click.BadParameter(str(error), param_hint="--palette") from None
+    for warning in skipped:
+        echo(f"--palette: {warning.message}", err=True)
+    return source
 
 
 def _print(
@@ -257,7 +266,7 @@ def _only_our_errors() -> Iterator[None]:
 
 
 def _in_colors_of(source: Source, pixels: Pixels) -> NDArray[np.uint8]:
-    colors = np.array([record.rgb for record in source]).round().clip(0, 255).astype(np.uint8)
+    colors = np.array([rgb_of(record.hex) for record in source], np.uint8)
     named: NDArray[np.uint8] = colors[nearest_places(source.palette(), pixels)]
     return named
 

@@ -21,6 +21,25 @@ _GREATEST = 1e6  # of a number; no power overflows
 _FARTHEST = 1e5  # of a channel from 0 to 255: beyond that a difference means nothing, and can exceed what is computed
 _NEARLY = 1e-3  # of a channel from 0 to 1, a quarter of an 8-bit step: people write few digits
 
+_HEX = re.compile(r"(?:#|0x(?=.{6}\Z))?((?:[0-9a-f]{3}){1,2})", re.ASCII | re.IGNORECASE)
+_OPAQUE_OR_NOT = "write '#{}' if it is opaque, and blend it with its background if it is not"
+# What people write that has a meaning elsewhere, and what to write instead.
+_ELSEWHERE = [
+    (re.compile(pattern, re.IGNORECASE), reason)
+    for pattern, reason in (
+        (r"([0-9a-f]{3}(?=.\Z)|[0-9a-f]{6}(?=..\Z))[0-9a-f]+\Z", f"is HEX with an alpha channel: {_OPAQUE_OR_NOT}"),
+        (r"0x[0-9a-f]{2}([0-9a-f]{6})\Z", f"is HEX whose first two digits are an alpha channel: {_OPAQUE_OR_NOT}"),
+        (r"hs[bv]a?\(", "is not of CSS: write hwb(hue whiteness blackness); whiteness is (100% - S) x B, "
+                        "and blackness 100% - B"),
+        (r"(?:device-)?cmyk\(", "is not a colour without the profile of a press; convert it to RGB"),
+        (r"((?:hwb|(?:ok)?l(?:ab|ch)|color)\(.*,.*)", "has commas, which CSS knows in rgb() and hsl() alone: "
+                                                       "write {!r}"),
+    )
+]  # fmt: skip
+_COMMA = re.compile(r"\s*,\s*")
+# Full-width forms of ASCII and the ideographic space and comma, as Chinese keyboards type them.
+_HALF_WIDTH: dict[int, str | int] = {0x3000: " ", 0x3001: ",", **{0xFEE0 + code: code for code in range(0x21, 0x7F)}}
+
 # 4, the syntax of the functions: what 100 % of each number means, None for a hue
 _HUE = None
 _FUNCTIONS: dict[str, tuple[float | None, ...]] = {
@@ -97,11 +116,31 @@ def shown(given: object) -> str:
 
 
 def trim_color(text: str) -> str:
-    """Returns the text of a colour without blanks around it; raises ValueError if it is longer than any colour."""
+    """Returns the text of a colour without blanks around it and full-width forms.
+
+    Raises ValueError if it is longer than any colour.
+    """
     text = text.strip()
     if len(text) > MOST_CHARACTERS:
         raise ValueError(f"{shown(text)} is not a colour: it has more than {MOST_CHARACTERS} characters")
-    return text
+    return text if text.isascii() else text.translate(_HALF_WIDTH)
+
+
+def read_hex(text: str) -> tuple[int, int, int] | None:
+    """Returns the channels of HEX with three or six digits, also without its number sign or with 0x; else None."""
+    form = _HEX.fullmatch(text)
+    if form is None:
+        return None
+    red, green, blue = bytes.fromhex(form[1] if len(form[1]) == 6 else "".join(digit * 2 for digit in form[1]))
+    return red, green, blue
+
+
+def what_to_write(text: str) -> str | None:
+    """Returns why a text that is a colour elsewhere is not one here, and what to write; None for other texts."""
+    for pattern, reason in _ELSEWHERE:
+        if form := pattern.match(text):
+            return f"{text!r} {reason.format(*(_COMMA.sub(' ', group) for group in form.groups()))}"
+    return None
 
 
 def read_css(text: str) -> Triple | None:
@@ -110,12 +149,18 @@ def read_css(text: str) -> Triple | None:
     Raises ValueError for a colour with alpha, for `currentcolor`, for channels of rgb() that CSS would clip, and for a
     colour far outside sRGB.
     """
-    from tinycss2 import color4, parse_one_component_value
+    from tinycss2 import parse_one_component_value
 
     text = text.strip()
     if len(text) > MOST_CHARACTERS or any(True for _ in islice(_PART.finditer(text), _MOST_PARTS, None)):
         return None
-    token = parse_one_component_value(text, skip_comments=True)
+    return read_token(parse_one_component_value(text, skip_comments=True), text)
+
+
+def read_token(token: Any, text: str) -> Triple | None:  # noqa: ANN401  # tinycss2 has no types
+    """Does what `read_css` does, for a component value of tinycss2; `text` is what errors repeat."""
+    from tinycss2 import color4
+
     if token.type == "function":
         return _read_function(token, text)
     color = color4.parse_color(token)
@@ -172,10 +217,28 @@ def _read_function(function: Any, text: str) -> Triple | None:  # noqa: ANN401  
     if name == "rgb":
         _check_channels(numbers[:3], text, whole=all(getattr(token, "is_integer", True) for token in tokens[:3]))
         return numbers[0], numbers[1], numbers[2]
-    rgb = _from_0_to_255(convert(numbers[:3]))
-    if max(map(abs, rgb)) > _FARTHEST:
+    return _checked(convert(numbers[:3]), text)
+
+
+def read_channels(space: str, channels: Sequence[float]) -> Triple | None:
+    """Returns what `read_css` does, for three numbers as `color()` with a space, or a function such as lab(), has them.
+
+    Returns None if CSS does not know the space. Raises ValueError for a colour far outside sRGB.
+    """
+    convert = SPACES.get(space) or _OF_FUNCTION.get(space)
+    if convert is None:
+        return None
+    text = f"{space} {shown(channels)}"
+    if not all(abs(channel) <= _GREATEST for channel in channels):  # nor NaN
+        raise ValueError(f"{text} has a channel beyond {_GREATEST:,.0f}; write smaller numbers")
+    return _checked(convert(channels), text)
+
+
+def _checked(rgb: Triple, text: str) -> Triple:
+    scaled = _from_0_to_255(rgb)
+    if max(map(abs, scaled)) > _FARTHEST:
         raise ValueError(f"{text!r} lies too far outside sRGB to be a colour; write smaller numbers")
-    return rgb
+    return scaled
 
 
 def _number(token: Any, whole: float | None) -> float | None:  # noqa: ANN401

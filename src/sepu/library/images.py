@@ -43,6 +43,20 @@ _END_OF_IMAGE, _START_OF_SCAN = b"\xd9", b"\xda"
 # The types of tags that Pillow does not make a tuple of: BYTE, ASCII, UNDEFINED.
 _TIFF_BYTES = {1, 2, 7}
 
+# TIFF 6.0, section 8: BitsPerSample, and PhotometricInterpretation, which is 1 if black is 0.
+_TIFF_BITS, _TIFF_BLACK = 258, 262
+
+# ITU-T H.273: what is sRGB or not specified, and the names of what pictures have besides.
+_SRGB_PRIMARIES, _SRGB_TRANSFERS = {1, 2}, {2, 4, 13}  # 4 is a gamma of 2.2
+_PRIMARIES = {1: "BT.709", 9: "BT.2020", 11: "DCI-P3", 12: "Display P3"}
+_TRANSFERS = {1: "BT.709", 8: "linear", 14: "BT.2020", 15: "BT.2020", 16: "PQ", 18: "HLG"}
+# Of gamma, and of the chromaticities of PNG's cHRM, which are white, red, green and blue.
+_GAMMA_TOLERANCE, _CHROMATICITY_TOLERANCE = 0.1, 0.01
+_SRGB_CHROMATICITIES = (0.3127, 0.329, 0.64, 0.33, 0.3, 0.6, 0.15, 0.06)
+_AVIF_CODES = re.compile(rb"colrnclx(.{4})", re.DOTALL)
+# EXIF's InteroperabilityIndex, in either byte order (DCF 2.0, 3.3): a camera's file in Adobe RGB, which has no profile.
+_ADOBE_RGB = re.compile(rb"\x01\0\x02\0\x04\0\0\0R03|\0\x01\0\x02\0\0\0\x04R03")
+
 _NO_HANDLER = logging.NullHandler()
 
 
@@ -71,6 +85,7 @@ def read_image(image: Image, scale: int | None = None) -> tuple[Pixels, Opacity 
         if isinstance(image, PIL.Image.Image):
             with _decoding("the image"):
                 _check_header(image, "the image")
+                _check_color_tags(image, b"", "the image")
                 return _split(np.asarray(_to_srgb(image, "the image")))
     try:
         array, most = _read_array(cast("ArrayLike", image), scale)
@@ -193,6 +208,7 @@ def _decode(content: bytes, name: str) -> NDArray[Any]:
             raise ImageError(f"{name} has a tag of more than {limits.TIFF_NUMBERS:,} numbers; save it anew")
         with _File(content, name) as file, PIL.Image.open(file, formats=FORMATS) as image:
             _check_header(image, name)
+            _check_color_tags(image, content, name)
             file.unlimited()
             ImageOps.exif_transpose(image, in_place=True)
             converted = _to_srgb(image, name)
@@ -215,7 +231,8 @@ def _decoding(name: str) -> Iterator[None]:
     except ImageError:
         raise
     except PIL.UnidentifiedImageError:
-        raise ImageError(f"{name} is not an image that can be read: it is damaged, or not one of {_NAMES}") from None
+        reason = f"it is damaged, or not one of {_NAMES}, or a TIFF with pixels that Pillow does not know"
+        raise ImageError(f"{name} is not an image that can be read: {reason}") from None
     except PIL.Image.DecompressionBombError:
         raise _too_large(name) from None
     except MemoryError:
@@ -231,8 +248,16 @@ def _check_header(image: "PIL.Image.Image", name: str) -> None:
         raise _too_large(name)
     if image.format not in {None, "MPO", *FORMATS}:  # a camera's JPEG of several pictures is an MPO
         raise ImageError(f"{name} is of the format {image.format}, and not of {_NAMES}; pass image.convert('RGBA')")
-    if image.mode.startswith(("I", "F")):
+    if image.mode == "LAB":
+        raise ImageError(f"{name} has L*a*b* values, not RGB; convert it to sRGB and save it as PNG")
+    if image.mode.startswith(("I", "F")) and not _is_16_bit_grey(image):
         raise ImageError(f"{name} has 16 or 32 bits a channel (mode {image.mode}); save it with 8 bits")
+
+
+def _is_16_bit_grey(image: "PIL.Image.Image") -> bool:
+    """Returns whether an image has grey of 16 bits, from black to white; a TIFF may have 12, or white at 0."""
+    tags = getattr(image, "tag_v2", {})
+    return image.mode.startswith("I;16") and tags.get(_TIFF_BITS, (16,)) == (16,) and tags.get(_TIFF_BLACK, 1) == 1
 
 
 def _too_large(name: str) -> ImageError:
@@ -273,6 +298,57 @@ def _longest_tag(content: bytes) -> int:
     return longest
 
 
+def _check_color_tags(image: "PIL.Image.Image", content: bytes, name: str) -> None:
+    """Refuses an image that says without a profile that it is not in sRGB."""
+    is_png = image.format == "PNG"
+    codes = _png_codes(content) if is_png else None
+    if codes:
+        image.info.pop("icc_profile", None)  # PNG 3, 4.3: cICP overrides it
+    if image.info.get("icc_profile"):
+        return
+    if image.format == "AVIF" and (found := _AVIF_CODES.search(content)):
+        primaries, transfer = struct.unpack(">HH", found[1])
+        codes = primaries, transfer
+    reason = None
+    if codes:
+        reason = _foreign_codes(*codes, "cICP" if is_png else "nclx")
+    elif is_png and "srgb" not in image.info:
+        reason = _foreign_gamma(image.info.get("gamma")) or _foreign_primaries(image)
+    elif _ADOBE_RGB.search(image.info.get("exif") or b""):
+        reason = "its EXIF data say Adobe RGB"
+    if reason:
+        raise ImageError(f"{name} is not in sRGB: {reason}; convert it to sRGB, or save it with an ICC profile")
+
+
+def _foreign_codes(primaries: int, transfer: int, tag: str) -> str | None:
+    if primaries in _SRGB_PRIMARIES and transfer in _SRGB_TRANSFERS:
+        return None
+    curve = _TRANSFERS.get(transfer, transfer)
+    return f"its {tag} tag has the primaries {_PRIMARIES.get(primaries, primaries)} and the transfer function {curve}"
+
+
+def _foreign_gamma(gamma: float | None) -> str | None:
+    exponent = 2.2 if gamma is None else 1 / max(gamma, 1e-5)
+    return f"its gAMA tag has a gamma of {exponent:.3g}" if abs(exponent - 2.2) > _GAMMA_TOLERANCE else None
+
+
+def _foreign_primaries(image: "PIL.Image.Image") -> str | None:
+    given = image.info.get("chromaticity", _SRGB_CHROMATICITIES)
+    farthest = max(abs(one - other) for one, other in zip(given, _SRGB_CHROMATICITIES, strict=True))
+    is_grey = image.mode.startswith(("1", "L", "I"))
+    return "its cHRM tag has other primaries" if farthest > _CHROMATICITY_TOLERANCE and not is_grey else None
+
+
+def _png_codes(content: bytes) -> tuple[int, int] | None:
+    """Returns the primaries and the transfer function of a PNG's cICP, which Pillow does not read."""
+    at = len(b"\x89PNG\r\n\x1a\n")
+    while (kind := content[at + 4 : at + 8]) not in {b"", b"IDAT"}:
+        if kind == b"cICP" and len(content) >= at + 10:
+            return content[at + 8], content[at + 9]
+        at += 12 + int.from_bytes(content[at : at + 4])
+    return None
+
+
 # The modes of images that a profile of each colour space may describe.
 _PROFILED = {
     "RGB": {"RGB", "RGBA", "P", "PA", "L", "LA", "1"},  # grey too: made of RGB, it often keeps the profile
@@ -283,13 +359,26 @@ _PROFILED = {
 
 def _to_srgb(image: "PIL.Image.Image", name: str) -> "PIL.Image.Image":
     """Returns the image in sRGB, by its colour profile if it has one; with alpha if it has any."""
-    mode = "RGBA" if image.has_transparency_data else "RGB"
     profile = image.info.get("icc_profile")
+    if image.mode.startswith("I;16"):
+        image = _high_bytes(image)
+    mode = "RGBA" if image.has_transparency_data else "RGB"
     if profile:
         return _apply_profile(image, profile, mode, name)
     if image.mode == "CMYK":
         raise ImageError(f"{name} is CMYK without a colour profile, so its colours are not known; save it as sRGB")
     return _in_mode(image, mode)
+
+
+def _high_bytes(image: "PIL.Image.Image") -> "PIL.Image.Image":
+    """Returns 16-bit grey with 8 bits, as Pillow reads 16-bit RGB."""
+    import PIL.Image
+
+    values = np.asarray(image)
+    grey = PIL.Image.fromarray((values >> 8).astype(np.uint8))
+    if (transparent := image.info.get("transparency")) is not None:
+        grey.putalpha(PIL.Image.fromarray(np.where(values == transparent, np.uint8(0), np.uint8(255))))
+    return grey
 
 
 def _apply_profile(image: "PIL.Image.Image", profile: bytes, mode: str, name: str) -> "PIL.Image.Image":

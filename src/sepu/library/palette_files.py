@@ -1,106 +1,121 @@
 """Reads the palettes that people have: GIMP's, Adobe's swatches, design tokens, style sheets, JSON and CSV."""
 
 import csv
-import json
 import os
 import re
 import struct
-from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+import warnings
+from collections.abc import Callable, Iterable, Iterator
 from io import StringIO
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any
 
 from sepu import limits
-from sepu.errors import SepuError
-from sepu.library.css import read_css
+from sepu._palette import Palette
+from sepu.library.css import read_css, read_hex
 from sepu.library.files import read_file
 from sepu.library.named import NamedPalette
-from sepu.library.parsing import ColorError, ColorLike, parse_color
-from sepu.library.records import Swatch
+from sepu.library.palette_entries import (
+    DEEPEST,
+    Found,
+    PaletteError,
+    PaletteWarning,
+    decode,
+    find_members,
+    looks_like_a_color,
+    of_unit,
+    printable,
+)
+from sepu.library.palette_json import read_json
+from sepu.library.parsing import FORMS, ColorError, ColorLike, parse_color
+from sepu.library.records import Swatch, hex_of, is_in_srgb
 
-# Where it is in the file, its name, and its value.
-Found = tuple[str, str, ColorLike]
-
-_DEEPEST = 32  # groups in groups, and references to references
-_NEXT_TO_A_BYTE = 1e-4  # of a channel: more than a float of 32 bits rounds
-
-
-class PaletteError(SepuError, ValueError):
-    """This is not a palette that can be read; the message says where in the file, and what to do."""
+_LONGEST_VALUE = 1000  # characters of a value of CSS in which a colour is looked for, with a reference and comments
+_SHOWN = 3  # kinds of skipped entries in a warning
+_PARTICULARS = re.compile(r"'.*'|\".*\"|[\d.]+", re.DOTALL)
 
 
 def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedPalette:
     """Reads a palette with names from a file: .gpl, .ase, .tokens.json (DTCG), .json, .css, .csv or .tsv.
 
-    A name may come twice, and a colour too; without a name a colour is called by its HEX. `index`: whether to build
-    one, as `Palette` does. Raises PaletteError, which names the file, the line or the place in it, and what to do.
+    A name may come twice, and a colour too; without a name a colour is called by its HEX. Entries that are not opaque
+    colours are skipped, and a PaletteWarning says how many and why. `index`: whether to build one, as `Palette` does.
+    Raises PaletteError, which names the file, the line or the place in it, and what to do.
     """
     name = repr(os.fspath(path))
     ending = Path(path).suffix.lower()
     if ending not in READERS:
         raise PaletteError(f"{name} does not end in {', '.join(READERS)}; save it as one of these")
     content = read_file(path, limits.PALETTE_BYTES, "save its colours alone", PaletteError)
-    swatches = []
+    swatches: list[Swatch] = []
+    skipped: dict[str, list[str]] = {}  # the reasons of each kind
     try:
-        for where, given, color in islice(READERS[ending](content), limits.PALETTE_COLORS + 1):
-            try:
-                rgb = parse_color(color)
-            except (ColorError, TypeError) as error:
-                raise PaletteError(f"{where}: {error}") from None
-            swatch = Swatch(_printable(given), rgb)
-            swatches.append(swatch if swatch.name else Swatch(swatch.hex, rgb))
+        entries = [*islice(READERS[ending](content), limits.PALETTE_COLORS + 1)]
     except PaletteError as error:
         raise PaletteError(f"{name}, {error}") from None
-    if not swatches:
-        raise PaletteError(f"{name} has no colour")
-    if len(swatches) > limits.PALETTE_COLORS:
+    if len(entries) > limits.PALETTE_COLORS:
         raise PaletteError(f"{name} has more than {limits.PALETTE_COLORS:,} colours; save fewer")
-    try:
-        return NamedPalette([(swatch.name, swatch) for swatch in swatches], index=index)
-    except ValueError as error:
-        raise PaletteError(f"{name}: {error}") from None
+    for where, given, color in entries:
+        try:
+            swatches.append(_swatch(printable(given), color))
+        except (ColorError, PaletteError, TypeError, ValueError) as error:
+            reason = str(error).removesuffix(f"; {FORMS}")
+            skipped.setdefault(_PARTICULARS.sub("", reason), []).append(printable(f"{where}: {reason}"))
+    if not swatches:
+        raise PaletteError(f"{name} has no colour{f': {_summary(skipped)}' if skipped else ''}")
+    if skipped:
+        number = sum(map(len, skipped.values()))
+        message = f"{name}: {number:,} of {len(entries):,} entries are not opaque colours and are skipped: "
+        warnings.warn(message + _summary(skipped), PaletteWarning, stacklevel=2)
+    return NamedPalette([(swatch.name, swatch) for swatch in swatches], index=index)
 
 
-def _printable(name: str) -> str:
-    """Returns a name without what terminals take for a command."""
-    return "".join(filter(str.isprintable, name[: limits.NAME_CHARACTERS])).strip()
+def _swatch(name: str, color: ColorLike | PaletteError) -> Swatch:
+    """Returns a colour of a palette; raises ColorError or PaletteError if it is none."""
+    if isinstance(color, PaletteError):
+        raise color
+    rgb = parse_color(color)
+    swatch = Swatch(name, rgb) if name else Swatch(hex_of(rgb), rgb)
+    if not is_in_srgb(rgb):
+        Palette(index=False, lab=[swatch.lab])  # which refuses what lies too far out
+    return swatch
 
 
-def _text(content: bytes) -> str:
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = content.count(b"\n", 0, error.start) + 1
-        raise PaletteError(f"line {line}: this is not UTF-8; save the file as UTF-8") from None
+def _summary(skipped: dict[str, list[str]]) -> str:
+    """Returns how many entries were skipped for each kind of reason, and the first of each."""
+    kinds = sorted(skipped.values(), key=len, reverse=True)
+    parts = [places[0] if len(places) == 1 else f"{len(places):,} such as {places[0]}" for places in kinds[:_SHOWN]]
+    rest = sum(map(len, kinds[_SHOWN:]))
+    return "; ".join(parts) + (f"; and {rest:,} for other reasons" if rest else "")
 
 
-def _of_unit(channels: Sequence[float]) -> ColorLike:
-    """Returns a colour of channels from 0 to 1; those of a byte, which 32 bits do not hold, are as they were."""
-    if not all(-_NEXT_TO_A_BYTE <= channel <= 1 + _NEXT_TO_A_BYTE for channel in channels):  # nor NaN
-        raise PaletteError(f"its channels are {', '.join(map(str, channels))}, and not from 0 to 1")
-    scaled = [min(max(255 * channel, 0.0), 255.0) for channel in channels]
-    red, green, blue = (round(each) if abs(each - round(each)) < 255 * _NEXT_TO_A_BYTE else each for each in scaled)
-    return Swatch("", (red, green, blue))
+_GIMP_COLOR = re.compile(r"(\d{1,3}\s+\d{1,3}\s+\d{1,3})(?:\s+(\d{1,3})(?=\s|\Z))?(?:\s+(.*))?", re.ASCII | re.DOTALL)
 
 
 def _gimp(content: bytes) -> Iterator[Found]:
     """Reads a palette of GIMP's, which Inkscape, Krita and Aseprite write too."""
-    lines = _text(content).splitlines()
-    if not lines or lines[0].strip() != "GIMP Palette":
+    lines = StringIO(decode(content), newline=None)  # not splitlines, for which U+2028 ends a line
+    if lines.readline().strip() != "GIMP Palette":
         raise PaletteError("line 1: this is not 'GIMP Palette'; export it from GIMP, Krita or Inkscape")
-    for number, line in enumerate(lines[1:], 2):
-        if not line.strip() or line.lstrip().startswith("#") or re.match(r"(Name|Columns):", line):
+    with_alpha = False
+    for number, line in enumerate(lines, 2):
+        if line.isspace() or line.lstrip().startswith("#"):
             continue
-        form = re.fullmatch(r"\s*(\d{1,3})\s+(\d{1,3})\s+(\d{1,3})(?:\s+(.*))?", line, re.ASCII)
-        if form is None:
-            raise PaletteError(
-                f"line {number}: {line!r:.60} is not like '200 60 35 Scarlet', three channels and a name"
-            )
-        red, green, blue, name = form.groups()
-        yield f"line {number}", name or "", (int(red), int(green), int(blue))
+        if line[0].isalpha() and ":" in line:  # 'Name: ', 'Columns: ' and those of other programs
+            title, _, value = line.partition(":")
+            with_alpha = with_alpha or (title, value.strip()) == ("Channels", "RGBA")
+            continue
+        form = _GIMP_COLOR.fullmatch(line.strip())
+        channels, alpha, name = form.groups("") if form else ("", "", "")
+        color: ColorLike | PaletteError
+        if not channels or (with_alpha and not alpha):
+            color = PaletteError(f"{line.strip()!r:.60} is not like '200 60 35 Scarlet'")
+        elif with_alpha and int(alpha) != 255:
+            color = PaletteError(f"it has an alpha channel of {alpha}: blend it with its background first")
+        else:
+            color = [*map(int, channels.split())]
+            name = name if with_alpha else f"{alpha} {name}"
+        yield f"line {number}", name, color
 
 
 def _ase(content: bytes) -> Iterator[Found]:
@@ -108,6 +123,8 @@ def _ase(content: bytes) -> Iterator[Found]:
 
     The format is not published; this is what the programs that write it agree about.
     """
+    if content[4:6] == b"\xe0\xa5":
+        raise PaletteError("byte 4: this is a sprite of Aseprite; export its palette as .gpl")
     if content[:4] != b"ASEF":
         raise PaletteError("byte 0: this is not 'ASEF'; export it as Adobe Swatch Exchange (not .aco or .act)")
     at, number = 12, 0
@@ -121,11 +138,11 @@ def _ase(content: bytes) -> Iterator[Found]:
                 number += 1
                 (units,) = struct.unpack_from(">H", block)
                 name = block[2 : 2 + 2 * units].decode("utf-16-be").rstrip("\0")
-                where = f"colour {number}, {_printable(name)!r}"
+                where = f"colour {number}, {printable(name)!r}"
                 try:
                     yield where, name, _ase_color(block, 2 + 2 * units)
                 except PaletteError as error:
-                    raise PaletteError(f"{where}: {error}") from None
+                    yield where, name, error
         except (struct.error, UnicodeDecodeError):
             raise PaletteError(f"byte {at}: this is no block of swatches; export the file anew") from None
         at += 6 + length
@@ -134,9 +151,9 @@ def _ase(content: bytes) -> Iterator[Found]:
 def _ase_color(block: bytes, at: int) -> ColorLike:
     (model,) = struct.unpack_from(">4s", block, at)
     if model == b"RGB ":
-        return _of_unit(struct.unpack_from(">3f", block, at + 4))
+        return of_unit(struct.unpack_from(">3f", block, at + 4))
     if model == b"Gray":
-        return _of_unit(3 * struct.unpack_from(">f", block, at + 4))
+        return of_unit(3 * struct.unpack_from(">f", block, at + 4))
     if model == b"CMYK":
         raise PaletteError("CMYK is not a colour without the profile of a press; convert the swatch to RGB")
     if model == b"LAB ":  # of D50, as lab() of CSS
@@ -145,155 +162,107 @@ def _ase_color(block: bytes, at: int) -> ColorLike:
     raise PaletteError(f"its model is {model.decode('latin-1').strip()!r}; convert the swatch to RGB")
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        [(twice, _)] = Counter(name for name, _ in pairs).most_common(1)
-        raise PaletteError(f"{twice!r:.60} comes twice in one object; give each name once")
-    return found
-
-
-def _json(content: bytes) -> Iterator[Found]:
-    """Reads design tokens (Design Tokens Format Module 2025.10), and other objects and lists of names and colours."""
-    text = _text(content)
-    try:
-        document = json.loads(text, object_pairs_hook=_once)
-        colors = dict(islice(_json_colors(document, (), None), limits.PALETTE_COLORS + 1))
-    except json.JSONDecodeError as error:
-        raise PaletteError(f"line {error.lineno}: {error.msg}; this is not JSON") from None
-    except PaletteError as error:
-        raise PaletteError(f"JSON: {error}") from None
-    except (RecursionError, ValueError):
-        raise PaletteError(f"line 1: objects lie more than {_DEEPEST} deep, or a number is too long") from None
-    if len(colors) > limits.PALETTE_COLORS:
-        raise PaletteError(f"JSON: there are more than {limits.PALETTE_COLORS:,} colours; save fewer")
-    for path, (name, value) in colors.items():
-        where = ".".join(path) or "JSON"
-        for _ in range(_DEEPEST):
-            if not (isinstance(value, str) and value.startswith("{") and value.endswith("}")):
-                break
-            target = tuple(value[1:-1].split("."))
-            if target not in colors:
-                raise PaletteError(f"{where}: {value:.60} is not a colour of this file")
-            value = colors[target][1]
-        else:
-            raise PaletteError(f"{where}: its references lead nowhere")
-        try:
-            yield where, name or where, _json_color(value)
-        except PaletteError as error:
-            raise PaletteError(f"{where}: {error}") from None
-
-
-_LISTS = ("colors", "colours", "palette", "swatches")
-_VALUES = ("hex", "value", "color", "colour", "rgb")
-
-
-def _json_colors(
-    value: object, path: tuple[str, ...], kind: object
-) -> Iterator[tuple[tuple[str, ...], tuple[str, object]]]:
-    """Yields the path, the name if it is not the path's, and the value of each colour."""
-    if len(path) > _DEEPEST:
-        raise RecursionError
-    if sum(map(len, path)) > limits.PATH_CHARACTERS:
-        raise PaletteError(f"a path of names has more than {limits.PATH_CHARACTERS:,} characters; give shorter names")
-    if isinstance(value, dict):
-        kind = value.get("$type", kind)
-        given = next(
-            (value[key] for key in ("$value", *_VALUES) if isinstance(value.get(key), str | list | dict)), None
-        )
-        if "$value" in value:
-            if kind in (None, "color"):
-                yield path, ("", value["$value"])
-        elif isinstance(given, str | list) and kind is None:
-            yield path, (_json_name(value.get("name", "")), given)
-        else:
-            listed = next((key for key in _LISTS if key in value), None) if not path else None
-            for key in value if listed is None else [listed]:
-                if not key.startswith("$"):
-                    yield from _json_colors(value[key], path if key == listed else (*path, key), kind)
-    elif isinstance(value, list) and not (len(value) == 3 and all(isinstance(each, int | float) for each in value)):
-        for place, each in enumerate(value):
-            below = (*path, str(place + 1))
-            yield from [(below, (each, each))] if isinstance(each, str) else _json_colors(each, below, kind)
-    else:
-        yield path, ("", value)
-
-
-def _json_name(name: object) -> str:
-    """Returns the name of a colour; those of this library have several."""
-    if isinstance(name, dict):
-        return " ".join(str(name[language]) for language in ("zh", "en") if language in name)
-    return str(name)
-
-
-def _json_color(value: object) -> ColorLike:
-    if isinstance(value, dict):
-        space, channels, alpha = value.get("colorSpace"), value.get("components"), value.get("alpha", 1)
-        if not isinstance(space, str) or not isinstance(channels, list) or len(channels) != 3:
-            raise PaletteError("a colour has the members colorSpace and components, of which there are three")
-        numbers = [0 if channel == "none" else channel for channel in channels]
-        if not all(isinstance(number, int | float) for number in numbers):
-            raise PaletteError("components are three numbers, or 'none'")
-        if alpha != 1:
-            raise PaletteError("it has an alpha channel: blend it with its background first")
-        if space == "srgb":
-            return _of_unit(numbers)
-        percents = space in {"hsl", "hwb"}
-        css = " ".join(f"{number}%" if percents and place else str(number) for place, number in enumerate(numbers))
-        return f"{space}({css})" if percents or space in {"lab", "lch", "oklab", "oklch"} else f"color({space} {css})"
-    if not isinstance(value, str | list):
-        raise PaletteError(f"{value!r:.60} is not a colour; write '#C83C23'")
-    return value
-
-
-_COMMENT = re.compile(r"/\*.*?(?:\*/|\Z)", re.DOTALL)
-_PROPERTY = re.compile(r"(?<![\w-])--([\w-]{1,200})\s{0,99}:\s{0,99}([^;{}]{1,500})")
-_REFERENCE = re.compile(r"var\(\s*--([\w-]+)\s*\)")
+_IDENT = r"(?:[-0-9A-Za-z_\x80-\U0010ffff]|\\[0-9A-Fa-f]{1,6}\s?|\\.)"
+_GAP = r"(?:\s|/\*.*?(?:\*/|\Z))*+"
+_QUOTED = r"""/\*.*?(?:\*/|\Z)|"(?:[^"\\\n]|\\.)*+"?|'(?:[^'\\\n]|\\.)*+'?"""
+_PROPERTY_NAME = rf"--{_IDENT}*+"
+# What is not a custom property, and then one.
+_PROPERTY = re.compile(
+    rf"(?:{_QUOTED}|[^-0-9A-Za-z_\x80-\U0010ffff\"'/\\]++|/|(?!--){_IDENT}++|{_PROPERTY_NAME}(?!{_GAP}:))*+"
+    rf"(?:({_PROPERTY_NAME}){_GAP}:((?:{_QUOTED}|[^;{{}}\"'/\\]++|/|\\.)*+)|\\|\Z)",
+    re.DOTALL,
+)
+_REFERENCE = re.compile(rf"var\(\s*({_PROPERTY_NAME})\s*(?:,(.*))?\)", re.DOTALL | re.IGNORECASE)
+_IMPORTANT = re.compile(r"\s*!\s*important\s*\Z", re.IGNORECASE)
 
 
 def _css(content: bytes) -> Iterator[Found]:
-    """Reads the custom properties of a style sheet that are a colour; what else there is does not matter."""
-    properties = islice(_PROPERTY.finditer(_COMMENT.sub(" ", _text(content))), limits.PALETTE_COLORS + 1)
-    found = [(form[1], form[2].strip()) for form in properties]
-    if len(found) > limits.PALETTE_COLORS:
-        raise PaletteError(f"CSS: there are more than {limits.PALETTE_COLORS:,} custom properties; save fewer")
-    values = dict(found)
+    """Reads the custom properties of a style sheet that are a colour; what else there is does not matter.
+
+    Only values that may be a colour are given to tinycss2, which takes a hundred times as long as finding them does.
+    """
+    found: list[tuple[str, str]] = []
+    for form in _PROPERTY.finditer(decode(content)):
+        if form[1]:
+            value = form[2].strip()
+            found.append((_unescaped(form[1]), _IMPORTANT.sub("", value) if len(value) <= _LONGEST_VALUE else ""))
+        if len(found) > limits.PALETTE_COLORS:
+            raise PaletteError(f"CSS: there are more than {limits.PALETTE_COLORS:,} custom properties; save fewer")
+    values, resolved = dict(found), dict[str, str]()
     for name, given in found:
-        value = given
-        for _ in range(_DEEPEST):
-            if form := _REFERENCE.fullmatch(value):
-                value = values.get(form[1], "")
-        with suppress(ValueError):  # a colour with alpha
+        value = _without_references(given, values, resolved)
+        try:
             # Not `parse_color`, which takes 'abc' for HEX, and three numbers, which are here for an hsl(), for RGB.
-            if rgb := read_css(value):
-                yield f"--{name}", name, Swatch("", rgb)
+            rgb = read_css(value)
+        except ValueError as error:
+            yield f"--{name}", name, PaletteError(str(error))
+            continue
+        if rgb is not None:
+            yield f"--{name}", name, Swatch("", rgb)
+        elif looks_like_a_color(value):
+            yield f"--{name}", name, PaletteError(f"{value!r:.60} is not a colour that is known here")
 
 
-_NAMES = ("name", "title", "label", "slug", "id")
-_CHANNELS = (("r", "g", "b"), ("red", "green", "blue"))
+def _unescaped(name: str) -> str:
+    """Returns an identifier as CSS reads it, without its first two hyphens."""
+    if "\\" in name:
+        from tinycss2 import parse_one_component_value
+
+        name = str(parse_one_component_value(name[:_LONGEST_VALUE]).value)
+    return name[2:]
+
+
+def _without_references(value: str, values: dict[str, str], resolved: dict[str, str], depth: int = 0) -> str:
+    """Returns the value to which the references of a value lead; nothing if that is nowhere."""
+    form = _REFERENCE.fullmatch(value)
+    if form is None:
+        return value
+    if depth == DEEPEST:
+        return ""
+    name = _unescaped(form[1])
+    if name not in values:
+        return _without_references((form[2] or "").strip(), values, resolved, depth + 1)
+    if name not in resolved:
+        resolved[name] = _without_references(values[name], values, resolved, depth + 1)
+    return resolved[name]
+
+
+def _table_lines(text: str) -> Iterator[str]:
+    for number, line in enumerate(StringIO(text, newline=""), 1):
+        if len(line) > limits.TABLE_LINE_CHARACTERS:
+            raise PaletteError(
+                f"line {number} has more than {limits.TABLE_LINE_CHARACTERS:,} characters; save fewer columns"
+            )
+        yield line
 
 
 def _table(content: bytes) -> Iterator[Found]:
-    """Reads lines of cells, whose first line names the columns."""
-    text = _text(content)
+    """Reads lines of cells, whose first line names the columns, or has a HEX value with its number sign."""
+    text = decode(content)
     first = text.partition("\n")[0]
-    reader = csv.reader(StringIO(text, newline=""), delimiter=max("\t;,", key=first.count), strict=True)
+    reader = csv.reader(_table_lines(text), delimiter=max("\t;,", key=first.count), strict=True)
     try:
-        titles = [title.strip().casefold() for title in next(reader, [])]
-        name = next((titles.index(title) for title in _NAMES if title in titles), None)
-        value = next((titles.index(title) for title in _VALUES if title in titles), None)
-        channels = next(([*map(titles.index, each)] for each in _CHANNELS if {*each} <= {*titles}), [])
-        if value is None and not channels:
-            raise PaletteError("line 1: it does not name the columns; write name,hex or name,r,g,b")
-        for row in reader:
-            if not any(map(str.strip, row)):
+        titles = [title.strip() for title in next(reader, [])]
+        rows: Iterable[list[str]] = reader
+        name, value, channels = find_members(titles)
+        places = [titles.index(title) for title in channels or (value,) if title is not None]
+        name_place = None if name is None else titles.index(name)
+        if not places:
+            places = [place for place, cell in enumerate(titles) if cell[:1] == "#" and read_hex(cell)][:1]
+            if not places:
+                raise PaletteError("line 1: it does not name the columns; write name,hex or name,r,g,b")
+            # The name is the cell before it, or that behind it.
+            name_place = places[0] - 1 if places[0] else 1 if len(titles) > 1 else None
+            rows = chain([titles], reader)
+        for row in rows:
+            if not row or not any(map(str.strip, row)):
                 continue
             where = f"line {reader.line_num}"
-            try:
-                color = " ".join(row[place] for place in channels) if value is None else row[value]
-                yield where, "" if name is None else row[name], color
-            except IndexError:
-                raise PaletteError(f"{where}: there are {len(row)} cells, and line 1 has {len(titles)}") from None
+            if len(row) <= max(*places, name_place or 0):
+                reason = f"there are {len(row)} cells, and line 1 has {len(titles)}"
+                yield where, "", PaletteError(reason)
+            else:
+                yield where, "" if name_place is None else row[name_place], " ".join(row[place] for place in places)
     except csv.Error as error:
         raise PaletteError(f"line {reader.line_num}: {error}") from None
 
@@ -301,7 +270,7 @@ def _table(content: bytes) -> Iterator[Found]:
 READERS: dict[str, Callable[[bytes], Iterator[Found]]] = {
     ".gpl": _gimp,
     ".ase": _ase,
-    ".json": _json,
+    ".json": read_json,
     ".css": _css,
     ".csv": _table,
     ".tsv": _table,

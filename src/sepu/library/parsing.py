@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence, Set
 from numbers import Integral, Real
 
 from sepu.errors import SepuError
-from sepu.library.css import read_css, shown, trim_color
+from sepu.library.css import read_css, read_hex, shown, trim_color, what_to_write
 from sepu.library.records import NamedColor, hex_of
 
 Rgb = tuple[float, float, float]
@@ -18,8 +18,6 @@ FORMS = (
 )
 
 _PLAIN = (int, float)  # PERF: whether an object is Real takes long to ask
-_HEX = re.compile(r"#?((?:[0-9a-f]{3}){1,2})", re.ASCII | re.IGNORECASE)
-_CMYK = re.compile(r"(?:device-)?cmyk\(", re.IGNORECASE)
 _CHANNEL = r"([+-]?(?:\d+(?:\.\d*)?|\.\d+)%?)"
 _CHANNELS = re.compile(rf"\s*{_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}(?:\s*,\s*|\s+){_CHANNEL}\s*", re.ASCII)
 
@@ -74,13 +72,11 @@ def parse_color(color: ColorLike, named: Sequence[NamedColor] = ()) -> Rgb:
 def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
     if text.isdecimal() and len(text) <= 3:
         raise ColorError(f"{text!r} is one number: write '#{text:0>3}' for HEX, or three numbers such as '200 60 35'")
-    if not named and (form := _HEX.fullmatch(text)):
-        digits = form[1] if len(form[1]) == 6 else "".join(digit * 2 for digit in form[1])
-        red, green, blue = bytes.fromhex(digits)
-        return red, green, blue
+    if not named and (channels := read_hex(text)):
+        return channels
     # PERF: the form of CSS that is met most needs no parser.
-    if channels := _CHANNELS.fullmatch(text[4:-1] if text[:4].lower() == "rgb(" and text[-1] == ")" else text):
-        return _checked([_number(channel) for channel in channels.groups()], text, percent="%" in text)
+    if form := _CHANNELS.fullmatch(text[4:-1] if text[:4].lower() == "rgb(" and text[-1] == ")" else text):
+        return _checked([_number(channel) for channel in form.groups()], text, percent="%" in text)
     css = read_css(text)
     candidates: dict[Rgb, str] = {record.rgb: f"{record.hex} of {record.label}" for record in named}
     if css is not None:
@@ -89,8 +85,8 @@ def _parse_text(text: str, named: Sequence[NamedColor]) -> Rgb:
         raise ColorError(f"{text!r} is ambiguous: {', or '.join(candidates.values())}; write the value that you mean")
     if candidates:
         return next(iter(candidates))
-    if _CMYK.match(text):
-        raise ColorError(f"{text!r} is not a colour without the profile of a press; convert it to RGB")
+    if reason := what_to_write(text):
+        raise ColorError(reason)
     if text[-1:] in {";", ","}:
         raise ColorError(f"{text!r} ends with {text[-1]!r}, which is not part of a colour; {FORMS}")
     raise ColorError(f"{text!r} is not a colour that is known here; {FORMS}")

@@ -29,8 +29,9 @@ def rgb_of(hex_value: str) -> tuple[int, int, int]:
 
 
 def hex_of(rgb: Sequence[float]) -> str:
-    """Returns `#RRGGBB` of red, green and blue: rounded, and clipped to 0 to 255."""
-    return "#{:02X}{:02X}{:02X}".format(*(round(min(max(channel, 0), 255)) for channel in rgb))
+    """Returns `#RRGGBB` of red, green and blue: rounded half up, and clipped to 0 to 255."""
+    # To nine decimals first: doubles make 76.49999999999999 of 30%.
+    return "#{:02X}{:02X}{:02X}".format(*(int(round(min(max(channel, 0), 255), 9) + 0.5) for channel in rgb))
 
 
 def is_in_srgb(rgb: Sequence[float]) -> bool:

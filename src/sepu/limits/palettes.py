@@ -3,5 +3,11 @@
 PALETTE_BYTES = 2**24
 # The index of so many has 190 MB.
 PALETTE_COLORS = 100_000
+# Objects and lists in a JSON file: a design token is three of them. Each takes up to 10 us and some 200 bytes.
+PALETTE_OBJECTS = 320_000
+# Commas in a JSON file. Each separates values of some 50 bytes.
+PALETTE_VALUES = 1_000_000
 # Characters of the names of a colour and of all groups that it is in.
-PATH_CHARACTERS = 1000
+PATH_CHARACTERS = 500
+# Characters of a line in a table.
+TABLE_LINE_CHARACTERS = 2**17

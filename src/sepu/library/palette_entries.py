@@ -1,0 +1,100 @@
+"""What the readers of palette files share: their errors, the members of an entry, and channels from 0 to 1."""
+
+import re
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
+from typing import NamedTuple
+
+from sepu import limits
+from sepu.errors import SepuError
+from sepu.library.parsing import ColorLike
+from sepu.library.records import Swatch
+
+DEEPEST = 32  # groups in groups, and references to references
+
+_NEXT_TO_A_BYTE = 1e-4  # of a channel: more than a float of 32 bits rounds
+
+# Names of members and columns, the preferred ones first. Case, blanks, hyphens, underscores and what is in brackets do
+# not matter.
+_NAMES = ("name", "title", "label", "colorname", "colourname", "keyword", "color", "colour", "slug", "id")
+_HEX_VALUES = ("hex", "hexcode", "hexvalue", "hexstring", "hexcolor", "hexcolour")
+_CHANNELS = (("r", "g", "b"), ("red", "green", "blue"))
+_VALUES = ("value", "rgb", "color", "colour")
+_IGNORED = re.compile(r"\([^()]*\)|[\s_-]+")
+
+# How a text begins that is meant as a colour, also one that is not read here.
+_LIKE_A_COLOR = re.compile(
+    r"#\w+\Z|0x[0-9a-f]{6}|(?:rgb|hsl|hs[bv])a?\(|(?:hwb|(?:ok)?l(?:ab|ch)|color|color-mix|light-dark|(?:device-)?cmyk)\("
+    r"|transparent\Z|currentcolor\Z",
+    re.IGNORECASE,
+)
+
+
+class PaletteError(SepuError, ValueError):
+    """This is not a palette that can be read; the message says where in the file, and what to do."""
+
+
+class PaletteWarning(UserWarning):
+    """A palette file has entries that are not opaque colours, and were skipped; the message says how many and why."""
+
+
+# Where it is in the file, its name, and its value, or why it is not a colour.
+Found = tuple[str, str, ColorLike | PaletteError]
+
+
+class Members(NamedTuple):
+    """The members of an entry that hold its name, its value or its three channels."""
+
+    name: str | None
+    value: str | None
+    channels: Sequence[str] | None
+
+
+def find_members(keys: Iterable[str]) -> Members:
+    """Returns which of the members, or of the columns, hold the name and the value of a colour."""
+    known: dict[str, str] = {}
+    for key in keys:
+        known.setdefault(_plain(key), key)
+    hex_value = next((known[key] for key in _HEX_VALUES if key in known), None)
+    channels = next(([known[each] for each in names] for names in _CHANNELS if known.keys() >= {*names}), None)
+    value = hex_value if hex_value or channels else next((known[key] for key in _VALUES if key in known), None)
+    name = next((known[key] for key in _NAMES if key in known and known[key] != value), None)
+    return Members(name, value, None if value else channels)
+
+
+@lru_cache(1000)
+def _plain(key: str) -> str:
+    return _IGNORED.sub("", key[: limits.NAME_CHARACTERS]).casefold()
+
+
+def is_name(key: str) -> bool:
+    """Returns whether a member can only be the name of an entry, and not its value."""
+    return _plain(key) in _NAMES and _plain(key) not in _VALUES
+
+
+def looks_like_a_color(value: object) -> bool:
+    """Returns whether a text is meant as a colour, though it may not be one."""
+    return isinstance(value, str) and _LIKE_A_COLOR.match(value.strip()) is not None
+
+
+def printable(name: str) -> str:
+    """Returns a name without what terminals take for a command."""
+    return "".join(filter(str.isprintable, name[: limits.NAME_CHARACTERS])).strip()
+
+
+def decode(content: bytes) -> str:
+    """Returns the text of a file; raises PaletteError if it is not UTF-8."""
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = content.count(b"\n", 0, error.start) + 1
+        raise PaletteError(f"line {line}: this is not UTF-8; save the file as UTF-8") from None
+
+
+def of_unit(channels: Sequence[float]) -> ColorLike:
+    """Returns a colour of channels from 0 to 1; those of a byte, which 32 bits do not hold, are as they were."""
+    if not all(-_NEXT_TO_A_BYTE <= channel <= 1 + _NEXT_TO_A_BYTE for channel in channels):  # nor NaN
+        raise PaletteError(f"its channels are {', '.join(map(str, channels))}, and not from 0 to 1")
+    scaled = [min(max(255 * channel, 0.0), 255.0) for channel in channels]
+    red, green, blue = (round(each) if abs(each - round(each)) < 255 * _NEXT_TO_A_BYTE else each for each in scaled)
+    return Swatch("", (red, green, blue))
