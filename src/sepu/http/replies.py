@@ -7,6 +7,7 @@ from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage
 
 JSON = "application/json"
+POINTER = "X-Error-Pointer"
 # Every response has these; the server adds X-Request-Id, Content-Length and Date.
 COMMON_HEADERS = (("Content-Type", JSON), ("Cache-Control", "no-store"))
 
@@ -26,6 +27,11 @@ class Reply(msgspec.Struct, frozen=True):
     units: int = 0
     replayed: bool = False
     holder: Credential | None = None
+
+    @property
+    def pointer(self) -> str | None:
+        """Returns the place of the error in the request, which its header names."""
+        return next((value for name, value in self.headers if name == POINTER), None)
 
     def render(self, request_id: str) -> bytes:
         """Returns the body; that of an error has the request id."""

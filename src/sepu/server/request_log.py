@@ -37,10 +37,10 @@ _TIMEOUT_SECONDS = 1.0
 _MESSAGE_ENDS = 900
 
 
-class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
+class RequestRecord(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
     """Holds the fields of a request. The account, which is public, is the only text of the client.
 
-    Of the Idempotency-Key it has the hash.
+    The line has the hash of the Idempotency-Key, and a pointer only if the error has one.
     """
 
     time: datetime
@@ -56,6 +56,7 @@ class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
     replayed: bool
     key_id: str | None
     idempotency_key_hash: str | None
+    error_pointer: str | None = None
 
 
 class LogRecord(msgspec.Struct, frozen=True):
@@ -128,8 +129,9 @@ class RequestLog(logging.Handler):
                     reply.error,
                     seconds and int(seconds * 1e6) / 1000,
                     reply.replayed,
-                    None if holder is None or status == 401 else holder.key_id,
+                    None if holder is None else holder.key_id,
                     account and idempotency_key and idempotency_key_hash(account, idempotency_key),
+                    reply.error and reply.pointer,
                 )
             )
 
@@ -185,7 +187,7 @@ def _text(record: RequestRecord | LogRecord) -> bytes:
     if isinstance(record, LogRecord):
         return f"{start} {record.message}".encode()
     duration = "" if record.duration_ms is None else f" {record.duration_ms:.1f} ms"
-    parts = [f" {record.error}" if record.error else "", " replayed" if record.replayed else ""]
+    parts = [f" {said}" for said in (record.error, record.error_pointer, record.replayed and "replayed") if said]
     return (
         f"{start} {record.status} {record.endpoint or '-'}{duration}{''.join(parts)} "
         f"{record.key_id or record.account or '-'} {record.request_id}".encode()
