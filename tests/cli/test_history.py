@@ -134,30 +134,38 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
         {name: value for name, value in line.items() if name != "at"} for line in lines(run("history", "--json"))
     )
     by_ada = {"accountId": account, "subject": account, "operator": "Ada", "role": "sepu"}
-    assert moved == {
-        **by_ada, "action": "account.move", "before": {"planId": "standard"}, "after": {"planId": "gold"}
-    }  # fmt: skip
+    standard, gold = (
+        {"planId": plan_id, "requestsPerMinute": requests, "color_match": match, "color_search": search}
+        for plan_id, requests, match, search in (("standard", 120, 2000, 1000), ("gold", 9, 9, 9))
+    )
+    assert moved == {**by_ada, "action": "account.move", "before": standard, "after": gold}
     assert (named["before"], named["after"]) == ({"name": None}, {"name": "Silk"})
     assert (plan["accountId"], plan["subject"], plan["action"]) == (None, "gold", "plan.set")
     assert (plan["before"], plan["after"]) == ({"thresholds": [80, 95, 100]}, {"thresholds": [50]})
     assert (issued["subject"], issued["before"], issued["after"]) == (world["key"], None, {})
-    assert created["after"] == {"planId": "standard", "status": "active", "externalId": "cus_8812"}
+    assert created["after"] == {**standard, "status": "active", "externalId": "cus_8812"}
     assert issued["operator"] == operator_name()
 
     head, *shown = text(run("history", "cus_8812")).splitlines()
     assert head.split() == ["at", "operator", "action", "subject", "changed"]
     actions = ["plan.set", "account.move", "account.set", "key.issue", "account.create"]
     assert [line.split()[2] for line in shown] == actions, "and not what was changed of gold before"
-    assert shown[1].endswith("  planId standard to gold")
+    assert shown[1].endswith(
+        "planId standard to gold, color_match 2000 to 9, color_search 1000 to 9, requestsPerMinute 120 to 9"
+    )
     pages = [list_changes(connection, account_id=account, limit=2, skip=skip) for skip in (0, 2, 4, 6)]
     assert [change.action for page in pages for change in page] == actions
     one = run("history", "--limit", "1", "--csv")
-    assert one.stderr == "sepu: these are the newest 1; --limit or --since takes more or others\n"
+    assert one.stderr == "sepu: these are the newest 1; --limit, --since or --until takes more or others\n"
     row, *_ = rows(run("history", "--csv", "--since", "1h"))
     assert json.loads(row["after"]) == {"thresholds": [50]}
+    granted = printed(run("grant", "add", "cus_8812", "color_match", "5", "--reason", "fair", "--json"))
+    assert f"  grant.add       {granted['id']} of {account}  " in text(run("history", "--limit", "9")).splitlines()[1]
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     for since in (f"{tomorrow:%Y-%m-%d}", f"{tomorrow.isoformat()}", "0s"):
         assert text(run("history", "--since", since)) == ""
+        assert len(lines(run("history", "--until", since, "--json"))) >= len(actions)
+    assert text(run("history", "--until", "1h")) == ""
     assert "is not like 2027-01-31" in run("history", "--since", "friday").stderr
 
 

@@ -8,6 +8,7 @@ import click
 from psycopg import Connection
 
 from sepu.admin import keys, receipts
+from sepu.admin.naming import find_account
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import UNSEEN_KEY, naming_options
 from sepu.cli.database import REPEATABLE, prints_change, prints_rows, with_connection
@@ -26,6 +27,7 @@ from sepu.cli.output import (
     telling,
 )
 from sepu.cli.times import duration, ending, ending_or_none
+from sepu.metering.key_format import account_of
 
 
 @group()
@@ -68,7 +70,7 @@ def change_key(
 
 
 @key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))
-@click.argument("account_id", metavar="ACCOUNT")
+@click.argument("given", metavar="ACCOUNT|KEYID")
 @click.option(
     "--public-key", metavar="FILE", type=first_bytes, required=True, help="The JWK that the customer sent; - reads it."
 )
@@ -79,7 +81,7 @@ def change_key(
 @with_connection
 def rotate_key(
     connection: Connection,
-    account_id: str,
+    given: str,
     public_key: bytes,
     grace: timedelta,
     rotation_id: str | None,
@@ -88,12 +90,15 @@ def rotate_key(
 ) -> None:
     """Make a new key and print the receipt that its owner opens: nobody else ever sees the key.
 
-    The account's older keys expire after the grace period, if they do not before. The same rotation again, which is the
-    same public key and rotation id, changes nothing and prints the same receipt.
+    The account's older keys expire after the grace period, if they do not before. With KEYID only that key expires, and
+    the new one takes over its name and external id. The same rotation again, which is the same public key and rotation
+    id, changes nothing and prints the same receipt.
     """
+    account_id = find_account(connection, given)
+    replaced = None if account_of(given) is None else given
     to = receipts.public_key(public_key)
     name = to.thumbprint() if rotation_id is None else rotation_id
-    made = rotated(connection, account_id, to, name, grace, expires_at)
+    made = rotated(connection, account_id, to, name, grace, expires_at, replaced=replaced)
     done = {"accountId": account_id, **members(made)}
     with telling(done, f"{REPEATABLE}, and prints the same receipt"):
         if as_json:
