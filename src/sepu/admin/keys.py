@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Literal
 
 import psycopg
@@ -89,14 +89,30 @@ def make_key(
     return IssuedKey(account_id, credential.key_id, issued_at, expires_at, key)
 
 
-def list_keys(connection: psycopg.Connection, account_id: str) -> list[ListedKey]:
-    """Returns the account's keys, the oldest first.
+def list_keys(
+    connection: psycopg.Connection, account_id: str | None, ends_within: timedelta | None = None
+) -> list[ListedKey]:
+    """Returns the keys of an account, or of all, the oldest first; or those that end within so long, the next first.
 
     Raises:
         AccountError: no such account.
     """
-    account_id = find_account(connection, account_id)
-    return [ListedKey(*row) for row in run(connection, "list_keys", account_id=account_id).fetchall()]
+    if account_id is not None:
+        account_id = find_account(connection, account_id)
+    return _list_keys(connection, account_id, ends_within)
+
+
+def find_keys(connection: psycopg.Connection, text: str) -> tuple[list[ListedKey], int]:
+    """Returns the keys whose plain text stands in a text, and how many others in it have the form of one.
+
+    Those are mistyped, of another deployment, or of an account that was erased.
+    """
+    tags = key_format.KeyTags(value(connection, "read_key_secret"))
+    named = key_format.keys_in(text)
+    known = {found.key_id: found.account_id for key in named if (found := tags.credential(key)) is not None}
+    listed = [key for account_id in dict.fromkeys(known.values()) for key in _list_keys(connection, account_id)]
+    found_keys = [key for key in listed if key.key_id in known]
+    return found_keys, len(named) - len(found_keys)
 
 
 def change_key(
@@ -129,6 +145,13 @@ def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
     """
     with _changing(connection, "key.revoke", key_id) as account_id:
         run(connection, "revoke_key", account_id=account_id, key_id=key_id)
+
+
+def _list_keys(
+    connection: psycopg.Connection, account_id: str | None, ends_within: timedelta | None = None
+) -> list[ListedKey]:
+    found = run(connection, "list_keys", account_id=account_id, ends_within=ends_within)
+    return [ListedKey(*row) for row in found.fetchall()]
 
 
 @contextmanager

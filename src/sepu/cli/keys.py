@@ -7,6 +7,7 @@ from typing import Literal
 import click
 from psycopg import Connection
 
+from sepu import limits
 from sepu.admin import keys, receipts
 from sepu.admin.naming import find_account
 from sepu.admin.rotation import rotate_key as rotated
@@ -27,6 +28,7 @@ from sepu.cli.output import (
     telling,
 )
 from sepu.cli.times import duration, ending, ending_or_none
+from sepu.errors import SepuError
 from sepu.metering.key_format import account_of
 
 
@@ -124,14 +126,35 @@ def _in_table(row: Fields) -> Fields:
 
 
 @key.command("list", epilog=example("key list cus_8812"))
-@click.argument("account_id", metavar="ACCOUNT")
+@click.argument("account_id", metavar="[ACCOUNT]", required=False)
+@click.option("--ends-within", type=duration, help="Only valid keys that end within so long, as 30d; the next first.")
 @prints_rows(columns(keys.ListedKey), _in_table)
-def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
-    """List an account's keys, the oldest first: their ids and states, never a key.
+def list_keys(connection: Connection, account_id: str | None, ends_within: timedelta | None) -> Iterable[Fields]:
+    """List an account's keys, or those of all that end soon: their ids and states, never a key.
 
     The last use is a day of UTC.
     """
-    return map(members, keys.list_keys(connection, account_id))
+    if account_id is None and ends_within is None:
+        raise click.UsageError("give an ACCOUNT; only --ends-within does without")
+    return map(members, keys.list_keys(connection, account_id, ends_within))
+
+
+@key.command("find", epilog=example("key find < leaked.txt"))
+@prints_rows(columns(keys.ListedKey), _in_table)
+def find_keys(connection: Connection) -> Iterable[Fields]:
+    """Say which keys stand in a text, such as a leaked key. The text is read from standard input, and never printed.
+
+    The id of a key begins with that of its account.
+    """
+    given = first_bytes("-")
+    if len(given) == limits.KEY_FILE_BYTES:
+        note(f"only the first {limits.KEY_FILE_BYTES} bytes are read")
+    found, unknown = keys.find_keys(connection, given.decode("ascii", "replace"))
+    if not found and not unknown:
+        raise SepuError("standard input has no whole API key: sepu_, and 78 more characters")
+    if unknown:
+        note(f"keys that are mistyped, or not of this database: {unknown}")
+    return map(members, found)
 
 
 @key.command("revoke", epilog=example("key revoke gfhi7crqxq5fijj3-tyjxpcyh"))
