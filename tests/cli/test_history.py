@@ -32,6 +32,7 @@ CHANGES = {
     "key revoke": "{key}",
     "grant add": "cus_8812 color_match 5 --reason fair",
     "credit add": "cus_8812 color_match 5 --month {month} --reason outage",
+    "credit range": "--since {long_ago} --until {less_long_ago} --reason outage",
     "events retry": "--state dead",
     "prune": "",
     "account erase": "cus_8812 --yes",
@@ -61,6 +62,10 @@ def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch:
         "api_key": made["apiKey"],
         "account": made["accountId"],
         "public_key": public_key,
+        **{
+            name: f"{datetime.now(UTC) - timedelta(days):%Y-%m-%d}"
+            for name, days in (("long_ago", 101), ("less_long_ago", 99))
+        },
     }
 
 

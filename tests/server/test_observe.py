@@ -111,9 +111,8 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
         headers |= {"Content-Type": of} if body else {}
         headers |= {"Idempotency-Key": key} if key else {}
         endpoint = None if status == 404 else target.partition("?")[0]
-        who = holder if is_judged else None
-        known = (who and who.account_id, key, who and who.key_id, pointer)
-        expected = Expected(endpoint, status, error, *known, replayed=replayed)
+        account, key_id = (holder.account_id, holder.key_id) if holder and is_judged else (None, None)
+        expected = Expected(endpoint, status, error, account, key, key_id, pointer, replayed)
         return server.request(method, target, headers, body), expected
 
     match = partial(ask, "/v1/match", method="POST", body=THREE)

@@ -6,7 +6,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import islice
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 import psycopg
@@ -37,6 +37,14 @@ OTHER_ACCOUNT = "other_account"
 """Another account was charged for it."""
 FREE = "free"
 """What the request asked for costs nothing."""
+
+
+class Range(TypedDict, total=False):
+    """A range of time; without an end it has none there."""
+
+    since: datetime | None
+    until: datetime | None
+    """The first instant after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,25 +115,24 @@ def list_charges(
     account_id: str,
     *,
     key_id: str | None = None,
-    since: datetime | None = None,
-    until: datetime | None = None,
     request_id: str | None = None,
     before: tuple[datetime, str] | None = None,
     limit: int | None = 100,
     with_hashes: bool = False,
+    **times: Unpack[Range],
 ) -> Generator[StoredCharge, None, None]:
-    """Returns an account's charges that pass all filters, the newest first, those before a time and a request.
+    """Returns an account's charges in a range of time that pass all filters, the newest first.
 
-    `until` is the first instant after them. A request id has the form of a UUID. The console's role may not ask for
-    hashes.
+    `before` are the time and the request id of one: only older ones. A request id has the form of a UUID. The console's
+    role may not ask for hashes.
     """
     key = sql.Identifier("idempotency_key") if with_hashes else sql.NULL
     query = sql.SQL(statement("list_charges")).format(idempotency_key=key)
     given = {
         "account_id": account_id,
         "key_id": key_id,
-        "since": since,
-        "until": until,
+        "since": times.get("since"),
+        "until": times.get("until"),
         "request_id": request_id,
         "before": before and before[0],
         "before_id": before and before[1],
@@ -185,7 +192,7 @@ def pruned_months(connection: psycopg.Connection, account_id: str | None) -> lis
     return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
 
 
-def times_of(day: date, days: int = 1) -> dict[str, datetime]:
+def times_of(day: date, days: int = 1) -> Range:
     """Returns the range of time of one UTC day or more."""
     since = datetime(day.year, day.month, day.day, tzinfo=UTC)
     return {"since": since, "until": since + timedelta(days=days)}

@@ -125,11 +125,11 @@ def list_changes(
     At most `limit`, after the first `skip`.
     """
     most = None if limit is None else skip + limit
-    times = {"since": since, "until": until}
-    found = _list(connection, account_id, **times, limit=most)
+    found = _list(connection, account_id, since=since, until=until, limit=most)
     if account_id is not None:
         had: list[tuple[datetime, str]] = run(connection, "read_plans_had", account_id=account_id).fetchall()
-        of_plans = _list(connection, NO_ACCOUNT, plans=list({plan_id for _, plan_id in had}), **times)
+        plans = list({plan_id for _, plan_id in had})
+        of_plans = _list(connection, NO_ACCOUNT, plans, since=since, until=until)
         found += [
             change
             for change in of_plans

@@ -4,7 +4,7 @@ import gzip
 import io
 import sys
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from datetime import date, datetime, timedelta
 from itertools import count
@@ -15,7 +15,7 @@ from psycopg import Connection
 
 from sepu import limits
 from sepu.admin import charges as admin
-from sepu.admin.charges import Duplicate, LoggedRequest, RequestStatus, StoredCharge
+from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
 from sepu.admin.usage import days_of_month, read_now
 from sepu.cli.database import with_connection
 from sepu.cli.output import (
@@ -36,8 +36,6 @@ from sepu.metering.key_format import account_of
 
 _GZIP = b"\x1f\x8b"
 _TIMES = ("since", "until", "day", "period")
-
-Range = Mapping[str, datetime | None]
 
 
 def _request_id(value: str) -> str:
