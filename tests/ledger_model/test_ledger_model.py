@@ -537,7 +537,8 @@ class LedgerMachine(RuleBasedStateMachine):
         for account in range(len(model.account)):
             for months in (-1, 0):
                 self.operator_looks(account, months, 80)
-        assert real.audited() == (len(model.usage), len(model.stored_result))
+        charged = sum(row["committed"] for row in model.usage.values())
+        assert real.audited() == (len(model.usage), len(model.stored_result), charged)
 
 
 def _set_account(connection: Connection, account_id: str, **columns: Any) -> None:
