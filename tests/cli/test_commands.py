@@ -140,7 +140,7 @@ def with_a_difference(connection: psycopg.Connection) -> str:
 
 
 def test_an_audit(run: Run, connection: psycopg.Connection) -> None:
-    assert printed(run("audit", "--json")) == {"counters": 0, "results": 0, "differences": []}
+    assert printed(run("audit", "--json")) == {"counters": 0, "results": 0, "units": 0, "differences": []}
     assert text(run("audit")) == "0 counters, 0 stored results, 0 units: it adds up\n"
     account_id = with_a_difference(connection)
     wrong = run("audit", "--json")
@@ -151,6 +151,7 @@ def test_an_audit(run: Run, connection: psycopg.Connection) -> None:
     assert json.loads(wrong.stdout) == {
         "counters": 1,
         "results": 0,
+        "units": 77,
         "differences": [{**difference, **numbers, **adjusted}],
     }
     shown = run("audit")

@@ -30,8 +30,9 @@ class Reply(msgspec.Struct, frozen=True):
 
     @property
     def pointer(self) -> str | None:
-        """Returns the place of the error in the request, which its header names."""
-        return next((value for name, value in self.headers if name == POINTER), None)
+        """Returns the place of the error in the request. Its header comes first."""
+        headers = self.headers
+        return headers[0][1] if headers and headers[0][0] == POINTER else None
 
     def render(self, request_id: str) -> bytes:
         """Returns the body; that of an error has the request id."""
