@@ -1,7 +1,10 @@
 """Accounts, plans and keys: made, named, found, listed and erased; and names that no customer sees."""
 
 import json
+import os
+import pty
 import re
+import select
 from datetime import UTC, datetime, timedelta, tzinfo
 from typing import Any
 
@@ -10,8 +13,8 @@ import pytest
 from tests.charging import charge
 from tests.cli.running import Run, failed, fields, lines, printed, rows, text
 from tests.keys import holder_of, made_up_key
-from tests.processes import until
-from tests.serving import serving
+from tests.processes import running, until
+from tests.serving import SEPU, serving
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, change_key, issue_key
@@ -231,6 +234,24 @@ def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
     failed(run("key", "find", key), status=2)
     long = run("key", "find", "--json", given=f"{key}{' ' * 100_000}")
     assert (json.loads(long.stdout)["keyId"], "only the first" in long.stderr) == (key_id, True)
+
+
+def test_a_terminal_does_not_show_a_leaked_key(run: Run, ledger_url: str) -> None:
+    account = created(run)
+    master, terminal = pty.openpty()
+    command = [SEPU, "key", "find", "--database-url", ledger_url]
+    with running(command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True) as process:
+        shown = b""
+        while b"API key: " not in shown:
+            assert select.select([master], [], [], 60)[0]
+            shown += os.read(master, 1000)
+        os.write(master, f"{account['apiKey']}\n".encode())
+        assert process.wait(60) == 0
+        shown += os.read(master, 10_000)
+    for descriptor in (master, terminal):
+        os.close(descriptor)
+    assert account["keyId"] in shown.decode()
+    assert account["apiKey"][20:] not in shown.decode()
 
 
 @pytest.mark.slow

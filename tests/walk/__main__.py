@@ -57,7 +57,6 @@ READ_AS = (
     (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
     (r"^(sepu credit add .*--month) 2026-11", r"\1 $(date -u +%Y-%m)"),
     (r"sepu\.log\.gz", "<(journalctl -u 'sepu@*' -o cat)"),
-    (r"^read -rs KEY$", "KEY=$(sed -n 's/^apiKey *//p' leaked.txt)"),
     (r"^runuser .* -c '\\password \w+'$", r"printf 'secret\\nsecret\\n' | setsid --wait \g<0>"),
     (r"^runuser -u postgres -- pg_basebackup .* -R ", r"PGPASSWORD=secret \g<0>"),
     (r"https://example\.com/hooks", "http://127.0.0.1:8091/hooks"),

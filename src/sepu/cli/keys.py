@@ -1,5 +1,6 @@
 """`sepu key`: API keys of accounts."""
 
+import sys
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Literal
@@ -144,9 +145,12 @@ def list_keys(connection: Connection, account_id: str | None, ends_within: timed
 def find_keys(connection: Connection) -> Iterable[Fields]:
     """Say which keys stand in a text, such as a leaked key. The text is read from standard input, and never printed.
 
-    The id of a key begins with that of its account.
+    A terminal does not show what you type or paste. The id of a key begins with that of its account.
     """
-    given = first_bytes("-")
+    if sys.stdin.isatty():
+        given = click.prompt("API key", hide_input=True, err=True).encode(errors="replace")
+    else:
+        given = first_bytes("-")
     if len(given) == limits.KEY_FILE_BYTES:
         note(f"only the first {limits.KEY_FILE_BYTES} bytes are read")
     found, unknown = keys.find_keys(connection, given.decode("ascii", "replace"))
