@@ -6,6 +6,7 @@ import pty
 import re
 import select
 from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
 from typing import Any
 
 import psycopg
@@ -239,7 +240,7 @@ def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
 def test_a_terminal_does_not_show_a_leaked_key(run: Run, ledger_url: str) -> None:
     account = created(run)
     master, terminal = pty.openpty()
-    command = [SEPU, "key", "find", "--database-url", ledger_url]
+    command: list[str | Path] = [SEPU, "key", "find", "--database-url", ledger_url]
     with running(command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True) as process:
         shown = b""
         while b"API key: " not in shown:

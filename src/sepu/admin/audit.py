@@ -65,8 +65,8 @@ class AuditSummary:
 
 def audit(connection: psycopg.Connection) -> Audit:
     """Compares every counter with the stored results, days, events and adjustments, in one snapshot beside traffic."""
-    ((*sums, differences),) = run(connection, "audit").fetchall()
-    return Audit(*sums, tuple(Difference(*difference) for difference in sorted(differences, key=_counter)))
+    ((counters, results, units, found),) = run(connection, "audit").fetchall()
+    return Audit(counters, results, units, tuple(Difference(*each) for each in sorted(found, key=_counter)))
 
 
 def record_audit(connection: psycopg.Connection, found: Audit) -> None:

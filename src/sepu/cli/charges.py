@@ -91,11 +91,10 @@ def charges(
     is given. Only --request alone needs no ACCOUNT.
     """
     form = form or "table"
-    if log_file is None and request_ids:
-        refuse_idle("--request", used=("account_id", "request_ids"))
     times = _range(since, until, day, period)
     if log_file is not None or request_ids:
-        refuse_idle("--log" if log_file else "--request", used=("account_id", "request_ids", "log_file", *_TIMES))
+        used = ("account_id", "request_ids", *(("log_file", *_TIMES) if log_file else ()))
+        refuse_idle("--log" if log_file else "--request", used=used)
         _check(connection, account_id, request_ids, log_file, times, form)
         return
     if account_id is None:
