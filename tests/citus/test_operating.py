@@ -19,6 +19,7 @@ from sepu.admin.audit import audit
 from sepu.admin.distribute import distribute
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
+from sepu.admin.grants import credit_range, find_range_credits
 from sepu.admin.history import NO_ACCOUNT
 from sepu.admin.keys import change_key, issue_key, list_keys, revoke_key
 from sepu.admin.naming import find_account
@@ -30,6 +31,7 @@ from sepu.cli.database import connect
 from sepu.console.app import PAGES
 from sepu.database.connection import snapshot
 from sepu.database.roles import make_role
+from sepu.errors import SepuError
 from sepu.metering import key_format
 
 pytestmark = pytest.mark.slow
@@ -74,7 +76,14 @@ def test_an_operators_day(connection: Connection) -> None:
 
     before = parts()
     assert before == [{f"{OLD:%Y-%m-%d}": 9}, {issued.key_id: 9}]
+    outage = (OLD - timedelta(hours=1), OLD + timedelta(hours=1))
+    (due,) = (found for found in find_range_credits(connection, *outage) if found.account_id == account_id)
+    assert [due] == find_range_credits(connection, *outage, account_id)
+    assert credit_range(connection, due, "Outage").units == 9
+    assert [found.outcome for found in find_range_credits(connection, *outage, account_id)] == ["repeated"]
     assert sum(batch.results for batch in prune(connection, 90)) >= 1
+    with pytest.raises(SepuError, match="9 units of these days have no results"):
+        find_range_credits(connection, *outage, account_id)
     assert parts() == before
     (exported,) = export_usage(connection, f"{NOW:%Y-%m}", account_id)
     assert [(change.before, change.after) for change in exported.changes] == [("standard", plan_id)]
@@ -82,12 +91,15 @@ def test_an_operators_day(connection: Connection) -> None:
     rotations = [rotate_key(connection, account_id, private, "r-1", timedelta(0)) for _ in range(2)]
     assert [rotation.repeated for rotation in rotations] == [False, True]
     opened = holder_of(receipts.unseal(rotations[1].receipt.encode(), private).api_key)
-    issue_key(connection, account_id)
+    ending = issue_key(connection, account_id, NOW + timedelta(days=1))
+    rotate_key(connection, account_id, private, "r-1", timedelta(0), replaced=ending.key_id)
+    assert ending.key_id not in {key.key_id for key in list_keys(connection, None, ends_within=timedelta(days=2))}
+    assert [found.account_id for found in accounts.list_accounts(connection, search=ending.key_id[-7:])] == [account_id]
     revoke_key(connection, issued.key_id)
     first, *others = list_keys(connection, account_id)
     revoke_key(connection, issued.key_id)
     assert list_keys(connection, account_id) == [first, *others]
-    assert [key.state for key in (first, *others)] == ["revoked", "valid", "valid"]
+    assert [key.state for key in (first, *others)] == ["revoked", "valid", "expired", "valid"]
     accounts.set_status(connection, account_id, "suspended")
     admitted = "select outcome from sepu.admit(%s, %s, %s)"
     for key_hash, outcome in ((holder.key_hash, "unauthorized"), (opened.key_hash, "account_unavailable")):
@@ -120,6 +132,8 @@ def test_a_lost_worker_stops_no_command_for_an_account_elsewhere(spoilt: Connect
         f"usage {account_id}", f"usage {account_id} --month {NOW:%Y-%m}", f"usage {account_id} --by key",
         f"charges {account_id}", f"grant add {account_id} color_match 5 --reason trial", f"grant list {account_id}",
         f"credit add {account_id} color_match 5 --month {NOW:%Y-%m} --reason late", f"credit list {account_id}",
+        f"credit range {account_id} --since 2026-01-01 --until 2026-01-02 --reason late",
+        f"key list {account_id} --ends-within 9d",
         f"events list {account_id}", "plan list", "plan show standard",
         f"key revoke {issued.key_id}", f"account erase {account_id} --yes",
     )  # fmt: skip

@@ -1,17 +1,21 @@
 """Accounts, plans and keys: made, named, found, listed and erased; and names that no customer sees."""
 
 import json
+import os
+import pty
 import re
+import select
 from datetime import UTC, datetime, timedelta, tzinfo
+from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
 from tests.charging import charge
 from tests.cli.running import Run, failed, fields, lines, printed, rows, text
-from tests.keys import holder_of
-from tests.processes import until
-from tests.serving import serving
+from tests.keys import holder_of, made_up_key
+from tests.processes import running, until
+from tests.serving import SEPU, serving
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, change_key, issue_key
@@ -109,6 +113,10 @@ def test_accounts_are_searched(run: Run) -> None:
     assert printed(run("account", "show", silk, "--json")) in lines(run("account", "list", "--json"))
     assert found("--search", "SILK") == found("--search", "cus_") == found("--search", "丝") == {silk}
     assert found("--search", tea[3:12]) == found("--search", "%_") == {tea}
+    key_id = lines(run("key", "list", tea, "--json"))[0]["keyId"]
+    assert (
+        found("--search", key_id) == found("--search", key_id[-8:].upper()) == found("--search", key_id[-7:-1]) == {tea}
+    )
     assert found("--plan", "tiny") == found("--status", "suspended") == {tea}
     assert found("--plan", "tiny", "--status", "active") == set()
     listed = rows(run("account", "list", "--csv"))
@@ -188,6 +196,63 @@ def test_a_table_fits_and_says_what_it_cut(run: Run) -> None:
     assert whole.split("\n")[0].split() == head
     assert ("绸" * 60 in whole, "c" * 100 in whole) == (True, True)
     assert "\x1b" not in shown.stdout
+
+
+def test_what_ends_soon(run: Run, connection: psycopg.Connection) -> None:
+    last, soon, _never = (created(run, *ends) for ends in (("--expires-at", "20d"), ("--expires-at", "3d"), ()))
+    suspended = created(run, "--expires-at", "1d")["accountId"]
+    run("account", "suspend", suspended)
+    charge(connection, soon["apiKey"], "order-0001", 1790, datetime.now(UTC))
+    keys = [printed(run("key", "issue", last["accountId"], "--expires-at", end, "--json")) for end in ("9d", "2d")]
+    run("key", "revoke", printed(run("key", "issue", last["accountId"], "--expires-at", "1d", "--json"))["keyId"])
+    issue_key(connection, last["accountId"], datetime(2000, 1, 1, tzinfo=UTC))
+
+    def ending(*command: str, of: str = "accountId") -> list[str]:
+        return [each[of] for each in lines(run(*command, "--json"))]
+
+    both = ("account", "list", "--ends-within", "30d", "--sort", "ends")
+    assert ending(*both) == [soon["accountId"], last["accountId"]]
+    assert ending("account", "list", "--ends-within", "7d") == [soon["accountId"]]
+    soonest = text(run("account", "list", "--sort", "ends", "--status", "active")).splitlines()[1]
+    assert soonest.split()[3:6] == ["active", "to", soon["expiresAt"][:10]]
+    assert "  1790 89 %  0 0 %  " in soonest
+    next_key, later_key = keys[1]["keyId"], keys[0]["keyId"]
+    assert ending("key", "list", "--ends-within", "30d", of="keyId") == [next_key, later_key]
+    assert ending("key", "list", last["accountId"], "--ends-within", "3d", of="keyId") == [next_key]
+    failed(run("key", "list"), "give an ACCOUNT", status=2)
+
+
+def test_a_leaked_key_is_found_and_never_printed(run: Run) -> None:
+    account = created(run, "--name", NAME)
+    key, key_id = account["apiKey"], account["keyId"]
+    run("key", "revoke", key_id)
+    leaked = f"API_KEY={key}\nGET / Bearer {key}; {key[:-1]} {made_up_key(account['accountId'])} 谱\x1b[2J"
+    done = run("key", "find", given=leaked)
+    assert done.stdout.splitlines()[1].split()[:3] == [key_id, "-", "revoked"]
+    assert done.stderr == "sepu: keys that are mistyped, or not of this database: 1\n"
+    assert key[20:] not in done.stdout + done.stderr
+    failed(run("key", "find", given=f"{key[:-1]}\n"), "standard input has no whole API key")
+    failed(run("key", "find", key), status=2)
+    long = run("key", "find", "--json", given=f"{key}{' ' * 100_000}")
+    assert (json.loads(long.stdout)["keyId"], "only the first" in long.stderr) == (key_id, True)
+
+
+def test_a_terminal_does_not_show_a_leaked_key(run: Run, ledger_url: str) -> None:
+    account = created(run)
+    master, terminal = pty.openpty()
+    command: list[str | Path] = [SEPU, "key", "find", "--database-url", ledger_url]
+    with running(command, stdin=terminal, stdout=terminal, stderr=terminal, start_new_session=True) as process:
+        shown = b""
+        while b"API key: " not in shown:
+            assert select.select([master], [], [], 60)[0]
+            shown += os.read(master, 1000)
+        os.write(master, f"{account['apiKey']}\n".encode())
+        assert process.wait(60) == 0
+        shown += os.read(master, 10_000)
+    for descriptor in (master, terminal):
+        os.close(descriptor)
+    assert account["keyId"] in shown.decode()
+    assert account["apiKey"][20:] not in shown.decode()
 
 
 @pytest.mark.slow

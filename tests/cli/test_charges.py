@@ -64,6 +64,8 @@ def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Co
         "select (min(created_at) at time zone 'UTC')::date from sepu.stored_result"
     ).fetchall()
     assert found("--day", str(day)) == newest[3:]
+    assert found("--since", "1d", "--until", "2m") == newest[1:3]
+    assert found("--until", "2d") == newest[3:]
     short = run("charges", ACCOUNT, "--limit", "2", "--csv")
     assert (len(short.stdout.splitlines()), short.stderr) == (3, "sepu: the newest 2; --limit 0 shows all\n")
     nothing = run("charges", ACCOUNT, "--idempotency-key", "another-one")
@@ -75,12 +77,13 @@ def test_charges_are_found(run: Run, charged: Credential, connection: psycopg.Co
     "options",
     [
         "--request {id} --limit 3",
-        "--log - --day 2031-01-01",
+        "--request {id} --since 1d",
+        "--log - --since 1d --until 2d",
+        "--since 1d --day 2031-01-01",
         "--duplicates --limit 3",
         "--duplicates --key {key}",
         "--duplicates --day 2031-01-01 --month 2031-01",
         "--idempotency-key order-0001 --limit 3",
-        "--month 2031-01",
         "--within 3",
         "--key nonsense",
         "--key bbbbbbbbbbbbbbbb-bbbbbbbb",
@@ -135,6 +138,8 @@ def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
         (entry(charged, 14, 9, endpoint="/v1/usage"), ("not_charged", "free", None, None)),
         (entry(charged, 15, 9), ("unknown", "not_stored", None, None)),
         (entry(charged, 16, 9, status=400, error="\x1b[31m"), ("not_charged", "unreadable", None, None)),
+        (entry(charged, 17, 9, status=422, error="invalid_rgb", errorPointer="/colors/1/g"),
+         ("not_charged", "invalid_rgb", None, None)),
     ]  # fmt: skip
     foreign = entry(charged, 1, 1, account="b" * 16)
     log = b"\n".join([
@@ -149,12 +154,34 @@ def test_a_log_is_judged(run: Run, charged: Credential, tmp_path: Path) -> None:
         statuses = [json.loads(line) for line in done.stdout.splitlines()]
         told = [(v["outcome"], v["reason"], v["chargedBy"], v["units"]) for v in statuses]
         assert told == [status for _, status in expected]
+        assert [(v["time"], v["status"]) for v in statuses] == [(line["time"], line["status"]) for line, _ in expected]
+        assert statuses[-1]["errorPointer"] == "/colors/1/g"
         assert done.stderr == "sepu: lines that are not of a request log, or were cut: 3\n"
     (tmp_path / "cut").write_bytes(gzip.compress(log)[:-40])
     assert "cut or damaged" in run("charges", ACCOUNT, "--log", str(tmp_path / "cut")).stderr
     failed(run("charges", ACCOUNT, "--log", "/dev/zero"), "this is not a request log: a line has more", status=2)
     one = run("charges", ACCOUNT, "--log", "-", "--request", request_id(11), "--json", given=json.dumps(replay))
     assert printed(one)["outcome"] == "replay"
+
+
+def test_a_log_is_judged_in_a_range_of_time(run: Run, charged: Credential) -> None:
+    times = ["2031-01-01T00:00:00Z", "2031-01-01T12:00:00+12:00", "2031-01-01T00:30:00Z", "2031-01-01T01:00:00Z"]
+    no_times = ["2031-01-01T00:30:00", "0001-01-01T00:00:00+14:00"]
+    wrong = {"error": "invalid_rgb", "status": 422, "errorPointer": "/colors/1/g\x1b[2J"}
+    log = "\n".join(json.dumps(entry(charged, 20 + n, 9, time=at, **wrong)) for n, at in enumerate(times + no_times))
+
+    def judged(*choice: str) -> list[str]:
+        return [
+            line["requestId"] for line in lines(run("charges", ACCOUNT, "--log", "-", *choice, "--json", given=log))
+        ]
+
+    ids = [request_id(20 + n) for n in range(len(times))]
+    assert judged() == judged("--day", "2031-01-01") == judged("--month", "2031-01") == ids
+    assert judged("--since", times[2]) == ids[2:]
+    assert judged("--since", times[0], "--until", times[3]) == ids[:3]
+    table = run("charges", ACCOUNT, "--log", "-", given=log).stdout
+    assert table.splitlines()[1].split()[:5] == [ids[0], times[0], "422", "not_charged", "invalid_rgb"]
+    assert "\x1b" not in table
 
 
 def test_duplicates_are_charges_for_one_input_shortly_after_each_other(run: Run, charged: Credential) -> None:

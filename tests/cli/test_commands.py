@@ -140,8 +140,8 @@ def with_a_difference(connection: psycopg.Connection) -> str:
 
 
 def test_an_audit(run: Run, connection: psycopg.Connection) -> None:
-    assert printed(run("audit", "--json")) == {"counters": 0, "results": 0, "differences": []}
-    assert text(run("audit")) == "0 counters, 0 stored results: it adds up\n"
+    assert printed(run("audit", "--json")) == {"counters": 0, "results": 0, "units": 0, "differences": []}
+    assert text(run("audit")) == "0 counters, 0 stored results, 0 units: it adds up\n"
     account_id = with_a_difference(connection)
     wrong = run("audit", "--json")
     assert (wrong.returncode, wrong.stderr) == (1, "")
@@ -151,6 +151,7 @@ def test_an_audit(run: Run, connection: psycopg.Connection) -> None:
     assert json.loads(wrong.stdout) == {
         "counters": 1,
         "results": 0,
+        "units": 77,
         "differences": [{**difference, **numbers, **adjusted}],
     }
     shown = run("audit")
@@ -188,7 +189,7 @@ def test_an_audit_whose_verdict_cannot_be_stored(run: Run, connection: psycopg.C
     connection.execute("alter table sepu.audit_run add constraint audit_run_full check (false)")
     file = tmp_path / "sepu_audit.prom"
     done = run("audit", "--metrics-file", str(file))
-    assert (done.returncode, done.stdout) == (0, "0 counters, 0 stored results: it adds up\n")
+    assert (done.returncode, done.stdout) == (0, "0 counters, 0 stored results, 0 units: it adds up\n")
     assert done.stderr.startswith("sepu: the verdict cannot be stored, so the console does not show it: ")
     assert "sepu_audit_timestamp_seconds" in file.read_text()
     unwritten = run("audit", "--metrics-file", str(tmp_path / "no" / "file"))

@@ -168,7 +168,7 @@ def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(events: Ev
     events.customer(8)
     events.hooks.reply = lambda _: (410, {})
     assert "HTTP 410; it is dead" in events.deliver()
-    events.run("events", "retry", "--all-dead")
+    events.run("events", "retry", "--state", "dead")
     events.hooks.reply = lambda _: (500, {})
     events.connection.execute("update sepu.event_delivery set attempts = %s", (limits.DELIVERY_ATTEMPTS - 1,))
     assert f"attempt {limits.DELIVERY_ATTEMPTS}: HTTP 500; it is dead" in events.deliver()
@@ -179,13 +179,42 @@ def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(events: Ev
     assert events.deliver() == ""
 
     events.hooks.reply = lambda _: (204, {})
-    assert printed(events.run("events", "retry", "--all-dead", "--json")) == {"due": 1}
+    assert printed(events.run("events", "retry", "--state", "dead", "--json")) == {"due": 1}
     assert events.deliver() == ""
     assert printed(events.run("events", "retry", dead["eventId"], "--json")) == {"due": 1}
     assert events.deliver() == ""
     assert events.hooks.ids == [dead["eventId"]] * 4
     failed(events.run("events", "retry", "nobody"), "is not the id of an event")
     failed(events.run("events", "retry", dead["eventId"].replace(":80:", ":81:")), "there is no event")
+
+
+def test_what_is_due_is_sent_without_waiting_for_its_time_by_age(events: Events) -> None:
+    old, young = events.customer(8), events.customer(8)
+    events.hooks.reply = lambda _: (503, {"Retry-After": "120"})
+    events.deliver()
+    events.connection.execute(
+        "update sepu.quota_event set crossed_at = crossed_at - interval '2 hours' where account_id = %s",
+        (old.account_id,),
+    )
+    events.hooks.reply = lambda _: (204, {})
+    events.hooks.received.clear()
+    for choice in (("--until", "1h"), ("--until", "1h", "--since", "3h")):
+        retried = ("events", "retry", "--state", "due", *choice, "--json")
+        assert printed(events.run(*retried)) == {"due": 1}
+    events.deliver()
+    assert (events.sent(old), events.sent(young)) == ([80], [])
+    assert printed(events.run("events", "retry", "--state", "due", "--since", "1h", "--json")) == {"due": 1}
+    events.deliver()
+    assert (events.sent(old), events.sent(young)) == ([80], [80])
+    listed = lines(events.run("events", "list", "--until", "1h", "--json"))
+    assert [event["accountId"] for event in listed] == [old.account_id]
+    for wrong in (
+        (),
+        ("--since", "1h"),
+        (listed[0]["eventId"], "--state", "due"),
+        (listed[0]["eventId"], "--since", "1h"),
+    ):
+        failed(events.run("events", "retry", *wrong), status=2)
 
 
 def test_the_times_between_attempts_grow(events: Events) -> None:
@@ -391,5 +420,6 @@ def test_a_prune_forgets_old_deliveries_and_keeps_the_events(events: Events) -> 
     assert printed(events.run("prune", "--json"))["deliveries"] == 2
     assert [event.state for event in list_events(events.connection)] == [None, None, "due"]
     head, *listed = text(events.run("events", "list")).splitlines()
-    assert head.split() == ["crossedAt", "name", "meter", "threshold", "limit", "state"]
-    assert [line.split()[-1] for line in listed] == ["-", "-", "due"]
+    assert head.split() == ["eventId", "name", "committed", "state", "crossedAt"]
+    assert [line.split()[-3:-1] for line in listed] == [["10", "-"], ["10", "-"], ["10", "due"]]
+    assert printed(events.run("events", "retry", listed[0].split()[0], "--json")) == {"due": 1}

@@ -1,11 +1,13 @@
 """`sepu grant` and `sepu credit`: what they print, and what a lost connection leaves."""
 
+import json
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import psycopg
 import pytest
+from tests.charging import charge
 from tests.cli.running import Run, failed, lines, printed, rows, text
 
 from sepu.admin import accounts
@@ -47,6 +49,96 @@ def test_a_refusal_names_the_bound(run: Run) -> None:
     failed(run("grant", "add", "cus_1", "color_match", "1", "--month", "2026-01", *WHY), "the month 2026-01 is over")
     for wrong in (("color_mix", "1", *WHY), ("color_match", "x", *WHY), ("color_match", "1"), ("--oops", "1", *WHY)):
         failed(run("grant", "add", "cus_1", *wrong), status=2)
+
+
+def test_a_range_of_time_is_credited_once_to_all(run: Run, connection: psycopg.Connection, customer: IssuedKey) -> None:
+    other = accounts.create_account(connection, "standard")
+    connection.execute("update sepu.account set created_at = '2026-03-01'")
+    noon = datetime(2026, 3, 31, 12, tzinfo=UTC)
+    for number, (holder, meter, units, minutes) in enumerate((
+        (customer, "color_match", 3, -1), (customer, "color_match", 5, 0), (customer, "color_match", 7, 12 * 60),
+        (customer, "color_search", 1, 5), (other, "color_match", 20, 59), (other, "color_match", 40, 13 * 60),
+    )):  # fmt: skip
+        charge(connection, holder.api_key, f"order-{number:04}", units, noon + timedelta(minutes=minutes), meter)
+    outage = ("credit", "range", "--since", "2026-03-31T12:00Z", "--until", "2026-04-01T02:30:00+02:00", *WHY)
+    account, bill = customer.account_id, ("export-usage", "2026-03", "--json")
+
+    def credited(*choice: str) -> tuple[list[tuple[object, ...]], str]:
+        done = run(*outage, *choice, "--json")
+        assert done.returncode == 0, done.stderr
+        shown = ("accountId", "period", "meter", "charged", "units", "outcome")
+        return [tuple(json.loads(line)[name] for name in shown) for line in done.stdout.splitlines()], done.stderr
+
+    def expected(outcome: str) -> list[tuple[object, ...]]:
+        return sorted(
+            (*of, units, units, outcome)
+            for of, units in (
+                ((account, "2026-03", "color_match"), 5),
+                ((account, "2026-03", "color_search"), 1),
+                ((account, "2026-04", "color_match"), 7),
+                ((other.account_id, "2026-03", "color_match"), 20),
+            )
+        )
+
+    unbilled = lines(run(*bill))
+    sums = "32 of color_match, 1 of color_search\n"
+    assert credited("--dry-run") == (expected("due"), f"sepu: due: {sums}")
+    assert lines(run(*bill)) == unbilled
+    assert credited("cus_1")[0] == [row for row in expected("credited") if row[0] == account]
+    table = run(*outage)
+    assert table.stderr == "sepu: credited: 20 of color_match; repeated: 12 of color_match, 1 of color_search\n"
+    assert table.stdout.splitlines()[0].split() == ["account", "period", "meter", "charged", "units", "outcome"]
+    assert credited() == (expected("repeated"), f"sepu: repeated: {sums}")
+    assert {(line["accountId"], line["meter"]): line["toBill"] for line in lines(run(*bill))} == {
+        (account, "color_match"): 3, (account, "color_search"): 0, (other.account_id, "color_match"): 0,
+        (other.account_id, "color_search"): 0,
+    }  # fmt: skip
+    wider = [outage[0], outage[1], "--since", "2026-03-31", *outage[4:]]
+    found = [json.loads(line) for line in run(*wider, "cus_1", "--json").stdout.splitlines()]
+    left = {(line["period"], line["meter"]): (line["charged"], line["units"], line["outcome"]) for line in found}
+    assert left == {
+        ("2026-03", "color_match"): (8, 3, "credited"),
+        ("2026-03", "color_search"): (1, 0, "nothing_left"),
+        ("2026-04", "color_match"): (7, 0, "nothing_left"),
+    }
+    assert len(lines(run("history", "cus_1", "--json"))) == 2 + 4
+    assert run("audit").returncode == 0
+
+
+def test_a_range_that_cannot_be_credited_is_refused(
+    run: Run, connection: psycopg.Connection, customer: IssuedKey, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now = datetime.now(UTC)
+    charge(connection, customer.api_key, "order-0001", 5, now - timedelta(days=40))
+    charge(connection, customer.api_key, "order-0002", 5, now - timedelta(days=35))
+
+    def outage(since: str, until: str, *reason: str) -> tuple[str, ...]:
+        return ("credit", "range", "--since", since, "--until", until, *(reason or WHY))
+
+    soon = f"{now + timedelta(days=1):%Y-%m-%d}"
+    failed(run(*outage("2026-03-31", soon)), "has to end 60 seconds ago")
+    failed(run(*outage("2d", "1d")), "is not like 2027-01-31 or", status=2)  # the next time they are others
+    failed(run(*outage("2026-03-31", "2026-03-31")), "nothing lies between them", status=2)
+    failed(run(*outage("2026-03-30", "2026-03-31", "--reason", "a\nb")), "a reason has 1 to 1000")
+    nothing = run(*outage("2026-03-30", "2026-03-31"))
+    assert (nothing.stdout, nothing.stderr) == ("", "sepu: nothing that was charged in this range can be credited\n")
+
+    days = [f"{now - timedelta(days=days):%Y-%m-%d}" for days in (41, 37, 33)]
+    adjust = admin.adjust_usage
+
+    def lost(*arguments: Any, **given: Any) -> admin.Adjustment:
+        adjust(*arguments, **given)
+        raise psycopg.OperationalError("server closed the connection unexpectedly")
+
+    with monkeypatch.context() as patched:
+        patched.setattr(admin, "adjust_usage", lost)
+        failed(
+            run(*outage(days[1], days[2])), "server closed the connection", "run this again, and none is credited twice"
+        )
+    assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
+    text(run("prune", "--older-than-days", "38"))
+    failed(run(*outage(days[0], days[2])), "5 units of these days have no results any more")
+    assert run(*outage(days[1], days[2])).stderr == "sepu: repeated: 5 of color_match\n"
 
 
 @pytest.mark.usefixtures("customer")

@@ -32,7 +32,8 @@ CHANGES = {
     "key revoke": "{key}",
     "grant add": "cus_8812 color_match 5 --reason fair",
     "credit add": "cus_8812 color_match 5 --month {month} --reason outage",
-    "events retry": "--all-dead",
+    "credit range": "--since {long_ago} --until {less_long_ago} --reason outage",
+    "events retry": "--state dead",
     "prune": "",
     "account erase": "cus_8812 --yes",
 }
@@ -61,6 +62,10 @@ def world(run: Run, connection: psycopg.Connection, tmp_path: Path, monkeypatch:
         "api_key": made["apiKey"],
         "account": made["accountId"],
         "public_key": public_key,
+        **{
+            name: f"{datetime.now(UTC) - timedelta(days):%Y-%m-%d}"
+            for name, days in (("long_ago", 101), ("less_long_ago", 99))
+        },
     }
 
 
@@ -103,10 +108,12 @@ def test_what_is_not_recorded_works_where_nothing_can_be_written(ledger_url: str
     for path in ON_A_DATABASE:
         if not {" ".join(path)} & {*CHANGES, *NOT_OF_THE_LEDGER, "console"}:
             required = [
-                each for each in LEAVES[path].params if each.required or (*path, each.name) == ("charges", "account_id")
+                each
+                for each in LEAVES[path].params
+                if each.required or (*path, each.name) in {("charges", "account_id"), ("key", "list", "account_id")}
             ]
             arguments = [given[each.name or ""] for each in required]
-            done = invoke(*path, *arguments, SEPU_DATABASE_URL=url)
+            done = invoke(*path, *arguments, given=world["api_key"], SEPU_DATABASE_URL=url)
             expected = 1 if path == ("db", "check") else 0  # fsync is off in this run
             assert (done.returncode, done.stderr) == (expected, ""), path
 
@@ -135,30 +142,38 @@ def test_the_history_of_an_account_and_of_all(run: Run, connection: psycopg.Conn
         {name: value for name, value in line.items() if name != "at"} for line in lines(run("history", "--json"))
     )
     by_ada = {"accountId": account, "subject": account, "operator": "Ada", "role": "sepu"}
-    assert moved == {
-        **by_ada, "action": "account.move", "before": {"planId": "standard"}, "after": {"planId": "gold"}
-    }  # fmt: skip
+    standard, gold = (
+        {"planId": plan_id, "requestsPerMinute": requests, "color_match": match, "color_search": search}
+        for plan_id, requests, match, search in (("standard", 120, 2000, 1000), ("gold", 9, 9, 9))
+    )
+    assert moved == {**by_ada, "action": "account.move", "before": standard, "after": gold}
     assert (named["before"], named["after"]) == ({"name": None}, {"name": "Silk"})
     assert (plan["accountId"], plan["subject"], plan["action"]) == (None, "gold", "plan.set")
     assert (plan["before"], plan["after"]) == ({"thresholds": [80, 95, 100]}, {"thresholds": [50]})
     assert (issued["subject"], issued["before"], issued["after"]) == (world["key"], None, {})
-    assert created["after"] == {"planId": "standard", "status": "active", "externalId": "cus_8812"}
+    assert created["after"] == {**standard, "status": "active", "externalId": "cus_8812"}
     assert issued["operator"] == operator_name()
 
     head, *shown = text(run("history", "cus_8812")).splitlines()
     assert head.split() == ["at", "operator", "action", "subject", "changed"]
     actions = ["plan.set", "account.move", "account.set", "key.issue", "account.create"]
     assert [line.split()[2] for line in shown] == actions, "and not what was changed of gold before"
-    assert shown[1].endswith("  planId standard to gold")
+    assert shown[1].endswith(
+        "planId standard to gold, color_match 2000 to 9, color_search 1000 to 9, requestsPerMinute 120 to 9"
+    )
     pages = [list_changes(connection, account_id=account, limit=2, skip=skip) for skip in (0, 2, 4, 6)]
     assert [change.action for page in pages for change in page] == actions
     one = run("history", "--limit", "1", "--csv")
-    assert one.stderr == "sepu: these are the newest 1; --limit or --since takes more or others\n"
+    assert one.stderr == "sepu: these are the newest 1; --limit, --since or --until takes more or others\n"
     row, *_ = rows(run("history", "--csv", "--since", "1h"))
     assert json.loads(row["after"]) == {"thresholds": [50]}
+    granted = printed(run("grant", "add", "cus_8812", "color_match", "5", "--reason", "fair", "--json"))
+    assert f"  grant.add       {granted['id']} of {account}  " in text(run("history", "--limit", "9")).splitlines()[1]
     tomorrow = datetime.now(UTC) + timedelta(days=1)
     for since in (f"{tomorrow:%Y-%m-%d}", f"{tomorrow.isoformat()}", "0s"):
         assert text(run("history", "--since", since)) == ""
+        assert len(lines(run("history", "--until", since, "--json"))) >= len(actions)
+    assert text(run("history", "--until", "1h")) == ""
     assert "is not like 2027-01-31" in run("history", "--since", "friday").stderr
 
 

@@ -2,7 +2,6 @@
 
 import doctest
 import json
-import os
 import re
 from pathlib import Path
 from urllib.parse import quote
@@ -18,7 +17,6 @@ from docs.site.pictures import IMAGES, PICTURES
 from PIL import Image
 from tests.curl import Ask, by_curl, by_python, needs_curl
 from tests.docs.examples import PAGES, reader, with_answers
-from tests.processes import completed
 from tests.serving import Server
 
 from sepu.admin import accounts
@@ -48,13 +46,6 @@ def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connec
         "package.md": 1,
         "python.md": 2,
     }
-
-
-def test_a_leaked_key_leads_to_its_id(connection: psycopg.Connection) -> None:
-    issued = accounts.create_account(connection, "standard")
-    (command,) = re.findall(r'^\$ (printf %s "\$KEY" .*)$', (ROOT / "docs" / "runbook.md").read_text(), re.MULTILINE)
-    found = completed(["bash", "-c", command], env={**os.environ, "KEY": issued.api_key})
-    assert f"{issued.account_id}-{found.stdout.strip()}" == issued.key_id, found.stderr
 
 
 def test_what_is_said_to_install_can_be_installed() -> None:

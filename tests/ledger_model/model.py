@@ -253,19 +253,18 @@ class Model:
             "external_id": external_id,
         }  # fmt: skip
         self.plan_then[account_id] = ((now, plan_id),)
-        self._record("account.create", account_id, account_id, None, _account_state(self.account[account_id]), now)
+        self._record("account.create", account_id, account_id, None, self._state_of(account_id), now)
 
     def change_account(self, account_id: str, action: str, now: datetime, **columns: Any) -> None:
         """Changes columns of an account: the plan, the status, when it expires, the external id."""
-        before = self.account[account_id]
+        before, state = self.account[account_id], self._state_of(account_id)
         plan_id: str = {**before, **columns}["plan_id"]
         if plan_id not in self.plan or self._is_taken(columns.get("external_id"), account_id):
             raise Refused
         self._change_row(self.account, account_id, **columns)
         if plan_id != before["plan_id"]:
             self.plan_then[account_id] += ((now, plan_id),)
-        states = _account_state(before), _account_state(self.account[account_id])
-        self._record(action, account_id, account_id, *states, now)
+        self._record(action, account_id, account_id, state, self._state_of(account_id), now)
 
     def issue_key(
         self, account_id: str, key_hash: bytes, key_id: str, expires_at: datetime | None, now: datetime
@@ -299,16 +298,20 @@ class Model:
         grace: timedelta,
         expires_at: datetime | None,
         new: tuple[bytes, str, str],
+        replaced: str | None,
         now: datetime,
     ) -> None:
-        """Adds the key of a new rotation (hash, id and receipt), and lets older ones end, none of them later."""
+        """Adds the key of a new rotation (hash, id and receipt), and lets older ones end, none of them later.
+
+        Of one key that is replaced, only it ends.
+        """
         if expires_at is not None and expires_at <= now:
             raise Refused
         key_hash, key_id, receipt = new
         end = now + grace
         with self._recording_keys("key.rotate", account_id, now):
             for name, key in self.api_key.items():
-                if name[0] == account_id and not key["revoked_at"]:
+                if name[0] == account_id and not key["revoked_at"] and replaced in {None, key["key_id"]}:
                     self._change_row(self.api_key, name, expires_at=min(key["expires_at"] or end, end))
             self._add_key(account_id, key_hash, key_id, expires_at, now)
         self.receipt[account_id, rotation_id] = {
@@ -482,6 +485,14 @@ class Model:
             if row["key_id"] not in before:
                 self._record(action, account_id, row["key_id"], None, _key_state(row), now)
 
+    def _state_of(self, account_id: str) -> Row:
+        account = self.account[account_id]
+        return {
+            "planId": account["plan_id"], "status": account["status"], "name": account["name"],
+            "externalId": account["external_id"], "expiresAt": account["expires_at"],
+            **_allowed(self.plan[account["plan_id"]]),
+        }  # fmt: skip
+
     def _change_row(self, table: Table, name: Any, **columns: Any) -> None:
         table[name] = {**table[name], **columns}
 
@@ -517,13 +528,6 @@ def _allowed(plan: Row | None) -> Row:
 
 def _plan_state(plan: Row | None) -> Row | None:
     return None if plan is None else {**_allowed(plan), "thresholds": plan["thresholds"]}
-
-
-def _account_state(account: Row) -> Row:
-    return {
-        "planId": account["plan_id"], "status": account["status"], "name": account["name"],
-        "externalId": account["external_id"], "expiresAt": account["expires_at"],
-    }  # fmt: skip
 
 
 def _key_state(key: Row) -> Row:

@@ -138,11 +138,11 @@ class RealLedger:
             (event.event_id, event.committed, event.crossed_at, event.state) for event in list_events(self.connection)
         }
 
-    def audited(self) -> tuple[int, int]:
-        """Returns the counters and results that an audit compared, none of which may differ."""
+    def audited(self) -> tuple[int, int, int]:
+        """Returns the counters, results and units that an audit added up, none of which may differ."""
         found = audit(self.connection)
         assert found.differences == ()
-        return found.counters, found.results
+        return found.counters, found.results, found.units
 
 
 @contextmanager

@@ -387,14 +387,17 @@ class LedgerMachine(RuleBasedStateMachine):
         pair=st.sampled_from([0, 0, 0, 1]),
         grace=st.sampled_from([timedelta(0), HOUR, 7 * DAY]),
         after=st.none() | st.sampled_from([-MINUTE, MINUTE, 30 * DAY]),
+        number=st.none() | which,
     )
     def key_is_rotated(
-        self, account: int, rotation_id: str, pair: int, grace: timedelta, after: timedelta | None
+        self, account: int, rotation_id: str, pair: int, grace: timedelta, after: timedelta | None, number: int | None
     ) -> None:
         account_id, end, private = self.account(account), self.end(after), self.pairs[pair]
+        replaced = None if number is None else self.model.api_key[self.key(account, number)]["key_id"]
+        stored_id = f"{replaced}:{rotation_id}" if replaced else rotation_id
 
         def rotate(made: Any) -> None:
-            earlier = self.model.repeated_rotation(account_id, rotation_id, private.thumbprint(), self.latest)
+            earlier = self.model.repeated_rotation(account_id, stored_id, private.thumbprint(), self.latest)
             if earlier:
                 assert made == type(made)(
                     earlier["key_id"], earlier["created_at"], earlier["older_keys_expire_at"], True, earlier["receipt"]
@@ -407,9 +410,10 @@ class LedgerMachine(RuleBasedStateMachine):
                 assert (contents.key_id, contents.issued_at, contents.expires_at) == (new[1], self.latest, end)
             else:
                 new = (b"", "", "")
-            self.model.rotate_key(account_id, rotation_id, private.thumbprint(), grace, end, new, self.latest)
+            self.model.rotate_key(account_id, stored_id, private.thumbprint(), grace, end, new, replaced, self.latest)
 
-        self.command(lambda: rotate_key(self.real.connection, account_id, private, rotation_id, grace, end), rotate)
+        given = (account_id, private, rotation_id, grace, end)
+        self.command(lambda: rotate_key(self.real.connection, *given, replaced=replaced), rotate)
 
     # Months
 
@@ -533,7 +537,8 @@ class LedgerMachine(RuleBasedStateMachine):
         for account in range(len(model.account)):
             for months in (-1, 0):
                 self.operator_looks(account, months, 80)
-        assert real.audited() == (len(model.usage), len(model.stored_result))
+        charged = sum(row["committed"] for row in model.usage.values())
+        assert real.audited() == (len(model.usage), len(model.stored_result), charged)
 
 
 def _set_account(connection: Connection, account_id: str, **columns: Any) -> None:

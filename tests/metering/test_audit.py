@@ -22,9 +22,9 @@ def charged(connection: Connection, make_customer: MakeCustomer) -> Customer:
 
 
 def test_charges_add_up(connection: Connection, make_customer: MakeCustomer) -> None:
-    assert audit(connection) == Audit(0, 0, ())
+    assert audit(connection) == Audit(0, 0, 0, ())
     make_customer().meter(connection, units=5)
-    assert audit(connection) == Audit(1, 1, ())
+    assert audit(connection) == Audit(1, 1, 5, ())
 
 
 # What was done, and of each difference: period, meter, committed, pruned and stored.
@@ -60,7 +60,7 @@ def test_a_difference_is_named(connection: Connection, charged: Customer) -> Non
         assert {(one.account_id, one.days) for one in found} == {(charged.account_id, None)}
         told = [(one.period, one.meter, one.committed, one.pruned, one.stored) for one in found]
         assert told == differences, statement
-    assert audit(connection) == Audit(2, 3, ())
+    assert audit(connection) == Audit(2, 3, 6, ())
 
 
 def test_no_more_is_pruned_than_was_charged(connection: Connection, charged: Customer) -> None:

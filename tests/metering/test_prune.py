@@ -123,7 +123,7 @@ def test_two_prunes_share_a_counter(
     assert first.execute(statement, counter).fetchone() == (2,)
     others = held_up(lambda: second.execute(statement, counter).fetchone(), lambda: first.execute("commit"))
     assert others == (2,), "others than the first took"
-    assert audit(connection) == Audit(1, 1, ())
+    assert audit(connection) == Audit(1, 1, 5, ())
 
 
 def test_a_charge_waits_for_no_prune(session: OpenSession, connection: Connection, customer: Customer) -> None:

@@ -113,6 +113,29 @@ def test_the_same_rotation_again_changes_nothing(
     assert state(connection, customer) == before
 
 
+def test_one_key_is_replaced_and_its_names_go_to_the_new_one(
+    connection: Connection, customer: Customer, private: RSAKey
+) -> None:
+    shop, app = (issue_key(connection, customer.account_id, None, name, name) for name in ("shop", "app"))
+    made = rotate_key(connection, customer.account_id, private, "r" * 128, DAY, replaced=shop.key_id)
+    others = {customer.key_id: None, app.key_id: None}
+    assert expiries(connection, customer) == {**others, shop.key_id: made.older_keys_expire_at, made.key_id: None}
+    names = {key.key_id: (key.name, key.external_id) for key in list_keys(connection, customer.account_id)}
+    assert names[shop.key_id] == ("shop", None)
+    assert names[made.key_id] == ("shop", "shop")
+
+    before = state(connection, customer)
+    again = rotate_key(connection, customer.account_id, private, "r" * 128, timedelta(), replaced=shop.key_id)
+    assert again == replace(made, repeated=True)
+    for nobodys in ("nonsense", f"{customer.account_id}-bbbbbbbb"):
+        with pytest.raises(AccountError, match="no key"):
+            rotate_key(connection, customer.account_id, private, "other", DAY, replaced=nobodys)
+    assert state(connection, customer) == before
+    other = rotate_key(connection, customer.account_id, private, "r" * 128, DAY, replaced=app.key_id)
+    assert not other.repeated, "each key has rotations of its own"
+    assert expiries(connection, customer)[customer.key_id] is None
+
+
 def test_rotations_are_the_accounts_own(
     connection: Connection, make_customer: MakeCustomer, private: RSAKey, stranger: RSAKey
 ) -> None:

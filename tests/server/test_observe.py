@@ -40,7 +40,7 @@ from tests.serving import (
 )
 
 from sepu import limits
-from sepu.admin import accounts
+from sepu.admin import accounts, keys
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database
@@ -81,6 +81,8 @@ class Expected(NamedTuple):
     error: str | None = None
     account: str | None = None
     key: str | None = None  # the Idempotency-Key
+    key_id: str | None = None
+    pointer: str | None = None
     replayed: bool = False
     timed: bool = True
 
@@ -103,13 +105,14 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
         of: str = "application/json",
         replayed: bool = False,
         is_judged: bool = True,
+        pointer: str | None = None,
     ) -> tuple[Response, Expected]:
         headers = {"Authorization": f"Bearer {holder.api_key}"} if holder else {}
         headers |= {"Content-Type": of} if body else {}
         headers |= {"Idempotency-Key": key} if key else {}
         endpoint = None if status == 404 else target.partition("?")[0]
-        who = holder.account_id if holder and is_judged else None
-        expected = Expected(endpoint, status, error, who, key, replayed=replayed)
+        account, key_id = (holder.account_id, holder.key_id) if holder and is_judged else (None, None)
+        expected = Expected(endpoint, status, error, account, key, key_id, pointer, replayed)
         return server.request(method, target, headers, body), expected
 
     match = partial(ask, "/v1/match", method="POST", body=THREE)
@@ -119,7 +122,8 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     yield match(409, "idempotency_conflict", key="observed-1", body=THREE.replace(b"1", b"2"))
     yield match(400, "idempotency_key_required")
     yield match(400, "invalid_json", key="observed-2", body=b"{")
-    yield match(422, "invalid_body", key="observed-2", body=b"{}")
+    yield match(422, "invalid_body", key="observed-2", body=b"{}", pointer="/colors")
+    yield match(422, "invalid_rgb", key="observed-2", body=THREE.replace(b"5", b"256"), pointer="/colors/1/g")
     yield match(413, "payload_too_large", key="observed-2", body=b" " * 20_000)
     yield match(415, "unsupported_media_type", key="observed-2", of="text/plain")
     yield search()
@@ -128,6 +132,10 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     yield ask("/v1/library", 200)
     yield ask("/v1/library", 401, "unauthorized", None)
     yield ask("/v1/library", 401, "unauthorized", stranger, is_judged=False)  # a made-up key names nobody
+    expired, revoked = (keys.issue_key(connection, rich.account_id, ends) for ends in (datetime.now(UTC), None))
+    keys.revoke_key(connection, revoked.key_id)
+    yield ask("/v1/library", 401, "unauthorized", expired)
+    yield ask("/v1/usage", 401, "unauthorized", revoked)
     yield ask("/v1/match", 405, "method_not_allowed", method="DELETE", is_judged=False)
     yield ask("/metrics", 404, "not_found", None)
     yield ask("/healthz", 200, None, None)
@@ -157,9 +165,6 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
     began, before = time.monotonic(), samples(metrics)
     with connect(url) as connection:
         kinds = list(every_kind(server, connection))
-        key_ids: dict[str | None, str] = dict(
-            connection.execute("select account_id, key_id from sepu.api_key").fetchall()
-        )
 
     by_id = {response.headers["x-request-id"]: expected for response, expected in kinds}
     assert [response.status for response, _ in kinds] == [expected.status for _, expected in kinds]
@@ -180,8 +185,9 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
             "status": expected.status,
             "error": expected.error,
             "replayed": expected.replayed,
-            "keyId": key_ids.get(expected.account) if expected.status != 401 else None,
+            "keyId": expected.key_id,
             "idempotencyKeyHash": expected.key and key_format.idempotency_key_hash(str(expected.account), expected.key),
+            **({"errorPointer": expected.pointer} if expected.pointer else {}),
         }
 
     after = samples(metrics)

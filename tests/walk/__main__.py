@@ -56,6 +56,7 @@ READ_AS = (
     (r"(?s)<<'X'(.*)'2026-11-21 17:29:00.664911\+00'", r"<<X\1'$MOMENT'"),
     (r"^(export SEPU_DATABASE_URL)=….*", r"\1='postgresql:///?service=sepu&port=5433'"),
     (r"^(sepu credit add .*--month) 2026-11", r"\1 $(date -u +%Y-%m)"),
+    (r"sepu\.log\.gz", "<(journalctl -u 'sepu@*' -o cat)"),
     (r"^runuser .* -c '\\password \w+'$", r"printf 'secret\\nsecret\\n' | setsid --wait \g<0>"),
     (r"^runuser -u postgres -- pg_basebackup .* -R ", r"PGPASSWORD=secret \g<0>"),
     (r"https://example\.com/hooks", "http://127.0.0.1:8091/hooks"),
@@ -68,6 +69,7 @@ READ_AS = (
 # What happens to a reader, or what the page says in words, before a command.
 BEFORE = {
     "sepu receipt open": "sepu key rotate $ACCOUNT --public-key sepu-public.jwk > receipt.txt",
+    "sepu key find": "sepu account create --plan standard > leaked.txt",
     "sepu events list": "use_up",
     "sepu credit add": "use_some cus_8812",
     "sepu events deliver": "systemd-run -q --working-directory=/srv/sepu /opt/sepu/bin/python -m tests.walk.receiver\n"

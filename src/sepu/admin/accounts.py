@@ -50,7 +50,9 @@ class Filters(TypedDict, total=False):
     plan_id: str | None
     status: str | None
     search: str | None
-    """A part of the id, the external id or the name; or the external id of a key. See `resolve_search`."""
+    """A part of the id, the external id, the name or the id of a key; or a key's external id. See `resolve_search`."""
+    ends_within: timedelta | None
+    """It is active, and ends within so long."""
     quiet: bool
     """It used something in the month before, and nothing in this one."""
 
@@ -71,6 +73,7 @@ SORTS: dict[str, tuple[LiteralString, str]] = {
     "status": ("status", ""),
     "plan": ("plan_id", ""),
     "created": ("created_at", ""),
+    "ends": ("expires_at", ""),
     "used": ("used_until", ""),
     **{meter.operation: ("used", name) for name, meter in METERS.items()},
     **{f"{meter.operation}-share": ("share", name) for name, meter in METERS.items()},
@@ -216,7 +219,7 @@ def _parameters(connection: psycopg.Connection, filters: Filters, meter: str = "
     """Returns those of the statements."""
     today: date = value(connection, "read_today")
     last = today.replace(day=1) - timedelta(days=1)
-    every: dict[str, object] = {"account_id": None, "plan_id": None, "status": None, "search": None}
+    every: dict[str, object] = dict.fromkeys(("account_id", "plan_id", "status", "search", "ends_within"))
     return {**every, **filters, "meter": meter, "this": f"{today:%Y-%m}", "last": f"{last:%Y-%m}"}
 
 

@@ -48,6 +48,8 @@ class Audit(msgspec.Struct, frozen=True, rename="camel"):
 
     counters: int
     results: int
+    units: int
+    """All that was ever charged: what the counters have committed."""
     differences: tuple[Difference, ...]
 
 
@@ -63,8 +65,8 @@ class AuditSummary:
 
 def audit(connection: psycopg.Connection) -> Audit:
     """Compares every counter with the stored results, days, events and adjustments, in one snapshot beside traffic."""
-    ((counters, results, differences),) = run(connection, "audit").fetchall()
-    return Audit(counters, results, tuple(Difference(*difference) for difference in sorted(differences, key=_counter)))
+    ((counters, results, units, found),) = run(connection, "audit").fetchall()
+    return Audit(counters, results, units, tuple(Difference(*each) for each in sorted(found, key=_counter)))
 
 
 def record_audit(connection: psycopg.Connection, found: Audit) -> None:

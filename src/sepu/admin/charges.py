@@ -4,15 +4,14 @@ import re
 from collections.abc import Generator, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, replace
-from datetime import date, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from itertools import islice
-from typing import Any, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypedDict, TypeVar, Unpack
 
 import msgspec
 import psycopg
 from psycopg import sql
 
-from sepu.admin.usage import days_of_month, read_today
 from sepu.database.statements import run, statement, stream
 from sepu.metering.key_format import account_of, idempotency_key_hash
 from sepu.metering.meters import METERS
@@ -20,6 +19,8 @@ from sepu.metering.meters import METERS
 REQUEST_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.ASCII)
 KEY_HASH = re.compile(r"[0-9a-f]{12}", re.ASCII)
 _CODE = re.compile(r"[a-z_]{1,64}", re.ASCII)
+_POINTER = re.compile(r"(/[a-z0-9]{1,16}){1,4}", re.ASCII)
+_UNREADABLE = "unreadable"
 
 T = TypeVar("T")
 
@@ -36,6 +37,14 @@ OTHER_ACCOUNT = "other_account"
 """Another account was charged for it."""
 FREE = "free"
 """What the request asked for costs nothing."""
+
+
+class Range(TypedDict, total=False):
+    """A range of time; without an end it has none there."""
+
+    since: datetime | None
+    until: datetime | None
+    """The first instant after it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,12 +66,15 @@ class RequestStatus:
 
     `account_id` is the account of the charge, and `charged_by` the request that was charged for its idempotency key, if
     that is another one; what follows is of the charge. `reason` is an error code of the contract, or one of this
-    module's reasons.
+    module's reasons. `time`, `status` and `error_pointer` are those of the request's answer, by the log.
     """
 
     request_id: str
     outcome: Outcome
     reason: str | None = None
+    time: datetime | None = None
+    status: int | None = None
+    error_pointer: str | None = None
     account_id: str | None = None
     charged_by: str | None = None
     created_at: datetime | None = None
@@ -85,13 +97,14 @@ class Duplicate(StoredCharge):
 class LoggedRequest(msgspec.Struct, frozen=True, rename="camel"):
     """The line of a request in the log."""
 
-    time: datetime
+    time: Annotated[datetime, msgspec.Meta(tz=True)]
     event: Literal["request"]
     request_id: str
     account: str | None
     endpoint: str | None
-    status: int
+    status: Annotated[int, msgspec.Meta(ge=100, lt=1000)]
     error: str | None = None
+    error_pointer: str | None = None
     replayed: bool = False
     key_id: str | None = None
     idempotency_key_hash: str | None = None
@@ -102,22 +115,24 @@ def list_charges(
     account_id: str,
     *,
     key_id: str | None = None,
-    day: date | None = None,
     request_id: str | None = None,
     before: tuple[datetime, str] | None = None,
     limit: int | None = 100,
     with_hashes: bool = False,
+    **times: Unpack[Range],
 ) -> Generator[StoredCharge, None, None]:
-    """Returns an account's charges that pass all filters, the newest first, those before a time and a request.
+    """Returns an account's charges in a range of time that pass all filters, the newest first.
 
-    A day is of UTC; a request id has the form of a UUID. The console's role may not ask for hashes.
+    `before` are the time and the request id of one: only older ones. A request id has the form of a UUID. The console's
+    role may not ask for hashes.
     """
     key = sql.Identifier("idempotency_key") if with_hashes else sql.NULL
     query = sql.SQL(statement("list_charges")).format(idempotency_key=key)
     given = {
         "account_id": account_id,
         "key_id": key_id,
-        "day": day,
+        "since": times.get("since"),
+        "until": times.get("until"),
         "request_id": request_id,
         "before": before and before[0],
         "before_id": before and before[1],
@@ -143,9 +158,9 @@ def find_charges(
 
 
 def find_duplicates(
-    connection: psycopg.Connection, account_id: str, since: date, until: date, minutes: int
+    connection: psycopg.Connection, account_id: str, since: datetime, until: datetime | None, minutes: int
 ) -> Generator[Duplicate, None, None]:
-    """Returns the charges for the same input as another one, at most so many minutes before; by days of UTC."""
+    """Returns the charges in a range of time for the same input as another one, at most so many minutes before."""
     given = {"account_id": account_id, "since": since, "until": until, "minutes": minutes}
     with closing(stream(connection, statement("find_duplicates"), given)) as rows:
         for *charge, previous_id, previous_key_id, gap in rows:
@@ -177,14 +192,10 @@ def pruned_months(connection: psycopg.Connection, account_id: str | None) -> lis
     return [period for (period,) in run(connection, "list_pruned", account_id=account_id)]
 
 
-def days_of(connection: psycopg.Connection, day: date | None, period: str | None) -> tuple[date, date]:
-    """Returns the first and the last day of a day, of a month, or of the last 31 days, by the database's clock."""
-    if day is not None:
-        return day, day
-    if period is None:
-        today = read_today(connection)
-        return today - timedelta(days=30), today
-    return days_of_month(period)
+def times_of(day: date, days: int = 1) -> Range:
+    """Returns the range of time of one UTC day or more."""
+    since = datetime(day.year, day.month, day.day, tzinfo=UTC)
+    return {"since": since, "until": since + timedelta(days=days)}
 
 
 def check_requests(
@@ -204,7 +215,7 @@ def check_requests(
             if request_id in charges:
                 yield _status(request_id, "charged", None, charges[request_id])
             elif request_id in holders:
-                yield RequestStatus(request_id, "not_charged", OTHER_ACCOUNT, holders[request_id])
+                yield RequestStatus(request_id, "not_charged", OTHER_ACCOUNT, account_id=holders[request_id])
             elif pruned:
                 yield RequestStatus(request_id, "unknown", PRUNED)
             else:
@@ -225,7 +236,7 @@ def check_log(
         for request in some:
             charge = by_request.get(request.request_id)
             if charge is not None:
-                yield _status(request.request_id, "charged", request.error, charge)
+                yield _status(request.request_id, "charged", request.error, charge, request)
             else:
                 is_pruned = f"{request.time:%Y-%m}" in pruned
                 outcome, reason = _uncharged(request, is_pruned=is_pruned)
@@ -245,13 +256,15 @@ def read_log_line(line: bytes) -> LoggedRequest | None:
         return None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise ValueError("no line of the request log") from error
-    if not REQUEST_ID.fullmatch(request.request_id):
+    if not (REQUEST_ID.fullmatch(request.request_id) and 1 < request.time.year < 9999):  # it has to have a time in UTC
         return None
     # What a terminal shows has the form that the log writes.
-    key_hash, key_id, code = request.idempotency_key_hash, request.key_id, request.error
+    key_hash, key_id = request.idempotency_key_hash, request.key_id
+    code, pointer = request.error, request.error_pointer
     return msgspec.structs.replace(
         request,
-        error=code and (code if _CODE.fullmatch(code) else "unreadable"),
+        error=code and (code if _CODE.fullmatch(code) else _UNREADABLE),
+        error_pointer=pointer and (pointer if _POINTER.fullmatch(pointer) else _UNREADABLE),
         key_id=key_id if key_id and account_of(key_id) == request.account else None,
         idempotency_key_hash=key_hash if key_hash and KEY_HASH.fullmatch(key_hash) else None,
     )
@@ -279,7 +292,14 @@ def _status(
 ) -> RequestStatus:
     found = RequestStatus(request_id, outcome, reason)
     if request is not None:
-        found = replace(found, key_id=request.key_id, idempotency_key_hash=request.idempotency_key_hash)
+        found = replace(
+            found,
+            time=request.time,
+            status=request.status,
+            error_pointer=request.error_pointer,
+            key_id=request.key_id,
+            idempotency_key_hash=request.idempotency_key_hash,
+        )
     if charge is None:
         return found
     return replace(

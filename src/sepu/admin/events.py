@@ -55,10 +55,15 @@ def list_events(
     account_id: str | None = None,
     period: str | None = None,
     state: str | None = None,
+    since: datetime | None = None,
+    until: datetime | None = None,
     latest: int | None = None,
 ) -> Iterator[Event]:
-    """Returns the events that pass all filters, the oldest first; if `latest` is given, only so many."""
-    filters = {"account_id": account_id, "period": period, "state": state}
+    """Returns the events that pass all filters, the oldest first; if `latest` is given, only so many.
+
+    They were recorded from `since` on, and before `until`.
+    """
+    filters = {"account_id": account_id, "period": period, "state": state, "since": since, "until": until}
     for row in run(connection, "list_events", **filters, latest=latest):
         yield Event(*row)
 
@@ -145,12 +150,17 @@ def retry_delivery(connection: psycopg.Connection, event_id: str) -> None:
             raise SepuError(f"there is no event {event_id!r}")
 
 
-def retry_dead(connection: psycopg.Connection) -> int:
-    """Makes all events due again that were given up, each by itself, and counts them."""
-    dead = list(list_events(connection, state="dead"))
-    for event in dead:
+def retry_all(
+    connection: psycopg.Connection, state: str, since: datetime | None = None, until: datetime | None = None
+) -> int:
+    """Makes all events due now that are in a state and were recorded in a range of time; counts them.
+
+    Each is a transaction of its own, the oldest first.
+    """
+    found = list(list_events(connection, state=state, since=since, until=until))
+    for event in found:
         retry_delivery(connection, event.event_id)
-    return len(dead)
+    return len(found)
 
 
 def count_deliveries(connection: psycopg.Connection) -> Backlog:

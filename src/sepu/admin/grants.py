@@ -3,8 +3,8 @@
 import time
 import uuid
 from collections.abc import Iterator
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 import psycopg
@@ -14,10 +14,12 @@ from sepu.admin.history import record_change
 from sepu.admin.naming import lock_account
 from sepu.admin.operator import operator_name
 from sepu.admin.plans import no_limit
-from sepu.database.statements import run
+from sepu.admin.usage import read_now
+from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
 Kind = Literal["grant", "credit"]
+Outcome = Literal["due", "credited", "repeated", "nothing_left"]
 
 _REASON = 1000  # characters
 
@@ -47,6 +49,34 @@ class Adjustment:
     database_role: str
 
 
+@dataclass(frozen=True, slots=True)
+class RangeCredit:
+    """What an account was charged for a meter in a range of time, and its credit."""
+
+    id: str
+    """Of the credit: the same one for the same range."""
+    account_id: str
+    external_id: str | None
+    name: str | None
+    period: str
+    meter: str
+    charged: int
+    units: int
+    """What is credited, or can be: less than was charged if the bill has less left."""
+    outcome: Outcome
+    """`repeated` was credited before by the same range."""
+
+
+def check_reason(reason: str) -> None:
+    """Makes sure that a reason can be kept.
+
+    Raises:
+        SepuError: it has another form.
+    """
+    if not (reason.isprintable() and reason.strip() and len(reason) <= _REASON):
+        raise SepuError(f"a reason has 1 to {_REASON} characters that can be printed")
+
+
 def adjust_usage(
     connection: psycopg.Connection,
     kind: Kind,
@@ -57,18 +87,19 @@ def adjust_usage(
     reason: str,
     period: str | None = None,
     adjustment_id: str | None = None,
+    command: str = "add",
 ) -> Adjustment:
     """Grants units of a month, by default the current one, or credits them; negative ones do the opposite.
 
-    An id adds once: repeating it returns what was added then. It waits for charges under way.
+    An id adds once: repeating it returns what was added then. It waits for charges under way. The history names the
+    `command`.
 
     Raises:
         AccountError: no such account, it was erased, or its plan has no limit for the meter.
         BusyError: others held the account or its counter for too long.
         SepuError: the reason, the month, the id or the units are out of bounds.
     """
-    if not (reason.isprintable() and reason.strip() and len(reason) <= _REASON):
-        raise SepuError(f"a reason has 1 to {_REASON} characters that can be printed")
+    check_reason(reason)
     if units == 0 or abs(units) > limits.PLANNED_UNITS:
         raise SepuError(f"units are a number from 1 to {limits.PLANNED_UNITS}, or a negative one")
     known = {"account_id": account_id, "adjustment_id": adjustment_id or str(uuid.uuid4())}
@@ -77,7 +108,7 @@ def adjust_usage(
     while True:
         try:
             with connection.transaction():
-                _adjust(connection, given, kind, period)
+                _adjust(connection, given, kind, period, command)
             return next(_list(connection, **known))
         except psycopg.errors.LockNotAvailable as error:
             if time.monotonic() > deadline:
@@ -85,6 +116,45 @@ def adjust_usage(
                     f"account {account_id} is busy: what others hold of it was not free within "
                     f"{limits.ADJUSTMENT_SECONDS} seconds, and nothing was changed; try again"
                 ) from error
+
+
+def find_range_credits(
+    connection: psycopg.Connection, since: datetime, until: datetime, account_id: str | None = None
+) -> list[RangeCredit]:
+    """Returns what accounts, or one, were charged from `since` until before `until`, and what can be credited of it.
+
+    Raises:
+        SepuError: the range is not over, or is so old that results of its days were pruned.
+    """
+    if until > read_now(connection) - timedelta(seconds=limits.SETTLED_SECONDS):
+        raise SepuError(
+            f"the range has to end {limits.SETTLED_SECONDS:g} seconds ago or earlier: charges may be under way"
+        )
+    times = {"since": since, "until": until, "account_id": account_id}
+    name = " ".join(at.astimezone(UTC).isoformat() for at in (since, until))
+    rows = run(connection, "list_range_charges", **times, range=name).fetchall()
+    # Last, so that a prune that runs meanwhile is seen.
+    if pruned := value(connection, "sum_pruned_of_days", **times):
+        raise SepuError(
+            f"{pruned} units of these days have no results any more, so nobody knows which lie in the range; "
+            "credit them by hand: sepu usage --by day, sepu credit add"
+        )
+    return [RangeCredit(*row) for row in rows]
+
+
+def credit_range(connection: psycopg.Connection, found: RangeCredit, reason: str) -> RangeCredit:
+    """Credits what is due of a range, once for its id; returns what became of it.
+
+    Raises:
+        AccountError: the account was erased meanwhile, or its plan has no limit for the meter.
+        BusyError: others held the account or its counter for too long.
+        SepuError: the reason is out of bounds, or other credits left less on the bill meanwhile.
+    """
+    if found.outcome != "due":
+        return found
+    given = {"reason": reason, "period": found.period, "adjustment_id": found.id, "command": "range"}
+    adjust_usage(connection, "credit", found.account_id, found.meter, found.units, **given)
+    return replace(found, outcome="credited")
 
 
 def list_adjustments(
@@ -109,7 +179,9 @@ def _list(connection: psycopg.Connection, **filters: object) -> Iterator[Adjustm
         yield Adjustment(*row)
 
 
-def _adjust(connection: psycopg.Connection, given: dict[str, object], kind: Kind, period: str | None) -> None:
+def _adjust(
+    connection: psycopg.Connection, given: dict[str, object], kind: Kind, period: str | None, command: str
+) -> None:
     """Adds it, unless it was added before."""
     run(connection, "limit_lock_waits", milliseconds=str(round(limits.LOCK_SECONDS * 1000)))
     plan_id = lock_account(connection, str(given["account_id"]))
@@ -123,7 +195,8 @@ def _adjust(connection: psycopg.Connection, given: dict[str, object], kind: Kind
     match outcome, kind:
         case "added", _:
             added = {"period": period, **{name: given[name] for name in ("meter", "units", "reason")}}
-            record_change(connection, f"{kind}.add", str(given["account_id"]), str(given["adjustment_id"]), None, added)
+            of = (str(given["account_id"]), str(given["adjustment_id"]))
+            record_change(connection, f"{kind}.{command}", *of, None, added)
         case "other", _:
             raise SepuError(f"the id {given['adjustment_id']} is that of another grant or credit of this account")
         case "over", _:

@@ -116,6 +116,7 @@ def list_changes(
     *,
     account_id: str | None = None,
     since: datetime | None = None,
+    until: datetime | None = None,
     limit: int | None = None,
     skip: int = 0,
 ) -> list[Change]:
@@ -124,10 +125,11 @@ def list_changes(
     At most `limit`, after the first `skip`.
     """
     most = None if limit is None else skip + limit
-    found = _list(connection, account_id, since=since, limit=most)
+    found = _list(connection, account_id, since=since, until=until, limit=most)
     if account_id is not None:
         had: list[tuple[datetime, str]] = run(connection, "read_plans_had", account_id=account_id).fetchall()
-        of_plans = _list(connection, NO_ACCOUNT, plans=list({plan_id for _, plan_id in had}), since=since)
+        plans = list({plan_id for _, plan_id in had})
+        of_plans = _list(connection, NO_ACCOUNT, plans, since=since, until=until)
         found += [
             change
             for change in of_plans
@@ -141,10 +143,13 @@ def _list(
     connection: psycopg.Connection,
     account_id: str | None,
     plans: list[str] | None = None,
-    since: datetime | None = None,
+    *,
+    since: datetime | None,
+    until: datetime | None,
     limit: int | None = None,
 ) -> list[Change]:
-    rows = run(connection, "list_changes", account_id=account_id, plans=plans, since=since, limit=limit)
+    times = {"since": since, "until": until}
+    rows = run(connection, "list_changes", account_id=account_id, plans=plans, **times, limit=limit)
     return [Change(*row) for row in rows.fetchall()]
 
 

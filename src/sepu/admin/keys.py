@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Literal
 
 import psycopg
@@ -91,20 +91,36 @@ def make_key(
 
 def list_keys(
     connection: psycopg.Connection,
-    account_id: str,
+    account_id: str | None,
     key_id: str | None = None,
     *,
+    ends_within: timedelta | None = None,
     limit: int | None = None,
     skip: int = 0,
 ) -> list[ListedKey]:
-    """Returns the account's keys, the oldest first: all, one, or at most `limit` after the first `skip`.
+    """Returns the keys of an account, or of all, the oldest first; or those that end within so long, the next first.
+
+    By default all of them; otherwise one, or at most `limit` after the first `skip`.
 
     Raises:
         AccountError: no such account.
     """
-    account_id = find_account(connection, account_id)
-    given = {"account_id": account_id, "key_id": key_id, "limit": limit, "skip": skip}
-    return [ListedKey(*row) for row in run(connection, "list_keys", **given).fetchall()]
+    if account_id is not None:
+        account_id = find_account(connection, account_id)
+    return _list_keys(connection, account_id, key_id, ends_within, limit, skip)
+
+
+def find_keys(connection: psycopg.Connection, text: str) -> tuple[list[ListedKey], int]:
+    """Returns the keys whose plain text stands in a text, and how many others in it have the form of one.
+
+    Those are mistyped, of another deployment, or of an account that was erased.
+    """
+    tags = key_format.KeyTags(value(connection, "read_key_secret"))
+    named = key_format.keys_in(text)
+    known = {found.key_id: found.account_id for key in named if (found := tags.credential(key)) is not None}
+    listed = [key for account_id in dict.fromkeys(known.values()) for key in _list_keys(connection, account_id)]
+    found_keys = [key for key in listed if key.key_id in known]
+    return found_keys, len(named) - len(found_keys)
 
 
 def change_key(
@@ -137,6 +153,18 @@ def revoke_key(connection: psycopg.Connection, key_id: str) -> None:
     """
     with _changing(connection, "key.revoke", key_id) as account_id:
         run(connection, "revoke_key", account_id=account_id, key_id=key_id)
+
+
+def _list_keys(
+    connection: psycopg.Connection,
+    account_id: str | None,
+    key_id: str | None = None,
+    ends_within: timedelta | None = None,
+    limit: int | None = None,
+    skip: int = 0,
+) -> list[ListedKey]:
+    given = {"account_id": account_id, "key_id": key_id, "ends_within": ends_within, "limit": limit, "skip": skip}
+    return [ListedKey(*row) for row in run(connection, "list_keys", **given).fetchall()]
 
 
 @contextmanager

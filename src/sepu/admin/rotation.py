@@ -1,5 +1,6 @@
 """Key rotation by encrypted receipt: only the account's owner sees the new key."""
 
+import re
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
@@ -11,6 +12,8 @@ from sepu.admin.history import recording
 from sepu.admin.keys import make_key
 from sepu.admin.naming import AccountError, lock_account
 from sepu.database.statements import run
+
+_ROTATION_ID = re.compile(r"[A-Za-z0-9._:-]{1,128}", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +35,28 @@ def rotate_key(
     rotation_id: str,
     grace: timedelta,
     expires_at: datetime | None = None,
+    *,
+    replaced: str | None = None,
 ) -> Rotation:
     """Makes a key for the account, encrypted to its owner's public key; older keys expire after the grace period.
 
-    The same rotation again changes nothing and gives the same receipt. It is one transaction.
+    With the id of a key as `replaced` only this one expires, and the new key takes over its name and external id. The
+    same rotation again changes nothing and gives the same receipt; the rotations of each key have ids of their own. It
+    is one transaction.
 
     Raises:
-        AccountError: no such account, it was erased, the rotation was made for another public key, its key is dead, or
-            an argument is out of bounds.
+        AccountError: no such account or key, the account was erased, the rotation was made for another public key, its
+            key is dead, or an argument is out of bounds.
     """
     thumbprint = public_key.thumbprint()
-    with recording(connection, "key.rotate", account_id):
+    if not _ROTATION_ID.fullmatch(rotation_id):
+        raise AccountError("a rotation id has 1 to 128 of A-Z a-z 0-9 . _ : -")
+    stored_id = rotation_id if replaced is None else f"{replaced}:{rotation_id}"
+    with recording(connection, "key.rotate", account_id) as keys:
         lock_account(connection, account_id)
-        made = run(connection, "read_receipt", account_id=account_id, rotation_id=rotation_id).fetchone()
+        if replaced is not None and replaced not in keys:
+            raise AccountError(f"there is no key {replaced!r}")
+        made = run(connection, "read_receipt", account_id=account_id, rotation_id=stored_id).fetchone()
         if made is not None:
             made_for, key_id, receipt, issued_at, older_keys_expire_at, is_valid = made
             if made_for != thumbprint:
@@ -59,7 +71,10 @@ def rotate_key(
                 )
             return Rotation(key_id, issued_at, older_keys_expire_at, repeated=True, receipt=receipt)
 
-        issued = make_key(connection, account_id, expires_at)
+        old = keys.get(replaced or "", {})
+        if old.get("externalId"):
+            run(connection, "set_key_names", account_id=account_id, key_id=replaced, name=None, external_id="")
+        issued = make_key(connection, account_id, expires_at, old.get("name"), old.get("externalId"))
         if issued.expires_at is not None and issued.expires_at <= issued.issued_at:
             raise AccountError("the new key would have expired already")
         made_at, ends_at = issued.issued_at.astimezone(UTC), issued.expires_at and issued.expires_at.astimezone(UTC)
@@ -67,19 +82,16 @@ def rotate_key(
         receipt = receipts.seal(contents, public_key)
         rotation = Rotation(issued.key_id, issued.issued_at, issued.issued_at + grace, repeated=False, receipt=receipt)
         expire = rotation.older_keys_expire_at
-        run(connection, "expire_other_keys", account_id=account_id, key_id=rotation.key_id, expires_at=expire)
-        try:
-            run(
-                connection,
-                "record_receipt",
-                account_id=account_id,
-                rotation_id=rotation_id,
-                thumbprint=thumbprint,
-                key_id=rotation.key_id,
-                receipt=rotation.receipt,
-                older_keys_expire_at=expire,
-                issued_at=rotation.issued_at,
-            )
-        except psycopg.errors.CheckViolation as error:
-            raise AccountError("a rotation id has 1 to 128 of A-Z a-z 0-9 . _ : -") from error
+        which = {"account_id": account_id, "key_id": rotation.key_id}
+        run(connection, "expire_other_keys", **which, replaced=replaced, expires_at=expire)
+        run(
+            connection,
+            "record_receipt",
+            **which,
+            rotation_id=stored_id,
+            thumbprint=thumbprint,
+            receipt=rotation.receipt,
+            older_keys_expire_at=expire,
+            issued_at=rotation.issued_at,
+        )
         return rotation

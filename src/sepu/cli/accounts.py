@@ -12,7 +12,7 @@ from sepu.admin import accounts
 from sepu.admin.erase import erase_account
 from sepu.cli.database import prints_change, prints_fields, prints_rows
 from sepu.cli.output import Fields, columns, example, group, instant, members, percent
-from sepu.cli.times import ending, ending_or_none
+from sepu.cli.times import duration, ending, ending_or_none
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -27,14 +27,17 @@ def naming_options(command: F) -> F:
 
 
 def _in_table(row: Fields) -> Fields:
-    """Returns a line of the table: of each meter, how much of the limit is used this month."""
+    """Returns a line of the table: of each meter, the units of this month, and how much of the limit they are."""
     found: Any = row
-    used = {
-        meter.operation: percent(found[f"{meter.operation}Committed"], found[f"{meter.operation}Limit"])
-        for meter in METERS.values()
-    }
+    used = {}
+    for meter in METERS.values():
+        units, limit = (found[meter.operation + suffix] for suffix in ("Committed", "Limit"))
+        used[meter.operation] = f"{units} {percent(units, limit).strip()}"
+    ends = f" to {found['expiresAt'][:10]}" if found["expiresAt"] and row["status"] == "active" else ""
     return {
-        **{name: row[name] for name in ("accountId", "externalId", "name", "status", "planId")},
+        **{name: row[name] for name in ("accountId", "externalId", "name")},
+        "status": f"{row['status']}{ends}",
+        "planId": row["planId"],
         **used,
         "lastUsedOn": row["lastUsedOn"],
     }
@@ -96,9 +99,10 @@ def show(connection: Connection, given: str) -> Fields:
 
 
 @account.command("list", epilog=example("account list --sort match-share --desc --limit 10"))
-@click.option("--search", help="Only accounts with this in their id, external id or name, or with the key of this id.")
+@click.option("--search", help="Only accounts with this in their id, external id or name, or in the id of a key.")
 @click.option("--plan", "plan_id", help="Only accounts of this plan.")
 @click.option("--status", type=click.Choice(accounts.STATUSES), help="Only accounts in this state.")
+@click.option("--ends-within", type=duration, help="Only active accounts that end within so long, as 30d.")
 @click.option("--quiet", is_flag=True, help="Only accounts that used something last month, and nothing this month.")
 @click.option(
     "--sort",

@@ -6,7 +6,7 @@ import sys
 import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
-from datetime import date
+from datetime import date, datetime, timedelta
 from itertools import count
 from typing import IO, Any
 
@@ -15,22 +15,27 @@ from psycopg import Connection
 
 from sepu import limits
 from sepu.admin import charges as admin
-from sepu.admin.charges import Duplicate, LoggedRequest, RequestStatus, StoredCharge
+from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
+from sepu.admin.usage import days_of_month, read_now
 from sepu.cli.database import with_connection
-from sepu.cli.output import Form, columns, command, echo_rows, example, form_options, members, month, note, refuse_idle
+from sepu.cli.output import (
+    Form,
+    columns,
+    command,
+    echo_rows,
+    example,
+    form_options,
+    instant,
+    members,
+    month,
+    note,
+    refuse_idle,
+)
+from sepu.cli.times import range_options, utc_day
 from sepu.metering.key_format import account_of
 
 _GZIP = b"\x1f\x8b"
-
-
-def _day(value: str) -> date:
-    """Reads a day, such as 2027-01-31."""
-    try:
-        if len(value) == len("2027-01-31"):
-            return date.fromisoformat(value)
-    except ValueError:
-        pass
-    raise click.BadParameter(f"{value!r} is not like 2027-01-31")
+_TIMES = ("since", "until", "day", "period")
 
 
 def _request_id(value: str) -> str:
@@ -46,10 +51,9 @@ def _request_id(value: str) -> str:
 )
 @click.option("--idempotency-key", "key", metavar="KEY", help="An Idempotency-Key, or its hash in the request log.")
 @click.option("--key", "key_id", metavar="KEY_ID", help="Only charges with the API key of this id.")
-@click.option("--day", metavar="YYYY-MM-DD", type=_day, help="Only charges of this UTC day.")
-@click.option(
-    "--month", "period", metavar="YYYY-MM", type=month, help="Of duplicates: a UTC month.  [default: the last 31 days]"
-)
+@range_options("charges, or requests of a log,")
+@click.option("--day", metavar="YYYY-MM-DD", type=utc_day, help="The same as --since and --until: a UTC day.")
+@click.option("--month", "period", metavar="YYYY-MM", type=month, help="The same: a UTC month.")
 @click.option("--log", "log_file", metavar="FILE", help="A request log, perhaps gzipped; - reads standard input.")
 @click.option("--duplicates", is_flag=True, help="Charges for the input of the one before, by another key.")
 @click.option(
@@ -59,7 +63,7 @@ def _request_id(value: str) -> str:
     type=click.IntRange(1, 44640),
     default=10,
     show_default=True,
-    help="Of duplicates: after the one before.",
+    help="Of duplicates: at most so long after the one before.",
 )
 @click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Maximum of rows; 0 for all.")
 @form_options
@@ -70,6 +74,8 @@ def charges(
     request_ids: tuple[str, ...],
     key: str | None,
     key_id: str | None,
+    since: datetime | None,
+    until: datetime | None,
     day: date | None,
     period: str | None,
     log_file: str | None,
@@ -81,21 +87,21 @@ def charges(
     """Show what an account was charged for, the newest first; or whether requests were charged.
 
     With --request or --log there is a line for each request: charged, replay, not_charged or unknown, and why. With
-    --duplicates there is one for each charge that looks as if a client had asked twice. Only --request alone needs no
-    ACCOUNT.
+    --duplicates there is one for each charge that looks as if a client had asked twice, in the last 31 days if no time
+    is given. Only --request alone needs no ACCOUNT.
     """
     form = form or "table"
+    times = _range(since, until, day, period)
     if log_file is not None or request_ids:
-        refuse_idle("--log" if log_file else "--request", used=("account_id", "request_ids", "log_file"))
-        _check(connection, account_id, request_ids, log_file, form)
+        used = ("account_id", "request_ids", *(("log_file", *_TIMES) if log_file else ()))
+        refuse_idle("--log" if log_file else "--request", used=used)
+        _check(connection, account_id, request_ids, log_file, times, form)
         return
     if account_id is None:
         raise click.UsageError("give an ACCOUNT; only --request does without")
     if duplicates:
-        refuse_idle("--duplicates", used=("account_id", "duplicates", "day", "period", "minutes"))
-        if day and period:
-            raise click.UsageError("take --day or --month")
-        _show_duplicates(connection, account_id, day, period, minutes, form)
+        refuse_idle("--duplicates", used=("account_id", "duplicates", "minutes", *_TIMES))
+        _show_duplicates(connection, account_id, times, minutes, form)
     elif key is not None:
         refuse_idle("--idempotency-key", used=("account_id", "key"))
         found = admin.find_charge(connection, account_id, key)
@@ -104,18 +110,30 @@ def charges(
         if not found and not hashed:
             _note_missing(connection, account_id)
     else:
-        refuse_idle("a list of charges", used=("account_id", "key_id", "day", "limit"))
+        refuse_idle("a list of charges", used=("account_id", "key_id", "limit", *_TIMES))
         if key_id is not None and account_of(key_id) != account_id:
             raise click.BadParameter(f"{key_id!r} is not the id of a key of account {account_id}")
         most = limit or None
         with closing(
-            admin.list_charges(connection, account_id, key_id=key_id, day=day, limit=most, with_hashes=True)
+            admin.list_charges(connection, account_id, key_id=key_id, **times, limit=most, with_hashes=True)
         ) as found_charges:
             shown = _show(found_charges, form)
         if shown == limit:
             note(f"the newest {limit}; --limit 0 shows all")
         elif not shown:
             _note_missing(connection, account_id)
+
+
+def _range(since: datetime | None, until: datetime | None, day: date | None, period: str | None) -> Range:
+    """Returns the range of time that is given in one of three ways."""
+    if sum(given is not None for given in (since or until, day, period)) > 1:
+        raise click.UsageError("take --day, --month, or --since and --until")
+    if day is not None:
+        return admin.times_of(day)
+    if period is not None:
+        first, last = days_of_month(period)
+        return admin.times_of(first, last.day)
+    return {"since": since, "until": until}
 
 
 def _show(found: Iterable[StoredCharge], form: Form) -> int:
@@ -132,7 +150,12 @@ def _note_missing(connection: Connection, account_id: str) -> None:
 
 
 def _check(
-    connection: Connection, account_id: str | None, request_ids: Sequence[str], log_file: str | None, form: Form
+    connection: Connection,
+    account_id: str | None,
+    request_ids: Sequence[str],
+    log_file: str | None,
+    times: Range,
+    form: Form,
 ) -> None:
     if log_file is not None and account_id is None:
         raise click.UsageError("give an ACCOUNT; --log is compared with what it was charged for")
@@ -143,7 +166,7 @@ def _check(
         nonlocal alone
         if log_file is not None and account_id is not None:
             with _open(log_file) as file:
-                for status in admin.check_log(connection, account_id, _wanted(file, set(request_ids))):
+                for status in admin.check_log(connection, account_id, _wanted(file, set(request_ids), times)):
                     missing.pop(status.request_id, None)
                     yield status
         for status in admin.check_requests(connection, account_id, missing):
@@ -157,12 +180,14 @@ def _check(
 
 
 def _in_table(row: Any) -> Any:  # noqa: ANN401
-    names = ("requestId", "outcome", "reason", "accountId", "chargedBy", "createdAt", "meter", "units", "keyId")
-    return {name: row[name] for name in names}
+    names = ("requestId", "time", "status", "outcome", "reason", "accountId", "chargedBy", "createdAt", "meter")
+    shown = {name: row[name] for name in (*names, "units", "keyId")}
+    return {**shown, "reason": " ".join(filter(None, (row["reason"], row["errorPointer"]))) or None}
 
 
-def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str]) -> Iterator[LoggedRequest]:
-    """Reads the requests of a log, or those that are wanted; says how many lines it could not read."""
+def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> Iterator[LoggedRequest]:
+    """Reads the requests of a log in a range of time, or those that are wanted; says which lines it could not read."""
+    since, until = times["since"], times["until"]
     unreadable = 0
     for line in _lines(file):
         try:
@@ -170,7 +195,9 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str]) -> Iterator[Logge
         except ValueError:
             unreadable += 1
             continue
-        if request is not None and (not wanted or request.request_id in wanted):
+        if request is None or (wanted and request.request_id not in wanted):
+            continue
+        if (since is None or request.time >= since) and (until is None or request.time < until):
             yield request
     if unreadable:
         note(f"lines that are not of a request log, or were cut: {unreadable}")
@@ -207,10 +234,9 @@ def _open(name: str) -> Iterator[IO[bytes] | gzip.GzipFile]:
             yield unpacked
 
 
-def _show_duplicates(
-    connection: Connection, account_id: str, day: date | None, period: str | None, minutes: int, form: Form
-) -> None:
-    since, until = admin.days_of(connection, day, period)
+def _show_duplicates(connection: Connection, account_id: str, times: Range, minutes: int, form: Form) -> None:
+    until = times["until"]
+    since = times["since"] or (until or read_now(connection)) - timedelta(days=31)
     units: dict[str, int] = {}
 
     def rows() -> Iterator[dict[str, Any]]:
@@ -221,7 +247,7 @@ def _show_duplicates(
     with closing(admin.find_duplicates(connection, account_id, since, until, minutes)) as found:
         echo_rows(columns(Duplicate), rows(), form, _duplicate_in_table)
     worth = ", ".join(f"{count} of {meter}" for meter, count in sorted(units.items())) or "none"
-    note(f"{since} to {until}: units charged for an input again: {worth}")
+    note(f"{instant(since)} to {instant(until) or 'now'}: units charged for an input again: {worth}")
 
 
 def _duplicate_in_table(row: Any) -> Any:  # noqa: ANN401

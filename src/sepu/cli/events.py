@@ -6,6 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import contextmanager, nullcontext
+from datetime import datetime
 from pathlib import Path
 from typing import Any, TypeVar
 from uuid import uuid4
@@ -41,6 +42,7 @@ from sepu.cli.output import (
     note,
     refuse_idle,
 )
+from sepu.cli.times import range_options
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 from sepu.server.textfile import write_metrics
@@ -59,12 +61,11 @@ def _row(event: Event) -> Fields:
 
 def _in_table(row: Fields) -> Fields:
     return {
-        "crossedAt": row["crossedAt"],
-        "name": row["name"] or row["externalId"] or row["accountId"],
-        "meter": row["meter"],
-        "threshold": f"{row['threshold']:>3} %",
-        "limit": row["limit"],
+        "eventId": row["eventId"],
+        "name": row["name"] or row["externalId"],
+        "committed": row["committed"],
         "state": row["state"],
+        "crossedAt": row["crossedAt"],
     }
 
 
@@ -93,12 +94,11 @@ def events() -> None:
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
 @click.option("--month", "period", type=month, help="Only events of a UTC month such as 2026-11.")
 @click.option("--state", type=click.Choice(STATES), help="Only events whose delivery is in this state.")
+@range_options("events")
 @prints_rows(_COLUMNS, _in_table)
-def list_events(
-    connection: Connection, account_id: str | None, period: str | None, state: str | None
-) -> Iterable[Fields]:
+def list_events(connection: Connection, **filters: Any) -> Iterable[Fields]:  # noqa: ANN401
     """List the events of an account, or of all, the oldest first."""
-    return map(_row, ledger.list_events(connection, account_id=account_id, period=period, state=state))
+    return map(_row, ledger.list_events(connection, **filters))
 
 
 @events.command("deliver", epilog=example("events deliver --url https://example.com/hooks --secret-file hooks.secret"))
@@ -239,18 +239,28 @@ def list_dead(connection: Connection) -> Iterable[Fields]:
     return map(_row, ledger.list_events(connection, state="dead"))
 
 
-@events.command("retry", epilog=example("events retry --all-dead"))
+@events.command("retry", epilog=example("events retry --state due --until 1h"))
 @click.argument("event_ids", metavar="[EVENTID]...", nargs=-1)
-@click.option("--all-dead", is_flag=True, help="Each event whose delivery was given up.")
+@click.option("--state", type=click.Choice(STATES), help="All events whose delivery is in this state.")
+@range_options("of these, the ones recorded")
 @prints_change("Running it again delivers them once more")
-def retry(connection: Connection, event_ids: tuple[str, ...], all_dead: bool) -> Fields:
-    """Deliver events again, whether they are dead or were delivered."""
-    if all_dead == bool(event_ids):
-        raise click.UsageError("take ids of events, or --all-dead")
+def retry(
+    connection: Connection,
+    event_ids: tuple[str, ...],
+    state: str | None,
+    since: datetime | None,
+    until: datetime | None,
+) -> Fields:
+    """Deliver events now, whether they are dead, were delivered, or are due later."""
+    if state is not None and not event_ids:
+        return {"due": ledger.retry_all(connection, state, since, until)}
+    if state is not None or not event_ids:
+        raise click.UsageError("take ids of events, or --state")
+    refuse_idle("ids of events", idle=("since", "until"))
     with connection.transaction():
         for event_id in event_ids:
             ledger.retry_delivery(connection, event_id)
-    return {"due": ledger.retry_dead(connection) if all_dead else len(event_ids)}
+    return {"due": len(event_ids)}
 
 
 @events.command("status", epilog=example("events status --json"))

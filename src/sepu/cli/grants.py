@@ -1,6 +1,8 @@
 """`sepu grant` and `sepu credit`."""
 
+from collections import Counter
 from collections.abc import Callable, Iterable
+from datetime import datetime
 from typing import Any, TypeVar
 from uuid import UUID, uuid4
 
@@ -9,8 +11,31 @@ from psycopg import Connection
 
 from sepu.admin import grants
 from sepu.admin.export import export_usage
-from sepu.cli.database import DatabaseError, DatabaseUnavailableError, clear_errors, prints_change, prints_rows
-from sepu.cli.output import Fields, columns, example, group, members, month
+from sepu.cli.database import (
+    REPEATABLE,
+    DatabaseError,
+    DatabaseUnavailableError,
+    clear_errors,
+    prints_change,
+    prints_rows,
+    with_connection,
+)
+from sepu.cli.output import (
+    Fields,
+    Form,
+    columns,
+    echo_rows,
+    example,
+    form_options,
+    group,
+    members,
+    month,
+    note,
+    progress,
+    telling,
+)
+from sepu.cli.times import fixed_moment
+from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -98,6 +123,69 @@ def add_credit(connection: Connection, **given: Any) -> Fields:  # noqa: ANN401
     Negative units put credited ones on the bill again.
     """
     return _add(connection, "credit", **given)
+
+
+@credit.command(
+    "range",
+    epilog=example("credit range --since 2026-11-03T09:12Z --until 2026-11-03T10:40Z --reason Outage --dry-run"),
+)
+@click.argument("account_id", metavar="[ACCOUNT]", required=False)
+@click.option("--since", metavar="TIME", type=fixed_moment, required=True, help="Its beginning: an instant or a day.")
+@click.option("--until", metavar="TIME", type=fixed_moment, required=True, help="Its end, which is not part of it.")
+@click.option("--reason", required=True, help="Why; customers never see it.")
+@click.option("--dry-run", is_flag=True, help="Change nothing, and show what would be credited.")
+@form_options
+@with_connection
+def credit_range(
+    connection: Connection,
+    account_id: str | None,
+    since: datetime,
+    until: datetime,
+    reason: str,
+    dry_run: bool,
+    form: Form | None,
+) -> None:
+    """Take what was charged in a range of time off the bills of all accounts, or of one.
+
+    The same range again credits nothing twice, even if a run was interrupted. Units stay charged, and count against
+    the limit.
+    """
+    grants.check_reason(reason)
+    found = grants.find_range_credits(connection, since, until, account_id)
+    if not dry_run:
+        found = _credit_all(connection, found, reason)
+    units: dict[str, Counter[str]] = {}
+    for each in found:
+        units.setdefault(each.outcome, Counter())[each.meter] += each.units
+    with telling({}, REPEATABLE):
+        echo_rows(columns(grants.RangeCredit), map(members, found), form or "table", _range_in_table)
+    sums = (
+        f"{outcome}: {', '.join(f'{of[meter]} of {meter}' for meter in METERS if of[meter])}"
+        for outcome, of in sorted(units.items())
+        if outcome != "nothing_left"
+    )
+    note("; ".join(sums) or "nothing that was charged in this range can be credited")
+
+
+def _credit_all(connection: Connection, found: list[grants.RangeCredit], reason: str) -> list[grants.RangeCredit]:
+    done = []
+    with progress("credits") as bar:
+        task = bar.add_task("", total=len(found))
+        for each in found:
+            try:
+                with clear_errors():
+                    done.append(grants.credit_range(connection, each, reason))
+            except SepuError as error:
+                raise SepuError(
+                    f"{error}. {len(done)} of {len(found)} were looked at: run this again, and none is credited twice"
+                ) from error
+            bar.advance(task)
+    return done
+
+
+def _range_in_table(row: Fields) -> Fields:
+    account = row["name"] or row["externalId"] or row["accountId"]
+    return {"account": account, **{name: row[name] for name in ("period", "meter", "charged", "units", "outcome")}}
 
 
 @credit.command("list", epilog=example("credit list cus_8812 --month 2026-11"))

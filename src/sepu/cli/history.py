@@ -10,27 +10,32 @@ from psycopg import Connection
 from sepu.admin.history import Change, list_changes
 from sepu.cli.database import with_connection
 from sepu.cli.output import Fields, Form, columns, command, echo_rows, example, form_options, members, note
-from sepu.cli.times import beginning
+from sepu.cli.times import range_options
 
 
 @command(epilog=example("history cus_8812 --since 7d"))
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
-@click.option("--since", type=beginning, help="Only changes since this day or instant, or so long ago, as 7d.")
+@range_options("changes")
 @click.option("--limit", type=click.IntRange(1), default=50, show_default=True, help="Maximum number of rows.")
 @form_options
 @with_connection
 def history(
-    connection: Connection, account_id: str | None, since: datetime | None, limit: int, form: Form | None
+    connection: Connection,
+    account_id: str | None,
+    since: datetime | None,
+    until: datetime | None,
+    limit: int,
+    form: Form | None,
 ) -> None:
     """Show who changed what, the newest first: of an account with its keys and its plan, or of all.
 
     The operator is what SEPU_OPERATOR said, else the name of the user who ran the command. The role is that of the
     database that the command logged in as.
     """
-    found = list_changes(connection, account_id=account_id, since=since, limit=limit + 1)
+    found = list_changes(connection, account_id=account_id, since=since, until=until, limit=limit + 1)
     echo_rows(columns(Change), _rows(found[:limit], form), form or "table", _in_table)
     if len(found) > limit:
-        note(f"these are the newest {limit}; --limit or --since takes more or others")
+        note(f"these are the newest {limit}; --limit, --since or --until takes more or others")
 
 
 def _rows(changes: Iterable[Change], form: Form | None) -> Iterable[Fields]:
@@ -46,9 +51,15 @@ def _in_table(row: Fields) -> Fields:
         "at": row["at"],
         "operator": row["operator"],
         "action": row["action"],
-        "subject": row["subject"],
+        "subject": _subject(row),
         "changed": ", ".join(_in_words(row["before"], row["after"])),
     }
+
+
+def _subject(row: Fields) -> str:
+    """Returns what names the subject, with its account if the id does not begin with that."""
+    subject, account_id = str(row["subject"]), str(row["accountId"] or "")
+    return subject if subject.startswith(account_id) else f"{subject} of {account_id}"
 
 
 def _in_words(before: object, after: object) -> Iterable[str]:

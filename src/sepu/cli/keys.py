@@ -1,5 +1,6 @@
 """`sepu key`: API keys of accounts."""
 
+import sys
 from collections.abc import Iterable
 from datetime import datetime, timedelta
 from typing import Literal
@@ -7,7 +8,9 @@ from typing import Literal
 import click
 from psycopg import Connection
 
+from sepu import limits
 from sepu.admin import keys, receipts
+from sepu.admin.naming import find_account
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import UNSEEN_KEY, naming_options
 from sepu.cli.database import REPEATABLE, prints_change, prints_rows, with_connection
@@ -26,6 +29,8 @@ from sepu.cli.output import (
     telling,
 )
 from sepu.cli.times import duration, ending, ending_or_none
+from sepu.errors import SepuError
+from sepu.metering.key_format import account_of
 
 
 @group()
@@ -68,7 +73,7 @@ def change_key(
 
 
 @key.command("rotate", epilog=example("key rotate cus_8812 --public-key sepu-public.jwk --grace 7d"))
-@click.argument("account_id", metavar="ACCOUNT")
+@click.argument("given", metavar="ACCOUNT|KEYID")
 @click.option(
     "--public-key", metavar="FILE", type=first_bytes, required=True, help="The JWK that the customer sent; - reads it."
 )
@@ -79,7 +84,7 @@ def change_key(
 @with_connection
 def rotate_key(
     connection: Connection,
-    account_id: str,
+    given: str,
     public_key: bytes,
     grace: timedelta,
     rotation_id: str | None,
@@ -88,12 +93,15 @@ def rotate_key(
 ) -> None:
     """Make a new key and print the receipt that its owner opens: nobody else ever sees the key.
 
-    The account's older keys expire after the grace period, if they do not before. The same rotation again, which is the
-    same public key and rotation id, changes nothing and prints the same receipt.
+    The account's older keys expire after the grace period, if they do not before. With KEYID only that key expires, and
+    the new one takes over its name and external id. The same rotation again, which is the same public key and rotation
+    id, changes nothing and prints the same receipt.
     """
+    account_id = find_account(connection, given)
+    replaced = None if account_of(given) is None else given
     to = receipts.public_key(public_key)
     name = to.thumbprint() if rotation_id is None else rotation_id
-    made = rotated(connection, account_id, to, name, grace, expires_at)
+    made = rotated(connection, account_id, to, name, grace, expires_at, replaced=replaced)
     done = {"accountId": account_id, **members(made)}
     with telling(done, f"{REPEATABLE}, and prints the same receipt"):
         if as_json:
@@ -119,14 +127,38 @@ def _in_table(row: Fields) -> Fields:
 
 
 @key.command("list", epilog=example("key list cus_8812"))
-@click.argument("account_id", metavar="ACCOUNT")
+@click.argument("account_id", metavar="[ACCOUNT]", required=False)
+@click.option("--ends-within", type=duration, help="Only valid keys that end within so long, as 30d; the next first.")
 @prints_rows(columns(keys.ListedKey), _in_table)
-def list_keys(connection: Connection, account_id: str) -> Iterable[Fields]:
-    """List an account's keys, the oldest first: their ids and states, never a key.
+def list_keys(connection: Connection, account_id: str | None, ends_within: timedelta | None) -> Iterable[Fields]:
+    """List an account's keys, or those of all that end soon: their ids and states, never a key.
 
     The last use is a day of UTC.
     """
-    return map(members, keys.list_keys(connection, account_id))
+    if account_id is None and ends_within is None:
+        raise click.UsageError("give an ACCOUNT; only --ends-within does without")
+    return map(members, keys.list_keys(connection, account_id, ends_within=ends_within))
+
+
+@key.command("find", epilog=example("key find < leaked.txt"))
+@prints_rows(columns(keys.ListedKey), _in_table)
+def find_keys(connection: Connection) -> Iterable[Fields]:
+    """Say which keys stand in a text, such as a leaked key. The text is read from standard input, and never printed.
+
+    A terminal does not show what you type or paste. The id of a key begins with that of its account.
+    """
+    if sys.stdin.isatty():
+        given = click.prompt("API key", hide_input=True, err=True).encode(errors="replace")
+    else:
+        given = first_bytes("-")
+    if len(given) == limits.KEY_FILE_BYTES:
+        note(f"only the first {limits.KEY_FILE_BYTES} bytes are read")
+    found, unknown = keys.find_keys(connection, given.decode("ascii", "replace"))
+    if not found and not unknown:
+        raise SepuError("standard input has no whole API key: sepu_, and 78 more characters")
+    if unknown:
+        note(f"keys that are mistyped, or not of this database: {unknown}")
+    return map(members, found)
 
 
 @key.command("revoke", epilog=example("key revoke gfhi7crqxq5fijj3-tyjxpcyh"))

@@ -163,7 +163,7 @@ def charge_list(connection: psycopg.Connection, parameter: Parameter, account_id
         connection,
         shown.account_id,
         key_id=key_id,
-        day=day,
+        **(charges.times_of(day) if day else charges.Range()),
         request_id=request_id and request_id.lower(),
         before=_before(parameter),
         limit=_CHARGES + 1,

@@ -7,6 +7,7 @@ from sepu.metering.key_format import Credential
 from sepu.metering.meters import Usage
 
 JSON = "application/json"
+POINTER = "X-Error-Pointer"
 # Every response has these; the server adds X-Request-Id, Content-Length and Date.
 COMMON_HEADERS = (("Content-Type", JSON), ("Cache-Control", "no-store"))
 
@@ -26,6 +27,12 @@ class Reply(msgspec.Struct, frozen=True):
     units: int = 0
     replayed: bool = False
     holder: Credential | None = None
+
+    @property
+    def pointer(self) -> str | None:
+        """Returns the place of the error in the request. Its header comes first."""
+        headers = self.headers
+        return headers[0][1] if headers and headers[0][0] == POINTER else None
 
     def render(self, request_id: str) -> bytes:
         """Returns the body; that of an error has the request id."""

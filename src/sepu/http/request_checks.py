@@ -14,7 +14,7 @@ import msgspec
 
 from sepu import limits
 from sepu.errors import InputError
-from sepu.http.replies import JSON, Reply, error, usage_headers
+from sepu.http.replies import JSON, POINTER, Reply, error, usage_headers
 from sepu.metering.callers import Callers
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.failure import LedgerUnavailable
@@ -88,7 +88,7 @@ def _admitted(holder: Credential, reply: Reply) -> Question[str]:
 
 def _refused(holder: Credential, refusal: InputError) -> Question[str]:
     """Returns the question whether a request is admitted, which leads to the refusal of its input if it is."""
-    place = (("X-Error-Pointer", refusal.pointer),) if refusal.pointer else ()
+    place = ((POINTER, refusal.pointer),) if refusal.pointer else ()
     return _admitted(holder, error(refusal.code, *place))
 
 

@@ -54,6 +54,11 @@ def account_named_in(key: str) -> str | None:
     return form and form[2]
 
 
+def keys_in(text: str) -> list[str]:
+    """Returns what has the form of a key in a text, each once, whatever its tag."""
+    return list(dict.fromkeys(form[0] for form in _FORM.finditer(text)))
+
+
 class KeyTags:
     """Makes and recognises keys by their tags: 40 bits of HMAC-SHA-256 (RFC 2104) by a deployment's secret."""
 

@@ -58,6 +58,12 @@ class RequestRecord(msgspec.Struct, frozen=True, rename="camel"):
     idempotency_key_hash: str | None
 
 
+class LocatedRecord(RequestRecord, frozen=True):
+    """Holds those of a request whose error has a place. Others have no such field, so that they cost no more."""
+
+    error_pointer: str
+
+
 class LogRecord(msgspec.Struct, frozen=True):
     """Holds the fields of any other record, also of gunicorn's."""
 
@@ -115,23 +121,24 @@ class RequestLog(logging.Handler):
         if self._requests:
             status = reply.status
             account = None if holder is None else holder.account_id
-            self._put(
-                RequestRecord(
-                    datetime.now(UTC),
-                    "info" if status < 500 else "error",
-                    "request",
-                    self._pid,
-                    request_id,
-                    account,
-                    route,
-                    status,
-                    reply.error,
-                    seconds and int(seconds * 1e6) / 1000,
-                    reply.replayed,
-                    None if holder is None or status == 401 else holder.key_id,
-                    account and idempotency_key and idempotency_key_hash(account, idempotency_key),
-                )
+            record = RequestRecord(
+                datetime.now(UTC),
+                "info" if status < 500 else "error",
+                "request",
+                self._pid,
+                request_id,
+                account,
+                route,
+                status,
+                reply.error,
+                seconds and int(seconds * 1e6) / 1000,
+                reply.replayed,
+                None if holder is None else holder.key_id,
+                account and idempotency_key and idempotency_key_hash(account, idempotency_key),
             )
+            if reply.error and (pointer := reply.pointer):
+                record = LocatedRecord(**msgspec.structs.asdict(record), error_pointer=pointer)
+            self._put(record)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Writes a record; logging calls it."""
@@ -185,7 +192,8 @@ def _text(record: RequestRecord | LogRecord) -> bytes:
     if isinstance(record, LogRecord):
         return f"{start} {record.message}".encode()
     duration = "" if record.duration_ms is None else f" {record.duration_ms:.1f} ms"
-    parts = [f" {record.error}" if record.error else "", " replayed" if record.replayed else ""]
+    pointer = record.error_pointer if isinstance(record, LocatedRecord) else None
+    parts = [f" {said}" for said in (record.error, pointer, record.replayed and "replayed") if said]
     return (
         f"{start} {record.status} {record.endpoint or '-'}{duration}{''.join(parts)} "
         f"{record.key_id or record.account or '-'} {record.request_id}".encode()

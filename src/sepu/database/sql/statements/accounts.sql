@@ -1,7 +1,7 @@
 -- name: matching_accounts
 -- The accounts that pass the filters, and what they may be sorted by; a filter that is null lets all pass. The other
 -- statements ask for a part of it, and Postgres leaves out the joins of the rest.
-select a.account_id, a.external_id, a.name, a.status, a.created_at, a.plan_id,
+select a.account_id, a.external_id, a.name, a.status, a.created_at, a.expires_at, a.plan_id,
        k.used_until, coalesce(u.committed, 0) as used, coalesce(u.committed, 0) - coalesce(b.committed, 0) as change,
        (coalesce(u.committed, 0)::float8 + coalesce(u.reserved, 0)) / greatest(l.units + coalesce(u.granted, 0), 1) as share
   from sepu.account_now a
@@ -15,7 +15,9 @@ select a.account_id, a.external_id, a.name, a.status, a.created_at, a.plan_id,
    and (%(status)s::text is null or a.status = %(status)s)
    and (%(search)s::text is null
         or position(lower(%(search)s) in lower(concat_ws(' ', a.account_id, a.external_id, a.name))) > 0
-        or a.account_id in (select account_id from sepu.api_key where external_id = %(search)s))
+        or a.account_id in (select account_id from sepu.api_key
+                             where external_id = %(search)s or position(lower(%(search)s) in key_id) > 0))
+   and (%(ends_within)s::interval is null or a.status = 'active' and a.expires_at <= now() + %(ends_within)s)
    {quiet}
 
 -- name: quiet_accounts

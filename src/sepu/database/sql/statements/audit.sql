@@ -4,6 +4,7 @@
 -- give each table a snapshot of its own; this is one task a shard.
 select count(*) as counters,
        coalesce(sum(results), 0)::bigint as results,
+       coalesce(sum(committed), 0)::bigint as units,
        coalesce(
            json_agg(json_build_array(account_id, period, meter, committed, pruned, stored, dated, days,
                                      events, recorded, granted, grants, credited, credits))
@@ -18,12 +19,12 @@ select count(*) as counters,
                max(results) as results, max(stored) as stored, max(days) as days,
                max(recorded) as recorded, max(crossed) as crossed, max(grants) as grants, max(credits) as credits
           from (select account_id, period, meter, committed, pruned, dated, events, granted, credited,
-                       null::bigint as results, null::bigint as stored, null::bigint as days,
+                       null::integer as results, null::bigint as stored, null::bigint as days,
                        null::bigint as recorded, null::integer as crossed, null::bigint as grants, null::bigint as credits
                   from sepu.usage
                  union all
                 select account_id, period, meter, null, null, null, null, null, null,
-                       count(*), sum(units), null, null, null, null, null
+                       count(*)::integer, sum(units), null, null, null, null, null
                   from sepu.stored_result group by account_id, period, meter
                  union all
                 select account_id, period, meter, null, null, null, null, null, null,

@@ -7,9 +7,8 @@ select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c
          where account_id = %(account_id)s
            and (%(key_id)s::text is null or key_id = %(key_id)s)
            and (%(request_id)s::uuid is null or request_id = %(request_id)s::uuid)
-           and (%(day)s::date is null
-                or created_at >= %(day)s::timestamp at time zone 'UTC'
-                   and created_at < (%(day)s::timestamp + interval '24 hours') at time zone 'UTC')
+           and (%(since)s::timestamptz is null or created_at >= %(since)s)
+           and (%(until)s::timestamptz is null or created_at < %(until)s)
            and (%(before)s::timestamptz is null
                 or (created_at, request_id) < (%(before)s::timestamptz, %(before_id)s::uuid))
          order by created_at desc, request_id desc
@@ -39,8 +38,8 @@ select c.request_id::text, c.created_at, c.key_id, c.meter, c.units, c.period, c
           from (select request_id, created_at, key_id, meter, units, period, idempotency_key, fingerprint
                   from sepu.stored_result
                  where account_id = %(account_id)s
-                   and created_at >= %(since)s::timestamp at time zone 'UTC'
-                   and created_at < (%(until)s::timestamp + interval '24 hours') at time zone 'UTC') s
+                   and created_at >= %(since)s
+                   and (%(until)s::timestamptz is null or created_at < %(until)s)) s
         window w as (partition by s.meter, s.fingerprint order by s.created_at, s.request_id)) c
  where c.created_at - c.previous_at <= make_interval(mins => %(minutes)s)
  order by c.created_at, c.request_id

@@ -19,6 +19,8 @@ with listed as (
      where (%(account_id)s::text is null or account_id = %(account_id)s)
        and (%(period)s::text is null or period = %(period)s)
        and (%(state)s::text is null or state = %(state)s)
+       and (%(since)s::timestamptz is null or crossed_at >= %(since)s)
+       and (%(until)s::timestamptz is null or crossed_at < %(until)s)
      order by crossed_at desc, account_id desc, meter desc, committed desc, threshold desc
      limit %(latest)s
 )

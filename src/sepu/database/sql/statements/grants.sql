@@ -34,3 +34,30 @@ select l.adjustment_id::text, l.account_id, a.external_id, a.name, l.kind, l.per
   join sepu.account a on a.account_id = l.account_id
  where %(account_id)s::text is null or a.account_id = %(account_id)s
  order by l.adjusted_at, l.account_id, l.adjustment_id
+
+-- name: list_range_charges
+-- What accounts, or one, were charged in a range of time, a row for each month and meter, and how much of it can still
+-- be credited. The id of its credit is made of what the credit is for, so that a repetition is the same credit. Each
+-- part names the account: Citus then asks its worker only.
+select c.credit_id::text, c.account_id, a.external_id, a.name, c.period, c.meter, c.units as charged,
+       coalesce(d.units, least(c.units, u.committed - u.credited)) as units,
+       case when d.units is not null then 'repeated' when u.committed > u.credited then 'due' else 'nothing_left' end
+  from (select account_id, period, meter, sum(units)::integer as units,
+               encode(substr(sha256(convert_to(account_id || ' ' || period || ' ' || meter || ' ' || %(range)s, 'UTF8')),
+                             1, 16), 'hex')::uuid as credit_id
+          from sepu.stored_result
+         where created_at >= %(since)s and created_at < %(until)s
+           and (%(account_id)s::text is null or account_id = %(account_id)s)
+         group by account_id, period, meter) c
+  join sepu.account a on a.account_id = c.account_id
+  join sepu.usage u on u.account_id = c.account_id and u.period = c.period and u.meter = c.meter
+  left join sepu.adjustment d on d.account_id = c.account_id and d.adjustment_id = c.credit_id
+ where %(account_id)s::text is null or a.account_id = %(account_id)s
+ order by c.account_id, c.period, c.meter
+
+-- name: sum_pruned_of_days
+-- The units of the UTC days of a range of time whose results are gone, so that nobody knows which were charged within it.
+select coalesce(sum(units), 0)::bigint
+  from sepu.usage_day
+ where day >= (%(since)s::timestamptz at time zone 'UTC')::date and day < %(until)s::timestamptz at time zone 'UTC'
+   and (%(account_id)s::text is null or account_id = %(account_id)s)

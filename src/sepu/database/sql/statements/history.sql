@@ -7,8 +7,15 @@ select from sepu.account where account_id = %(account_id)s for no key update
 select pg_advisory_xact_lock(hashtextextended('sepu.plan:' || %(subject)s, 0))
 
 -- name: read_account_state
-select account_id as subject, plan_id as "planId", status, name, external_id as "externalId", expires_at as "expiresAt"
-  from sepu.account where account_id = %(account_id)s
+-- With what its plan allows, so that a move to another plan says what it changed.
+select a.account_id as subject, a.plan_id as "planId", a.status, a.name, a.external_id as "externalId",
+       a.expires_at as "expiresAt", p.requests_per_minute as "requestsPerMinute",
+       coalesce(json_object_agg(l.meter, l.units) filter (where l.meter is not null), '{}') as limits
+  from sepu.account a
+  join sepu.plan p on p.plan_id = a.plan_id
+  left join sepu.plan_limit l on l.plan_id = a.plan_id
+ where a.account_id = %(account_id)s
+ group by a.account_id, a.plan_id, a.status, a.name, a.external_id, a.expires_at, p.requests_per_minute
 
 -- name: read_key_state
 -- Of a key, or of all.
@@ -63,5 +70,6 @@ select changed_at, nullif(account_id, ''), action, subject, operator, role, befo
  where (%(account_id)s::text is null or account_id = %(account_id)s)
    and (%(plans)s::text[] is null or subject = any (%(plans)s) and action like 'plan.%%')
    and (%(since)s::timestamptz is null or changed_at >= %(since)s)
+   and (%(until)s::timestamptz is null or changed_at < %(until)s)
  order by changed_at desc, number desc
  limit %(limit)s

@@ -2,12 +2,16 @@
 select sepu.key_secret()
 
 -- name: list_keys
+-- Of an account, or of all; only those that are valid and end soon, the next to end first.
 select key_id, external_id, name,
        case when revoked_at is not null then 'revoked' when expires_at <= now() then 'expired' else 'valid' end as state,
        created_at, expires_at, revoked_at, (used_until at time zone 'UTC' - interval '1 day')::date as last_used_on
   from sepu.api_key
- where account_id = %(account_id)s and (%(key_id)s::text is null or key_id = %(key_id)s)
- order by created_at, key_id
+ where (%(account_id)s::text is null or account_id = %(account_id)s)
+   and (%(key_id)s::text is null or key_id = %(key_id)s)
+   and (%(ends_within)s::interval is null
+        or revoked_at is null and expires_at > now() and expires_at <= now() + %(ends_within)s)
+ order by case when %(ends_within)s::interval is null then created_at else expires_at end, key_id
  limit %(limit)s offset %(skip)s
 
 -- name: issue_key

@@ -5,9 +5,10 @@ select r.thumbprint, r.key_id, r.receipt, r.created_at, r.older_keys_expire_at,
  where r.account_id = %(account_id)s and r.rotation_id = %(rotation_id)s
 
 -- name: expire_other_keys
--- All but the given key. A key that expires earlier stays as it is.
+-- All but the given key, or the one that it replaces. A key that expires earlier stays as it is.
 update sepu.api_key set expires_at = %(expires_at)s
  where account_id = %(account_id)s and key_id <> %(key_id)s
+   and (%(replaced)s::text is null or key_id = %(replaced)s)
    and revoked_at is null and (expires_at is null or expires_at > %(expires_at)s)
 
 -- name: record_receipt
