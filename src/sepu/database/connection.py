@@ -4,7 +4,7 @@ import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, LiteralString, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import waiting
@@ -28,14 +28,6 @@ class StandbySilentError(psycopg.OperationalError):
     def __init__(self) -> None:
         """Takes nothing: the message quotes nothing."""
         super().__init__("commits wait for a synchronous standby that does not answer")
-
-
-def begin_session() -> tuple[LiteralString, list[int]]:
-    """Returns the first statement of a service's session, and its parameters.
-
-    Its row is the secret of keys' tags, and whether commits wait for a synchronous standby.
-    """
-    return statements.statement("begin_session"), [round(limits.STANDBY_SECONDS * 1000)]
 
 
 class BoundedConnection(psycopg.Connection[Any]):
