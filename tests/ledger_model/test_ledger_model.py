@@ -152,9 +152,15 @@ class LedgerMachine(RuleBasedStateMachine):
     def clock_is_set_back(self, by: timedelta) -> None:
         self._set_clock(max(START - 40 * DAY, self.now - by))
 
-    @rule(by=near)
-    def month_ends(self, by: timedelta) -> None:
-        self._set_clock(next_month(month(self.now)) + by)
+    @rule(by=near, zone=st.sampled_from(ZONES), account=which)
+    def month_ends(self, by: timedelta, zone: str, account: int) -> None:
+        """Not yet in the session's zone, or long ago."""
+        self.zone = zone
+        self._set_clock(next_month(month(self.latest)) + by)
+        account_id = self.account(account)
+        self._charge_alone(account_id, {"units": 2})
+        self._ask([Request(account_id, self.valid_key(account_id, bytes(32)), "usage")], joined=False)
+        self.operator_looks(account, 0, 80)
 
     @rule(zone=st.sampled_from(ZONES))
     def session_moves(self, zone: str) -> None:
@@ -501,16 +507,20 @@ class LedgerMachine(RuleBasedStateMachine):
         given = {"reason": "Fair", "period": period, "adjustment_id": adjustment_id}
         self.command(lambda: adjust_usage(self.real.connection, kind, account_id, meter, units, **given), adjust)
 
-    @precondition(lambda self: self.model.usage)
-    @rule(number=which, units=st.sampled_from([0, 0, 1, 3]))
-    def units_are_reserved(self, number: int, units: int) -> None:
-        accounts = list(self.key_hashes)
-        counters = sorted(self.model.usage, key=lambda counter: (accounts.index(counter[0]), counter))
-        counter = counters[number % len(counters)]
-        self.real.connection.execute(
-            "update sepu.usage set reserved = %s where (account_id, period, meter) = (%s, %s, %s)", (units, *counter)
-        )
-        self.model.reserve(counter, units)
+    @rule(account=which, meter=meter, units=st.sampled_from([0, 1, 3]))
+    def units_are_reserved(self, account: int, meter: str, units: int) -> None:
+        """As no function does. They are not to be had, until there are none."""
+        account_id = self.account(account)
+        self._charge_alone(account_id, {"meter": meter, "units": 1})
+        counter = account_id, month(self.now), meter
+        if counter in self.model.usage:
+            self.real.connection.execute(
+                "update sepu.usage set reserved = %s where (account_id, period, meter) = (%s, %s, %s)",
+                (units, *counter),
+            )
+            self.model.reserve(counter, units)
+        for excess in (1, 0):
+            self.last_units(account, meter, excess)
 
     @rule(days=st.sampled_from([31, 31, 90]))
     def results_are_pruned(self, days: int) -> None:
