@@ -52,6 +52,7 @@ PLANS = ("standard", "gold", "silver")
 UNITS = (1, 1, 2, 3, 5, 8, 13, 1)  # of intents
 
 near = st.sampled_from([-HOUR, -30 * MINUTE, -TICK, timedelta(0), TICK, 30 * MINUTE, HOUR])
+PRUNED_RESULTS = 4  # in one transaction
 LAST = 7
 which = st.integers(0, LAST)
 meter = st.sampled_from(METERS)
@@ -316,6 +317,7 @@ class LedgerMachine(RuleBasedStateMachine):
         used = self.model.usage.get((account_id, month(self.now), meter), {"committed": 0})["committed"]
         match, search = (used + by if each == meter else None for each in METERS)
         self.plan_is_set(plan_id, (match, search), None, None)
+        self.last_units(account, meter, 0)  # crosses thresholds that no charge has reached, and others
 
     @rule(account=which, rates=st.lists(st.integers(-2, 3), min_size=1, max_size=5))
     def rate_is_set_beside_what_passed(self, account: int, rates: list[int]) -> None:
@@ -526,6 +528,7 @@ class LedgerMachine(RuleBasedStateMachine):
     def results_are_pruned(self, days: int) -> None:
         def prune() -> tuple[int, int, int]:
             batches = list(pruning.prune(self.real.connection, days))
+            assert all(batch.results <= PRUNED_RESULTS for batch in batches)
             pruning.prune_deliveries(self.real.connection, days)
             prunable = pruning.count_prunable(self.real.connection, days)
             return sum(batch.results for batch in batches), sum(batch.units for batch in batches), prunable
@@ -648,7 +651,7 @@ def test_the_ledger_does_what_its_model_does(
 ) -> None:
     monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)  # no call is under way
     monkeypatch.setattr(erase, "_RESULTS", 2)
-    monkeypatch.setattr(pruning, "_RESULTS", 4)
+    monkeypatch.setattr(pruning, "_RESULTS", PRUNED_RESULTS)
     monkeypatch.setattr(pruning, "_COUNTERS", 3)
     pairs = [receipts.new_private_key() for _ in range(2)]
     with real_ledger(empty_url, START) as real:
