@@ -119,9 +119,9 @@ sanitize: build  ## the core's tests under gcc's address and undefined-behaviour
 SEED ?= 1
 
 SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --workers $(or $(WORKERS),2) \
-	--accounts $(or $(ACCOUNTS),0) --flood $(or $(FLOOD),0)
+	--accounts $(or $(ACCOUNTS),0) --flood $(or $(FLOOD),0) --revoked $(or $(REVOKED),0)
 
-soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD
+soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD, REVOKED
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
 
 test-pgbouncer: build  ## the contract and the fault harness through PgBouncer
@@ -135,8 +135,8 @@ SCHEDULES ?= 1000000
 prove-batcher: build  ## the batcher in a million simulated schedules with faults [SCHEDULES=1000000]
 	SEPU_SCHEDULES=$(SCHEDULES) $(BIN)/pytest -n 0 --timeout 0 -m slow tests/schedules
 
-prove-ledger: build  ## faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names"]
-	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(MUTANTS)
+prove-ledger: build  ## faults put into the ledger, one at a time, and the test that notices each [JOBS=2 MUTANTS="names" CHECK=tests/…]
+	@$(BIN)/python -m tests.mutants.prove $(if $(JOBS),--jobs $(JOBS)) $(if $(CHECK),--check $(CHECK)) $(MUTANTS)
 
 prove-ledger-model: build  ## requests and commands in any order against the ledger's model, for hours [EXAMPLES=100000 SEED=1]
 	SEPU_EXAMPLES=$(or $(EXAMPLES),100000) $(BIN)/pytest -n 0 --timeout 0 -m slow --hypothesis-seed=$(SEED) tests/ledger_model

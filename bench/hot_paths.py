@@ -24,8 +24,9 @@ from bench.queries import QUERIES
 from bench.recorded import MOST, SEED, Recorded
 
 import sepu
-from sepu.http.app import TimedRequest, create_app
+from sepu.http.app import create_app
 from sepu.http.notifier import ReplyNotifier
+from sepu.http.request import TimedRequest
 from sepu.http.request_checks import Endpoint, Pending
 from sepu.http.responder import CallbackResponder, Responder
 from sepu.http.service import Service
@@ -69,7 +70,7 @@ _ADMITTED = ("ok",)
 
 
 CALLERS = Callers(time.monotonic, lambda: True)
-CALLERS.learn(key_secret(SEED))
+CALLERS.learn_secret(key_secret(SEED))
 
 
 class InstantLedger:

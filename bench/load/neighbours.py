@@ -56,11 +56,11 @@ def beside(case: Case, address: str, seed: str, run: str, seconds: float) -> tup
 
 
 @contextmanager
-def flooded(case: Case, address: str, seed: str, run: str) -> Iterator[Counter[str]]:
-    """A flood from a process of its own; what it yields has its answers in the end, by status."""
+def flooded(case: Case, address: str, seed: str, run: str, key: str = "") -> Iterator[Counter[str]]:
+    """A flood from a process of its own, if given with this key alone; it yields its answers in the end, by status."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
-    flooding = context.Process(target=flood, args=(case, address, seed, run, theirs), daemon=True)
+    flooding = context.Process(target=flood, args=(case, address, seed, run, key, theirs), daemon=True)
     flooding.start()
     theirs.close()
     answers: Counter[str] = Counter()
@@ -75,11 +75,11 @@ def flooded(case: Case, address: str, seed: str, run: str) -> Iterator[Counter[s
         flooding.kill()
 
 
-def flood(case: Case, address: str, seed: str, run: str, control: Pipe) -> None:
+def flood(case: Case, address: str, seed: str, run: str, key: str, control: Pipe) -> None:
     """Each connection asks again as soon as it is answered, until told to stop. Looks at nothing but the status."""
     allow_files(case.connections + 100)
     probe = Ask(f"GET {case.asks or '/healthz'} HTTP/1.1\r\nHost: sepu\r\n\r\n".encode(), b"", b"")
-    ask = asks(case.asks, seed, run) if isinstance(case.asks, Scenario) else lambda: probe
+    ask = asks(case.asks, seed, run, key) if isinstance(case.asks, Scenario) else lambda: probe
     flooding = _Flood(address, case.connections, ask)
     control.send(None)
     while not control.poll():

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 
 import psycopg
-from bench.load.holders import account_id, api_key, copy_accounts
+from bench.load.holders import account_id, api_key, copy_accounts, key_secret
 from tests.faults.clients import Holder
 from tests.faults.history import Adjustment, Change, Counter, History, Terms
 
@@ -32,6 +32,9 @@ def open_accounts(connection: psycopg.Connection, crowd: int = 0) -> list[Holder
     between plans, one whose plan varies, and one that crosses a threshold at each percent.
     A crowd of more makes half of the requests.
     """
+
+    if crowd:
+        connection.execute("update sepu.key_secret set secret = %s", [key_secret(CROWD)])
 
     def holder(plan: str, weight: int, *, raced: bool = False, careless: bool = False, changes: str = "") -> Holder:
         issued = accounts.create_account(connection, plan)

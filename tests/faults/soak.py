@@ -24,7 +24,9 @@ from tests.faults.standby import make_synchronous, standby_of
 from tests.faults.verdict import Verdict, judge
 from tests.serving import WORKERS, Server, serving
 
+from sepu.admin import accounts
 from sepu.admin.events import list_events
+from sepu.admin.keys import revoke_key
 from sepu.cli.database import connect, database
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
@@ -55,6 +57,7 @@ class Plan:
     most_seconds: float = 3600
     crowd: int = 0  # accounts more
     flood: int = 0  # connections that send keys, made up, which name accounts of the crowd
+    revoked: int = 0  # connections that send one key, which is revoked
     failover: bool = False  # to a synchronous standby, when a quarter of the requests are made
 
     @property
@@ -75,7 +78,7 @@ class Report:
     granted: int
     credited: int
     events: int
-    flood: Counter[str]
+    floods: dict[str, Counter[str]]  # their answers, by status
     seconds: float
     verdict: Verdict
 
@@ -91,7 +94,10 @@ class Report:
             "quota events": self.events,
             **{name: count for name, count in sorted(self.tally.items()) if name[0] in "45"},
             **{name: self.tally[name] for name in ("time-outs", "broken connections")},
-            "flood": ", ".join(f"{count:,} × {status}" for status, count in self.flood.most_common()),
+            **{
+                f"flood of {name}": ", ".join(f"{count:,} × {status}" for status, count in answers.most_common())
+                for name, answers in self.floods.items()
+            },
             **self.faults,
             "seconds": round(self.seconds),
             "verdict": self.verdict,
@@ -109,6 +115,8 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
             databases.append(stack.enter_context(standby_of(state_dir)))
         with connect(url) as connection:
             holders = open_accounts(connection, plan.crowd)
+            revoked = accounts.create_account(connection, "ample")
+            revoke_key(connection, revoked.key_id)
             for _, standby_url in databases[1:]:
                 with connect(standby_url) as standby:
                     make_synchronous(connection, standby)
@@ -118,15 +126,19 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
             for directory, past in databases
         ]
         url = _url(directory / "socket" for directory, _ in databases)
-        made_up = Scenario("made-up", ("match-1",), accounts=plan.crowd, made_up=True)
+        made_up = Case("made-up-keys", plan.flood, Scenario("made-up", ("match-1",), accounts=plan.crowd, made_up=True))
+        one_key = Case("revoked-key", plan.revoked, Scenario("revoked", ("match-1",)))
+        floods: dict[str, Counter[str]] = {}
         with (
             between(_url(host.proxy.directory for host in hosts)) as served,
             serving(plan.worker, served, workers=plan.workers) as server,
-            flooded(Case("made-up-keys", plan.flood, made_up), server.address, "", token_hex(6))
-            if plan.flood
-            else nullcontext(Counter[str]()) as flood,
+            ExitStack() as flooding,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
+            for case, key in ((made_up, ""), (one_key, revoked.api_key)):
+                if case.connections:
+                    answers = flooding.enter_context(flooded(case, server.address, "", token_hex(6), key))
+                    floods[case.name.replace("-", " ")] = answers
             asked, memory, faults = runner.run(_run(plan, url, hosts, server, holders))
         seconds = time.monotonic() - started
         with connect(url) as connection:
@@ -137,7 +149,7 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
             sum(map(len, each.values())) for each in (history.changes, history.grants, history.credits)
         )
         return Report(
-            plan, len(asked), memory.tally, faults, changes, granted, credited, events, flood, seconds, verdict
+            plan, len(asked), memory.tally, faults, changes, granted, credited, events, floods, seconds, verdict
         )
 
 
@@ -255,10 +267,11 @@ def main() -> int:
     options.add_argument("--seed", type=int, default=1)
     options.add_argument("--accounts", type=int, default=0, help="a crowd that makes half of the requests")
     options.add_argument("--flood", type=int, default=0, help="connections that send made-up keys naming the crowd")
+    options.add_argument("--revoked", type=int, default=0, help="connections that send one key, which is revoked")
     given = options.parse_args()
     plan = Plan(
         given.requests, given.worker, given.workers, seed=given.seed, crowd=given.accounts, flood=given.flood,
-        failover=True,
+        revoked=given.revoked, failover=True,
     )  # fmt: skip
     report = soak(plan)
     sys.stdout.write(f"{report}\n{report.verdict.explain()}")

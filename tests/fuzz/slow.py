@@ -91,32 +91,29 @@ TOKENS = [
 Read = Callable[[bytes], object]
 
 
-class Peer:
-    """A request of one header, whatever that is called."""
-
-    request_id = query_string = ""
-
-    def __init__(self, value: bytes) -> None:
-        self._value = value.decode("latin-1")
-
-    def header(self, _: str) -> str:
-        return self._value
-
-
 @cache
 def strangers() -> dict[str, Read]:
     """Returns what reads each kind of input of a request before its key is known."""
+    from falcon.testing import create_environ
+
+    from sepu.http.request import TimedRequest
     from sepu.http.request_checks import _api_key, _idempotency_key
     from sepu.metering.key_format import KeyTags
     from sepu.operations.match import parse_match
     from sepu.operations.search import parse_search
 
-    tags = KeyTags(bytes(32))
+    tags, environ = KeyTags(bytes(32)), create_environ()
+    request = TimedRequest(environ)
+
+    def with_header(name: str, content: bytes) -> TimedRequest:
+        environ[name] = content.decode("latin-1")
+        return request
+
     return {
         "body": parse_match,
         "query": lambda content: parse_search(content.decode("latin-1")),
-        "authorization": lambda content: tags.credential(_api_key(Peer(content)) or ""),
-        "idempotency key": lambda content: _idempotency_key(Peer(content)),
+        "authorization": lambda content: tags.credential(_api_key(with_header("HTTP_AUTHORIZATION", content)) or ""),
+        "idempotency key": lambda content: _idempotency_key(with_header("HTTP_IDEMPOTENCY_KEY", content)),
     }
 
 

@@ -13,7 +13,7 @@ import falcon
 import pytest
 from falcon.testing import StartResponseMock, create_environ
 
-from sepu.http import app as http_app
+from sepu.http import request
 from sepu.http.app import create_app
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.responder import SEND, CallbackResponder, Responder, WaitingResponder
@@ -33,7 +33,7 @@ class BrokenLedger:
     def __init__(self, *, at_once: bool = True) -> None:
         self._at_once = at_once
         self.callers = Callers(time.monotonic, lambda: True)
-        self.callers.learn(TAGS)
+        self.callers.learn_secret(TAGS)
 
     def run(self, command: object) -> NoReturn:
         raise RuntimeError(f"{SECRET} {command}")
@@ -75,7 +75,7 @@ def ask(responder: Responder, method: str, target: str, headers: dict[str, str],
 
 @pytest.fixture(autouse=True)
 def request_id(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_app, "new_request_id", lambda: "the-request-id")
+    monkeypatch.setattr(request, "new_request_id", lambda: "the-request-id")
 
 
 @pytest.mark.parametrize(
@@ -117,7 +117,7 @@ def test_an_unforeseen_failure_is_internal_and_keeps_secrets(
 FORKS = """
 import os
 from concurrent.futures import ThreadPoolExecutor
-from sepu.http.responder import new_request_id
+from sepu.http.request import new_request_id
 
 def many(_):
     return [new_request_id() for _ in range(2000)]

@@ -257,7 +257,7 @@ class Model:
 
     def change_account(self, account_id: str, action: str, now: datetime, **columns: Any) -> None:
         """Changes columns of an account: the plan, the status, when it expires, the external id."""
-        before, state = self.account[account_id], self._state_of(account_id)
+        before, state = self._open_account(account_id), self._state_of(account_id)
         plan_id: str = {**before, **columns}["plan_id"]
         if plan_id not in self.plan or self._is_taken(columns.get("external_id"), account_id):
             raise Refused
@@ -269,16 +269,19 @@ class Model:
     def issue_key(
         self, account_id: str, key_hash: bytes, key_id: str, expires_at: datetime | None, now: datetime
     ) -> None:
+        self._open_account(account_id)
         with self._recording_keys("key.issue", account_id, now):
             self._add_key(account_id, key_hash, key_id, expires_at, now)
 
     def change_key(self, key: tuple[str, bytes], expires_at: datetime | None, now: datetime) -> None:
+        self._known_key(key)
         with self._recording_keys("key.set", key[0], now):
             self._change_row(self.api_key, key, expires_at=expires_at)
 
     def revoke_key(self, key: tuple[str, bytes], now: datetime) -> None:
+        revoked_at = self._known_key(key)["revoked_at"] or now
         with self._recording_keys("key.revoke", key[0], now):
-            self._change_row(self.api_key, key, revoked_at=self.api_key[key]["revoked_at"] or now)
+            self._change_row(self.api_key, key, revoked_at=revoked_at)
 
     def repeated_rotation(self, account_id: str, rotation_id: str, thumbprint: str, now: datetime) -> Row | None:
         """Returns the receipt that a rotation has already."""
@@ -305,6 +308,7 @@ class Model:
 
         Of one key that is replaced, only it ends.
         """
+        self._open_account(account_id)
         if expires_at is not None and expires_at <= now:
             raise Refused
         key_hash, key_id, receipt = new
@@ -331,6 +335,7 @@ class Model:
         now: datetime,
     ) -> None:
         """Grants units of a month or credits them, once for each id."""
+        self._open_account(account_id)
         if units == 0 or abs(units) > PLAN_MOST:
             raise Refused
         given = {"kind": kind, "period": period, "meter": meter, "units": units}
@@ -377,6 +382,30 @@ class Model:
             if row["crossed_at"] < now - days * DAY:
                 self.event_delivery.pop(event, None)
         return len(gone), sum(row["units"] for row in gone.values())
+
+    def erase(self, account_id: str, now: datetime) -> tuple[int, int, int]:
+        """Forgets a customer, but not what he is billed; returns how many keys, receipts and results there were."""
+        before = self._state_of(account_id)
+        self._change_row(self.account, account_id, status="erased", name=None, external_id=None)
+        self._record("account.erase", account_id, account_id, before, self._state_of(account_id), now)
+        self.change = tuple(_nameless(row) if row["account_id"] == account_id else row for row in self.change)
+        for (account, period, meter), counter in self.usage.items():
+            if account == account_id:
+                pruned = counter["committed"]
+                self.usage[account, period, meter] = {**counter, "pruned": pruned, "dated": 0, "events": 0}
+        for name in self.adjustment:
+            if name[0] == account_id:
+                self._change_row(self.adjustment, name, reason=None)
+        gone = [
+            [table.pop(name) for name in list(table) if name[0] == account_id]
+            for table in (self.api_key, self.receipt, self.stored_result)
+        ]
+        for table in (self.usage_day, self.quota_event, self.event_delivery):
+            for name in [name for name in table if name[0] == account_id]:
+                del table[name]
+        self.window.pop(account_id, None)
+        keys, receipts, results = map(len, gone)
+        return keys, receipts, results
 
     # What operators see
 
@@ -435,7 +464,7 @@ class Model:
         self, account_id: str | None, period: str
     ) -> tuple[dict[str | None, dict[str, int]], dict[str | None, dict[str, int]]]:
         days, keys = [], []
-        parts = [
+        parts: list[tuple[Any, ...]] = [
             (
                 account,
                 row["period"],
@@ -445,14 +474,26 @@ class Model:
                 row["units"],
             )
             for (account, _), row in self.stored_result.items()
-        ] + [(*name, row["units"]) for name, row in self.usage_day.items()]
+        ]
+        parts += [(*name, row["units"]) for name, row in self.usage_day.items()]
+        parts += [(*name, None, None, row["pruned"] - row["dated"]) for name, row in self.usage.items()]  # erased
         for account, of, meter, day, key_id, units in parts:
             if of == period and account_id in (None, account):
-                days.append((f"{day}", meter, units))
+                days.append((day and f"{day}", meter, units))
                 keys.append((key_id if account_id else None, meter, units))
         return _added_up(days), _added_up(keys)
 
     # What they share
+
+    def _open_account(self, account_id: str) -> Row:
+        if self.account[account_id]["status"] == "erased":
+            raise Refused
+        return self.account[account_id]
+
+    def _known_key(self, key: tuple[str, bytes]) -> Row:
+        if key not in self.api_key:
+            raise Refused
+        return self.api_key[key]
 
     def _counter(self, account_id: str, period: str, meter: str) -> Row:
         empty = dict.fromkeys(("committed", "reserved", "pruned", "dated", "events", "granted", "credited"), 0)
@@ -493,8 +534,8 @@ class Model:
             **_allowed(self.plan[account["plan_id"]]),
         }  # fmt: skip
 
-    def _change_row(self, table: Table, name: Any, **columns: Any) -> None:
-        table[name] = {**table[name], **columns}
+    def _change_row(self, table: Table, row: Any, /, **columns: Any) -> None:
+        table[row] = {**table[row], **columns}
 
     def _record(
         self, action: str, account_id: str, subject: str, before: Row | None, after: Row | None, now: datetime
@@ -535,6 +576,16 @@ def _key_state(key: Row) -> Row:
         "name": key["name"], "externalId": key["external_id"], "expiresAt": key["expires_at"],
         "revokedAt": key["revoked_at"],
     }  # fmt: skip
+
+
+def _nameless(change: Row) -> Row:
+    """Leaves out of a row of the history what an erasure forgets."""
+
+    def forget(state: Row | None) -> Row | None:
+        names = ("name", "externalId", "reason")
+        return state and {name: value for name, value in state.items() if name not in names}
+
+    return {**change, "before": forget(change["before"]), "after": forget(change["after"])}
 
 
 def _json(state: Row) -> Row:

@@ -32,8 +32,9 @@ from tests.ledger_model.model import (
 )
 from tests.ledger_model.real_ledger import TABLES, RealLedger, real_ledger
 
-from sepu.admin import accounts, keys, plans, receipts
+from sepu.admin import accounts, erase, keys, plans, receipts
 from sepu.admin import prune as pruning
+from sepu.admin.erase import erase_account
 from sepu.admin.grants import adjust_usage
 from sepu.admin.operator import operator_name
 from sepu.admin.rotation import rotate_key
@@ -43,7 +44,7 @@ from sepu.limits import BATCH_CALLS
 T = TypeVar("T")
 Asked = tuple[int, str, tuple[int | None, int, bool]]
 
-START = datetime(2031, 3, 10, 12, tzinfo=UTC)
+START = datetime(2031, 3, 1, 12, tzinfo=UTC)
 HOUR = timedelta(hours=1)
 # The second and third put their clocks forward in March; the months of the others begin long before or after UTC's.
 ZONES = ("UTC", "Europe/Berlin", "America/New_York", "Pacific/Kiritimati", "Pacific/Pago_Pago")
@@ -51,11 +52,18 @@ PLANS = ("standard", "gold", "silver")
 UNITS = (1, 1, 2, 3, 5, 8, 13, 1)  # of intents
 
 near = st.sampled_from([-HOUR, -30 * MINUTE, -TICK, timedelta(0), TICK, 30 * MINUTE, HOUR])
-which = st.integers(0, 7)
-adjustment = st.tuples(
-    st.sampled_from([1, 1, 1, -1]),
-    st.sampled_from([1, 2, 5, 8, 20, "most", "one too many", "used", "again", "again", PLAN_MOST + 1]),
-    st.integers(0, 3),
+PRUNED_RESULTS = 4  # in one transaction
+LAST = 7
+which = st.integers(0, LAST)
+meter = st.sampled_from(METERS)
+months = st.sampled_from([0, 0, 0, 0, -1, 1])
+adjustments = st.lists(
+    st.tuples(
+        st.sampled_from([1, 1, 1, -1]),
+        st.sampled_from([1, 2, 5, 8, 20, "most", "one too many", "used", "again", "again", PLAN_MOST + 1]),
+        st.integers(0, 3),
+    ),
+    max_size=6,
 )
 limit = st.sampled_from([20, 50, 100, 200, 1000, 10, 5, 1, 0, PLAN_MOST])
 rate = st.sampled_from([1000] * 8 + [1, 2, 3, 5, 8, 40, 2**31 - 1])
@@ -77,6 +85,7 @@ class LedgerMachine(RuleBasedStateMachine):
         self.zone = "UTC"
         self.count = 0
         self.key_hashes: dict[str, list[bytes]] = {}  # by account, in the order of making
+        self.key_ids: dict[bytes, str] = {}
         self.operator = (operator_name(), real.connection.info.user)
         real.empty()
 
@@ -101,7 +110,8 @@ class LedgerMachine(RuleBasedStateMachine):
             model(made)
 
     def account(self, number: int) -> str:
-        found = list(self.key_hashes)
+        """Returns one of those that are not erased, or now and then of all."""
+        found = list(self.key_hashes) if number == LAST else self.open_accounts()
         return found[number % len(found)]
 
     def key(self, account: int, number: int) -> tuple[str, bytes]:
@@ -111,8 +121,8 @@ class LedgerMachine(RuleBasedStateMachine):
 
     def valid_key(self, account_id: str, otherwise: bytes) -> bytes:
         hashes = self.key_hashes[account_id]
-        rows = [(key_hash, self.model.api_key[account_id, key_hash]) for key_hash in hashes]
-        return next((key_hash for key_hash, row in rows if key_state(row, self.now) == "valid"), otherwise)
+        rows = [(key_hash, self.model.api_key.get((account_id, key_hash))) for key_hash in hashes]
+        return next((key_hash for key_hash, row in rows if row and key_state(row, self.now) == "valid"), otherwise)
 
     def stored_results(self) -> list[tuple[tuple[str, str], Row]]:
         """Returns them in an order that no random id decides: Hypothesis repeats what it found."""
@@ -121,9 +131,16 @@ class LedgerMachine(RuleBasedStateMachine):
     def end(self, after: timedelta | None) -> datetime | None:
         return None if after is None else self.latest + after
 
+    def open_accounts(self) -> list[str]:
+        return [account_id for account_id in self.key_hashes if self.model.account[account_id]["status"] != "erased"]
+
+    def _added(self, made: keys.IssuedKey | None) -> tuple[bytes, str]:
+        return self.add_key(made.api_key) if made else (b"", "")
+
     def add_key(self, api_key: str) -> tuple[bytes, str]:
         credential = holder_of(api_key)
         self.key_hashes.setdefault(credential.account_id, []).append(credential.key_hash)
+        self.key_ids[credential.key_hash] = credential.key_id
         return credential.key_hash, credential.key_id
 
     # The clock
@@ -136,9 +153,15 @@ class LedgerMachine(RuleBasedStateMachine):
     def clock_is_set_back(self, by: timedelta) -> None:
         self._set_clock(max(START - 40 * DAY, self.now - by))
 
-    @rule(by=near)
-    def month_ends(self, by: timedelta) -> None:
-        self._set_clock(next_month(month(self.now)) + by)
+    @rule(by=near, zone=st.sampled_from(ZONES), account=which)
+    def month_ends(self, by: timedelta, zone: str, account: int) -> None:
+        """Not yet in the session's zone, or long ago."""
+        self.zone = zone
+        self._set_clock(next_month(month(self.latest)) + by)
+        account_id = self.account(account)
+        self._charge_alone(account_id, {"units": 2})
+        self._ask([Request(account_id, self.valid_key(account_id, bytes(32)), "usage")], joined=False)
+        self.operator_looks(account, 0, 80)
 
     @rule(zone=st.sampled_from(ZONES))
     def session_moves(self, zone: str) -> None:
@@ -189,15 +212,20 @@ class LedgerMachine(RuleBasedStateMachine):
         requests[at] = Request(requests[at].account_id, requests[at].key_hash, self._charge((None, 1, False), wrong))
         self._ask(requests, joined=not alone)
 
-    @rule(account=which, meter=st.sampled_from(METERS), excess=st.sampled_from([0, 1]))
+    @rule(account=which, meter=meter, excess=st.sampled_from([0, 1]))
     def last_units(self, account: int, meter: str, excess: int) -> None:
         """What is left of a limit, or one unit more."""
         account_id = self.account(account)
         limit, committed, reserved, *_ = self._month_usage(account_id, month(self.now))[meter]
         units = limit - committed - reserved + excess
         if 1 <= units < 2**31:
-            charge = self._charge((None, 1, False), {"meter": meter, "units": units})
-            self._ask([Request(account_id, self.valid_key(account_id, bytes(32)), charge)], joined=False)
+            self._charge_alone(account_id, {"meter": meter, "units": units})
+
+    def _charge_alone(self, account_id: str, given: dict[str, Any]) -> Request:
+        charge = self._charge((None, 1, False), given)
+        request = Request(account_id, self.valid_key(account_id, bytes(32)), charge)
+        self._ask([request], joined=False)
+        return request
 
     def _month_usage(self, account_id: str, period: str) -> dict[str, list[int]]:
         limits = self.model.plan[self.model.account[account_id]["plan_id"]]["limits"]
@@ -282,13 +310,14 @@ class LedgerMachine(RuleBasedStateMachine):
             lambda _: self.model.set_plan(plan_id, given, rate, thresholds, self.latest),
         )
 
-    @rule(account=which, meter=st.sampled_from(METERS), by=st.sampled_from([-1, 0, 1, 5]))
+    @rule(account=which, meter=meter, by=st.sampled_from([-1, 0, 1, 5]))
     def plan_is_set_beside_what_is_used(self, account: int, meter: str, by: int) -> None:
         account_id = self.account(account)
         plan_id = self.model.account[account_id]["plan_id"]
         used = self.model.usage.get((account_id, month(self.now), meter), {"committed": 0})["committed"]
         match, search = (used + by if each == meter else None for each in METERS)
         self.plan_is_set(plan_id, (match, search), None, None)
+        self.last_units(account, meter, 0)  # crosses thresholds that no charge has reached, and others
 
     @rule(account=which, rates=st.lists(st.integers(-2, 3), min_size=1, max_size=5))
     def rate_is_set_beside_what_passed(self, account: int, rates: list[int]) -> None:
@@ -307,7 +336,7 @@ class LedgerMachine(RuleBasedStateMachine):
             lambda _: self.model.delete_plan(plan_id, self.latest),
         )
 
-    @precondition(lambda self: len(self.key_hashes) < 4)
+    @precondition(lambda self: len(self.open_accounts()) < 4)
     @rule(
         plan_id=st.sampled_from(PLANS),
         external_id=st.none() | st.sampled_from(["cus_1", "cus_2"]),
@@ -359,13 +388,13 @@ class LedgerMachine(RuleBasedStateMachine):
         account_id, end = self.account(account), self.end(after)
         self.command(
             lambda: keys.issue_key(self.real.connection, account_id, end),
-            lambda made: self.model.issue_key(account_id, *self.add_key(made.api_key), end, self.latest),
+            lambda made: self.model.issue_key(account_id, *self._added(made), end, self.latest),
         )
 
     @rule(account=which, number=which, after=st.none() | st.sampled_from([-MINUTE, MINUTE, HOUR]))
     def key_gets_an_end(self, account: int, number: int, after: timedelta | None) -> None:
         key, end = self.key(account, number), self.end(after)
-        key_id = self.model.api_key[key]["key_id"]
+        key_id = self.key_ids[key[1]]
         self.command(
             lambda: keys.change_key(self.real.connection, key_id, expires_at=end or ""),
             lambda _: self.model.change_key(key, end, self.latest),
@@ -376,7 +405,7 @@ class LedgerMachine(RuleBasedStateMachine):
         if number >= len(self.key_hashes[self.account(account)]):
             return  # or hardly a key would be valid
         key = self.key(account, number)
-        key_id = self.model.api_key[key]["key_id"]
+        key_id = self.key_ids[key[1]]
         self.command(
             lambda: keys.revoke_key(self.real.connection, key_id), lambda _: self.model.revoke_key(key, self.latest)
         )
@@ -388,12 +417,28 @@ class LedgerMachine(RuleBasedStateMachine):
         grace=st.sampled_from([timedelta(0), HOUR, 7 * DAY]),
         after=st.none() | st.sampled_from([-MINUTE, MINUTE, 30 * DAY]),
         number=st.none() | which,
+        again=st.lists(st.sampled_from([timedelta(0), MINUTE, HOUR]), max_size=2),
     )
     def key_is_rotated(
-        self, account: int, rotation_id: str, pair: int, grace: timedelta, after: timedelta | None, number: int | None
+        self,
+        account: int,
+        rotation_id: str,
+        pair: int,
+        grace: timedelta,
+        after: timedelta | None,
+        number: int | None,
+        again: list[timedelta],
+    ) -> None:
+        replaced = None if number is None else self.key_ids[self.key(account, number)[1]]
+        self._rotate_key(account, rotation_id, pair, grace, after, replaced)
+        for pause in again:
+            self._set_clock(self.latest + pause)
+            self._rotate_key(account, rotation_id, pair, grace, after, replaced)
+
+    def _rotate_key(
+        self, account: int, rotation_id: str, pair: int, grace: timedelta, after: timedelta | None, replaced: str | None
     ) -> None:
         account_id, end, private = self.account(account), self.end(after), self.pairs[pair]
-        replaced = None if number is None else self.model.api_key[self.key(account, number)]["key_id"]
         stored_id = f"{replaced}:{rotation_id}" if replaced else rotation_id
 
         def rotate(made: Any) -> None:
@@ -417,25 +462,35 @@ class LedgerMachine(RuleBasedStateMachine):
 
     # Months
 
-    @rule(
-        kind=st.sampled_from(["grant", "credit"]),
-        account=which,
-        meter=st.sampled_from(METERS),
-        months=st.sampled_from([0, 0, 0, 0, -1, 1]),
-        steps=st.lists(adjustment, min_size=3, max_size=8),
-    )
-    def units_are_granted_or_credited(self, kind: Any, account: int, meter: str, months: int, steps: list[Any]) -> None:
-        """Some, or as many as may be, or one more; and used, or added again with the same id."""
-        account_id, earlier = self.account(account), None
+    @rule(account=which, meter=meter, months=months, steps=adjustments, used=st.booleans())
+    def units_are_granted(self, account: int, meter: str, months: int, steps: list[Any], used: bool) -> None:
+        self._adjust_often("grant", account, meter, months, steps, used)
+
+    @rule(account=which, meter=meter, months=months, steps=adjustments, used=st.booleans())
+    def units_are_credited(self, account: int, meter: str, months: int, steps: list[Any], used: bool) -> None:
+        self._adjust_often("credit", account, meter, months, steps, used)
+
+    def _adjust_often(self, kind: Any, account: int, meter: str, months: int, steps: list[Any], used: bool) -> None:
+        """Some, or as many as may be; and used, or added again with the same id. In the end one too many."""
+        account_id = self.account(account)
         period = month(self.latest.replace(day=15) + months * 30 * DAY)
-        for sign, units, name in steps:
+        self._set_clock(self.latest)
+        charged = self._charge_alone(account_id, {"meter": meter, "units": 5})
+        earlier = 0, 0
+        for sign, units, name in [(1, 3, 0), (1, "again", 0), *steps]:
             if units == "used":
                 self.last_units(account, meter, 0)
-            elif units == "again" and earlier:
+            elif units == "again":
                 self._adjust(kind, account_id, meter, earlier[0] + name % 2, period, earlier[1])
-            elif units != "again":
+            else:
                 earlier = sign * self._amount(kind, sign, units, (account_id, period, meter)), self.number()
                 self._adjust(kind, account_id, meter, earlier[0], period, earlier[1])
+        self._ask([charged], joined=False)
+        if used:
+            self.last_units(account, meter, 0)
+        for sign in (1, -1):
+            one_too_many = sign * self._amount(kind, sign, "one too many", (account_id, period, meter))
+            self._adjust(kind, account_id, meter, one_too_many, period, self.number())
 
     def _amount(self, kind: str, sign: int, units: Any, counter: tuple[str, str, str]) -> int:
         if isinstance(units, int):
@@ -461,21 +516,26 @@ class LedgerMachine(RuleBasedStateMachine):
         given = {"reason": "Fair", "period": period, "adjustment_id": adjustment_id}
         self.command(lambda: adjust_usage(self.real.connection, kind, account_id, meter, units, **given), adjust)
 
-    @precondition(lambda self: self.model.usage)
-    @rule(number=which, units=st.sampled_from([0, 0, 1, 3]))
-    def units_are_reserved(self, number: int, units: int) -> None:
-        accounts = list(self.key_hashes)
-        counters = sorted(self.model.usage, key=lambda counter: (accounts.index(counter[0]), counter))
-        counter = counters[number % len(counters)]
-        self.real.connection.execute(
-            "update sepu.usage set reserved = %s where (account_id, period, meter) = (%s, %s, %s)", (units, *counter)
-        )
-        self.model.reserve(counter, units)
+    @rule(account=which, meter=meter, units=st.sampled_from([0, 1, 3]))
+    def units_are_reserved(self, account: int, meter: str, units: int) -> None:
+        """As no function does. They are not to be had, until there are none."""
+        account_id = self.account(account)
+        self._charge_alone(account_id, {"meter": meter, "units": 1})
+        counter = account_id, month(self.now), meter
+        if counter in self.model.usage:
+            self.real.connection.execute(
+                "update sepu.usage set reserved = %s where (account_id, period, meter) = (%s, %s, %s)",
+                (units, *counter),
+            )
+            self.model.reserve(counter, units)
+        for excess in (1, 0):
+            self.last_units(account, meter, excess)
 
     @rule(days=st.sampled_from([31, 31, 90]))
     def results_are_pruned(self, days: int) -> None:
         def prune() -> tuple[int, int, int]:
             batches = list(pruning.prune(self.real.connection, days))
+            assert all(batch.results <= PRUNED_RESULTS for batch in batches)
             pruning.prune_deliveries(self.real.connection, days)
             prunable = pruning.count_prunable(self.real.connection, days)
             return sum(batch.results for batch in batches), sum(batch.units for batch in batches), prunable
@@ -486,11 +546,30 @@ class LedgerMachine(RuleBasedStateMachine):
         self.command(prune, model)
 
     @precondition(lambda self: self.model.stored_result)
-    @rule(number=st.integers(0, 40), by=near)
-    def a_result_reaches_its_retention(self, number: int, by: timedelta) -> None:
-        results = [row["created_at"] for _, row in self.stored_results()]
-        self._set_clock(max(self.latest, results[number % len(results)] + 31 * DAY + by))
-        self.results_are_pruned(31)
+    @rule(number=st.integers(0, 40))
+    def a_result_reaches_its_retention(self, number: int) -> None:
+        """In a zone whose clock is put forward while the result is kept."""
+        ends = [row["created_at"] + 31 * DAY for _, row in self.stored_results()]
+        ends = [end for end in ends if end - HOUR > self.latest] or [self.latest + HOUR]
+        end = ends[number % len(ends)]
+        summer = ",".join(f"J{min(int(f'{day:%j}'), 365)}" for day in (end - 15 * DAY, end + 60 * DAY))
+        self.zone = f"Winter0Summer,{summer}"
+        for by in (-HOUR, -30 * MINUTE, timedelta(0), TICK):
+            self._set_clock(max(self.latest, end + by))
+            self.results_are_pruned(31)
+
+    @precondition(lambda self: len(self.open_accounts()) > 1 and len(self.key_hashes) < 6)
+    @rule(account=which)
+    def account_is_erased(self, account: int) -> None:
+        """With a name in its history."""
+        account_id = self.account(account)
+        self._change_account(account, _set_account, "account.set", external_id="cus_3")
+        self._set_clock(self.latest + MINUTE)  # so all its results are of the past
+
+        def erase(made: Any) -> None:
+            assert (made.keys, made.receipts, made.results) == self.model.erase(account_id, self.latest)
+
+        self.command(lambda: erase_account(self.real.connection, account_id), erase)
 
     # What operators see, and every row
 
@@ -573,11 +652,14 @@ def _delivery(row: Row | None) -> str | None:
 @pytest.mark.parametrize(
     ("examples", "derandomize"),
     [(60, True), pytest.param(int(os.environ.get("SEPU_EXAMPLES", "600")), False, marks=pytest.mark.slow)],
+    ids=["few", "many"],
 )
 def test_the_ledger_does_what_its_model_does(
     empty_url: str, monkeypatch: pytest.MonkeyPatch, examples: int, derandomize: bool
 ) -> None:
-    monkeypatch.setattr(pruning, "_RESULTS", 4)
+    monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)  # no call is under way
+    monkeypatch.setattr(erase, "_RESULTS", 2)
+    monkeypatch.setattr(pruning, "_RESULTS", PRUNED_RESULTS)
     monkeypatch.setattr(pruning, "_COUNTERS", 3)
     pairs = [receipts.new_private_key() for _ in range(2)]
     with real_ledger(empty_url, START) as real:

@@ -92,11 +92,11 @@ def test_a_refusal_is_remembered_for_a_second_from_the_first() -> None:
     now = 100.0
     callers = Callers(lambda: now, lambda: True)
     assert callers.refusal(HOLDER) is None
-    callers.refuse(HOLDER.key_hash, UNAUTHORIZED)
+    callers.remember(HOLDER.key_hash, UNAUTHORIZED)
     for _ in range(3):
         assert callers.refusal(HOLDER) == UNAUTHORIZED
     now += limits.REFUSED_SECONDS * 0.99
-    callers.refuse(HOLDER.key_hash, UNAUTHORIZED)
+    callers.remember(HOLDER.key_hash, UNAUTHORIZED)
     assert callers.refusal(HOLDER) == UNAUTHORIZED
     now += limits.REFUSED_SECONDS * 0.02
     assert callers.refusal(HOLDER) is None
@@ -104,7 +104,7 @@ def test_a_refusal_is_remembered_for_a_second_from_the_first() -> None:
 
 def test_a_key_over_its_limit_still_asks_a_few_times_and_no_other_key_is_refused() -> None:
     callers = Callers(lambda: 100.0, lambda: True)
-    callers.refuse(HOLDER.key_hash, RATE_LIMITED)
+    callers.remember(HOLDER.key_hash, RATE_LIMITED)
     told = [callers.refusal(HOLDER) for _ in range(limits.LIMITED_CALLS + 2)]
     assert told == [None] * limits.LIMITED_CALLS + [RATE_LIMITED] * 2
     assert callers.refusal(Credential(HOLDER.account_id, bytes(31) + b"1")) is None
@@ -115,6 +115,6 @@ def test_what_is_over_is_forgotten() -> None:
     now = 100.0
     callers = Callers(lambda: now, lambda: True)
     for number in range(1000):
-        callers.refuse(number.to_bytes(32, "big"), UNAUTHORIZED)
+        callers.remember(number.to_bytes(32, "big"), UNAUTHORIZED)
         now += limits.REFUSED_SECONDS / 10
     assert len(callers._refusals) <= 21

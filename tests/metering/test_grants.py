@@ -1,9 +1,7 @@
-"""Grants and credits: what a limit, a bill and each request have of them, and what they may never do."""
+"""Grants and credits beside what the model shows: defaults, messages, charges at the same time, and damage."""
 
-from datetime import timedelta
 from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import pytest
 from psycopg import Connection
@@ -12,11 +10,8 @@ from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSe
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.audit import audit
-from sepu.admin.events import list_events
 from sepu.admin.export import export_usage
 from sepu.admin.grants import Adjustment, adjust_usage, list_adjustments
-from sepu.admin.plans import set_plan
-from sepu.admin.prune import prune
 from sepu.admin.usage import MonthUsage, nearest_limits, show_usage, usage_by_month
 from sepu.errors import SepuError
 
@@ -48,27 +43,6 @@ def of_month(connection: Connection, customer: Customer, period: str) -> MonthUs
     return match
 
 
-@of_all_accounts
-def test_a_grant_raises_the_limit_of_its_month_and_meter(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer, other = make_customer(match_limit=3, search_limit=1), make_customer(match_limit=3)
-    assert customer.meter(connection, "key-0001", units=3).outcome == "charged"
-    assert customer.meter(connection, "key-0002", units=2).outcome == "quota_exceeded"
-    customer.meter(connection, "key-next", at=NOON + timedelta(days=31))
-    grant(connection, customer, 5)
-    assert customer.meter(connection, "key-0002", units=2)[:4] == ("charged", MARCH, 8, 5)
-    assert customer.meter(connection, "key-0001", units=3)[:4] == ("replayed", MARCH, 8, 5)
-    assert customer.meter(connection, "key-0003", units=4)[:4] == ("quota_exceeded", MARCH, 8, 5)
-    assert customer.meter(connection, "key-0003", units=3)[:4] == ("charged", MARCH, 8, 8)
-    used = connection.execute(
-        "select meter, unit_limit, committed from sepu.read_usage(%s, %s, %s)",
-        (customer.account_id, customer.credential.key_hash, NOON),
-    ).fetchall()
-    assert used == [("color_match", 8, 8), ("color_search", 1, 0)]
-    assert limit(connection, customer, at=NOON + timedelta(days=31)) == 3
-    assert limit(connection, other) == 3
-    assert audit(connection).differences == ()
-
-
 def test_a_grant_may_come_before_any_charge(connection: Connection, make_customer: MakeCustomer) -> None:
     """Also for a month that has not begun: it is no usage of that month."""
     customer = make_customer(match_limit=3)
@@ -95,89 +69,6 @@ def test_it_is_of_this_month_unless_another_is_named(connection: Connection, mak
         assert customer.meter(connection, "key-0002", units=32, at=now).outcome == "charged"
     assert [found.usage[0].limit for found in nearest_limits(connection, 80, 10)] == [40]
     assert nearest_limits(connection, 81, 10) == []
-
-
-def test_thresholds_are_those_of_the_plan_and_the_grants(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=10)
-    customer.meter(connection, "key-0001", units=8)
-    grant(connection, customer, 10)
-    customer.meter(connection, "key-0002", units=7)
-    customer.meter(connection, "key-0003", units=1)
-    grant(connection, customer, -4)
-    customer.meter(connection, "key-0004", units=1)  # from 100 %, by no charge: nothing crosses, and nothing fits
-    told = [
-        (event.threshold, event.limit, event.committed)
-        for event in list_events(connection, account_id=customer.account_id)
-    ]
-    assert told == [(80, 10, 8), (80, 20, 16)]
-
-
-def test_a_mistake_is_taken_back_but_not_what_is_used(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=10)
-    with pytest.raises(SepuError, match=r"^at most 0 units of color_match in 2031-03 can be taken back"):
-        grant(connection, customer, -1)
-    grant(connection, customer, 50)
-    customer.meter(connection, units=12)
-    with pytest.raises(SepuError, match=r"^at most 48 units of .* the rest is used"):
-        grant(connection, customer, -49)
-    grant(connection, customer, -48)
-    assert limit(connection, customer) == 12
-    set_plan(connection, customer.plan_id, {"color_match": 5})  # which may go below what is used
-    with pytest.raises(SepuError, match=r"^at most 0 units"):
-        grant(connection, customer, -1)
-    grant(connection, customer, 1)
-    assert limit(connection, customer) == 8
-    assert [added.units for added in list_adjustments(connection, account_id=customer.account_id)] == [50, -48, 1]
-
-
-def test_no_limit_is_beyond_an_integer(connection: Connection, customer: Customer) -> None:
-    """Whatever is done first: the greatest grant and the greatest plan together are the greatest integer."""
-    grant(connection, customer, limits.GRANTED_UNITS - 10)
-    with pytest.raises(SepuError, match=r"^at most 10 more units of .* can be granted"):
-        grant(connection, customer, 11)
-    grant(connection, customer, 10)
-    set_plan(connection, customer.plan_id, {"color_match": limits.PLANNED_UNITS})
-    assert customer.meter(connection, "key-0001", units=MOST - 1)[:4] == ("charged", MARCH, MOST, MOST - 1)
-    assert customer.meter(connection, "key-0001", units=MOST - 1)[:4] == ("replayed", MARCH, MOST, MOST - 1)
-    assert customer.meter(connection, "key-0002", units=2)[:4] == ("quota_exceeded", MARCH, MOST, MOST - 1)
-    assert of_month(connection, customer, MARCH).limit == MOST
-    grant(connection, customer, -1)
-
-
-@of_all_accounts
-def test_a_credit_takes_units_off_the_bill_and_nothing_else(connection: Connection, customer: Customer) -> None:
-    at, period = NOON.replace(year=2025), "2025-03"
-    connection.execute("update sepu.account set created_at = '2020-01-01Z'")
-    customer.meter(connection, units=10, at=at)
-    assert sum(batch.results for batch in prune(connection, 31)) == 1
-    with pytest.raises(SepuError, match=r"^at most 10 units of .* can be credited"):
-        credit(connection, customer, 11, period)
-    credit(connection, customer, 7, period)
-    with pytest.raises(SepuError, match=r"^at most 7 units of .* can be billed again"):
-        credit(connection, customer, -8, period)
-    credit(connection, customer, -1, period)
-    with pytest.raises(SepuError, match=r"^at most 4 units"):
-        credit(connection, customer, 5, period)
-    used = of_month(connection, customer, period)
-    assert (used.limit, used.committed, used.granted, used.credited, used.to_bill) == (2000, 10, 0, 6, 4)
-    assert customer.committed(connection) == {(period, "color_match"): 10}
-    assert [added.units for added in list_adjustments(connection, "credit", period=period)] == [7, -1]
-    assert list(list_adjustments(connection, "grant")) == []
-    assert audit(connection).differences == ()
-    with pytest.raises(SepuError, match="has not begun"):
-        credit(connection, customer, 1, MARCH)
-    with pytest.raises(SepuError, match="is over, and a grant would change nothing"):
-        grant(connection, customer, 1, period)
-
-
-def test_an_id_is_used_once(connection: Connection, customer: Customer) -> None:
-    chosen = str(uuid4())
-    added = grant(connection, customer, 5, adjustment_id=chosen)
-    assert grant(connection, customer, 5, adjustment_id=chosen) == added
-    for units, period in ((6, MARCH), (5, "2031-04")):
-        with pytest.raises(SepuError, match=f"^the id {chosen} is that of another"):
-            grant(connection, customer, units, period, adjustment_id=chosen)
-    assert of_month(connection, customer, MARCH).granted == 5
 
 
 @pytest.mark.parametrize(

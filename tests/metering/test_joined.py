@@ -19,8 +19,8 @@ from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.keys import revoke_key
-from sepu.database.connection import begin_session
 from sepu.database.hosts import Hosts
+from sepu.database.statements import statement as statement_named
 from sepu.metering.batcher import Batcher
 from sepu.metering.commands import Command, Metered, admit, read_usage
 from sepu.metering.failure import LedgerUnavailable
@@ -42,7 +42,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     send = Session.send
 
     def counting(self: Session, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
-        if statement != begin_session()[0]:  # a new session's own question
+        if statement != statement_named("begin_session"):  # a new session's own question
             sent.append(len(parameters[0]) if parameters and isinstance(parameters[0], list) else 1)
         send(self, statement, parameters, done)
 

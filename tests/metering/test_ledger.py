@@ -3,7 +3,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from functools import partial
 from time import monotonic, sleep
 from typing import Any, LiteralString, TypeVar, cast
@@ -12,11 +12,10 @@ import msgspec
 import psycopg
 import pytest
 from psycopg import Connection
-from tests.keys import holder_of
 from tests.metering.conftest import NOON, Customer, HeldUp, MakeCustomer, OpenSession
 
 from sepu.admin import accounts
-from sepu.admin.keys import issue_key, revoke_key
+from sepu.admin.keys import revoke_key
 from sepu.admin.plans import set_plan
 from sepu.database import statements
 from sepu.database.migrate import holds_migrations
@@ -27,9 +26,6 @@ from sepu.metering.key_format import Credential, new_account_id
 from sepu.metering.meters import Usage
 
 T = TypeVar("T")
-
-SECOND = timedelta(seconds=1)
-TICK = timedelta(microseconds=1)
 
 # Longer than the two seconds that the ledger allows itself, for slow machines; far shorter than a hang.
 TIMEOUT_SECONDS = 4.0
@@ -90,15 +86,6 @@ def outcomes(customer: Customer, session: Connection, at: datetime, holder: Cred
     }
 
 
-def reserve(session: Connection, customer: Customer, units: int) -> None:
-    session.execute(
-        "insert into sepu.usage (account_id, period, meter, committed, reserved) "
-        "values (%s, '2031-03', 'color_match', 0, %s) "
-        "on conflict (account_id, period, meter) do update set reserved = excluded.reserved",
-        (customer.account_id, units),
-    )
-
-
 def change_plan(session: Connection, customer: Customer, match_limit: int, per_minute: int = 100_000) -> None:
     limits = {"color_match": match_limit, "color_search": match_limit}
     set_plan(session, customer.plan_id, limits, requests_per_minute=per_minute)
@@ -139,123 +126,6 @@ def test_a_made_up_key_locks_and_writes_nothing(connection: Connection, customer
         assert connection.execute("select pg_current_xact_id_if_assigned()").fetchone() == (None,)
         modes = connection.execute("select distinct mode from pg_locks where pid = pg_backend_pid()").fetchall()
         assert set(modes) <= {("AccessShareLock",), ("ExclusiveLock",)}  # the latter of its own virtual transaction
-
-
-def test_a_key_expires_at_the_instant(connection: Connection, customer: Customer) -> None:
-    short = holder_of(issue_key(connection, customer.account_id, NOON).api_key)
-    assert outcomes(customer, connection, NOON - TICK, short) == {"charged", "ok"}
-    assert outcomes(customer, connection, NOON, short) == {"unauthorized"}
-    assert outcomes(customer, connection, NOON + SECOND, short) == {"unauthorized"}
-
-
-# The abuse limit
-
-
-def test_all_requests_of_an_account_share_one_limit(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer, other = make_customer(requests_per_minute=4), make_customer(requests_per_minute=1)
-    assert customer.meter(connection).outcome == "charged"
-    assert customer.meter(connection).outcome == "replayed"
-    assert outcomes(customer, connection, NOON, customer.credential) == {"replayed", "ok", "rate_limited"}
-    assert customer.meter(connection, "key-0002").outcome == "rate_limited"
-    assert customer.stored(connection) == customer.committed(connection) == {("2031-03", "color_match"): 1}
-    assert other.admit(connection) == "ok"
-
-
-def test_a_window_is_a_minute_from_its_first_request(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(requests_per_minute=2)
-    for after, outcome in (
-        (timedelta(0), "ok"),
-        (59 * SECOND, "ok"),
-        (59 * SECOND, "rate_limited"),
-        (60 * SECOND - TICK, "rate_limited"),
-        (60 * SECOND, "ok"),
-        (119 * SECOND, "ok"),
-        (119 * SECOND, "rate_limited"),
-        # A clock that is set back does not lock out.
-        (60 * SECOND, "rate_limited"),
-        (-timedelta(hours=1), "ok"),
-    ):
-        assert customer.admit(connection, at=NOON + after) == outcome
-
-
-def test_a_changed_limit_holds_at_once(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(requests_per_minute=4)
-    assert [customer.admit(connection) for _ in range(3)] == ["ok"] * 3
-    for limit, outcome in ((3, "rate_limited"), (4, "ok"), (4, "rate_limited"), (5, "ok"), (2, "rate_limited")):
-        change_plan(connection, customer, 10, per_minute=limit)
-        assert customer.admit(connection) == outcome
-
-
-# Charging
-
-
-@pytest.mark.parametrize("zone", ["UTC", "Pacific/Kiritimati", "Pacific/Pago_Pago"])
-def test_the_period_is_the_month_in_utc(connection: Connection, customer: Customer, zone: str) -> None:
-    connection.execute("select set_config('timezone', %s, false)", (zone,))
-    for midnight, before, after in (
-        (datetime(2032, 3, 1, tzinfo=UTC), "2032-02", "2032-03"),
-        (datetime(2033, 1, 1, tzinfo=UTC), "2032-12", "2033-01"),
-    ):
-        for at, period in ((midnight - TICK, before), (midnight, after)):
-            assert customer.meter(connection, f"key-of-{period}", at=at).period == period
-            usage = "select distinct period from sepu.read_usage(%s, %s, %s)"
-            parameters = (customer.account_id, customer.credential.key_hash, at)
-            assert connection.execute(usage, parameters).fetchall() == [(period,)]
-    assert set(customer.committed(connection).values()) == {1}
-
-
-def test_the_quota_is_a_hard_stop(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=8)
-    assert customer.meter(connection, "key-0001", units=9) == ("quota_exceeded", "2031-03", 8, 0, 0, None)
-    assert customer.committed(connection) == customer.stored(connection) == {}
-    assert customer.meter(connection, "key-0001", units=5) == ("charged", "2031-03", 8, 5, 0, b"{}")
-    assert customer.meter(connection, "key-0002", units=5) == ("quota_exceeded", "2031-03", 8, 5, 0, None)
-    assert customer.committed(connection) == {("2031-03", "color_match"): 5}, "3 were left, and 3 are left"
-    assert customer.meter(connection, "key-0002", what="blue", units=3).outcome == "charged", "the key was unused"
-    assert customer.meter(connection, "key-0003") == ("quota_exceeded", "2031-03", 8, 8, 0, None)
-    assert customer.meter(connection, "key-0003", meter="color_search").outcome == "charged", "each meter has its own"
-    april = datetime(2031, 4, 1, tzinfo=UTC)
-    assert customer.meter(connection, "key-0004", units=8, at=april)[:4] == ("charged", "2031-04", 8, 8)
-    assert customer.committed(connection) == customer.stored(connection)
-
-
-def test_reserved_units_are_taken(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer = make_customer(match_limit=10)
-    reserve(connection, customer, 6)
-    assert customer.meter(connection, "key-0001", units=5) == ("quota_exceeded", "2031-03", 10, 0, 6, None)
-    assert customer.meter(connection, "key-0001", units=4) == ("charged", "2031-03", 10, 4, 6, b"{}")
-    assert customer.meter(connection, "key-0002") == ("quota_exceeded", "2031-03", 10, 4, 6, None)
-    reserve(connection, customer, 5)
-    assert customer.meter(connection, "key-0002").outcome == "charged"
-
-
-# Replaying
-
-
-def test_a_replay_is_byte_for_byte_with_the_current_usage_of_its_month(
-    connection: Connection, customer: Customer
-) -> None:
-    body, may = bytes(range(256)), datetime(2031, 5, 1, tzinfo=UTC)
-    assert customer.meter(connection, "key-0001", units=2, body=body) == ("charged", "2031-03", 2000, 2, 0, body)
-    customer.meter(connection, "key-0002", units=3)
-    customer.meter(connection, "key-0003", at=may)
-    for limit in (9, 5, 2, 0):  # a replay needs no quota
-        change_plan(connection, customer, limit)
-        replay = customer.meter(connection, "key-0001", units=2, at=may, body=b"another")
-        assert replay == ("replayed", "2031-03", limit, 5, 0, body)
-    assert customer.meter(connection, "key-0004") == ("quota_exceeded", "2031-03", 0, 5, 0, None)
-
-
-def test_conflict(connection: Connection, make_customer: MakeCustomer) -> None:
-    customer, other = make_customer(), make_customer()
-    customer.meter(connection, what="red")
-    conflict = ("idempotency_conflict", None, None, None, None, None)
-    assert customer.meter(connection, what="blue") == conflict
-    assert customer.meter(connection, what="blue", meter="color_search") == conflict
-    assert customer.meter(connection, what="red").outcome == "replayed"
-    assert customer.committed(connection) == {("2031-03", "color_match"): 1}
-    assert customer.meter(connection, "KEY-0001", what="blue").outcome == "charged", "case matters"
-    assert other.meter(connection, what="blue").outcome == "charged", "each account has its own"
 
 
 # Both gateways

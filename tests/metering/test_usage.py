@@ -1,27 +1,24 @@
-"""Usage over time, near limits, what changed of plans, and a month's export: also after results were pruned."""
+"""Usage near limits, what changed of plans, and a month's export."""
 
 from datetime import UTC, datetime, timedelta
 
 import pytest
 from psycopg import Connection
-from tests.keys import holder_of
 from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu.admin import accounts, export
 from sepu.admin.audit import audit
 from sepu.admin.export import check_begun, count_exported, export_usage
 from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
-from sepu.admin.keys import issue_key
 from sepu.admin.plans import delete_plan, set_plan
 from sepu.admin.prune import prune
-from sepu.admin.usage import AccountUsage, Part, nearest_limits, usage_by_month, usage_in_month
+from sepu.admin.usage import AccountUsage, Part, nearest_limits
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 
 pytestmark = pytest.mark.usefixtures("own_ledger")  # usage of all accounts takes everybody's
 
 NOW = datetime.now(UTC)
-DAY = timedelta(days=1)
 THIS = f"{NOW:%Y-%m}"
 MARCH = datetime(2026, 3, 1, tzinfo=UTC)
 
@@ -29,48 +26,6 @@ MARCH = datetime(2026, 3, 1, tzinfo=UTC)
 def used(parts: list[Part]) -> dict[str | None, tuple[int, int]]:
     units = {part.name: (part.units["color_match"], part.units["color_search"]) for part in parts}
     return {name: both for name, both in units.items() if both != (0, 0)}
-
-
-def test_usage_by_month_day_and_key_stays_right_after_a_prune(
-    connection: Connection, make_customer: MakeCustomer
-) -> None:
-    connection.execute("select set_config('timezone', 'Pacific/Auckland', false)")  # days are of UTC
-    customer, other = make_customer(), make_customer()
-    second = issue_key(connection, customer.account_id)
-    holder = holder_of(second.api_key)
-    customer.meter(connection, "a-000001", units=3, at=MARCH + DAY / 2)
-    customer.meter(connection, "a-000002", units=2, at=MARCH + DAY - timedelta(microseconds=1), holder=holder)
-    customer.meter(connection, "a-000003", meter="color_search", at=MARCH + 30 * DAY, holder=holder)
-    customer.meter(connection, "a-000003", meter="color_search", at=MARCH + 30 * DAY)  # a replay
-    customer.meter(connection, "a-000004", units=4, at=MARCH + 31 * DAY)
-    other.meter(connection, "a-000001", units=5, at=MARCH + DAY / 2)
-
-    def shown() -> list[dict[str | None, tuple[int, int]]]:
-        return [
-            used(usage_by_month(connection, customer.account_id)),
-            used(usage_by_month(connection)),
-            used(usage_in_month(connection, "2026-03", customer.account_id).days),
-            used(usage_in_month(connection, "2026-03").days),
-            used(usage_in_month(connection, "2026-03", customer.account_id).keys),
-        ]
-
-    before = shown()
-    assert before == [
-        {"2026-03": (5, 1), "2026-04": (4, 0)},
-        {"2026-03": (10, 1), "2026-04": (4, 0)},
-        {"2026-03-01": (5, 0), "2026-03-31": (0, 1)},
-        {"2026-03-01": (10, 0), "2026-03-31": (0, 1)},
-        {customer.key_id: (3, 0), second.key_id: (2, 1)},
-    ]
-    assert len(usage_in_month(connection, "2026-03").days) == 31
-    assert sum(batch.results for batch in prune(connection, 31)) == 5
-    customer.meter(connection, "a-000001", at=MARCH + DAY / 2)  # new again
-    before[0]["2026-03"], before[1]["2026-03"] = (6, 1), (11, 1)
-    before[2]["2026-03-01"], before[3]["2026-03-01"], before[4][customer.key_id] = (6, 0), (11, 0), (4, 0)
-    assert shown() == before
-    assert sum(batch.results for batch in prune(connection, 31)) == 1
-    assert shown() == before
-    assert audit(connection).differences == ()
 
 
 def test_a_lost_day_is_a_difference(connection: Connection, customer: Customer) -> None:

@@ -31,8 +31,8 @@ class Mutant(NamedTuple):
     check: str
 
 
-def mutants(names: Sequence[str] = ()) -> list[Mutant]:
-    """Reads all mutants, or those of these names."""
+def mutants(names: Sequence[str] = (), check: str = "") -> list[Mutant]:
+    """Reads all mutants, or those of these names; another test can be given instead of the one that each names."""
     found = []
     for patch in [PATCHES / f"{name}.patch" for name in names] or sorted(PATCHES.glob("*.patch")):
         if not patch.exists():
@@ -40,7 +40,7 @@ def mutants(names: Sequence[str] = ()) -> list[Mutant]:
         head = re.match(r"Promise: (.+)\nNoticed by: (tests/.+)\n", patch.read_text("utf-8"))
         if not head:
             raise click.ClickException(f"{patch.name} has to begin with: Promise: …, and a line Noticed by: tests/…")
-        found.append(Mutant(patch, *head.groups()))
+        found.append(Mutant(patch, head[1], check or head[2]))
     return found
 
 
@@ -50,6 +50,7 @@ def failures(package: Package, *checks: str) -> tuple[list[str], str]:
     Such are skipped, not even begun, or not over in time.
     """
     command = [sys.executable, "-m", "pytest", "-q", "-rfEs", "-p", "no:cacheprovider", f"--timeout={TEST_SECONDS}"]
+    command.append("--hypothesis-profile=unshrunk")
     done = completed([*command, *checks], cwd=ROOT, env=package.environment, timeout=None)
     says_nothing = re.search(r"^(ERROR tests|SKIPPED \[)|from pytest-timeout", done.stdout, re.MULTILINE)
     unusable = done.returncode > 1 or says_nothing
@@ -79,10 +80,11 @@ def try_out(one: Mutant) -> tuple[bool, str]:
 
 @click.command()
 @click.option("--jobs", "-j", default=os.cpu_count() or 1, show_default=True, help="So many at a time.")
+@click.option("--check", default="", help="A test to run instead of the ones that the mutants name.")
 @click.argument("names", nargs=-1)
-def main(jobs: int, names: tuple[str, ...]) -> None:
+def main(jobs: int, check: str, names: tuple[str, ...]) -> None:
     """Tries all mutants, or those of these names; fails if one is not noticed by the test that it names."""
-    those = mutants(names)
+    those = mutants(names, check)
     with tempfile.TemporaryDirectory(prefix="sepu-mutant-") as directory:
         failed, unusable = failures(copied(Path(directory)), ORDINARY_USE, *sorted({one.check for one in those}))
     if failed or unusable:

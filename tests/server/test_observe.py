@@ -45,7 +45,7 @@ from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
 from sepu.cli.database import connect, database
 from sepu.cli.database import service_url as as_service
-from sepu.http.responder import new_request_id
+from sepu.http.request import new_request_id
 from sepu.metering import key_format
 from sepu.server.metrics import Blocks, serve_metrics
 from sepu.server.start_error import StartError

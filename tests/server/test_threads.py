@@ -21,14 +21,14 @@ import pathlib
 from sepu.cli.main import main
 from sepu.metering.batcher import Batcher
 
-def look(self, look=Batcher.look):
+def look(self, look=Batcher.probe_if_due):
     path = pathlib.Path({path!r})
     if path.exists():
         path.unlink()
         raise {error}("tell" + "tale")  # a frame may show its line, and the log no message
     look(self)
 
-Batcher.look = look
+Batcher.probe_if_due = look
 main()
 """
 

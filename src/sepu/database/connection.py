@@ -4,7 +4,7 @@ import select
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, LiteralString, TypeVar
+from typing import Any, TypeVar
 
 import psycopg
 from psycopg import waiting
@@ -36,15 +36,6 @@ class UnsafeSettingsError(psycopg.OperationalError):
     def __init__(self, broken: str) -> None:
         """Takes what `sepu.broken_settings` returned."""
         super().__init__(f"{broken}; see: sepu db check")
-
-
-def begin_session() -> tuple[LiteralString, list[int]]:
-    """Returns the first statement of a service's session, and its parameters.
-
-    Its row is the secret of keys' tags, which settings break a promise, and whether commits wait for a synchronous
-    standby.
-    """
-    return statements.statement("begin_session"), [round(limits.STANDBY_SECONDS * 1000)]
 
 
 class BoundedConnection(psycopg.Connection[Any]):

@@ -8,13 +8,14 @@ first.
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 import msgspec
 
 from sepu import limits
 from sepu.errors import InputError
 from sepu.http.replies import JSON, POINTER, Reply, error, usage_headers
+from sepu.http.request import TimedRequest
 from sepu.metering.callers import Callers
 from sepu.metering.commands import Charge, Command, Metered, UsageReport, admit, meter_request, read_usage
 from sepu.metering.failure import LedgerUnavailable
@@ -29,19 +30,6 @@ _BEARER = re.compile(r"bearer +(\S+)", re.ASCII | re.IGNORECASE)
 _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 
 
-class Head(Protocol):
-    """Describes the head of a request; Falcon's requests have this form."""
-
-    request_id: str
-
-    def header(self, name: str) -> str | None:
-        """Returns the value of a header; several of one name are joined by commas."""
-
-    @property
-    def query_string(self) -> str:
-        """Returns the query, still percent-encoded."""
-
-
 class Pending(msgspec.Struct, Generic[T], frozen=True):
     """Holds who asks, a question to the ledger, what its answer leads to, and the reply if there is no answer."""
 
@@ -52,7 +40,7 @@ class Pending(msgspec.Struct, Generic[T], frozen=True):
 
 
 # Only a whole Pending is used, so the type of its answer does not matter to others.
-Judgement = Reply | Pending[Any]
+Decision = Reply | Pending[Any]
 
 # An unknown meter fails here, when the service starts.
 _MATCH = METERS["color_match"]
@@ -63,12 +51,12 @@ _LEDGER_DOWN = error("internal_error")
 _COMMIT_FAILED = error("usage_commit_failed")
 
 
-def _api_key(head: Head) -> str | None:
+def _api_key(head: TimedRequest) -> str | None:
     form = _BEARER.fullmatch(head.header("Authorization") or "")
     return form and form[1]
 
 
-def _idempotency_key(head: Head) -> str:
+def _idempotency_key(head: TimedRequest) -> str:
     key = head.header("Idempotency-Key")
     if key is None:
         raise InputError("idempotency_key_required")
@@ -113,7 +101,7 @@ class Endpoint(ABC):
 
     unavailable = _LEDGER_DOWN
 
-    def judge(self, head: Head, body: bytes, callers: Callers) -> Judgement:
+    def judge(self, head: TimedRequest, body: bytes, callers: Callers) -> Decision:
         """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
 
         Nothing is computed before the key is recognised, nor for a key that the ledger has just refused.
@@ -131,7 +119,7 @@ class Endpoint(ABC):
         return Pending(holder, command, reply_to, self.unavailable)
 
     @abstractmethod
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
+    def decide(self, holder: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
         """Returns what to ask the ledger about a request; it has not accepted the key yet."""
 
 
@@ -141,7 +129,7 @@ class LibraryEndpoint(Endpoint):
     def __init__(self, metadata: bytes) -> None:
         self._reply = Reply(200, body=metadata)
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[str]:  # noqa: ARG002
+    def decide(self, holder: Credential, head: TimedRequest, body: bytes) -> Question[str]:  # noqa: ARG002
         """Admits, then answers the same to everyone."""
         return _admitted(holder, self._reply)
 
@@ -149,7 +137,7 @@ class LibraryEndpoint(Endpoint):
 class UsageEndpoint(Endpoint):
     """Answers GET /v1/usage."""
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
+    def decide(self, holder: Credential, head: TimedRequest, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
         """Admits and reads the usage of each meter."""
 
         def conclude(report: UsageReport) -> Reply:
@@ -168,26 +156,48 @@ class UsageEndpoint(Endpoint):
         return read_usage(holder), conclude
 
 
-class MatchEndpoint(Endpoint):
-    """Answers POST /v1/match."""
+class MeteredEndpoint(Endpoint):
+    """Computes the response, then charges for it."""
 
     unavailable = _COMMIT_FAILED
+
+    def decide(self, holder: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
+        """Asks to charge, or to refuse the input."""
+        try:
+            key = _idempotency_key(head)
+            charge = self._charge(head, body)
+        except InputError as refusal:
+            return _refused(holder, refusal)
+        return _metered(holder, key, charge, head.request_id)
+
+    @abstractmethod
+    def _charge(self, head: TimedRequest, body: bytes) -> Charge:
+        """Returns what to charge. Raises InputError."""
+
+
+class MatchEndpoint(MeteredEndpoint):
+    """Answers POST /v1/match."""
 
     def __init__(self, matcher: Matcher) -> None:
         self._matcher = matcher
 
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:
-        """Computes the response, then charges for it."""
-        try:
-            key = _idempotency_key(head)
-            request = _match_input(head, body)
-        except InputError as refusal:
-            return _refused(holder, refusal)
-        charge = Charge(_MATCH.name, request.units, request.fingerprint(), self._matcher.answer(request))
-        return _metered(holder, key, charge, head.request_id)
+    def _charge(self, head: TimedRequest, body: bytes) -> Charge:
+        request = _match_input(head, body)
+        return Charge(_MATCH.name, request.units, request.fingerprint(), self._matcher.answer(request))
 
 
-def _match_input(head: Head, body: bytes) -> MatchInput:
+class SearchEndpoint(MeteredEndpoint):
+    """Answers GET /v1/search."""
+
+    def __init__(self, searcher: Searcher) -> None:
+        self._searcher = searcher
+
+    def _charge(self, head: TimedRequest, body: bytes) -> Charge:  # noqa: ARG002
+        request = parse_search(head.query_string)
+        return Charge(_SEARCH.name, 1, request.fingerprint(), self._searcher.answer(request))
+
+
+def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
     media_type = (head.header("Content-Type") or "").partition(";")[0].strip().lower()
     if media_type != JSON or head.header("Content-Encoding") is not None:
         raise InputError("unsupported_media_type")
@@ -201,26 +211,7 @@ def _match_input(head: Head, body: bytes) -> MatchInput:
     return request
 
 
-def _declared_length(head: Head) -> int:
+def _declared_length(head: TimedRequest) -> int:
     """Returns the Content-Length; an invalid one counts as longer than any body."""
     length = head.header("Content-Length") or "0"
     return int(length) if length.isdecimal() and len(length) <= limits.LENGTH_DIGITS else limits.BODY_BYTES + 1
-
-
-class SearchEndpoint(Endpoint):
-    """Answers GET /v1/search."""
-
-    unavailable = _COMMIT_FAILED
-
-    def __init__(self, searcher: Searcher) -> None:
-        self._searcher = searcher
-
-    def decide(self, holder: Credential, head: Head, body: bytes) -> Question[Any]:  # noqa: ARG002
-        """Computes the response, then charges for it."""
-        try:
-            key = _idempotency_key(head)
-            request = parse_search(head.query_string)
-        except InputError as refusal:
-            return _refused(holder, refusal)
-        charge = Charge(_SEARCH.name, 1, request.fingerprint(), self._searcher.answer(request))
-        return _metered(holder, key, charge, head.request_id)

@@ -1,30 +1,15 @@
 """Builds the endpoints for one release of the library."""
 
 from dataclasses import dataclass
-from enum import Enum
-from typing import Final, Literal, Self
+from typing import Self
 
 import msgspec
 
-from sepu.http.replies import Reply, error
-from sepu.http.request_checks import Judgement, LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
+from sepu.http.request_checks import LibraryEndpoint, MatchEndpoint, SearchEndpoint, UsageEndpoint
 from sepu.library.release import Release
 from sepu.operations.color import color
 from sepu.operations.match import Matcher
 from sepu.operations.search import Searcher
-
-HEALTHY = Reply(200, body=b'{"status":"ok"}')
-NOT_READY = error("not_ready")
-
-
-class Readiness(Enum):
-    """Marks a probe, whose answer the ledger gives."""
-
-    ASK = "ask"
-
-
-READINESS: Final = Readiness.ASK
-Decision = Judgement | Literal[Readiness.ASK]
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,7 @@ import falcon
 from sepu.http.errors import ERRORS
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import COMMON_HEADERS, Reply, error
-from sepu.http.responder import new_request_id
+from sepu.http.request import new_request_id
 
 # The codes of input that never becomes a request.
 _CODES = {

@@ -115,7 +115,7 @@ class BatcherThread:
         await self._batcher.open()
         self._started.put(True)
         while not self._closing.is_set():
-            self._batcher.look()
+            self._batcher.probe_if_due()
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._closing.wait(), limits.PROBE_SECONDS)
         await self._batcher.close()

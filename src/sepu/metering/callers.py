@@ -1,4 +1,4 @@
-"""What a worker knows of its callers: how a key must end, and which keys the ledger has refused just now."""
+"""What a worker knows about its callers: the tag of a key, and which keys the ledger has just refused."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,8 @@ from sepu.metering.commands import RATE_LIMITED, UNAUTHORIZED
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, KeyTags, account_named_in
 
-# Requests per remembered refusal that still ask the ledger: a limit may end any moment, a revocation does not.
+# The refusals to remember, each with the number of requests that still ask the ledger meanwhile: a limit may end any
+# moment, a revocation does not.
 REMEMBERED = {RATE_LIMITED: limits.LIMITED_CALLS, UNAUTHORIZED: 0}
 
 
@@ -20,7 +21,7 @@ class _Refusal(msgspec.Struct):
 
 
 class Callers:
-    """Recognises keys without I/O. Threads may ask while another one tells it what the ledger said."""
+    """Recognises keys without I/O. Threads may read while another one writes what the ledger said."""
 
     def __init__(self, time: Callable[[], float], is_connected: Callable[[], bool]) -> None:
         self._time = time
@@ -30,10 +31,10 @@ class Callers:
         self._refusals: dict[bytes, _Refusal] = {}
         self._next_purge = float("-inf")
 
-    def learn(self, secret: bytes) -> bool:
-        """Takes the secret of the database; returns whether there was another, so that this is another database.
+    def learn_secret(self, secret: bytes) -> bool:
+        """Takes the database's secret; returns whether it replaces another one, so that this is another database.
 
-        Forgets the refusals then: this database may have issued those keys.
+        Forgets all refusals then: this database may have issued those keys.
         """
         known, self._secret = self._secret, secret
         if known == secret:
@@ -46,16 +47,16 @@ class Callers:
         """Returns the credential of a key that this deployment may have issued; None for any other.
 
         Raises:
-            LedgerUnavailable: the key has the form of one, and there is no session: perhaps the database was replaced
-                by one with another secret, by which the key is right.
+            LedgerUnavailable: the key is well-formed and there is no session; another database may have taken over,
+                by whose secret the key is right.
         """
         credential = None if self._tags is None else self._tags.credential(key)
         if credential is None and not self._is_connected() and account_named_in(key):
             raise LedgerUnavailable
         return credential
 
-    def refuse(self, key_hash: bytes, code: str) -> None:
-        """Remembers what the ledger has refused a key for: one of `REMEMBERED`."""
+    def remember(self, key_hash: bytes, code: str) -> None:
+        """Remembers for a second why the ledger refused a key: one of `REMEMBERED`."""
         now = self._time()
         if now >= self._next_purge:
             self._next_purge = now + limits.REFUSED_SECONDS
@@ -64,7 +65,7 @@ class Callers:
             self._refusals[key_hash] = _Refusal(code, now + limits.REFUSED_SECONDS)
 
     def refusal(self, holder: Credential) -> str | None:
-        """Returns the code by which to refuse a key at once, without asking the ledger."""
+        """Returns the code to refuse a key with, if the ledger need not be asked."""
         if not self._refusals or (known := self._refusals.get(holder.key_hash)) is None or known.until <= self._time():
             return None
         known.asked += 1

@@ -1,17 +1,17 @@
-"""Calls of the ledger that wait to be sent, with a share for each account."""
+"""Calls of the ledger that wait for their answers: a queue with a share for each account."""
 
 from collections import OrderedDict, deque
-from collections.abc import Callable, Iterable, Set
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from sepu.metering.commands import Command
 
-# Takes the answer, or the exception that stands for it.
+# Takes a command's answer, or the exception instead of it.
 Done = Callable[[Any], None]
 
 
 class PendingCall:
-    """A command, and what takes its answer. It must be sent by `latest`, in the time of the event loop."""
+    """A command, and the callback for its answer. It must be sent by `latest`, in the event loop's time."""
 
     __slots__ = ("account", "command", "done", "latest")
 
@@ -23,22 +23,55 @@ class PendingCall:
 
 
 class FairQueue:
-    """Takes the accounts in turn: one that sends many calls delays itself.
+    """Takes the accounts in turn, so that an account with many calls delays only itself.
 
-    An account's calls keep their order. The queue belongs to one event loop, so it needs no lock.
+    An account's calls keep their order: while some are under way (from `take` to `release`), its others wait.
     """
 
     def __init__(self) -> None:
-        # The accounts whose calls wait: the next to be taken first.
+        # By account, the calls that wait. The first account is next.
         self.accounts: OrderedDict[str, deque[PendingCall]] = OrderedDict()
+        self._under_way: set[str] = set()  # accounts
 
     def add(self, call: PendingCall) -> None:
-        """Puts a call behind the others of its account."""
+        """Adds a call behind the others of its account."""
         calls = self.accounts.get(call.account)
         if calls is None:
             self.accounts[call.account] = deque((call,))
         else:
             calls.append(call)
+
+    def has_next(self) -> bool:
+        """Returns whether `take` would return a call now."""
+        return not self.accounts.keys() <= self._under_way
+
+    def take(self, most: int) -> list[PendingCall]:
+        """Takes the next call, and up to `most` in all that can share its statement, one account after the other.
+
+        Skips accounts with calls under way, and other statements; they keep their place.
+        """
+        taken: list[PendingCall] = []
+        skipped: list[tuple[str, deque[PendingCall]]] = []
+        while len(taken) < most and self.accounts:
+            account, calls = self.accounts.popitem(last=False)
+            statement = calls[0].command.joined_statement
+            if account in self._under_way or (taken and statement is not taken[0].command.joined_statement):
+                skipped.append((account, calls))
+                continue
+            taken.append(calls.popleft())
+            if calls:
+                self.accounts[account] = calls
+            if statement is None:
+                break
+        for account, calls in reversed(skipped):
+            self.accounts[account] = calls
+            self.accounts.move_to_end(account, last=False)
+        self._under_way.update([call.account for call in taken])
+        return taken
+
+    def release(self, calls: Iterable[PendingCall]) -> None:
+        """Lets the accounts of taken calls have their turns again."""
+        self._under_way.difference_update([call.account for call in calls])
 
     def put_back(self, calls: Iterable[PendingCall]) -> None:
         """Puts taken calls back to their places, before all others."""
@@ -46,35 +79,8 @@ class FairQueue:
             self.accounts.setdefault(call.account, deque()).appendleft(call)
             self.accounts.move_to_end(call.account, last=False)
 
-    def take(self, most: int, busy: Set[str] = frozenset()) -> list[PendingCall]:
-        """Takes the next call, and up to `most` in all that can share its statement, one account after the other.
-
-        Skips busy accounts and other statements; they keep their place.
-        """
-        taken: list[PendingCall] = []
-        skipped: list[tuple[str, deque[PendingCall]]] = []
-        while len(taken) < most and self.accounts:
-            account, calls = self.accounts.popitem(last=False)
-            command = calls[0].command
-            if account in busy or (taken and command.joined_statement is not taken[0].command.joined_statement):
-                skipped.append((account, calls))
-                continue
-            taken.append(calls.popleft())
-            if calls:
-                self.accounts[account] = calls
-            if command.joined_statement is None:
-                break
-        for account, calls in reversed(skipped):
-            self.accounts[account] = calls
-            self.accounts.move_to_end(account, last=False)
-        return taken
-
-    def has_other_than(self, busy: Set[str]) -> bool:
-        """Returns whether a call waits whose account is not busy."""
-        return not self.accounts.keys() <= busy
-
     def take_where(self, condition: Callable[[PendingCall], bool], account: str | None = None) -> list[PendingCall]:
-        """Takes the calls for which the condition holds: of one account, or of all."""
+        """Takes the calls that match, of one account or of all. They do not count as under way."""
         taken = []
         for name in [*self.accounts] if account is None else [account]:
             calls = self.accounts.get(name, ())

@@ -1,6 +1,6 @@
-"""Lanes for an event loop: a queue of calls, the accounts of those under way, and the sessions that send them.
+"""Lanes: a queue of calls, and the dispatchers that send them, each over a session of its own.
 
-While an account's calls are under way, its others wait. What an answer means is the batcher's part.
+A lane sends calls and hands their outcome to `settle`; the batcher decides what an outcome means.
 """
 
 import asyncio
@@ -29,48 +29,27 @@ class Shared(NamedTuple):
 
 
 class Lane:
-    """Sends up to `most` calls at a time over each of its sessions, which it keeps if `keeps` says so."""
+    """Sends each call by itself, over the first session that is free."""
 
-    def __init__(self, shared: Shared, sessions: int, *, most: int = 1, keeps: bool = True) -> None:
+    def __init__(self, shared: Shared, sessions: int, *, closes_idle: bool = False) -> None:
         self.queue = FairQueue()
-        self.busy: set[str] = set()
-        self.dispatchers = [Dispatcher(shared, self, keeps=keeps) for _ in range(sessions)]
-        self._loop = shared.loop
-        self._most = most
+        self.dispatchers: Sequence[Dispatcher] = [
+            Dispatcher(shared, self.queue, closes_idle=closes_idle) for _ in range(sessions)
+        ]
 
     def add(self, call: PendingCall) -> None:
-        """Sends a call as soon as may be."""
+        """Sends a call as soon as a session is free."""
         self.queue.add(call)
-        self.go()
-
-    def go(self) -> None:
-        """Sends what waits over the first session that is free."""
-        any(dispatcher.go() for dispatcher in self.dispatchers)
-
-    def waits(self) -> bool:
-        """Returns whether there is anything to send, now or later."""
-        return self.queue.has_other_than(self.busy)
-
-    def take(self) -> list[PendingCall]:
-        """Takes what is sent next."""
-        calls = self.queue.take(self._most, self.busy)
-        for call in calls:
-            self.busy.add(call.account)
-        return calls
-
-    def release(self, calls: Sequence[PendingCall]) -> None:
-        """Lets go what waited for the end of these calls."""
-        for call in calls:
-            self.busy.discard(call.account)
+        any(dispatcher.send_next() for dispatcher in self.dispatchers)
 
     async def open(self) -> None:
-        """Connects before the first call, which then need not wait; not for long, if the database does not answer."""
+        """Connects before the first call, so that it need not wait; gives up soon if the database does not answer."""
         await self.dispatchers[0].open()
 
-    def hang_up(self) -> None:
+    def disconnect(self) -> None:
         """Ends the sessions; the next call has another."""
         for dispatcher in self.dispatchers:
-            dispatcher.hang_up()
+            dispatcher.disconnect()
 
     async def close(self) -> None:
         """Ends the sessions for good."""
@@ -79,161 +58,131 @@ class Lane:
 
 
 class BatchLane(Lane):
-    """Sends batches over one session; while one takes long, the calls of other accounts go over another.
-
-    After a batch that waited for a lock or a slow commit, the next one waits a little for the same clients. Otherwise
-    the first of them goes alone, and the others wait for it as long again.
-    """
+    """Sends batches over one session; while one takes long, the calls of other accounts go over a second one."""
 
     def __init__(self, shared: Shared) -> None:
-        super().__init__(shared, 0, most=limits.BATCH_CALLS)
-        self._timer: asyncio.TimerHandle | None = None
-        self.first = Dispatcher(shared, self, keeps=True, gathers=True)
-        self.relief = Dispatcher(shared, self, keeps=True, beside=self.first)
-        self.dispatchers += [self.first, self.relief]
+        super().__init__(shared, 0)
+        self.first = BatchDispatcher(shared, self.queue)
+        self.relief = ReliefDispatcher(shared, self.queue, self.first)
+        self.dispatchers = self.first, self.relief
+        self._loop = shared.loop
+        self._relief_timer: asyncio.TimerHandle | None = None
 
     def add(self, call: PendingCall) -> None:
-        """Sends a call as soon as may be."""
+        """Sends a call as soon as a session is free."""
         self.queue.add(call)
-        if self.first.expected:
-            self.first.expect_one_less()
+        if self.first.awaited:
+            self.first.count_awaited()
         else:
-            self.first.go()
+            self.first.send_next()
         self._relieve_later()
 
     async def close(self) -> None:
         """Ends the sessions for good."""
-        if self._timer is not None:
-            self._timer.cancel()
+        if self._relief_timer is not None:
+            self._relief_timer.cancel()
         await super().close()
 
     def _relieve_later(self) -> None:
-        if self._timer is None and self.queue.accounts:
-            self._timer = self._loop.call_later(limits.RELIEF_SECONDS, self._relieve)
+        if self._relief_timer is None and self.queue.accounts:
+            self._relief_timer = self._loop.call_later(limits.RELIEF_SECONDS, self._relieve)
 
     def _relieve(self) -> None:
-        self._timer = None
-        self.relief.go()
+        self._relief_timer = None
+        self.relief.send_next()
         self._relieve_later()
 
 
 class Dispatcher:
-    """Sends what its lane gives it over a session of its own, one statement at a time. It connects when a call waits.
-
-    With another `beside` it, it sends only while that takes long; and even one call as a batch, which waits less long
-    for a lock. If it `gathers`, it stays busy a little after a slow statement, until as many calls have come again.
-    """
+    """Sends the next calls of a queue over a session of its own, one statement at a time; connects when one waits."""
 
     def __init__(
-        self, shared: Shared, lane: Lane, *, keeps: bool, beside: "Dispatcher | None" = None, gathers: bool = False
+        self,
+        shared: Shared,
+        queue: FairQueue,
+        *,
+        most: int = 1,
+        single_as_batch: bool = False,
+        closes_idle: bool = False,
     ) -> None:
+        """Takes the queue, up to `most` of whose calls share a statement. `closes_idle` ends a session without calls.
+
+        A single call that is sent as a batch waits less long for a lock.
+        """
         self.session: Session | None = None
-        self.expected = 0  # calls, while it gathers
         self._loop, self._open_session, self._settle, self._connected, self._observer = shared
-        self._lane = lane
-        self._keeps = keeps
-        self._beside = beside
-        self._gathers = gathers
-        self._timer: asyncio.TimerHandle | None = None
-        self._busy = False
-        self._sent = 0.0  # when, by the loop's time
-        self._closed = False
+        self._queue = queue
+        self._most = most
+        self._single_as_batch = single_as_batch
+        self._closes_idle = closes_idle
+        self._is_busy = False
+        self._sent_at = 0.0  # in the loop's time
+        self._is_closed = False
         self._connecting: asyncio.Task[None] | None = None
 
-    def go(self) -> bool:
-        """Sends what waits, or connects for it; tells whether it does."""
-        if self._closed or self._busy or self._connecting is not None:
+    def send_next(self) -> bool:
+        """Sends what may go now, or connects for it; returns whether it does either."""
+        if self._is_closed or self._is_busy or self._connecting is not None:
             return False
-        if not self._waits():
-            if not self._keeps:
-                self.hang_up()
+        if not self._has_next():
+            if self._closes_idle:
+                self.disconnect()
             return False
         # PERF: a session is asked whether it is over only before a statement: that is a system call.
         if self.session is None or self.session.is_over():
             self._connecting = self._loop.create_task(self._connect())
-        elif calls := self._lane.take():
-            self._busy = True
-            self._sent = self._loop.time()
-            joined = len(calls) > 1 or (self._beside is not None and calls[0].command.joined_statement is not None)
-            self.session.send(*_statement(calls, joined), partial(self._arrived, calls, joined))
+            return True
+        calls = self._queue.take(self._most)
+        joined = len(calls) > 1 or (self._single_as_batch and calls[0].command.joined_statement is not None)
+        self._is_busy = True
+        self._sent_at = self._loop.time()
+        self.session.send(*_statement(calls, joined), partial(self._arrived, calls, joined))
         return True
 
-    def _waits(self) -> bool:
-        beside = self._beside
-        return (beside is None or beside.busy_for() > limits.RELIEF_SECONDS) and self._lane.waits()
+    def _has_next(self) -> bool:
+        return self._queue.has_next()
 
-    async def open(self) -> None:
-        """Connects, and waits a while for it."""
-        self._connecting = self._connecting or self._loop.create_task(self._connect())
-        await asyncio.wait([self._connecting], timeout=limits.CONNECT_SECONDS)
+    def _arrived(self, calls: Sequence[PendingCall], joined: bool, outcome: Rows | Exception) -> None:
+        if isinstance(outcome, Exception):
+            if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
+                self.disconnect()  # no longer the primary
+            self._settle(calls, outcome, joined)  # first, so that retried calls stay ahead of newer ones
+            self._free(calls)
+        else:
+            self._free(calls)  # first, so that the database works on the next ones while we answer
+            self._settle(calls, outcome, joined)
+
+    def _free(self, calls: Sequence[PendingCall]) -> None:
+        self._queue.release(calls)
+        self._is_busy = False
+        self.send_next()
 
     def poll(self) -> None:
         """Reads the answer, if it has come."""
-        if self._busy and not self.expected and self.session is not None:
+        if self._is_busy and self.session is not None:
             self.session.poll()
-
-    def busy_for(self) -> float:
-        """Returns for how many seconds a statement has been under way."""
-        return self._loop.time() - self._sent if self._busy else 0.0
 
     def is_connected(self) -> bool:
         """Returns whether it has a session that is not known to be over. No system call."""
         return self.session is not None and not self.session.is_closed
 
-    def hang_up(self) -> None:
-        """Ends the session; the next call has another."""
+    def disconnect(self) -> None:
+        """Ends the session; the next call gets a new one."""
         if self.session is not None:
             self.session.close()
 
+    async def open(self) -> None:
+        """Connects, and waits for that for a limited time."""
+        self._connecting = self._connecting or self._loop.create_task(self._connect())
+        await asyncio.wait([self._connecting], timeout=limits.CONNECT_SECONDS)
+
     async def close(self) -> None:
         """Ends the session for good."""
-        self._closed = True
-        if self._timer is not None:
-            self._timer.cancel()
+        self._is_closed = True
         if self._connecting is not None:
             self._connecting.cancel()
             await asyncio.wait([self._connecting])
-        self.hang_up()
-
-    def _arrived(self, calls: Sequence[PendingCall], joined: bool, outcome: Rows | Exception) -> None:
-        if isinstance(outcome, Exception):
-            if isinstance(outcome, psycopg.errors.ReadOnlySqlTransaction):
-                self.hang_up()  # no longer the primary
-            self._settle(calls, outcome, joined)  # first: what is repeated goes before what came later
-            self._ended(calls)
-        else:
-            self._ended(calls)  # first, so that the database works while we answer
-            self._settle(calls, outcome, joined)
-
-    def _ended(self, calls: Sequence[PendingCall]) -> None:
-        self._lane.release(calls)
-        if (
-            self._gathers
-            and (seconds := self._loop.time() - self._sent) > limits.SLOW_CALL_SECONDS * len(calls)
-            and (len(calls) > 1 or self._lane.queue.accounts)
-        ):
-            self.expected = len(calls)
-            self._sent += seconds
-            pause = min(seconds * limits.GATHER_SHARE, limits.GATHER_SECONDS)
-            self._timer = self._loop.call_later(pause, self._gathered)
-            return
-        self._busy = False
-        if not self.go() and self._beside is not None:
-            self._beside.go()
-
-    def expect_one_less(self) -> None:
-        """Takes note that a call has come; the last that is expected ends the wait."""
-        self.expected -= 1
-        if not self.expected:
-            self._gathered()
-
-    def _gathered(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        self.expected = 0
-        self._busy = False
-        self.go()
+        self.disconnect()
 
     async def _connect(self) -> None:
         """Tries until there is a session, or no call waits any more."""
@@ -243,16 +192,84 @@ class Dispatcher:
                     self.session = await self._open_session()
                     self._connected(self.session)
                     break
-                except TimeoutError as error:  # which was wait enough
+                except TimeoutError as error:  # that was wait enough
                     report_failure(error, self._observer)
                 except psycopg.Error as error:
                     report_failure(error, self._observer)
                     await asyncio.sleep(limits.RECONNECT_SECONDS)
-                if not self._waits():
+                if not self._has_next():
                     break
         finally:
             self._connecting = None
-        self.go()
+        self.send_next()
+
+
+class BatchDispatcher(Dispatcher):
+    """Sends batches. After one that took long, it stays busy for a moment, until as many calls have come again.
+
+    Otherwise the first client of such a batch would go alone, and the others would wait for it as long again.
+    """
+
+    def __init__(self, shared: Shared, queue: FairQueue) -> None:
+        super().__init__(shared, queue, most=limits.BATCH_CALLS)
+        self.awaited = 0  # calls
+        self._timer: asyncio.TimerHandle | None = None
+
+    def count_awaited(self) -> None:
+        """Counts one of the awaited calls; the last one ends the wait."""
+        self.awaited -= 1
+        if not self.awaited:
+            self._end_wait()
+
+    def seconds_under_way(self) -> float:
+        """Returns for how many seconds a batch has been under way."""
+        return self._loop.time() - self._sent_at if self._is_busy and not self.awaited else 0.0
+
+    def poll(self) -> None:
+        """Reads the answer, if it has come."""
+        if not self.awaited:
+            super().poll()
+
+    async def close(self) -> None:
+        """Ends the session for good."""
+        if self._timer is not None:
+            self._timer.cancel()
+        await super().close()
+
+    def _free(self, calls: Sequence[PendingCall]) -> None:
+        seconds = self._loop.time() - self._sent_at
+        is_shared = len(calls) > 1 or self._queue.accounts
+        if not is_shared or seconds <= limits.SLOW_CALL_SECONDS * len(calls):
+            super()._free(calls)
+            return
+        self._queue.release(calls)
+        self.awaited = len(calls)
+        pause = min(seconds * limits.GATHER_SHARE, limits.GATHER_SECONDS)
+        self._timer = self._loop.call_later(pause, self._end_wait)
+
+    def _end_wait(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        self.awaited = 0
+        self._is_busy = False
+        self.send_next()
+
+
+class ReliefDispatcher(Dispatcher):
+    """Sends batches of other accounts while the one of the first dispatcher takes long."""
+
+    def __init__(self, shared: Shared, queue: FairQueue, first: BatchDispatcher) -> None:
+        super().__init__(shared, queue, most=limits.BATCH_CALLS, single_as_batch=True)
+        self._first = first
+
+    def _has_next(self) -> bool:
+        return self._first.seconds_under_way() > limits.RELIEF_SECONDS and super()._has_next()
+
+    def _free(self, calls: Sequence[PendingCall]) -> None:
+        super()._free(calls)
+        if not self._is_busy:
+            self._first.send_next()  # its accounts have their turns again
 
 
 def _statement(calls: Sequence[PendingCall], joined: bool) -> tuple[Any, Sequence[Any]]:

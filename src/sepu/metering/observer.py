@@ -1,23 +1,23 @@
-"""What a ledger reports to the metrics."""
+"""What the ledger reports to the metrics."""
 
 
 class LedgerObserver:
-    """Observes commands and calls. This one does nothing."""
+    """Observes commands and calls of the database. This one does nothing."""
 
     def command_began(self) -> None:
-        """Takes note of a command that waits to be sent."""
+        """Counts a command that waits for its answer."""
 
     def command_ended(self) -> None:
-        """Takes note that a command has its answer, or will have none."""
+        """Counts a command whose caller has an answer, or an exception."""
 
     def call_answered(self, commands: int) -> None:
-        """Takes note that the database answered a call, made for so many commands together."""
+        """Counts a call that the database answered, for this number of commands."""
 
     def call_failed(self, sqlstate: str) -> None:
-        """Takes note of a failed call or attempt to connect. The state is empty if the server named none."""
+        """Counts a failed call or attempt to connect. The state is empty if the server gave none."""
 
     def probed(self, ready: bool) -> None:
-        """Takes note whether a charge could be committed just now."""
+        """Reports whether a charge can be committed now."""
 
     def connected(self) -> None:
-        """Takes note of a new connection to the database."""
+        """Counts a new connection to the database."""

@@ -21,15 +21,17 @@ from psycopg.errors import error_from_result
 from psycopg.pq import ExecStatus
 from psycopg.pq.abc import PGresult
 
-from sepu.database.connection import StandbySilentError, UnsafeSettingsError, begin_session, hung_up
+from sepu import limits
+from sepu.database import statements
+from sepu.database.connection import StandbySilentError, UnsafeSettingsError, hung_up
 from sepu.database.hosts import Hosts
 from sepu.metering.codec import BINARY, Rows, encoded, oid, rows_of
 
 Done = Callable[[Rows | Exception], None]
 
-# How often to look, while waiting, whether the server is gone: uvloop does not report a socket with an error, such as
-# that of a server that died before it had read what we sent.
-_LOOK_SECONDS = 0.1
+# Between two checks of a statement under way: for its deadline, and for a lost server. uvloop reports no socket with an
+# error, such as that of a server that died before it had read what we sent.
+_CHECK_SECONDS = 0.1
 
 
 class SessionLost(Exception):  # noqa: N818
@@ -61,7 +63,7 @@ class Session:
 
     @classmethod
     async def connect(cls, hosts: Hosts, seconds: float) -> Self:
-        """Makes a session whose statements may take so many seconds each.
+        """Connects. Each statement may take this number of seconds; after that the session is over.
 
         Raises:
             psycopg.Error: there is no such server, or it refuses, or its synchronous standby is silent, or a setting
@@ -75,7 +77,7 @@ class Session:
             if not answered.done():  # nor cancelled
                 answered.set_result(outcome)
 
-        session.send(*begin_session(), settle)
+        session.send(statements.statement("begin_session"), [round(limits.STANDBY_SECONDS * 1000)], settle)
         try:
             session.key_secret = _key_secret(await answered)
         except BaseException:
@@ -84,22 +86,22 @@ class Session:
         return session
 
     def is_over(self) -> bool:
-        """Returns whether it can run nothing any more. To be called while nothing is under way."""
+        """Returns whether the session has ended; call it while nothing is under way."""
         if not self.is_closed and hung_up(self._pgconn):
             self.close()
         return self.is_closed
 
     def send(self, statement: LiteralString, parameters: Sequence[Any], done: Done) -> None:
-        """Starts a statement, while no other is under way.
+        """Sends a statement; no other may be under way.
 
-        `done` gets its rows, psycopg's error, `UnreadableValueError` or `SessionLost`.
+        `done` gets its rows, or as an exception psycopg's error, `UnreadableValueError` or `SessionLost`.
 
         Parameters are str, bytes, int (of 32 bits), or non-empty lists of one of these.
         """
         self._done = done
         self._deadline = self._loop.time() + self._seconds
         if self._timer is None:
-            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+            self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
         self._statement, self._parameters = statement, parameters
         self._values = list(map(encoded, parameters))
         if not self._prepares:
@@ -160,14 +162,14 @@ class Session:
         except psycopg.OperationalError:
             self.close()
 
-    def _look(self) -> None:
+    def _check(self) -> None:
         self._timer = None
         if self._done is None:
             return
         if self._loop.time() >= self._deadline:
             self.close()
         else:
-            self._timer = self._loop.call_later(_LOOK_SECONDS, self._look)
+            self._timer = self._loop.call_later(_CHECK_SECONDS, self._check)
             self.poll()
 
     def _take(self, result: PGresult) -> None:

@@ -20,9 +20,9 @@ from urllib.parse import unquote_to_bytes
 import httptools
 
 from sepu import limits
-from sepu.http.app import environ_name
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.replies import Reply
+from sepu.http.request import environ_name
 from sepu.http.responder import SEND
 from sepu.http.wire import refuse, response
 from sepu.server.client_address import Network, connection_address

@@ -87,7 +87,7 @@ class UvloopWorker(Worker):
             self.notify()
             self._check()
             if self.app.batcher is not None:
-                self.app.batcher.look()
+                self.app.batcher.probe_if_due()
             await asyncio.sleep(_CHECK_SECONDS)
         self.alive = False
         for acceptor in acceptors:
