@@ -119,9 +119,10 @@ sanitize: build  ## the core's tests under gcc's address and undefined-behaviour
 SEED ?= 1
 
 SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --workers $(or $(WORKERS),2) \
-	--accounts $(or $(ACCOUNTS),0) --flood $(or $(FLOOD),0) --revoked $(or $(REVOKED),0)
+	--accounts $(or $(ACCOUNTS),0) --flood $(or $(FLOOD),0) --revoked $(or $(REVOKED),0) \
+	--citus $(or $(CITUS),0)
 
-soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD, REVOKED
+soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD, REVOKED, CITUS
 	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
 
 test-pgbouncer: build  ## the contract and the fault harness through PgBouncer

@@ -5,12 +5,13 @@ import os
 import random
 import signal
 import time
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.faults.proxy import Proxy
+from tests.faults.proxy import Cut, Odds, Proxy
 from tests.faults.standby import promote, until_replicated
 from tests.processes import children, command_line
 from tests.serving import Server
@@ -18,6 +19,18 @@ from tests.serving import Server
 from sepu.server.embedded import embedded_postgres
 
 MOST_CRASH_SECONDS = 5  # for Postgres to notice that a back end was killed
+CUTS: dict[Cut, str] = {
+    "before": "cuts before the statement",
+    "during": "cuts during the statement",
+    "after": "cuts after COMMIT",
+    "anywhere": "cuts at any moment",
+}
+
+
+def kinds_of_faults(*, failover: bool) -> tuple[str, ...]:
+    """Names what happens to a Postgres and its clients, with a standby or without."""
+    killed = ("workers killed", "back ends killed", "back ends terminated", "restarts of Postgres")
+    return (*killed, *CUTS.values(), *(("failovers",) if failover else ()))
 
 
 def postmaster(state_dir: Path) -> int | None:
@@ -77,23 +90,68 @@ class Host:
     proxy: Proxy
 
 
-class FaultInjector:
-    """Faults of every kind against one server and the Postgres behind it, which fails over to the next host once."""
+class Injector(ABC):
+    """Faults against one server and the database behind it."""
 
-    def __init__(self, server: Server, hosts: Sequence[Host], pace: Pace, seed: int) -> None:
+    kinds: tuple[str, ...] = ("workers killed",)
+
+    def __init__(self, server: Server, seed: int) -> None:
         self._server = server
-        self._primary, *self._standbys = hosts
-        self.failover_due = asyncio.Event()
-        self._one = asyncio.Lock()  # fault of Postgres at a time
-        self._pace = pace
         self._random = random.Random(seed)
+        self._one = asyncio.Lock()  # fault of the database at a time
+        self.failover_due = asyncio.Event()
         self.done: Counter[str] = Counter()
         self.crashes: list[tuple[float, float]] = []  # of Postgres, which then forgets its unlogged tables
+
+    @abstractmethod
+    async def inject(self) -> None:
+        """Goes on until cancelled; the database then runs again."""
+
+    def faults(self) -> dict[str, int]:
+        """Counts the faults of each kind."""
+        return {name: self.done[name] for name in self.kinds}
+
+    async def _again_and_again(self, mean: float, fault: Callable[[], Awaitable[None]]) -> None:
+        while True:
+            await asyncio.sleep(self._random.uniform(0.2, 1.8) * mean)
+            await fault()
+
+    async def _kill_worker(self) -> None:
+        self._kill(self._server.workers(), signal.SIGKILL, "workers killed")
+
+    def _kill(self, victims: list[int], number: signal.Signals, kind: str) -> bool:
+        if not victims:
+            return False
+        try:
+            os.kill(self._random.choice(victims), number)
+        except ProcessLookupError:
+            return False
+        self.done[kind] += 1
+        return True
+
+
+class FaultInjector(Injector):
+    """Faults of every kind; Postgres fails over to the next host once."""
+
+    def __init__(self, server: Server, hosts: Sequence[Host], pace: Pace, odds: Odds, seed: int) -> None:
+        super().__init__(server, seed)
+        self._hosts = hosts
+        self._primary, *self._standbys = hosts
+        self._pace = pace
+        self._odds = odds
         self._noting: list[asyncio.Task[None]] = []
+        self.kinds = kinds_of_faults(failover=bool(self._standbys))
+
+    def faults(self) -> dict[str, int]:
+        cuts = Counter[str]()
+        for host in self._hosts:
+            cuts.update({CUTS[cut]: count for cut, count in host.proxy.cuts.items()})
+        return {name: self.done[name] + cuts[name] for name in self.kinds}
 
     async def inject(self) -> None:
-        """Goes on until cancelled; Postgres then runs again."""
         pace = self._pace
+        for host in self._hosts:
+            host.proxy.odds = self._odds
         try:
             async with asyncio.TaskGroup() as kinds:
                 for mean, fault in (
@@ -109,14 +167,8 @@ class FaultInjector:
         finally:
             await asyncio.to_thread(start, self._primary.state_dir)
             await asyncio.gather(*self._noting)
-
-    async def _again_and_again(self, mean: float, fault: Callable[[], Awaitable[None]]) -> None:
-        while True:
-            await asyncio.sleep(self._random.uniform(0.2, 1.8) * mean)
-            await fault()
-
-    async def _kill_worker(self) -> None:
-        self._kill(self._server.workers(), signal.SIGKILL, "workers killed")
+            for host in self._hosts:
+                host.proxy.odds = Odds()
 
     async def _kill_back_end(self) -> None:
         # The postmaster then restarts all of its processes, after a crash recovery; unless this one was just ending.
@@ -168,13 +220,3 @@ class FaultInjector:
 
     async def _cut(self) -> None:
         self._primary.proxy.cut_one()
-
-    def _kill(self, victims: list[int], number: signal.Signals, kind: str) -> bool:
-        if not victims:
-            return False
-        try:
-            os.kill(self._random.choice(victims), number)
-        except ProcessLookupError:
-            return False
-        self.done[kind] += 1
-        return True

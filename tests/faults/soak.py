@@ -7,7 +7,7 @@ import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, field
 from pathlib import Path
 from secrets import token_hex
@@ -17,9 +17,9 @@ import uvloop
 from bench.load.neighbours import Case, flooded
 from bench.load.scenarios import Scenario
 from tests.faults.clients import Ask, Client, Holder, Memory, asks
-from tests.faults.injection import FaultInjector, Host, Pace
+from tests.faults.injection import FaultInjector, Host, Injector, Pace
 from tests.faults.plans import change_plans, open_accounts
-from tests.faults.proxy import Cut, Odds, proxied, socket_directory
+from tests.faults.proxy import Odds, proxied, socket_directory
 from tests.faults.standby import make_synchronous, standby_of
 from tests.faults.verdict import Verdict, judge
 from tests.serving import WORKERS, Server, serving
@@ -30,15 +30,6 @@ from sepu.admin.keys import revoke_key
 from sepu.cli.database import connect, database
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
-CUTS: dict[Cut, str] = {
-    "before": "cuts before the statement",
-    "during": "cuts during the statement",
-    "after": "cuts after COMMIT",
-    "anywhere": "cuts at any moment",
-}
-FAULTS = ("workers killed", "back ends killed", "back ends terminated", "restarts of Postgres", *CUTS.values())
-FAILOVERS = "failovers"
-
 # What stands between the service and the proxy: from the proxy's connection string to the one that is served.
 Between = Callable[[str], AbstractContextManager[str]]
 
@@ -59,11 +50,6 @@ class Plan:
     flood: int = 0  # connections that send keys, made up, which name accounts of the crowd
     revoked: int = 0  # connections that send one key, which is revoked
     failover: bool = False  # to a synchronous standby, when a quarter of the requests are made
-
-    @property
-    def kinds(self) -> tuple[str, ...]:
-        """The kinds of faults."""
-        return (*FAULTS, FAILOVERS) if self.failover else FAULTS
 
 
 @dataclass(frozen=True)
@@ -105,8 +91,20 @@ class Report:
         return "\n".join(f"{name:28}{value}" for name, value in rows.items())
 
 
-def soak(plan: Plan, between: Between = nullcontext) -> Report:
-    """Carries a plan out, with a Postgres and a server of its own."""
+@dataclass(frozen=True)
+class Stage:
+    """A database that is served while it fails, and the accounts that use it."""
+
+    url: str  # of the operator, past all proxies
+    served: str
+    holders: list[Holder]
+    injector: Callable[[Server], Injector]
+    options: tuple[str, ...] = ()  # of the server
+
+
+@contextmanager
+def staged(plan: Plan, between: Between = nullcontext) -> Iterator[Stage]:
+    """Runs a Postgres, and a standby for a failover, each behind a proxy."""
     with ExitStack() as stack:
         state_dir = stack.enter_context(socket_directory())
         url = stack.enter_context(database(None, state_dir, create=True))
@@ -115,42 +113,50 @@ def soak(plan: Plan, between: Between = nullcontext) -> Report:
             databases.append(stack.enter_context(standby_of(state_dir)))
         with connect(url) as connection:
             holders = open_accounts(connection, plan.crowd)
-            revoked = accounts.create_account(connection, "ample")
-            revoke_key(connection, revoked.key_id)
             for _, standby_url in databases[1:]:
                 with connect(standby_url) as standby:
                     make_synchronous(connection, standby)
-        started = time.monotonic()
         hosts = [
             Host(directory, past, stack.enter_context(proxied(directory / "socket", plan.seed)))
             for directory, past in databases
         ]
-        url = _url(directory / "socket" for directory, _ in databases)
-        made_up = Case("made-up-keys", plan.flood, Scenario("made-up", ("match-1",), accounts=plan.crowd, made_up=True))
-        one_key = Case("revoked-key", plan.revoked, Scenario("revoked", ("match-1",)))
-        floods: dict[str, Counter[str]] = {}
-        with (
-            between(_url(host.proxy.directory for host in hosts)) as served,
-            serving(plan.worker, served, workers=plan.workers) as server,
-            ExitStack() as flooding,
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        ):
-            for case, key in ((made_up, ""), (one_key, revoked.api_key)):
-                if case.connections:
-                    answers = flooding.enter_context(flooded(case, server.address, "", token_hex(6), key))
-                    floods[case.name.replace("-", " ")] = answers
-            asked, memory, faults = runner.run(_run(plan, url, hosts, server, holders))
-        seconds = time.monotonic() - started
-        with connect(url) as connection:
-            verdict = judge(connection, memory)
-            events = sum(1 for _ in list_events(connection))
-        history = memory.history
-        changes, granted, credited = (
-            sum(map(len, each.values())) for each in (history.changes, history.grants, history.credits)
+        served = stack.enter_context(between(_url(host.proxy.directory for host in hosts)))
+        yield Stage(
+            _url(directory / "socket" for directory, _ in databases),
+            served,
+            holders,
+            lambda server: FaultInjector(server, hosts, plan.pace, plan.odds, plan.seed),
         )
-        return Report(
-            plan, len(asked), memory.tally, faults, changes, granted, credited, events, floods, seconds, verdict
-        )
+
+
+def soak(plan: Plan, stage: Stage) -> Report:
+    """Carries a plan out on a stage, with a server of its own."""
+    started = time.monotonic()
+    with connect(stage.url) as connection:
+        revoked = accounts.create_account(connection, "ample")
+        revoke_key(connection, revoked.key_id)
+    made_up = Case("made-up-keys", plan.flood, Scenario("made-up", ("match-1",), accounts=plan.crowd, made_up=True))
+    one_key = Case("revoked-key", plan.revoked, Scenario("revoked", ("match-1",)))
+    floods: dict[str, Counter[str]] = {}
+    with (
+        serving(plan.worker, stage.served, workers=plan.workers, options=stage.options) as server,
+        ExitStack() as flooding,
+        asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+    ):
+        for case, key in ((made_up, ""), (one_key, revoked.api_key)):
+            if case.connections:
+                answers = flooding.enter_context(flooded(case, server.address, "", token_hex(6), key))
+                floods[case.name.replace("-", " ")] = answers
+        asked, memory, faults = runner.run(_run(plan, stage, server))
+    seconds = time.monotonic() - started
+    with connect(stage.url) as connection:
+        verdict = judge(connection, memory)
+        events = sum(1 for _ in list_events(connection))
+    history = memory.history
+    changes, granted, credited = (
+        sum(map(len, each.values())) for each in (history.changes, history.grants, history.credits)
+    )
+    return Report(plan, len(asked), memory.tally, faults, changes, granted, credited, events, floods, seconds, verdict)
 
 
 def _url(directories: Iterable[Path]) -> str:
@@ -158,23 +164,15 @@ def _url(directories: Iterable[Path]) -> str:
     return f"postgresql://sepu@/postgres?host={hosts}"
 
 
-async def _run(
-    plan: Plan, url: str, hosts: Sequence[Host], server: Server, holders: list[Holder]
-) -> tuple[list[Ask], Memory, dict[str, int]]:
+async def _run(plan: Plan, stage: Stage, server: Server) -> tuple[list[Ask], Memory, dict[str, int]]:
     rng = random.Random(plan.seed)
     clients = Clients([server.address], plan.clients, rng)
-    injector = FaultInjector(server, hosts, plan.pace, plan.seed)
-
-    def faults() -> dict[str, int]:
-        cuts = Counter[str]()
-        for host in hosts:
-            cuts.update({CUTS[cut]: count for cut, count in host.proxy.cuts.items()})
-        return {name: injector.done[name] + cuts[name] for name in plan.kinds}
+    injector, holders = stage.injector(server), stage.holders
 
     def asking() -> Iterator[Ask]:
         end = time.monotonic() + plan.most_seconds
         for number, ask in enumerate(asks(holders, rng)):
-            if (number >= plan.requests and all(faults().values())) or time.monotonic() > end:
+            if (number >= plan.requests and all(injector.faults().values())) or time.monotonic() > end:
                 return
             if number >= plan.requests // 4:
                 injector.failover_due.set()
@@ -183,9 +181,7 @@ async def _run(
 
     asked: list[Ask] = []
     memory, ended = clients.memory, asyncio.Event()
-    changing = asyncio.create_task(change_plans(url, holders[plan.crowd :], memory.history, plan.seed, ended))
-    for host in hosts:
-        host.proxy.odds = plan.odds
+    changing = asyncio.create_task(change_plans(stage.url, holders[plan.crowd :], memory.history, plan.seed, ended))
     injecting = asyncio.create_task(injector.inject())
     answering = asyncio.create_task(clients.settle(asking(), then=injecting.cancel))
     # Stuck clients never take the last request.
@@ -194,8 +190,6 @@ async def _run(
     memory.history.forgotten = injector.crashes
     ended.set()
     await changing
-    for host in hosts:
-        host.proxy.odds = Odds()
     await asyncio.wait([answering], timeout=SETTLING_SECONDS)
     await _ended(answering)
     memory.stuck = {ask.request for ask in asked} - memory.settled
@@ -205,7 +199,7 @@ async def _run(
     if not (await asyncio.wait([again], timeout=SETTLING_SECONDS + len(asked) / 50))[0]:
         memory.wrong.append("when asked again, not every request was answered in time")
     await _ended(again)
-    return asked, memory, faults()
+    return asked, memory, injector.faults()
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
@@ -268,12 +262,16 @@ def main() -> int:
     options.add_argument("--accounts", type=int, default=0, help="a crowd that makes half of the requests")
     options.add_argument("--flood", type=int, default=0, help="connections that send made-up keys naming the crowd")
     options.add_argument("--revoked", type=int, default=0, help="connections that send one key, which is revoked")
+    options.add_argument("--citus", type=int, default=0, help="on a Citus cluster of this number of workers")
     given = options.parse_args()
     plan = Plan(
         given.requests, given.worker, given.workers, seed=given.seed, crowd=given.accounts, flood=given.flood,
-        revoked=given.revoked, failover=True,
+        revoked=given.revoked, failover=not given.citus,
     )  # fmt: skip
-    report = soak(plan)
+    from tests.citus.soak import staged_on_citus  # which imports this module
+
+    with staged_on_citus(plan, given.citus) if given.citus else staged(plan) as stage:
+        report = soak(plan, stage)
     sys.stdout.write(f"{report}\n{report.verdict.explain()}")
     return 1 if report.verdict.findings else 0
 

@@ -7,9 +7,9 @@ import sys
 from contextlib import nullcontext
 
 import pytest
-from tests.faults.injection import Pace
+from tests.faults.injection import Pace, kinds_of_faults
 from tests.faults.proxy import Odds
-from tests.faults.soak import Plan, soak
+from tests.faults.soak import Plan, soak, staged
 from tests.pgbouncer import WHY_NOT, pgbouncer
 from tests.serving import EACH_WORKER
 
@@ -27,10 +27,11 @@ def test_nothing_is_lost_doubled_or_stuck(worker: str) -> None:
     behind = worker == "pgbouncer"
     kind = "uvloop" if behind else worker
     plan = Plan(500, kind, clients=12, pace=PACE, odds=ODDS, most_seconds=60, failover=worker == "gthread")
-    report = soak(plan, pgbouncer if behind else nullcontext)
+    with staged(plan, pgbouncer if behind else nullcontext) as stage:
+        report = soak(plan, stage)
     sys.stdout.write(f"{report}\n")
     assert report.verdict.explain() == ""
-    assert [name for name in plan.kinds if not report.faults[name]] == []
+    assert [name for name in kinds_of_faults(failover=plan.failover) if not report.faults[name]] == []
     assert report.tally["replays"] > report.requests / 2  # all were asked again
     assert report.granted > 0
     assert [name for name in REFUSALS if not report.tally[name]] == []
