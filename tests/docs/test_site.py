@@ -97,7 +97,7 @@ def test_the_search_finds_what_readers_ask(site: Path) -> None:
 
 
 def test_customers_see_whom_to_ask(site: Path) -> None:
-    for page in ("api", "errors"):
+    for page in ("get-a-key", "errors"):
         assert f'<a href="mailto:{SUPPORT}">support</a>' in (site / f"{page}.html").read_text("utf-8")
 
 
