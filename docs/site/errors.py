@@ -29,15 +29,14 @@ X-Error-Pointer: /colors/2/g
 {"error":"invalid_rgb","requestId":"6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"}
 ```
 
-An error has a status and a code, and never repeats what you sent. Give support the request id when you ask for help. A
-4xx costs nothing. Except for a 409 it leaves the idempotency key unused, so you may correct the request and keep the
-key. [When to retry](metering.md#when-to-retry) has the rules for retries. If you do not know a code, go by the
-status.
+An error has a status and a code, and never repeats what you sent. Give support the request id when you ask for help.
 
-`X-Error-Pointer` comes with a 422. It is a JSON pointer (RFC 6901) to the first fault: here the `g` of the third
-colour, because indices start at 0. `/q` is a query parameter, which may be missing. If a colour has an unknown member,
-the header names the colour. It is absent if the body or query is at fault as a whole: an unknown member or parameter, or
-a body that is not an object."""
+- **Cost.** A 4xx is free. Except for a 409 it leaves the idempotency key unused, so you may correct the request and
+  keep the key.
+- **Retries.** [When to retry](metering.md#when-to-retry) has the rules. If you do not know a code, go by the status.
+- **`X-Error-Pointer`** comes with a 422. It is a JSON pointer (RFC 6901) to the first fault: here the `g` of the third
+  colour. `/q` is a query parameter, which may be missing. If a colour has an unknown member, it names the colour. It is
+  absent if the body or query is at fault as a whole, for instance by an unknown member or parameter."""
 
 
 # Of each code what is wrong, and what to do.
@@ -123,7 +122,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Wait, then send fewer requests per minute.",
     ),
     "quota_exceeded": (
-        "Fewer units than the request needs remain in this UTC month. The `X-Usage` headers have the figures.",
+        "This UTC month has too few units left for the request. The `X-Usage` headers have the figures.",
         "Wait for the next month, or ask support for a higher limit. `Retry-After` is only a hint. Fewer colours may "
         "still fit.",
     ),
@@ -245,10 +244,9 @@ def _section(code: str) -> Iterator[str]:
     cause, remedy = EXPLANATIONS[code]
     wait = f" `Retry-After` is {error.retry_after}." if error.retry_after else ""
     yield f"## {code}"
-    yield f"**{error.status}.** {cause}{wait}"
-    yield f"**What to do.** {remedy}"
-    if error.again is not Again.CORRECTED:
-        yield f"**Retry?** {error.again[:1].upper()}{error.again[1:]}."
+    retry = "" if error.again is Again.CORRECTED else f" Retry? {error.again[:1].upper()}{error.again[1:]}."
+    yield f"**{error.status}.{retry}** {cause}{wait}"
+    yield f"**Do:** {remedy}"
     if mistakes := [mistake for mistake in MISTAKES if mistake.code == code]:
         rows = (f'| <a id="{of.anchor}"></a>{of.shown} | {of.instead} |' for of in mistakes)
         yield "\n".join(["| if you sent | send |", "|---|---|", *rows])
