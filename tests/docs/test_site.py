@@ -50,6 +50,16 @@ QUESTIONS = {
     "managed postgres": "deploy.html",
     "GDPR": "keys.html",
     "upgrade without downtime": "deploy.html",
+    "rotate a key": "get-a-key.html",
+    "test account": "get-a-key.html",
+    "show attribution": "use.html",
+    "cache answers": "use.html",
+    "sunset": "api-versions.html",
+    "breaking change": "api-versions.html",
+    "php": "integrate/clients.html",
+    "postman": "integrate/index.html",
+    "408": "errors.html",
+    "retry after": "metering.html",
 }
 SUPPORT = "help@colours.example"
 MEASURING = """<!doctype html><body><script>
