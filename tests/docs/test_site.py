@@ -50,7 +50,10 @@ QUESTIONS = {
     "managed postgres": "deploy.html",
     "GDPR": "keys.html",
     "upgrade without downtime": "deploy.html",
+    "how do I get a key": "get-a-key.html",
     "rotate a key": "get-a-key.html",
+    "price": "metering.html",
+    "retry after": "metering.html",
     "test account": "get-a-key.html",
     "show attribution": "use.html",
     "cache answers": "use.html",
@@ -59,7 +62,7 @@ QUESTIONS = {
     "php": "integrate/clients.html",
     "postman": "integrate/index.html",
     "408": "errors.html",
-    "retry after": "metering.html",
+    "when to retry": "metering.html",
 }
 SUPPORT = "help@colours.example"
 MEASURING = """<!doctype html><body><script>
