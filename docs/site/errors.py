@@ -231,11 +231,11 @@ MISTAKES = (
 
 def page() -> str:
     """Returns the page in Markdown."""
-    rows = (
-        f"| [`{code}`](#{code}) | {error.status} | {'yes' if error.again is Again.SAME else 'no'} |"
-        for code, error in ERRORS.items()
-    )
-    table = "\n".join(["| code | status | retry |", "|---|---|---|", *rows])
+    codes: dict[int, list[str]] = {}
+    for code, error in ERRORS.items():
+        codes.setdefault(error.status, []).append(f"[`{code}`](#{code})")
+    rows = (f"| {status} | {', '.join(of_status)} |" for status, of_status in codes.items())
+    table = "\n".join(["| status | codes |", "|---|---|", *rows])
     return "\n\n".join([_HEAD, table, *(part for code in ERRORS for part in _section(code))]) + "\n"
 
 
