@@ -20,37 +20,37 @@ ONE = '{"colors":[{"r":200,"g":60,"b":35}]}'
 _HEAD = """\
 # Errors
 
-Each error has a status and a code: `{"error":"invalid_rgb","requestId":"…"}`. The body says no more, and never repeats
-what you sent. A request that is refused with a 4xx costs nothing and does not use up its key: you may correct the
-request and keep the key. When you ask for help, give support the request id. If you do not know a code, go by the
-status: retry after 408, 429 (when `Retry-After` has passed) and any 5xx; after any other 4xx, correct the request.
-
-With a 422, the header `X-Error-Pointer` says where the first fault is, as a JSON pointer (RFC 6901) into the body or
-the query: `/colors/2/g` is the `g` of the third colour, and `/q` the parameter, which may be missing.
-
 ```http
 HTTP/1.1 422 Unprocessable Entity
+Content-Type: application/json
+X-Request-Id: 6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35
 X-Error-Pointer: /colors/2/g
+
+{"error":"invalid_rgb","requestId":"6f1f1a2c-7f6e-4f0e-9f5b-2d1c7b0f8a35"}
 ```
 
-If a colour has an unknown member, the header names the colour. There is no such header if the body or the query is at
-fault as a whole: an unknown member or parameter, a body that is not an object, or one that cannot be decoded.
+An error has a status and a code, and never repeats what you sent. Give support the request id when you ask for help.
 
-[Metering](metering.md#when-to-retry) says how to retry, and [the clients](integrate/index.md) show it."""
+- **Cost.** A 4xx is free. Except for a 409 it leaves the idempotency key unused, so you may correct the request and
+  keep the key.
+- **Retries.** [When to retry](metering.md#when-to-retry) has the rules. If you do not know a code, go by the status.
+- **`X-Error-Pointer`** comes with a 422. It is a JSON pointer (RFC 6901) to the first fault: here the `g` of the third
+  colour. `/q` is a query parameter, which may be missing. If a colour has an unknown member, it names the colour. It is
+  absent if the body or query is at fault as a whole, for instance by an unknown member or parameter."""
 
 
 # Of each code what is wrong, and what to do.
 EXPLANATIONS: dict[str, tuple[str, str]] = {
     "bad_request": (
-        "The request is not valid HTTP/1.x: a `Host` that is missing, repeated or invalid, contradictory headers, a "
-        "transfer coding other than `chunked`, broken chunks, a body that is cut off, or an address that is not "
-        "percent-encoded: `?q=桃红`.",
-        "Use an HTTP library, and check any proxy between it and the service. Send `?q=%E6%A1%83%E7%BA%A2`; "
+        "The request is not valid HTTP/1.x: a missing, repeated or invalid `Host`, contradictory headers, a transfer "
+        "coding other than `chunked`, broken chunks, an incomplete body, or an address that is not percent-encoded: "
+        "`?q=桃红`.",
+        "Use an HTTP library, and check any proxy on the way. Send `?q=%E6%A1%83%E7%BA%A2`; "
         "`curl -G --data-urlencode 'q=桃红'` does so.",
     ),
     "idempotency_key_required": (
         "A match or a search has no `Idempotency-Key`.",
-        "Create a key for each intent, such as a random UUID, before its first attempt.",
+        "Create one for each intent, before its first attempt.",
     ),
     "idempotency_key_invalid": (
         "The `Idempotency-Key` does not have 8 to 128 of the characters `A-Z a-z 0-9 . _ : -`.",
@@ -63,35 +63,35 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "unauthorized": (
         "The API key is missing, malformed, unknown, revoked or expired.",
-        "Send `Authorization: Bearer KEY`. If the header is right, ask support for a new key, and never send support "
-        "the key itself.",
+        "Send `Authorization: Bearer KEY`. If the header is right, ask support for a new key, but never send them the "
+        "old one.",
     ),
     "account_unavailable": ("The account is suspended or unavailable.", "Stop sending, and ask support."),
-    "not_found": ("There is no such path.", "Use one of the paths that begin with /v1."),
+    "not_found": ("There is no such path.", "Use a path that begins with `/v1`."),
     "method_not_allowed": (
         "The path does not take this method.",
         "Use the method in the header `Allow`: `POST` for a match, `GET` for everything else.",
     ),
     "request_timeout": (
-        "The request was not received in full within its time. It was not processed.",
-        "Send it in one piece; if this repeats, look at your network.",
+        f"The request did not arrive within {limits.REQUEST_SECONDS:g} seconds. It was not processed.",
+        "Send it in one piece. If this repeats, check your network.",
     ),
     "idempotency_conflict": (
-        "The key was already used for a request with a different input. Sending that request still replays its answer.",
-        "Create a key for each intent. A counter that restarts, or one key per user, does not identify an intent.",
+        "The key was already used with a different input. That earlier request still replays its answer.",
+        "Create a key for each intent. A counter that restarts, or one key per user, does not name an intent.",
     ),
     "request_in_progress": (
         "An earlier attempt with this key is still running.",
-        "Wait as long as `Retry-After` says. Never send two attempts at a time.",
+        "Wait for it. Never send two attempts at the same time.",
     ),
     "payload_too_large": (
         f"The body has more than {limits.BODY_BYTES // _KIB} KiB, or its chunks have more than "
-        f"{limits.FRAMING_BYTES // _KIB} KiB around it.",
+        f"{limits.FRAMING_BYTES // _KIB} KiB of framing.",
         "Send at most five colours in each request.",
     ),
     "uri_too_long": (
         f"The request line has more than {limits.LINE_BYTES} bytes.",
-        "Look for a mistake in the address: `q` has at most 64 characters.",
+        "Look for a mistake in the address. `q` has at most 64 characters.",
     ),
     "unsupported_media_type": (
         "The `Content-Type` of a match is not `application/json`, or there is a `Content-Encoding`.",
@@ -114,17 +114,17 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
     ),
     "invalid_limit": ("`limit` is not a whole number from 1 to 10.", "Leave it out to get up to 10."),
     "unknown_parameter": (
-        "The body has a member, or the address a parameter, that the interface does not have.",
-        "Look for a misspelling. A match takes `colors` and `top`, a search takes `q` and `limit`.",
+        "The interface does not have this member of the body, or this parameter of the address.",
+        "Check the spelling. A match takes `colors` and `top`, a search takes `q` and `limit`.",
     ),
     "rate_limited": (
         "The account sent more requests in a minute than its plan allows. Nothing was charged.",
-        "Wait as long as `Retry-After` says, and send fewer requests at once.",
+        "Wait, then send fewer requests per minute.",
     ),
     "quota_exceeded": (
-        "The request needs more units than remain in this UTC month. The `X-Usage` headers have the figures.",
-        "Wait for the next month, or ask support for a higher limit. `Retry-After` is only a hint. A request for "
-        "fewer colours may still fit.",
+        "This UTC month has too few units left for the request. The `X-Usage` headers have the figures.",
+        "Wait for the next month, or ask support for a higher limit. `Retry-After` is only a hint. Fewer colours may "
+        "still fit.",
     ),
     "headers_too_large": (
         f"There are over {limits.HEADERS} headers, one of over {limits.LINE_BYTES} bytes, or over "
@@ -132,19 +132,18 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Send only the headers of the interface, and no cookies.",
     ),
     "internal_error": (
-        "An error in the service; for library and usage also an outage of its database. A match or a search may have "
-        "been charged.",
-        "Retry with growing pauses and the same key. If the error persists, give support the request id.",
+        "The service failed. For library and usage, its database may be down. A match or search may have been charged.",
+        "Retry with growing pauses. If the error persists, give support the request id.",
     ),
     "overloaded": (
         "The service has too many connections and closes this one. Nothing was charged.",
-        "Keep connections open, and open only a few.",
+        "Open few connections, and reuse them.",
     ),
     "usage_commit_failed": (
-        "The charge is not confirmed: it may or may not have been made. The next attempt with the key settles it.",
-        "Retry with growing pauses, always with the same key: with a new key you may be charged twice.",
+        "The service does not know whether the charge was made. A retry with the same key settles it.",
+        "Retry with growing pauses. With a new key you may be charged twice.",
     ),
-    "not_ready": ("`/readyz`: this server cannot serve yet.", "Only for operators: let it start."),
+    "not_ready": ("Only from `/readyz`, for operators: this server cannot serve yet.", "Let it start."),
 }
 
 
@@ -232,11 +231,11 @@ MISTAKES = (
 
 def page() -> str:
     """Returns the page in Markdown."""
-    rows = (
-        f"| [`{code}`](#{code}) | {error.status} | {'yes' if error.again is Again.SAME else 'no'} |"
-        for code, error in ERRORS.items()
-    )
-    table = "\n".join(["| code | status | retry |", "|---|---|---|", *rows])
+    codes: dict[int, list[str]] = {}
+    for code, error in ERRORS.items():
+        codes.setdefault(error.status, []).append(f"[`{code}`](#{code})")
+    rows = (f"| {status} | {', '.join(of_status)} |" for status, of_status in codes.items())
+    table = "\n".join(["| status | codes |", "|---|---|", *rows])
     return "\n\n".join([_HEAD, table, *(part for code in ERRORS for part in _section(code))]) + "\n"
 
 
@@ -245,10 +244,9 @@ def _section(code: str) -> Iterator[str]:
     cause, remedy = EXPLANATIONS[code]
     wait = f" `Retry-After` is {error.retry_after}." if error.retry_after else ""
     yield f"## {code}"
-    yield f"**{error.status}.** {cause}{wait}"
-    yield f"**What to do.** {remedy}"
-    if error.again is not Again.CORRECTED:
-        yield f"**Retry?** {error.again[:1].upper()}{error.again[1:]}."
+    retry = "" if error.again is Again.CORRECTED else f" Retry? {error.again[:1].upper()}{error.again[1:]}."
+    yield f"**{error.status}.{retry}** {cause}{wait}"
+    yield f"**Do:** {remedy}"
     if mistakes := [mistake for mistake in MISTAKES if mistake.code == code]:
         rows = (f'| <a id="{of.anchor}"></a>{of.shown} | {of.instead} |' for of in mistakes)
         yield "\n".join(["| if you sent | send |", "|---|---|", *rows])

@@ -4,12 +4,12 @@ import html
 import json
 import re
 import runpy
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import yaml
-from lists import fault  # MkDocs finds it beside this file, and the next
+from calls import tab, tabs  # MkDocs finds these files next to this one
+from lists import fault
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.plugins import get_plugin_logger
 from mkdocs.structure.files import File, Files
@@ -36,7 +36,6 @@ _LOG = get_plugin_logger("hooks")
 _CODE = re.compile(r"^\[(\w+\.(?:m(js)|(go|java|php|sh)))\]\(\1\)$", re.MULTILINE)
 _WIDE_TABLE = re.compile(r"^\|(?:---\|){11,}$", re.MULTILINE)
 _JSON = re.compile(r'(?<=<span class="go">){"[^<]*')
-_CALLS = {"Node": "sepu.mjs", "Go": "sepu.go", "Java": "Sepu.java", "PHP": "sepu.php"}
 _LINK = re.compile(r"\]\((?:\.\./)?((?:\.\./)*)([\w/]+\.md)(#[\w-]*)?\)")
 
 
@@ -69,14 +68,14 @@ def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, files: Fil
         page.meta["tags"] = [str(word) for word in words]  # the search weighs them; they are not shown
     page.meta.setdefault("description", _description(markdown))
     if page.file.src_uri == "reference.md":
-        markdown = f"{markdown}\n{_calls()}\n{reference(_document())}"
+        markdown = f"{markdown}\n{reference(_document(), tabs)}"
     if _WIDE_TABLE.search(markdown):  # at 1280 pixels so many columns need the room of the list of contents
         page.meta["hide"] = ["toc"]
     directory = Path(page.file.abs_src_path or ROOT).parent
     markdown = _CODE.sub(lambda found: _with_code(found, directory), _linked(markdown))
     if page.file.src_uri == "integrate/clients.md":
         head, *sections = re.split(r"^## ", markdown, flags=re.MULTILINE)
-        return head + "".join(_tab(*section.split("\n", 1)) for section in sections)
+        return head + "".join(tab(*section.split("\n", 1)) for section in sections)
     for name in (COLLECTION, HTTP_FILE):
         markdown = markdown.replace(f"`integrate/{name}`", f"[`{name}`]({name})")
     return markdown
@@ -87,27 +86,6 @@ def on_page_content(html: str, page: Page, config: MkDocsConfig, files: Files) -
     if found := fault(page.markdown or "", html):
         _LOG.warning("%s: %s", page.file.src_uri, found)
     return _JSON.sub(lambda printed: re.sub(r',(?=["{])', ",<wbr>", printed[0]), html)
-
-
-def _calls() -> str:
-    """Returns tabs with a call in each language, from the pages and files whose examples tests run."""
-    tabs = {"curl": _block("api.md", "console\n$ curl"), "Python": _block("client.md", "pycon")}
-    for language, name in _CALLS.items():
-        _, _, example = (ROOT / "docs" / "integrate" / name).read_text("utf-8").partition("n example, ")
-        code = textwrap.dedent(example.partition("\n")[2])
-        kind = "js" if language == "Node" else language.lower()
-        tabs[language] = f"[{name}](integrate/{name})\n\n```{kind}\n{code}```"
-    return "".join(_tab(language, text) for language, text in tabs.items())
-
-
-def _block(page: str, kind: str) -> str:
-    """Returns the first block of code on a page that begins so."""
-    _, _, after = (ROOT / "docs" / page).read_text("utf-8").partition(f"```{kind}")
-    return f"```{kind}{after.partition('```')[0]}```"
-
-
-def _tab(title: str, text: str) -> str:
-    return f'=== "{title}"\n\n{textwrap.indent(text, "    ")}\n\n'
 
 
 def _description(markdown: str) -> str:

@@ -141,28 +141,6 @@ def charge() -> str:
     return _svg(xs[2] + left, floor, shapes, "A charge whose answer is lost, and its retry")
 
 
-def replay() -> str:
-    """What decides whether a request is charged, refused or replayed."""
-    questions = (
-        ("Was this key used in the last 90 days?", "no", "It is charged, and its answer is stored."),
-        ("Is the first request still running?", "yes", "409 request_in_progress"),
-        ("Is the input the same?", "no", "409 idempotency_conflict"),
-    )
-    left, width, height, step = 10, 280, 36, 70
-    middle, right = left + width / 2, 400
-    shapes = []
-    for number, (question, answer, then) in enumerate(questions):
-        y = 10 + number * step
-        shapes += [_box(left, y, width, height), _text(middle, y + 23, question, "said")]
-        shapes += [_arrow(left + width, y + height / 2, right, y + height / 2), _text(345, y + 12, answer, "said")]
-        shapes += [_box(right, y, width, height), _text(right + width / 2, y + 23, then, "said")]
-        shapes += [_arrow(middle, y + height, middle, y + step)]
-        shapes += [_text(middle + 18, y + 58, "no" if answer == "yes" else "yes", "said")]
-    y = 10 + len(questions) * step
-    shapes += [_box(left, y, width, height), _text(middle, y + 23, "The stored answer is replayed, free.", "said")]
-    return _svg(right + width + 10, y + height + 10, shapes, "What an idempotency key replays")
-
-
 def month() -> str:
     """Where the units of a month go: the example of docs/keys.md."""
     rows = (
@@ -190,7 +168,6 @@ PICTURES: dict[str, Callable[[], str]] = {
     "difference.svg": neighbours,
     "triangle.svg": triangle,
     "charge.svg": charge,
-    "replay.svg": replay,
     "month.svg": month,
 }
 

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 _Node = Mapping[str, Any]
@@ -12,8 +12,8 @@ _FACETS = {"format": "{}", "const": "always {}", "pattern": "matching {}", "defa
 _OTHERS = {False: "no other members", True: "other members may come"}
 
 
-def reference(document: _Node) -> str:
-    """The page in Markdown, with sections for operations, headers and schemas."""
+def reference(document: _Node, tabs: Callable[[str], str] = lambda _: "") -> str:
+    """The page in Markdown, with sections for operations, headers and schemas. `tabs` has an operation's examples."""
     version, info, servers, tags, security, paths, components = _members(
         document, "openapi", "info", "servers", "tags", "security", "paths", "components"
     )
@@ -28,7 +28,7 @@ def reference(document: _Node) -> str:
     for path, item in paths.items():
         for method, operation in item.items():
             (tag,) = operation["tags"]
-            operations[tag].append(_operation(f"{method.upper()} {path}", operation, shared))
+            operations[tag].append(_operation(f"{method.upper()} {path}", operation, shared, tabs))
     sections = [f"{title} {release}, in OpenAPI {version}. {summary}", description]
     sections += [_server(server) for server in servers]
     sections += [_scheme(schemes[name]) for wanted in security for name in wanted]
@@ -77,11 +77,12 @@ def _scheme(scheme: _Node) -> str:
     return f"**Authorization.** Every request carries {_code('Authorization: Bearer …')}. {description}"
 
 
-def _operation(heading: str, operation: _Node, shared: Mapping[str, _Node]) -> str:
+def _operation(heading: str, operation: _Node, shared: Mapping[str, _Node], tabs: Callable[[str], str]) -> str:
     identifier, _, summary, description, parameters, body, responses = _members(
         operation, "operationId", "tags", "summary", "description", "parameters", "requestBody", "responses"
     )
     parts = [f"### {heading} {{ #{identifier} }}", f"**{summary}** ({_code(identifier)}). {description}"]
+    parts.append(tabs(identifier))
     if parameters:
         rows = (_parameter(parameter) for parameter in parameters)
         parts.append(_table(("parameter", "in", "value", ""), rows))
@@ -98,7 +99,7 @@ def _operation(heading: str, operation: _Node, shared: Mapping[str, _Node]) -> s
         answers.append((_code(status), f"{_line(description)}<br>{told}", _headers(headers, shared["headers"])))
         after += [*examples, *(_link(name, link, status) for name, link in (links or {}).items())]
     parts += [_table(("status", "answer", "headers"), answers), *after]
-    return "\n\n".join(part.strip() for part in parts)
+    return "\n\n".join(part.strip() for part in parts if part)
 
 
 def _resolved(node: _Node, components: _Node) -> _Node:
