@@ -134,7 +134,7 @@ def request() -> str:
         (2, "checks the input and the key's tag, computes the answer"),
         (2, 3, "one call: sepu.meter_request"),
         (3, "key, abuse limit, idempotency key, quota; stores charge and answer: one commit"),
-        (3, 2, "charged, replayed or refused"),
+        (3, 2, "charged, or replayed"),
         (2, 1, "the stored answer"),
         (1, 0, "200 and the answer"),
     )
