@@ -4,7 +4,7 @@ from math import ceil
 
 from bench.load.report import table
 
-# Measured: docs/performance-details.md (100k-accounts on 32 connections) and docs/scaling.md.
+# Measured: docs/develop/performance.md (100k-accounts on 32 connections) and docs/scaling.md.
 SERVICE_SECONDS, POSTGRES_SECONDS = 97e-6, 120e-6  # of a core, a charge
 RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES = 438 + 26 + 16, 661, 291  # with the key's id and the request id
 WAL_BYTES = {"": 9400, "with `wal_compression = lz4`": 3900}  # a charge whose pages are cold

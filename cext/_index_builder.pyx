@@ -1,7 +1,7 @@
 # cython: boundscheck=False, wraparound=False, cdivision=True
 """Builds the index of a palette. Serving never imports this module.
 
-docs/indexes.md derives the bounds; index_format.pxi describes the bytes.
+docs/develop/indexes.md derives the bounds; index_format.pxi describes the bytes.
 """
 
 from libc.math cimport INFINITY, fabs, fma, sqrt

@@ -63,7 +63,7 @@ cdef int find_difference(name) except -1:
     return DIFFERENCE_NAMES.index(name)
 
 
-# The nearest colours of a palette; docs/matching.md proves that the search finds what a full scan finds.
+# The nearest colours of a palette; docs/develop/matching.md proves that the search finds what a full scan finds.
 
 # More than rounding can change a difference and its lower bound, relative and where squares underflow.
 cdef double RELATIVE_ERROR = 1e-12, LEAST_ERROR = 1e-150

@@ -1,6 +1,6 @@
 /* Bounds of the CIEDE2000 difference between each of a block of colours and any point of a box: interval arithmetic in the
- * order of the formula. kernels.h includes this file; docs/indexes.md derives each step. Equation numbers are those of
- * Sharma, Wu and Dalal 2005. Names with 1 are of the colours, with 2 of the point.
+ * order of the formula. kernels.h includes this file; docs/develop/indexes.md derives each step. Equation numbers are
+ * those of Sharma, Wu and Dalal 2005. Names with 1 are of the colours, with 2 of the point.
  *
  * It calls no libm, so that every processor gives the same bits, and an index the same bytes.
  */

@@ -1,8 +1,8 @@
 /* The CIEDE2000 formula in double precision, for a block of pairs. kernels.h includes this file.
  *
  * The loops are short, so that the compiler turns each into vector instructions, and so that the divisions of one
- * overlap with the arithmetic of the next. Equation numbers are those of Sharma, Wu and Dalal 2005; docs/matching.md
- * derives the steps marked "algebra".
+ * overlap with the arithmetic of the next. Equation numbers are those of Sharma, Wu and Dalal 2005;
+ * docs/develop/matching.md derives the steps marked "algebra".
  */
 
 TARGET static void NAME(compute_delta_e_ciede2000)(const LabBlock *one, const LabBlock *two, double *restrict delta_e)

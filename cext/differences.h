@@ -45,7 +45,7 @@ static const double COS_6 = 0.9945218953682733, SIN_6 = 0.10452846326765347;
 static const double COS_63 = 0.4539904997395468, SIN_63 = 0.8910065241883678;
 static const double COS_275 = 0.08715574274765789, SIN_275 = -0.9961946980917455;
 
-/* The polynomials of docs/matching.md: the fourth root of the Gaussian of eq. 16, and sin(pi/3 x). */
+/* The polynomials of docs/develop/matching.md: the fourth root of the Gaussian of eq. 16, and sin(pi/3 x). */
 static const double GAUSS_1 = -2.626245080008977, GAUSS_2 = 3.010874096774643,
                     GAUSS_3 = -1.986134961724038, GAUSS_4 = 0.8374658323174304,
                     GAUSS_5 = -0.23751566795666457, GAUSS_6 = 0.04652056266169513,

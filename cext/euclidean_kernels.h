@@ -1,5 +1,5 @@
 /* The differences that are norms, or nearly: Euclid's (CIE76 in L*a*b*, and that of OKLab), HyAB and CIE94, with their
- * bounds. kernels.h includes this file. docs/indexes.md derives the bounds.
+ * bounds. kernels.h includes this file. docs/develop/indexes.md derives the bounds.
  */
 
 TARGET static void NAME(compute_delta_e_euclidean)(const LabBlock *one, const LabBlock *two, double *restrict delta_e)

@@ -1,5 +1,5 @@
-# Writes numbers, and the nearest colours of a palette, as text. _palette.pyx includes this file; docs/matching.md says
-# why the decimals are right.
+# Writes numbers, and the nearest colours of a palette, as text. _palette.pyx includes this file;
+# docs/develop/matching.md says why the decimals are right.
 
 cdef enum:
     MAX_NUMBER_SIZE = 24  # bytes of any number here: 2.2250738585072014e-308 has 23

@@ -16,6 +16,8 @@ _RECORDS = sepu.load().records
 _LAB = sepu.srgb_to_lab(np.array([rgb_of(record.hex) for record in _RECORDS], float), scale=255)
 _PLACES = {record.slug: place for place, record in enumerate(_RECORDS)}
 _NEUTRAL = 8.0  # a chroma below which a hue means little
+# A message: from whom, to whom (below 0: it is lost), what it says. Or a note on one of them.
+_Step = tuple[int, int, str] | tuple[int, str]
 _FONT = "system-ui, 'Noto Sans', 'Noto Sans CJK SC', sans-serif"
 
 
@@ -101,11 +103,10 @@ def triangle() -> str:
 
 def charge() -> str:
     """A charge whose answer is lost, and its retry; then one that was never committed."""
-    whos = ("your server", "sepu", "Postgres")
-    steps: tuple[tuple[int, int, str] | str, ...] = (
+    steps: tuple[_Step, ...] = (
         (0, 1, "POST /v1/match, Idempotency-Key: K"),
         (1, 2, "one call: key, account, limits, K, quota"),
-        "charge and response are stored: one commit",
+        (2, "charge and response are stored: one commit"),
         (2, 1, "charged"),
         (1, -1, "200, and the connection breaks"),
         (0, 1, "the same request, the same K"),
@@ -114,31 +115,62 @@ def charge() -> str:
         (1, 0, "200, Idempotency-Replayed: true. One charge"),
         (0, 1, "another request, key L"),
         (1, 2, "the same call"),
-        "power fails before commit: nothing happened",
+        (2, "power fails before commit: nothing happened"),
         (1, 0, "503 usage_commit_failed, Retry-After: 1"),
         (0, 1, "the same request, the same L"),
         (1, 2, "the same call"),
         (2, 1, "charged"),
         (1, 0, "200. One charge"),
     )
-    left, apart, top, step = 50, 300, 46, 36
-    xs = [left + number * apart for number in range(3)]
-    floor = top + (len(steps) + 1) * step
+    return _sequence(("your server", "sepu", "Postgres"), 300, steps, "A charge whose answer is lost, and its retry")
+
+
+def request() -> str:
+    """The way of a metered request through the service."""
+    steps: tuple[_Step, ...] = (
+        (0, 1, "POST /v1/match over TLS"),
+        (1, "ends TLS, limits each address"),
+        (1, 2, "the request"),
+        (2, "checks the input and the key's tag, computes the answer"),
+        (2, 3, "one call: sepu.meter_request"),
+        (3, "key, abuse limit, idempotency key, quota; stores charge and answer: one commit"),
+        (3, 2, "charged, or replayed"),
+        (2, 1, "the stored answer"),
+        (1, 0, "200 and the answer"),
+    )
+    return _sequence(("client", "nginx", "worker", "Postgres"), 230, steps, "The way of a request")
+
+
+def house() -> str:
+    """The layers of the code: each imports only layers below it."""
+    rows = (
+        ((0, 720, "cli", "the operator's commands"),),
+        (
+            (0, 550, "server", "gunicorn, workers, request log, metrics, webhooks"),
+            (560, 160, "console", "operators' pages"),
+        ),
+        (
+            (0, 410, "http", "the order of checks, headers, status codes"),
+            (420, 300, "admin", "accounts, plans, keys, bills"),
+        ),
+        (
+            (0, 270, "operations", "match and search as functions"),
+            (280, 440, "metering", "what a request asks of the ledger"),
+        ),
+        (
+            (0, 270, "library", "the release, colours, images"),
+            (280, 440, "database", "all SQL, connections, migrations"),
+        ),
+        ((0, 270, "cext, data", "the compiled core; the facts"), (280, 440, "Postgres", "the ledger")),
+    )
+    height, step, edge = 48, 56, 10
     shapes = []
-    for x, who in zip(xs, whos, strict=True):
-        shapes += [_text(x, 24, who, "name"), _line(x, top - 12, x, floor - 12)]
-    for number, found in enumerate(steps, 1):
-        y = top + number * step - 8
-        if isinstance(found, str):
-            shapes.append(_text(xs[2] - 8, y, found, "note"))
-            continue
-        source, target, said = found
-        end = xs[0] + apart / 5 if target < 0 else xs[target]
-        shapes.append(_arrow(xs[source], y, end, y))
-        if target < 0:
-            shapes.append(f'<path d="M{end - 14} {y - 6} l12 12 m0 -12 l-12 12" class="break"/>')
-        shapes.append(_text((xs[source] + end) / 2, y - 6, said, "said"))
-    return _svg(xs[2] + left, floor, shapes, "A charge whose answer is lost, and its retry")
+    for row, boxes in enumerate(rows):
+        for x, width, name, what in boxes:
+            y = edge + row * step
+            shapes += [_box(edge + x, y, width, height), _text(edge + x + width / 2, y + 20, name, "name")]
+            shapes.append(_text(edge + x + width / 2, y + 38, what, "said"))
+    return _svg(720 + 2 * edge, 2 * edge + len(rows) * step - step + height, shapes, "The layers of the code")
 
 
 def month() -> str:
@@ -168,8 +200,31 @@ PICTURES: dict[str, Callable[[], str]] = {
     "difference.svg": neighbours,
     "triangle.svg": triangle,
     "charge.svg": charge,
+    "request.svg": request,
+    "house.svg": house,
     "month.svg": month,
 }
+
+
+def _sequence(whos: Sequence[str], apart: int, steps: Sequence[_Step], title: str) -> str:
+    left, top, step = 50, 46, 36
+    xs = [left + number * apart for number in range(len(whos))]
+    floor = top + (len(steps) + 1) * step
+    shapes = []
+    for x, who in zip(xs, whos, strict=True):
+        shapes += [_text(x, 24, who, "name"), _line(x, top - 12, x, floor - 12)]
+    for number, found in enumerate(steps, 1):
+        y = top + number * step - 8
+        if len(found) == 2:
+            shapes.append(_text(xs[found[0]] - 8, y, found[1], "note"))
+            continue
+        source, target, said = found
+        end = xs[0] + apart / 5 if target < 0 else xs[target]
+        shapes.append(_arrow(xs[source], y, end, y))
+        if target < 0:
+            shapes.append(f'<path d="M{end - 14} {y - 6} l12 12 m0 -12 l-12 12" class="break"/>')
+        shapes.append(_text((xs[source] + end) / 2, y - 6, said, "said"))
+    return _svg(xs[-1] + left, floor, shapes, title)
 
 
 def _delta_e_to_all(place: int) -> "np.ndarray[tuple[int], np.dtype[np.float64]]":

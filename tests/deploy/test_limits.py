@@ -122,12 +122,12 @@ NAMED = {
     "docs/reliability.md": [
         *(f"{most:g} s" for most in (limits.QUEUE_SECONDS, limits.STATEMENT_SECONDS, limits.LOCK_SECONDS)),
         *(f"{most:g} s" for most in (limits.BATCH_LOCK_SECONDS, limits.REQUEST_SECONDS, limits.ANSWER_SECONDS)),
-        *(f"{limits.CONNECT_SECONDS} s", f"{limits.RELIEF_SECONDS * 1000:g} ms"),
-        *(f"{limits.BATCH_CALLS} in one", f"{limits.LIMITED_CALLS} requests", f"{limits.CONNECTIONS} connections"),
+        *(f"{limits.CONNECT_SECONDS} s", f"{limits.CONNECTIONS} connections"),
         *(kib(limits.BODY_BYTES), kib(limits.HEAD_BYTES), f"{limits.ADDRESS_CONNECTIONS} of them"),
     ],
-    "docs/reliability-details.md": [
-        *(f"{limits.RECONNECT_SECONDS:g} s", f"{limits.LENGTH_DIGITS} digits"),
+    "docs/develop/reliability.md": [
+        *(f"{limits.RECONNECT_SECONDS:g} s", f"{limits.LENGTH_DIGITS} digits", f"{limits.BATCH_LOCK_SECONDS:g} s"),
+        *(f"{limits.BATCH_CALLS} in one", f"{limits.LIMITED_CALLS} requests", f"{limits.RELIEF_SECONDS * 1000:g} ms"),
         kib(limits.BODY_BYTES + limits.DISCARDED_BYTES),
     ],
     "docs/deploy.md": [

@@ -19,7 +19,11 @@ SEED = 20260
 RULES = Path(__file__).parents[2] / "docs" / "searching.md"
 EXAMPLE = re.compile(r"^\| `(?P<q>[^`]+)` \| (?P<finds>[^|]+) \|", re.MULTILINE)
 
-EXAMPLES = EXAMPLE.findall(RULES.read_text(encoding="utf-8"))
+EXAMPLES = [
+    example
+    for file in (RULES, Path(__file__).with_name("examples.md"))
+    for example in EXAMPLE.findall(file.read_text(encoding="utf-8"))
+]
 
 
 def agree(q: str, limit: int = ALL) -> None:
@@ -43,7 +47,7 @@ def test_the_rules_name_the_levels_in_the_order_of_the_ranking() -> None:
 
 
 def test_the_rules_have_examples() -> None:
-    assert len(EXAMPLES) > 40
+    assert len(EXAMPLES) > 80
 
 
 @pytest.mark.parametrize("length", [0, 1, 2])
