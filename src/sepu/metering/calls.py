@@ -66,12 +66,14 @@ class FairQueue:
         for account, calls in reversed(skipped):
             self.accounts[account] = calls
             self.accounts.move_to_end(account, last=False)
-        self._under_way.update([call.account for call in taken])
+        for call in taken:
+            self._under_way.add(call.account)
         return taken
 
     def release(self, calls: Iterable[PendingCall]) -> None:
         """Lets the accounts of taken calls have their turns again."""
-        self._under_way.difference_update([call.account for call in calls])
+        for call in calls:
+            self._under_way.discard(call.account)
 
     def put_back(self, calls: Iterable[PendingCall]) -> None:
         """Puts taken calls back to their places, before all others."""

@@ -154,8 +154,13 @@ class Dispatcher:
 
     def _free(self, calls: Sequence[PendingCall]) -> None:
         self._queue.release(calls)
-        self._is_busy = False
-        self.send_next()
+        if not self._waits_after(calls):
+            self._is_busy = False
+            self.send_next()
+
+    def _waits_after(self, _: Sequence[PendingCall]) -> bool:
+        """Returns whether it stays busy after these calls, and then ends that by itself."""
+        return False
 
     def poll(self) -> None:
         """Reads the answer, if it has come."""
@@ -236,16 +241,14 @@ class BatchDispatcher(Dispatcher):
             self._timer.cancel()
         await super().close()
 
-    def _free(self, calls: Sequence[PendingCall]) -> None:
+    def _waits_after(self, calls: Sequence[PendingCall]) -> bool:
         seconds = self._loop.time() - self._sent_at
-        is_shared = len(calls) > 1 or self._queue.accounts
-        if not is_shared or seconds <= limits.SLOW_CALL_SECONDS * len(calls):
-            super()._free(calls)
-            return
-        self._queue.release(calls)
+        if seconds <= limits.SLOW_CALL_SECONDS * len(calls) or not (len(calls) > 1 or self._queue.accounts):
+            return False
         self.awaited = len(calls)
         pause = min(seconds * limits.GATHER_SHARE, limits.GATHER_SECONDS)
         self._timer = self._loop.call_later(pause, self._end_wait)
+        return True
 
     def _end_wait(self) -> None:
         if self._timer is not None:
