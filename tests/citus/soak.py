@@ -1,4 +1,4 @@
-"""What happens to a Citus cluster in a soak: nodes are killed and frozen, and shards move.
+"""Faults of a Citus cluster in a soak: nodes are killed and frozen, and shards move.
 
 `make soak CITUS=3` runs it with three workers.
 """

@@ -86,6 +86,7 @@ def test_with_a_closed_standard_output_a_command_does_nothing(
     monkeypatch.setattr("sepu.cli.output.drop_output", lambda: None)  # of this process
     done = invoke(*whole(path), "--state-dir", str(tmp_path), closed=True)
     failed(done, "standard output is closed")
+    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.slow

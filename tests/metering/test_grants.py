@@ -1,4 +1,4 @@
-"""Grants and credits beside what the model shows: defaults, messages, charges at the same time, and damage."""
+"""What the model does not show of grants and credits: defaults, messages, charges at the same time, and damage."""
 
 from functools import partial
 from typing import Any

@@ -1,4 +1,4 @@
-"""Pruning beside what the model shows: traffic, two at a time, and damaged tables."""
+"""What the model does not show of pruning: traffic, two at a time, and damaged tables."""
 
 from collections.abc import Iterable
 from datetime import UTC, datetime, timedelta

@@ -1,4 +1,4 @@
-"""Rotating keys beside what the model shows: what is refused, two operators, and what is readable to nobody."""
+"""What the model does not show of rotating keys: what is refused, two operators, and what is readable to nobody."""
 
 import base64
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What sessions inherit from the environment, a role, a database or the server, and must not depend on."""
+"""Settings that sessions inherit from the environment, a role, a database or the server, and must not depend on."""
 
 import asyncio
 import json

@@ -52,7 +52,7 @@ class Filters(TypedDict, total=False):
     search: str | None
     """A part of the id, the external id, the name or the id of a key; or a key's external id. See `resolve_search`."""
     ends_within: timedelta | None
-    """It is active, and ends within so long."""
+    """It is active and ends within this time."""
     quiet: bool
     """It used something in the month before, and nothing in this one."""
 

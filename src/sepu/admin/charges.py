@@ -160,7 +160,7 @@ def find_charges(
 def find_duplicates(
     connection: psycopg.Connection, account_id: str, since: datetime, until: datetime | None, minutes: int
 ) -> Generator[Duplicate, None, None]:
-    """Returns the charges in a range of time for the same input as another one, at most so many minutes before."""
+    """Returns the charges in a range of time for the same input as another one at most `minutes` before."""
     given = {"account_id": account_id, "since": since, "until": until, "minutes": minutes}
     with closing(stream(connection, statement("find_duplicates"), given)) as rows:
         for *charge, previous_id, previous_key_id, gap in rows:

@@ -59,7 +59,7 @@ def list_events(
     until: datetime | None = None,
     latest: int | None = None,
 ) -> Iterator[Event]:
-    """Returns the events that pass all filters, the oldest first; if `latest` is given, only so many.
+    """Returns the events that pass all filters, the oldest first; at most `latest` of them, if that is given.
 
     They were recorded from `since` on, and before `until`.
     """

@@ -51,7 +51,7 @@ class Adjustment:
 
 @dataclass(frozen=True, slots=True)
 class RangeCredit:
-    """What an account was charged for a meter in a range of time, and its credit."""
+    """The units that an account was charged for a meter in a range of time, and their credit."""
 
     id: str
     """Of the credit: the same one for the same range."""
@@ -62,7 +62,7 @@ class RangeCredit:
     meter: str
     charged: int
     units: int
-    """What is credited, or can be: less than was charged if the bill has less left."""
+    """The units credited, or still to credit; fewer than were charged if the bill has fewer left."""
     outcome: Outcome
     """`repeated` was credited before by the same range."""
 
@@ -168,7 +168,7 @@ def list_adjustments(
 ) -> Iterator[Adjustment]:
     """Returns the grants, the credits or both that pass the filters, the oldest first.
 
-    `latest` limits them to so many latest ones, `skip` leaves out so many that are later still.
+    `latest` keeps only that number of the latest ones, after the `skip` that are later still.
     """
     return _list(connection, kind=kind, account_id=account_id, period=period, latest=latest, skip=skip)
 

@@ -98,7 +98,7 @@ def list_keys(
     limit: int | None = None,
     skip: int = 0,
 ) -> list[ListedKey]:
-    """Returns the keys of an account, or of all, the oldest first; or those that end within so long, the next first.
+    """Returns the keys of an account, or of all, the oldest first; with `ends_within` those that end soon.
 
     By default all of them; otherwise one, or at most `limit` after the first `skip`.
 
@@ -112,7 +112,7 @@ def list_keys(
 
 
 def find_keys(connection: psycopg.Connection, text: str) -> tuple[list[ListedKey], int]:
-    """Returns the keys whose plain text stands in a text, and how many others in it have the form of one.
+    """Returns the keys whose plain text a text contains, and how many others in it have the form of a key.
 
     Those are mistyped, of another deployment, or of an account that was erased.
     """

@@ -102,7 +102,7 @@ def show(connection: Connection, given: str) -> Fields:
 @click.option("--search", help="Only accounts with this in their id, external id or name, or in the id of a key.")
 @click.option("--plan", "plan_id", help="Only accounts of this plan.")
 @click.option("--status", type=click.Choice(accounts.STATUSES), help="Only accounts in this state.")
-@click.option("--ends-within", type=duration, help="Only active accounts that end within so long, as 30d.")
+@click.option("--ends-within", type=duration, help="Only active accounts that end within this time, such as 30d.")
 @click.option("--quiet", is_flag=True, help="Only accounts that used something last month, and nothing this month.")
 @click.option(
     "--sort",

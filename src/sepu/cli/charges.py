@@ -63,7 +63,7 @@ def _request_id(value: str) -> str:
     type=click.IntRange(1, 44640),
     default=10,
     show_default=True,
-    help="Of duplicates: at most so long after the one before.",
+    help="Of duplicates: at most this time after the charge before.",
 )
 @click.option("--limit", type=click.IntRange(0), default=100, show_default=True, help="Maximum of rows; 0 for all.")
 @form_options

@@ -128,7 +128,7 @@ def _in_table(row: Fields) -> Fields:
 
 @key.command("list", epilog=example("key list cus_8812"))
 @click.argument("account_id", metavar="[ACCOUNT]", required=False)
-@click.option("--ends-within", type=duration, help="Only valid keys that end within so long, as 30d; the next first.")
+@click.option("--ends-within", type=duration, help="Only valid keys that end within this time (30d); the next first.")
 @prints_rows(columns(keys.ListedKey), _in_table)
 def list_keys(connection: Connection, account_id: str | None, ends_within: timedelta | None) -> Iterable[Fields]:
     """List an account's keys, or those of all that end soon: their ids and states, never a key.
@@ -143,7 +143,7 @@ def list_keys(connection: Connection, account_id: str | None, ends_within: timed
 @key.command("find", epilog=example("key find < leaked.txt"))
 @prints_rows(columns(keys.ListedKey), _in_table)
 def find_keys(connection: Connection) -> Iterable[Fields]:
-    """Say which keys stand in a text, such as a leaked key. The text is read from standard input, and never printed.
+    """Say which keys a text contains, such as a leaked one. The text is read from standard input, and never printed.
 
     A terminal does not show what you type or paste. The id of a key begins with that of its account.
     """

@@ -72,11 +72,11 @@ def utc_day(value: str) -> date:
 
 
 def range_options(what: str) -> Callable[[F], F]:
-    """Adds `--since` and `--until`, which together are a range of time: from the one until before the other."""
+    """Adds `--since` and `--until`, a range of time that includes its start and not its end."""
 
     def decorate(command: F) -> F:
         for name, when in (("--until", "before"), ("--since", "since")):
-            help_text = f"Only {what} {when} this day or instant, or so long ago, as 7d."
+            help_text = f"Only {what} {when} this day or instant, or this long ago, such as 7d."
             command = click.option(name, metavar="TIME", type=moment, help=help_text)(command)
         return command
 

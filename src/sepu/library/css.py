@@ -23,7 +23,7 @@ _NEARLY = 1e-3  # of a channel from 0 to 1, a quarter of an 8-bit step: people w
 
 _HEX = re.compile(r"(?:#|0x(?=.{6}\Z))?((?:[0-9a-f]{3}){1,2})", re.ASCII | re.IGNORECASE)
 _OPAQUE_OR_NOT = "write '#{}' if it is opaque, and blend it with its background if it is not"
-# What people write that has a meaning elsewhere, and what to write instead.
+# Texts that mean something elsewhere, and what to write instead.
 _ELSEWHERE = [
     (re.compile(pattern, re.IGNORECASE), reason)
     for pattern, reason in (

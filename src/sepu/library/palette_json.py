@@ -82,7 +82,7 @@ def _load(text: str) -> tuple[Any, int, bool]:
 
 
 def _bounded(entries: Iterator[_Entry], members: int) -> list[_Entry]:
-    """Returns the entries, of which a plain list has no more than a palette."""
+    """Returns the entries; raises PaletteError for more than a palette may have."""
     found = []
     for entry in entries:
         found.append(entry)
@@ -438,7 +438,7 @@ class _Values:
             return value
         space, channels, alpha = (self._part(value.get(key)) for key in ("colorSpace", "components", "alpha"))
         if not isinstance(space, str) or not isinstance(channels, list) or len(channels) != 3:
-            raise PaletteError("a colour has the members colorSpace and components, of which there are three")
+            raise PaletteError("a colour has the members colorSpace and components; components are three")
         parts = [0 if part == "none" else part for part in map(self._part, channels)]
         numbers = [part for part in parts if isinstance(part, int | float) and not isinstance(part, bool)]
         if len(numbers) != 3:

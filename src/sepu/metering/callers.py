@@ -1,4 +1,4 @@
-"""What a worker knows about its callers: the tag of a key, and which keys the ledger has just refused."""
+"""A worker's view of its callers: the tag of a key, and which keys the ledger has just refused."""
 
 from collections.abc import Callable
 

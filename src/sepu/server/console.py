@@ -8,7 +8,7 @@ from sepu.http.notifier import ReplyNotifier
 from sepu.server.gunicorn import OTHER_FILES, Application, allow_files
 
 # A slow client keeps one until its deadline (limits.REQUEST_SECONDS), and pages wait when there are no more. The other
-# half of the connections may be idle. What reads the ledger has a bound of its own.
+# half of the connections may be idle. Reads of the ledger have a bound of their own.
 _THREADS = limits.CONNECTIONS // 2
 
 
