@@ -123,7 +123,7 @@ SOAK := --requests $(or $(REQUESTS),100000) --worker $(or $(WORKER),uvloop) --wo
 	--citus $(or $(CITUS),0)
 
 soak: build  ## 100,000 requests while workers, Postgres and connections are killed; REQUESTS, WORKER, WORKERS, ACCOUNTS, FLOOD, REVOKED, CITUS
-	@$(BIN)/python -m tests.faults.soak $(SOAK) --seed $(SEED)
+	@$(BIN)/python -m tests.faults $(SOAK) --seed $(SEED)
 
 test-pgbouncer: build  ## the contract and the fault harness through PgBouncer
 	$(BIN)/pytest -k pgbouncer

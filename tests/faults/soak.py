@@ -1,9 +1,7 @@
-"""The fault harness: clients, faults, and the verdict when the dust has settled. `make soak` runs the long form."""
+"""The fault harness: clients, faults, and the verdict when all are answered. `make soak` runs the long form."""
 
-import argparse
 import asyncio
 import random
-import sys
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -22,7 +20,7 @@ from tests.faults.plans import change_plans, open_accounts
 from tests.faults.proxy import Odds, proxied, socket_directory
 from tests.faults.standby import make_synchronous, standby_of
 from tests.faults.verdict import Verdict, judge
-from tests.serving import WORKERS, Server, serving
+from tests.serving import Server, serving
 
 from sepu.admin import accounts
 from sepu.admin.events import list_events
@@ -250,31 +248,3 @@ class Clients:
         finally:
             for client in (client for pair in self._pairs for client in pair):
                 client.close()
-
-
-def main() -> int:
-    """The long form, from the command line."""
-    options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--requests", type=int, default=100_000)
-    options.add_argument("--worker", choices=WORKERS, default="uvloop")
-    options.add_argument("--workers", type=int, default=2)
-    options.add_argument("--seed", type=int, default=1)
-    options.add_argument("--accounts", type=int, default=0, help="a crowd that makes half of the requests")
-    options.add_argument("--flood", type=int, default=0, help="connections that send made-up keys naming the crowd")
-    options.add_argument("--revoked", type=int, default=0, help="connections that send one key, which is revoked")
-    options.add_argument("--citus", type=int, default=0, help="on a Citus cluster of this number of workers")
-    given = options.parse_args()
-    plan = Plan(
-        given.requests, given.worker, given.workers, seed=given.seed, crowd=given.accounts, flood=given.flood,
-        revoked=given.revoked, failover=not given.citus,
-    )  # fmt: skip
-    from tests.citus.soak import staged_on_citus  # which imports this module
-
-    with staged_on_citus(plan, given.citus) if given.citus else staged(plan) as stage:
-        report = soak(plan, stage)
-    sys.stdout.write(f"{report}\n{report.verdict.explain()}")
-    return 1 if report.verdict.findings else 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

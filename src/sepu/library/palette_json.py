@@ -438,7 +438,7 @@ class _Values:
             return value
         space, channels, alpha = (self._part(value.get(key)) for key in ("colorSpace", "components", "alpha"))
         if not isinstance(space, str) or not isinstance(channels, list) or len(channels) != 3:
-            raise PaletteError("a colour has the members colorSpace and components; components are three")
+            raise PaletteError("a colour has the members colorSpace and components, three of these")
         parts = [0 if part == "none" else part for part in map(self._part, channels)]
         numbers = [part for part in parts if isinstance(part, int | float) and not isinstance(part, bool)]
         if len(numbers) != 3:
