@@ -118,9 +118,9 @@ def find_keys(connection: psycopg.Connection, text: str) -> tuple[list[ListedKey
     """
     tags = key_format.KeyTags(value(connection, "read_key_secret"))
     named = key_format.keys_in(text)
-    known = {found.key_id: found.account_id for key in named if (found := tags.credential(key)) is not None}
+    accounts = {key.key_id: key.account_id for key in map(tags.credential, named) if key is not None}
     found: list[ListedKey] = []
-    for key_id, account_id in known.items():
+    for key_id, account_id in accounts.items():
         with suppress(AccountError):  # of another deployment with the same secret, as a copy
             found += list_keys(connection, account_id, key_id)
     return found, len(named) - len(found)
