@@ -43,6 +43,11 @@ begin
           from pg_proc p
          where p.pronamespace = 'sepu'::regnamespace
     loop
+        -- Citus 13.2.2 and 14.0.1 keep another copy of a generic plan for each execution, some 220 KiB a charge, until
+        -- the session ends (citus#8824). Custom plans are not kept, and cost the same.
+        if v_delegated then
+            execute format('alter function %s set plan_cache_mode = force_custom_plan', v_function);
+        end if;
         if v_delegated and not exists (select from pg_dist_object o
                                         where o.classid = 'pg_proc'::regclass and o.objid = v_function
                                           and o.distribution_argument_index = 0) then
