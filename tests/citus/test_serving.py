@@ -2,13 +2,17 @@
 
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
+from threading import Event
+from uuid import uuid4
 
 import pytest
 from psycopg import Connection
 from psycopg.conninfo import make_conninfo
 from tests.citus.cluster import Citus
 from tests.citus.conftest import NO_JOIN
+from tests.citus.soak import frozen
 from tests.faults.history import History
 from tests.faults.verdict import contradictory
 from tests.http.contract import Case, World, check_case, every_case
@@ -120,6 +124,34 @@ def test_a_lost_worker_takes_only_its_accounts_along(url: str, spoilt: Connectio
     found = audit(spoilt)
     assert (found.results, found.differences) == (24, ())
     assert show_usage(spoilt, its[0].account_id).usage[0].committed == 2
+
+
+def test_a_frozen_worker_leaves_the_sessions_to_others(url: str, spoilt: Connection, other: Citus) -> None:
+    """A call to it is silent for a second, and its accounts have more clients than there are sessions.
+
+    As long as its calls took all sessions, sixty seconds were too short for the others' five hundred answers.
+    """
+    issued = [on_plan(spoilt) for _ in range(12)]
+    silent = other.workers[0]
+    its = {each.account_id for each in issued if other.worker_of(each.account_id) == silent}
+    others = {each.account_id for each in issued} - its
+    assert its
+    assert others
+    answers = Counter[tuple[str, int]]()
+    ended = Event()
+    with serving("uvloop", url, options=(*NO_JOIN, "--workers", "1")) as server, ThreadPoolExecutor(48) as pool:
+
+        def ask(each: IssuedKey) -> None:
+            while not ended.is_set():
+                answers[each.account_id, server.match(each, str(uuid4())).status] += 1
+
+        with frozen(silent):
+            try:
+                for each in issued * 4:
+                    pool.submit(ask, each)
+                until(lambda: sum(answers[account, 200] for account in others) > 500, seconds=60)
+            finally:
+                ended.set()
 
 
 @every_case

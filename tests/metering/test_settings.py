@@ -95,8 +95,8 @@ def test_a_setting_that_breaks_a_promise_is_named_and_no_session_is_used(
             assert await batcher.ready()
             old = batcher.probes.dispatchers[0].session
             inherit(owner, role, setting, value)
-            await batcher.batches.relief.open()  # another session begins, as when the first is busy
-            assert not batcher.batches.relief.is_connected()
+            await batcher.batches.dispatchers[1].open()  # another session begins, as when the first is busy
+            assert not batcher.batches.dispatchers[1].is_connected()
             assert old is not None
             assert old.is_closed, "it would call the database ready"
             assert not await batcher.ready()

@@ -33,6 +33,7 @@ from sepu.metering.commands import (
 )
 from sepu.metering.failure import LedgerUnavailable
 from sepu.metering.key_format import Credential, KeyTags
+from sepu.metering.lanes import BatchLane
 from sepu.metering.session import SessionLost
 
 # Overdue calls and late answers are looked for every so often.
@@ -260,8 +261,9 @@ class Schedule:
             self._check(not both, "two sessions hold", both)
             self._check_order(calls, lane.queue)
             if lane is batches:
-                self.reached["batch beside another"] += session is batches.relief.session
-                self._check(len(calls) <= self._batch_calls, "a batch of", len(calls))
+                if isinstance(batches, BatchLane):
+                    self.reached["batch beside another"] += session is batches.relief.session
+                self._check(len(calls) <= (self._batch_calls if self._join else 1), "a batch of", len(calls))
                 for call in calls:
                     self._check(self._isolated.get(call.account, 0.0) <= now, call, "is in a batch, and goes alone")
                 self._check_turns(calls, accounts, others, lane.queue)
@@ -269,7 +271,7 @@ class Schedule:
                 self.reached["call that goes alone"] += 1
                 self._check(len(calls) == 1, len(calls), "together, and should go alone")
                 until = self._isolated.get(calls[0].account, -9.0) + 2 * _LOOK_SECONDS
-                self._check(until >= calls[0].submitted or not self._join, calls[0], "goes alone without need")
+                self._check(until >= calls[0].submitted, calls[0], "goes alone without need")
             return
         self._check(not calls, calls, "goes over another's session")
 
@@ -304,6 +306,10 @@ class Schedule:
         """What the batcher is about to hear of a statement."""
         now = self._loop.time()
         if isinstance(outcome, Exception):
+            if isinstance(outcome, SessionLost) and not self._join:
+                for call in calls:
+                    self._isolated[call.account] = now + limits.UNANSWERED_SECONDS
+                return
             lock = isinstance(outcome, psycopg.errors.LockNotAvailable)
             if calls and (lock or _may_be_repeated(calls[0])):
                 detail = outcome.diag.message_detail if isinstance(outcome, psycopg.Error) else None

@@ -4,6 +4,9 @@
 BATCH_CALLS = 32
 # For how long an account's calls go alone after one of them was refused for a lock.
 ISOLATED_SECONDS = 1.0
+# The same after one was not answered, without batches. Longer than the usual back-off of clients, so that a silent node
+# of Citus is tried over sessions that others do not need.
+UNANSWERED_SECONDS = 10.0
 # A batch under way for longer lets others go beside it. A usual one takes some milliseconds: two at a time would be
 # smaller, and so slower together.
 RELIEF_SECONDS = 0.01

@@ -25,9 +25,10 @@ from sepu.metering.commands import PROBE, Command, Probed
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
 from sepu.metering.lanes import BatchLane, Lane, Shared
 from sepu.metering.observer import LedgerObserver
-from sepu.metering.session import Session
+from sepu.metering.session import Session, SessionLost
 
-# Sessions for batches (the second for while the first takes long), for single calls, and for probes.
+# Sessions for batches (the second for while the first takes long), for single calls, and for probes. Without batches,
+# isolated accounts have the two, and all others the three.
 BATCH_SESSIONS = 2
 SINGLE_SESSIONS = 3
 PROBE_SESSIONS = 1
@@ -59,8 +60,8 @@ class Batcher:
         self._connect = partial(connect, Hosts(database_url), limits.STATEMENT_SECONDS)
         shared = Shared(self._loop, self._open_session, self._settle, self._connected, self._observer)
         self.callers = Callers(self._loop.time, self._is_connected)
-        self.batches = BatchLane(shared)
-        self.singles = Lane(shared, SINGLE_SESSIONS if join else SINGLE_SESSIONS + BATCH_SESSIONS, closes_idle=join)
+        self.batches = BatchLane(shared) if join else Lane(shared, SINGLE_SESSIONS)
+        self.singles = Lane(shared, SINGLE_SESSIONS if join else BATCH_SESSIONS, closes_idle=True)
         self.probes = Lane(shared, PROBE_SESSIONS)
         self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes)
         self.isolated: dict[str, float] = {}  # accounts whose calls go one by one, and until when
@@ -72,7 +73,7 @@ class Batcher:
 
     async def open(self) -> None:
         """Opens the session of the first call, and waits for that for a limited time."""
-        await (self.batches if self._join else self.singles).open()
+        await self.batches.open()
 
     async def close(self) -> None:
         """Ends the sessions. No call may wait any more."""
@@ -87,8 +88,7 @@ class Batcher:
         """Sends a command as soon as its turn comes; `done` gets the answer, or an exception."""
         self._observer.command_began()
         call = PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS)
-        is_single = not self._join or call.account in self.isolated
-        (self.singles if is_single else self.batches).add(call)
+        (self.singles if call.account in self.isolated else self.batches).add(call)
         self._sweep_later()
 
     def poll(self) -> None:
@@ -97,7 +97,7 @@ class Batcher:
         Does nothing while answers are being delivered; otherwise a callback that polls would recurse without bound.
         """
         if not self._is_settling:
-            self.batches.first.poll()
+            self.batches.dispatchers[0].poll()
 
     def _settle(self, calls: Sequence[PendingCall], outcome: Rows | Exception, joined: bool) -> None:
         """Gives each call its part of a statement's outcome; lanes call it."""
@@ -145,6 +145,8 @@ class Batcher:
             return
         if isinstance(error, psycopg.errors.LockNotAvailable):
             self._isolate(calls)
+        elif isinstance(error, SessionLost) and not self._join:  # a node of Citus may be silent
+            self._isolate(calls, limits.UNANSWERED_SECONDS)
         is_duplicate = isinstance(error, psycopg.errors.UniqueViolation)
         if not is_duplicate:
             report_failure(error, self._observer)
@@ -162,9 +164,9 @@ class Batcher:
             if call.latest <= now:  # otherwise any failure would extend everyone's wait
                 self._end(call, LedgerUnavailable())
 
-    def _isolate(self, calls: Iterable[PendingCall]) -> None:
-        """Sends the calls of these accounts one by one for a while: one that waits for a lock delays no others."""
-        until = self._loop.time() + limits.ISOLATED_SECONDS
+    def _isolate(self, calls: Iterable[PendingCall], seconds: float = limits.ISOLATED_SECONDS) -> None:
+        """Sends the calls of these accounts one by one for a while, so that their waits delay no others."""
+        until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
         # Also calls put back whose accounts were isolated for another call while they were under way.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
