@@ -17,7 +17,7 @@ from tests.faults.history import History
 from tests.faults.verdict import contradictory
 from tests.http.contract import Case, World, check_case, every_case
 from tests.nodes.traffic import crowded, on_plan
-from tests.processes import until
+from tests.processes import children, until
 from tests.serving import Server, serving
 
 from sepu import limits
@@ -152,6 +152,25 @@ def test_a_frozen_worker_leaves_the_sessions_to_others(url: str, spoilt: Connect
                 until(lambda: sum(answers[account, 200] for account in others) > 500, seconds=60)
             finally:
                 ended.set()
+
+
+def test_a_session_of_a_worker_keeps_its_size(url: str, spoilt: Connection, other: Citus) -> None:
+    """Citus keeps a copy of each generic plan that it executes: 80 MB after these charges."""
+    issued = on_plan(spoilt)
+    node = other.worker_of(issued.account_id)
+
+    def unshared() -> int:
+        postmaster = int((node.data / "postmaster.pid").read_text().split()[0])
+        return sum(child.memory_full_info().uss for child in children(postmaster))
+
+    with serving("uvloop", url, options=(*NO_JOIN, "--workers", "1")) as server:
+
+        def charge(times: int) -> int:
+            assert {server.match(issued, str(uuid4())).status for _ in range(times)} == {200}
+            return unshared()
+
+        before = charge(40)
+        assert charge(400) < before + 20 * 2**20
 
 
 @every_case
