@@ -34,7 +34,7 @@ from tests.serving import SEPU, Server, serving
 
 from bench import machine
 from sepu.admin.prune import RETENTION_DAYS
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 OUT = Path("build/load")
 OPEN_CONNECTIONS = 128

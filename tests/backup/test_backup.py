@@ -28,8 +28,8 @@ from tests.serving import Response, serving
 from sepu.admin.audit import audit
 from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
-from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect, service_url
 from sepu.database.roles import grant, make_role
 
 pytestmark = pytest.mark.slow

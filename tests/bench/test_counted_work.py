@@ -16,9 +16,9 @@ from tests.serving import Server, free_port, serving, why_not, with_limits
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
-from sepu.cli.database import service_url as as_service
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
+from sepu.database.opening import service_url as as_service
 
 REQUESTS = 6
 WARM_UP = 8  # connects; and what a driver prepares, it prepares by then

@@ -21,7 +21,7 @@ from sepu.admin.audit import audit
 from sepu.admin.distribute import distribute
 from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 from sepu.database.roles import make_role
 
 pytestmark = pytest.mark.slow

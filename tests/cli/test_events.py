@@ -31,8 +31,8 @@ from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.events import claim_events, list_events, postpone_delivery
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)

@@ -29,11 +29,11 @@ from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.cli.console import console
-from sepu.cli.database import connect
 from sepu.cli.serve import serve
+from sepu.database.embedded import embedded_postgres
+from sepu.database.embedded.programs import programs
+from sepu.database.opening import connect
 from sepu.database.roles import left_open
-from sepu.server.embedded import embedded_postgres
-from sepu.server.embedded.programs import programs
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -16,7 +16,7 @@ from tests.faults.standby import promote, until_replicated
 from tests.processes import children, command_line
 from tests.serving import Server
 
-from sepu.server.embedded import embedded_postgres
+from sepu.database.embedded import embedded_postgres
 
 MOST_CRASH_SECONDS = 5  # for Postgres to notice that a back end was killed
 CUTS: dict[Cut, str] = {

@@ -23,8 +23,8 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
-from sepu.cli.database import connect, database
-from sepu.server.embedded.system_user import SYSTEM_USER
+from sepu.database.embedded.system_user import SYSTEM_USER
+from sepu.database.opening import connect, database
 
 pytestmark = pytest.mark.slow
 UNSHARE = installed("unshare")

@@ -25,7 +25,7 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect, database
+from sepu.database.opening import connect, database
 
 AWAY_SECONDS = 2 + 5  # the promise, and what a busy machine may add
 BACK_SECONDS = 1 + 5

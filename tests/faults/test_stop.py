@@ -22,7 +22,7 @@ from tests.processes import until
 from tests.serving import EACH_WORKER, Server, free_port, serving, with_limits
 
 from sepu.admin.keys import IssuedKey
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 ROUNDS = 2
 STOP_SECONDS = 15  # on a busy machine

@@ -23,7 +23,7 @@ from tests.serving import Response, Server
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, issue_key, revoke_key
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 from sepu.http.errors import ERRORS
 from sepu.metering import commands
 from sepu.operations.match import parse_match

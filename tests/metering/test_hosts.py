@@ -12,8 +12,8 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.serving import free_port
 
 from sepu import limits
-from sepu.cli.database import DatabaseError, connect
 from sepu.database.hosts import Hosts, SettingsError
+from sepu.database.opening import DatabaseError, connect
 from sepu.metering.failure import report_failure
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import SessionLost

@@ -9,9 +9,9 @@ from psycopg.conninfo import make_conninfo
 from tests.metering.conftest import OpenSession
 
 from sepu import limits
-from sepu.cli.database import connect
 from sepu.database import statements
 from sepu.database.migrate import MigrationError, holds_migrations, migrate, pending
+from sepu.database.opening import connect
 from sepu.metering.key_format import new_account_id
 
 NAMES = [*(script.name for script in statements.migrations()), "functions.sql"]

@@ -20,8 +20,8 @@ from tests.serving import SEPU
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.naming import AccountError
-from sepu.cli.database import connect
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
 from sepu.database.roles import make_role
 from sepu.metering.commands import PROBE
 

@@ -23,12 +23,12 @@ from tests.faults.proxy import socket_directory
 from tests.processes import completed, until
 from tests.serving import SEPU, serving
 
-from sepu.cli.database import connect
-from sepu.server.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
-from sepu.server.embedded.signals import ENDING
-from sepu.server.embedded.state_directory import prepared
-from sepu.server.embedded.system_user import SYSTEM_USER
-from sepu.server.start_error import StartError
+from sepu.database.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
+from sepu.database.embedded.signals import ENDING
+from sepu.database.embedded.state_directory import prepared
+from sepu.database.embedded.system_user import SYSTEM_USER
+from sepu.database.opening import connect
+from sepu.errors import StartError
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root runs Postgres as another user")
 
@@ -446,7 +446,7 @@ def test_where_no_place_can_be_made_the_ways_out_are_told(closed: Path, monkeypa
 def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
     script = """
 import signal
-from sepu.server.embedded.signals import ended_by_exceptions
+from sepu.database.embedded.signals import ended_by_exceptions
 
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 with ended_by_exceptions():

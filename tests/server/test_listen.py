@@ -8,9 +8,9 @@ import pytest
 from tests.serving import free_port, serving
 
 from sepu import limits
+from sepu.errors import StartError
 from sepu.server.gunicorn import Worker
 from sepu.server.listen import address
-from sepu.server.start_error import StartError
 
 
 @pytest.fixture

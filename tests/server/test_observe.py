@@ -43,12 +43,12 @@ from sepu import limits
 from sepu.admin import accounts, keys
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect, database
-from sepu.cli.database import service_url as as_service
+from sepu.database.opening import connect, database
+from sepu.database.opening import service_url as as_service
+from sepu.errors import StartError
 from sepu.http.request import new_request_id
 from sepu.metering import key_format
 from sepu.server.metrics import Blocks, serve_metrics
-from sepu.server.start_error import StartError
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

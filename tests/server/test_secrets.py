@@ -20,7 +20,7 @@ from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, revoke_key
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect, database
+from sepu.database.opening import connect, database
 
 IDEMPOTENCY_KEY = "secretive-order-4711"
 

@@ -12,8 +12,8 @@ from tests.processes import until
 from tests.serving import serving
 
 from sepu import limits
-from sepu.cli.database import connect
-from sepu.cli.database import service_url as as_service
+from sepu.database.opening import connect
+from sepu.database.opening import service_url as as_service
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from tests.serving import Server, free_port, serving
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
-from sepu.cli.database import connect
-from sepu.cli.database import service_url as as_service
+from sepu.database.opening import connect
+from sepu.database.opening import service_url as as_service
 
 pytestmark = pytest.mark.slow
 

@@ -17,7 +17,7 @@ from sepu import limits
 from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
 from sepu.admin.usage import days_of_month, read_now
-from sepu.cli.database import with_connection
+from sepu.cli.decorators import with_connection
 from sepu.cli.output import (
     Form,
     columns,

@@ -10,15 +10,16 @@ from threading import BoundedSemaphore
 import click
 import psycopg
 
-from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
+from sepu.cli.decorators import database_options
 from sepu.cli.output import Port, command, echo, env_option, example, refuse_idle
 from sepu.console.app import create_console
 from sepu.console.pages import ServiceState
 from sepu.database.connection import snapshot
+from sepu.database.embedded import keeper
+from sepu.database.opening import DatabaseError, clear_errors, connect, console_url, database
 from sepu.extras import how_to_install
 from sepu.server import listen
 from sepu.server.console import ConsoleServer
-from sepu.server.embedded import keeper
 from sepu.server.request_log import RequestLog
 
 _ENVIRONMENT = "SEPU_CONSOLE_"

@@ -19,14 +19,7 @@ from sepu import limits
 from sepu.admin import events as ledger
 from sepu.admin.events import STATES, EndpointAnswer, Event
 from sepu.admin.webhook_payload import payload, trial
-from sepu.cli.database import (
-    DatabaseUnavailableError,
-    database_connection,
-    database_options,
-    prints_change,
-    prints_fields,
-    prints_rows,
-)
+from sepu.cli.decorators import database_options, prints_change, prints_fields, prints_rows
 from sepu.cli.files import first_bytes
 from sepu.cli.output import (
     Fields,
@@ -42,10 +35,11 @@ from sepu.cli.output import (
     note,
     refuse_idle,
 )
+from sepu.cli.textfile import write_metrics
 from sepu.cli.times import range_options
+from sepu.database.opening import DatabaseUnavailableError, database_connection
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
-from sepu.server.textfile import write_metrics
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -13,7 +13,7 @@ from sepu.admin import keys, receipts
 from sepu.admin.naming import find_account
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import UNSEEN_KEY, naming_options
-from sepu.cli.database import REPEATABLE, prints_change, prints_rows, with_connection
+from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.files import first_bytes
 from sepu.cli.output import (
     Fields,

@@ -5,7 +5,7 @@ from psycopg import Connection
 
 from sepu.admin.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable, prune_deliveries
 from sepu.admin.prune import prune as prune_batches
-from sepu.cli.database import prints_change
+from sepu.cli.decorators import prints_change
 from sepu.cli.output import command, example, progress
 
 

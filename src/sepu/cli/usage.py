@@ -16,7 +16,7 @@ from sepu.admin.usage import (
     usage_by_month,
     usage_in_month,
 )
-from sepu.cli.database import prints_rows, with_connection
+from sepu.cli.decorators import prints_rows, with_connection
 from sepu.cli.output import (
     Fields,
     Form,

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from math import inf
+
+import numpy as np
 
 from sepu import limits
-from sepu.server.metrics import OpenConnections
 
 # A worker that is ahead of another by so many lets it accept.
 AHEAD = 2
@@ -18,6 +20,30 @@ _FULL_SECONDS = 0.05
 _REFUSED_AT_ONCE = 64
 
 _logger = logging.getLogger(__name__)
+
+
+class OpenConnections:
+    """Publishes how many connections a worker has, and reads how many the others have.
+
+    `of_workers` is memory that the workers share. A number is infinite while its worker accepts no connections.
+    """
+
+    def __init__(self, of_workers: "np.ndarray[tuple[int], np.dtype[np.float64]]", worker: int) -> None:
+        self._own = of_workers[worker : worker + 1]
+        self._others = of_workers[:worker], of_workers[worker + 1 :]
+
+    @property
+    def number(self) -> float:
+        """Returns this worker's number."""
+        return float(self._own[0])
+
+    @number.setter
+    def number(self, number: float) -> None:
+        self._own[0] = number
+
+    def fewest_of_others(self) -> float:
+        """Returns the least number of another worker; infinite if none accepts."""
+        return min(part.min(initial=inf).item() for part in self._others)
 
 
 class Acceptor:

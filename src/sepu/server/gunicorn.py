@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import mmap
 import os
 import resource
 import signal
@@ -11,10 +12,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.http.errors import InvalidHeader, InvalidHTTPVersion, LimitRequestHeaders
@@ -22,6 +24,7 @@ from gunicorn.http.message import Request
 from gunicorn.workers.base import Worker as GunicornWorker
 
 from sepu import limits
+from sepu.errors import StartError
 from sepu.http.app import create_app
 from sepu.http.notifier import ReplyNotifier
 from sepu.http.responder import CallbackResponder, WaitingResponder
@@ -29,11 +32,11 @@ from sepu.http.service import Service
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.batcher_thread import BatcherThread
+from sepu.server.accept import OpenConnections
 from sepu.server.client_address import Network
 from sepu.server.host import is_host
-from sepu.server.metrics import Blocks, Counts, OpenConnections, serve_metrics
+from sepu.server.metrics import BLOCKS, Blocks, Counts, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
-from sepu.server.start_error import StartError
 
 Worker = Literal["uvloop", "gthread", "meinheld"]
 
@@ -133,6 +136,8 @@ class Server(Application):
         self._threads = _THREADS if settings.worker == "gthread" else 1
         self._request_log = request_log
         self._blocks = Blocks()
+        self._open_connections = np.frombuffer(mmap.mmap(-1, BLOCKS * 8))
+        self._open_connections.fill(inf)
         self._block_of: dict[int, int] = {}  # by the age of the worker
         self._library = release.manifest.version
         self._service = Service.of(release)
@@ -176,9 +181,7 @@ class Server(Application):
 
     def accepts(self, worker: GunicornWorker) -> bool:
         """Returns whether a worker accepts connections; only the default kind says so."""
-        return self._settings.worker != "uvloop" or isfinite(
-            self._blocks.open_connections(self._block_of[worker.age]).number
-        )
+        return self._settings.worker != "uvloop" or isfinite(self._open_connections[self._block_of[worker.age]])
 
     async def connect(self) -> None:
         """Opens the session of a uvloop worker's first request."""
@@ -191,7 +194,7 @@ class Server(Application):
     def _after_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
         block = self._block_of[worker.age]
         self._counts = self._blocks.counts(block)
-        self.open_connections = self._blocks.open_connections(block)
+        self.open_connections = OpenConnections(self._open_connections, block)
         self.notifier = ReplyNotifier(self._counts.replied, self._request_log.request)
         self._request_log.start(self._counts.line_dropped)
 
@@ -206,7 +209,9 @@ class Server(Application):
         os._exit(1)
 
     def _after_exit(self, _arbiter: object, worker: GunicornWorker) -> None:
-        self._blocks.give_back(self._block_of.pop(worker.age))
+        block = self._block_of.pop(worker.age)
+        self._blocks.give_back(block)
+        self._open_connections[block] = inf
 
 
 def allow_files(needed: int) -> int:

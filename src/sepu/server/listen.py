@@ -6,8 +6,8 @@ import socket
 from pathlib import Path
 
 from sepu import limits
+from sepu.errors import StartError
 from sepu.server.gunicorn import Worker
-from sepu.server.start_error import StartError
 
 
 def address(host: str, port: int, bind: str | None, worker: Worker) -> str:

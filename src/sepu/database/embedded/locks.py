@@ -7,7 +7,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from sepu.server.start_error import StartError, say, unwritable
+from sepu.errors import StartError
+from sepu.printable import say
 
 _LOCK_SECONDS = 400  # longer than a start
 _SILENT_SECONDS = 1  # before a wait for a lock is reported
@@ -17,6 +18,14 @@ _POLL_SECONDS = 0.02
 def open_private(path: str, flags: int) -> int:
     """Opens a file that only its owner may open; follows no link."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def unwritable(state_dir: Path, error: OSError) -> StartError:
+    """Returns the error of a state directory that cannot be written."""
+    return StartError(
+        f"cannot write in the state directory {state_dir} ({error.strerror}); "
+        "choose another with --state-dir or SEPU_STATE_DIR"
+    )
 
 
 def open_lock(path: Path) -> IO[bytes]:

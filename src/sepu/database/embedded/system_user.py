@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from sepu.server.start_error import StartError
+from sepu.errors import StartError
 
 SYSTEM_USER = "sepu-postgres"
 

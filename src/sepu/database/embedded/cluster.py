@@ -18,11 +18,12 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sepu import limits
-from sepu.server.embedded.locks import open_private
-from sepu.server.embedded.programs import programs
-from sepu.server.embedded.signals import signals_held
-from sepu.server.embedded.system_user import spawn, system_user
-from sepu.server.start_error import StartError, say
+from sepu.database.embedded.locks import open_private
+from sepu.database.embedded.programs import programs
+from sepu.database.embedded.signals import signals_held
+from sepu.database.embedded.system_user import spawn, system_user
+from sepu.errors import StartError
+from sepu.printable import say
 
 START_SECONDS = 300  # a recovery can take long on a slow disk
 _STOP_SECONDS = 60
