@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sepu._palette import ciede2000 as ciede2000
     from sepu._palette import hex_to_rgb as hex_to_rgb
     from sepu._palette import srgb_to_lab as srgb_to_lab
+    from sepu.library.collection import UnknownNameError as UnknownNameError
     from sepu.library.images import Image as Image
     from sepu.library.images import ImageError as ImageError
     from sepu.library.named import NamedPalette as NamedPalette
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from sepu.library.records import Records as Records
     from sepu.library.records import Share as Share
     from sepu.library.release import Release as Release
-    from sepu.library.release import UnknownNameError as UnknownNameError
 
     __version__: str
 
@@ -128,7 +128,7 @@ _HOMES = {
     "Records": "sepu.library.records",
     "Release": "sepu.library.release",
     "Share": "sepu.library.records",
-    "UnknownNameError": "sepu.library.release",
+    "UnknownNameError": "sepu.library.collection",
     "ciede2000": "sepu._palette",
     "hex_to_rgb": "sepu._palette",
     "read_palette": "sepu.library.palette_files",

@@ -21,13 +21,14 @@ from rich.text import Text
 from sepu import limits
 from sepu.cli.output import check_output, command, echo, example, refuse_idle, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
+from sepu.library.collection import UnknownNameError
 from sepu.library.display import Line, Lines, line_of
 from sepu.library.images import Pixels, nearest_places, read_image
 from sepu.library.palette_entries import PaletteError, PaletteWarning
 from sepu.library.palette_files import READERS, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
 from sepu.library.records import hex_of, is_in_srgb, rgb_of
-from sepu.library.release import UnknownNameError, load_release
+from sepu.library.release import load_release
 from sepu.printable import printable
 
 F = TypeVar("F", bound=Callable[..., Any])

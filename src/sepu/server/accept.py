@@ -43,7 +43,7 @@ class OpenConnections:
 
     def fewest_of_others(self) -> float:
         """Returns the least number of another worker; infinite if none accepts."""
-        return min(part.min(initial=inf).item() for part in self._others)
+        return min(float(part.min(initial=inf)) for part in self._others)
 
 
 class Acceptor:
