@@ -48,7 +48,8 @@ def served(request: pytest.FixtureRequest, database_url: str) -> Iterator[Served
         connection.execute(sql.SQL("alter database {} set log_statement = 'all'").format(database))
         (directory,) = connection.execute("show data_directory").fetchone() or ("",)
         metrics = f"127.0.0.1:{free_port()}"
-        program, options = with_limits(LOOK_SECONDS=10.0**6), ["--metrics-bind", metrics]  # it looks once by itself
+        program = with_limits(probes={"LOOK_SECONDS": 10.0**6})  # it looks once by itself
+        options = ["--metrics-bind", metrics]
         with serving(request.param, as_service(url), workers=1, program=program, options=options) as server:
             until(lambda: sample(metrics, "sepu_workers", database="answers"))
             yield Served(server, Path(directory).with_name("postgres.log"), issued.api_key)

@@ -97,7 +97,7 @@ def test_containers_can_do_little() -> None:
     assert not re.search("^(listen_addresses|wal_compression)", settings, re.MULTILINE)
     for name in ("service-1", "service-2"):
         assert services[name]["networks"] == services["postgres"]["networks"]
-        assert seconds(services[name]["stop_grace_period"]) > limits.GRACEFUL_SECONDS
+        assert seconds(services[name]["stop_grace_period"]) > limits.workers.GRACEFUL_SECONDS
         path = services[name]["environment"]["SEPU_BIND"]
         assert f"server {path} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
@@ -372,7 +372,7 @@ def test_the_units_are_what_systemd_takes_and_let_little_through(tmp_path: Path)
 def test_the_unit_leaves_time_to_finish() -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
-    assert int(stop) > limits.GRACEFUL_SECONDS
+    assert int(stop) > limits.workers.GRACEFUL_SECONDS
     # gunicorn changes the owner of its socket, to itself, and does not start where it may not.
     assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
     (path,) = re.findall(r"SEPU_BIND=(\S+)", text)

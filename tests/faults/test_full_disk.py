@@ -69,7 +69,7 @@ def on_small_disk(directory: str) -> Iterator[Stage]:
         assert UNSHARE is not None
         program = [UNSHARE, "--mount", "--propagation", "private"]
         program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, directory]
-        program += map(str, with_limits(LOOK_SECONDS=0.5))
+        program += map(str, with_limits(probes={"LOOK_SECONDS": 0.5}))
         metrics = f"127.0.0.1:{free_port()}"
         with serving("uvloop", None, program=program, options=["--metrics-bind", metrics]) as server:
             filler = Path(f"/proc/{server.process.pid}/root{disk}") / "filler"

@@ -109,7 +109,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
             set_plan(connection, "much", {"color_match": 10**9, "color_search": 10**9}, requests_per_minute=10**9)
             issued = accounts.create_account(connection, "much")
         proxy = stack.enter_context(proxied(state_dir / "socket"))
-        program = with_limits(PROBE_SECONDS=PROBE_SECONDS)
+        program = with_limits(probes={"PROBE_SECONDS": PROBE_SECONDS})
         server = stack.enter_context(serving(request.param, proxy.url, workers=1, program=program))
         played = Stage(request.param, server, state_dir, url, proxy, issued)
         yield played

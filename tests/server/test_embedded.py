@@ -23,6 +23,7 @@ from tests.faults.proxy import socket_directory
 from tests.processes import completed, until
 from tests.serving import SEPU, serving
 
+from sepu import limits
 from sepu.database.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
 from sepu.database.embedded.signals import ENDING
 from sepu.database.embedded.state_directory import prepared
@@ -306,8 +307,8 @@ def test_a_server_that_listens_but_cannot_be_seen_is_no_dead_one(made: Path) -> 
 def test_a_wait_for_the_lock_is_told_and_ends(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(locks, "_SILENT_SECONDS", 0.1)
-    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(limits.embedded, "REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(limits.embedded, "LOCK_SECONDS", 0.5)
     state_dir.mkdir()
     for written in (b"", b"12345"):
         (state_dir / "lock").write_bytes(written)

@@ -151,8 +151,8 @@ def find_keys(connection: Connection) -> Iterable[Fields]:
         given = click.prompt("API key", hide_input=True, err=True).encode(errors="replace")
     else:
         given = first_bytes("-")
-    if len(given) == limits.KEY_FILE_BYTES:
-        note(f"only the first {limits.KEY_FILE_BYTES} bytes are read")
+    if len(given) == limits.files.KEY_BYTES:
+        note(f"only the first {limits.files.KEY_BYTES} bytes are read")
     found, unknown = keys.find_keys(connection, given.decode("ascii", "replace"))
     if not found and not unknown:
         raise SepuError("standard input has no whole API key: sepu_, and 78 more characters")

@@ -65,8 +65,8 @@ def networks(value: str) -> tuple[Network, ...]:
 @env_option(
     "--idle-seconds",
     "Close a connection after this time without a request.",
-    type=click.IntRange(1, limits.LONGEST_IDLE_SECONDS),
-    default=limits.IDLE_SECONDS,
+    type=click.IntRange(1, limits.connections.MAX_IDLE_SECONDS),
+    default=limits.connections.IDLE_SECONDS,
     show_default=True,
 )
 @env_option("--metrics-bind", "Address for Prometheus to read metrics, without a key.", metavar="HOST:PORT")

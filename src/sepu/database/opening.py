@@ -8,14 +8,13 @@ from pathlib import Path
 import psycopg
 from psycopg.conninfo import make_conninfo
 
+from sepu import limits
 from sepu.database.connection import BoundedConnection
 from sepu.database.embedded import embedded_postgres
 from sepu.database.hosts import Hosts, SettingsError
 from sepu.database.migrate import MigrationError, migrate, pending
 from sepu.database.roles import Purpose, make_role
 from sepu.errors import SepuError
-
-_CHECK_SECONDS = 5.0
 
 
 class DatabaseError(SepuError):
@@ -44,7 +43,7 @@ def database(database_url: str | None, state_dir: Path, *, create: bool = False)
                 migrate(connection)
             yield url
         return
-    with clear_errors(), connect(database_url, _CHECK_SECONDS) as connection:
+    with clear_errors(), connect(database_url, limits.database.SCHEMA_SECONDS) as connection:
         if due := pending(connection):
             names = ", ".join(script.name for script in due)
             raise MigrationError(f"the database lacks {names}; apply with: sepu db migrate")

@@ -43,7 +43,7 @@ class _Match(_Resource):
     def on_post(self, req: TimedRequest, resp: Response) -> None:
         # bounded_stream would read a chunked body as empty. The servers end their stream with the body.
         try:
-            body = req.stream.read(limits.BODY_BYTES + 1)
+            body = req.stream.read(limits.requests.BODY_BYTES + 1)
         except Exception:  # each server raises another one for broken chunks or an incomplete body
             body = b""
         self._responder.respond(self._endpoint.judge(req, body, self._responder.callers), req, resp)

@@ -201,7 +201,7 @@ def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
     media_type = (head.header("Content-Type") or "").partition(";")[0].strip().lower()
     if media_type != JSON or head.header("Content-Encoding") is not None:
         raise InputError("unsupported_media_type")
-    if len(body) > limits.BODY_BYTES:
+    if len(body) > limits.requests.BODY_BYTES:
         raise InputError("payload_too_large")
     if len(body) < _declared_length(head):  # incomplete: it may look whole, but the client is gone
         raise InputError("invalid_json")
@@ -214,4 +214,5 @@ def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
 def _declared_length(head: TimedRequest) -> int:
     """Returns the Content-Length; an invalid one counts as longer than any body."""
     length = head.header("Content-Length") or "0"
-    return int(length) if length.isdecimal() and len(length) <= limits.LENGTH_DIGITS else limits.BODY_BYTES + 1
+    valid = length.isdecimal() and len(length) <= limits.requests.LENGTH_DIGITS
+    return int(length) if valid else limits.requests.BODY_BYTES + 1

@@ -91,7 +91,7 @@ class Collection(Generic[R, M, S]):
         """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
         from difflib import get_close_matches
 
-        if len(name) > limits.NAME_CHARACTERS:
+        if len(name) > limits.inputs.NAME_CHARACTERS:
             return ""
         near = get_close_matches(name, [record.label for record in self.records[:_HINTED]], 3)
         return f"; perhaps you mean {' or '.join(near)}" if near else ""
@@ -207,7 +207,7 @@ class Collection(Generic[R, M, S]):
 
 def spellings(name: str) -> tuple[str, ...]:
     """Returns a name as it is, and folded if it is not too long for a name."""
-    return (name, fold(name)) if len(name) <= limits.NAME_CHARACTERS else (name,)
+    return (name, fold(name)) if len(name) <= limits.inputs.NAME_CHARACTERS else (name,)
 
 
 def whole_number(number: object, name: str) -> int:

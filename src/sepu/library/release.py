@@ -91,8 +91,8 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
         """
         if not isinstance(q, str):
             raise TypeError(f"a search takes text, not {shown(q)}")
-        if len(q.strip()) > limits.MAX_QUERY:
-            raise ValueError(f"a search takes at most {limits.MAX_QUERY} characters, not {shown(q)}")
+        if len(q.strip()) > limits.inputs.MAX_QUERY:
+            raise ValueError(f"a search takes at most {limits.inputs.MAX_QUERY} characters, not {shown(q)}")
         return Records(map(self.records.__getitem__, self._names.search(q, whole_number(limit, "limit"))))
 
     def _several(self, found: Records[Record]) -> str:
@@ -100,7 +100,7 @@ class Release(Struct, Collection[Record, Match, Share], frozen=True, dict=True):
 
     def hint(self, name: str) -> str:
         """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
-        near = self.search(name, limit=4) if len(name) <= limits.MAX_QUERY else ()
+        near = self.search(name, limit=4) if len(name) <= limits.inputs.MAX_QUERY else ()
         more = f"; sepu search {name} shows more" if len(near) > 3 else ""
         return f"; perhaps you mean {_listed(near[:3])}{more}" if near else ""
 

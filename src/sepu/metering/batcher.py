@@ -56,7 +56,7 @@ class Batcher:
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer or LedgerObserver()
-        self._connect = partial(connect, Hosts(database_url), limits.STATEMENT_SECONDS)
+        self._connect = partial(connect, Hosts(database_url), limits.database.STATEMENT_SECONDS)
         shared = Shared(self._loop, self._open_session, self._settle, self._connected, self._observer)
         self.callers = Callers(self._loop.time, self._is_connected)
         self.batches = BatchLane(shared)
@@ -86,7 +86,7 @@ class Batcher:
     def submit(self, command: Command[Any], done: Done) -> None:
         """Sends a command as soon as its turn comes; `done` gets the answer, or an exception."""
         self._observer.command_began()
-        call = PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS)
+        call = PendingCall(command, done, self._loop.time() + limits.database.QUEUE_SECONDS)
         is_single = not self._join or call.account in self.isolated
         (self.singles if is_single else self.batches).add(call)
         self._sweep_later()
@@ -164,7 +164,7 @@ class Batcher:
 
     def _isolate(self, calls: Iterable[PendingCall]) -> None:
         """Sends the calls of these accounts one by one for a while: one that waits for a lock delays no others."""
-        until = self._loop.time() + limits.ISOLATED_SECONDS
+        until = self._loop.time() + limits.batches.ISOLATED_SECONDS
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
         # Also calls put back whose accounts were isolated for another call while they were under way.
         for call in self.batches.queue.take_where(lambda call: call.account in self.isolated):
@@ -193,18 +193,18 @@ class Batcher:
 
     def probe(self, done: Callable[[bool], None]) -> None:
         """Tells `done` whether a charge can be committed now, by this release's migrations; cached for a second."""
-        if self._loop.time() - self._probed_at < limits.PROBE_SECONDS:
+        if self._loop.time() - self._probed_at < limits.probes.PROBE_SECONDS:
             done(self._is_ready)
             return
         self._probing.append(done)
         if len(self._probing) == 1:
             self._observer.command_began()
-            self.probes.add(PendingCall(PROBE, self._probe_ended, self._loop.time() + limits.QUEUE_SECONDS))
+            self.probes.add(PendingCall(PROBE, self._probe_ended, self._loop.time() + limits.database.QUEUE_SECONDS))
             self._sweep_later()
 
     def probe_if_due(self) -> None:
         """Probes if the last probe is long ago, and sooner without a session. The worker calls it each second."""
-        seconds = limits.LOOK_SECONDS if self._is_connected() else limits.PROBE_SECONDS
+        seconds = limits.probes.LOOK_SECONDS if self._is_connected() else limits.probes.PROBE_SECONDS
         if self._loop.time() - self._probed_at >= seconds and not self._probing:
             self.probe(lambda _: None)
 

@@ -85,7 +85,7 @@ class BatchLane(Lane):
 
     def _relieve_later(self) -> None:
         if self._relief_timer is None and self.queue.accounts:
-            self._relief_timer = self._loop.call_later(limits.RELIEF_SECONDS, self._relieve)
+            self._relief_timer = self._loop.call_later(limits.batches.RELIEF_SECONDS, self._relieve)
 
     def _relieve(self) -> None:
         self._relief_timer = None
@@ -179,7 +179,7 @@ class Dispatcher:
     async def open(self) -> None:
         """Connects, and waits for that for a limited time."""
         self._connecting = self._connecting or self._loop.create_task(self._connect())
-        await asyncio.wait([self._connecting], timeout=limits.CONNECT_SECONDS)
+        await asyncio.wait([self._connecting], timeout=limits.database.CONNECT_SECONDS)
 
     async def close(self) -> None:
         """Ends the session for good."""
@@ -201,7 +201,7 @@ class Dispatcher:
                     report_failure(error, self._observer)
                 except psycopg.Error as error:
                     report_failure(error, self._observer)
-                    await asyncio.sleep(limits.RECONNECT_SECONDS)
+                    await asyncio.sleep(limits.database.RECONNECT_SECONDS)
                 if not self._has_next():
                     break
         finally:
@@ -216,7 +216,7 @@ class BatchDispatcher(Dispatcher):
     """
 
     def __init__(self, shared: Shared, queue: FairQueue) -> None:
-        super().__init__(shared, queue, most=limits.BATCH_CALLS)
+        super().__init__(shared, queue, most=limits.batches.CALLS)
         self.awaited = 0  # calls
         self._timer: asyncio.TimerHandle | None = None
 
@@ -243,10 +243,10 @@ class BatchDispatcher(Dispatcher):
 
     def _waits_after(self, calls: Sequence[PendingCall]) -> bool:
         seconds = self._loop.time() - self._sent_at
-        if seconds <= limits.SLOW_CALL_SECONDS * len(calls) or not (len(calls) > 1 or self._queue.accounts):
+        if seconds <= limits.batches.SLOW_CALL_SECONDS * len(calls) or not (len(calls) > 1 or self._queue.accounts):
             return False
         self.awaited = len(calls)
-        pause = min(seconds * limits.GATHER_SHARE, limits.GATHER_SECONDS)
+        pause = min(seconds * limits.batches.GATHER_SHARE, limits.batches.GATHER_SECONDS)
         self._timer = self._loop.call_later(pause, self._end_wait)
         return True
 
@@ -263,11 +263,11 @@ class ReliefDispatcher(Dispatcher):
     """Sends batches of other accounts while the one of the first dispatcher takes long."""
 
     def __init__(self, shared: Shared, queue: FairQueue, first: BatchDispatcher) -> None:
-        super().__init__(shared, queue, most=limits.BATCH_CALLS, single_as_batch=True)
+        super().__init__(shared, queue, most=limits.batches.CALLS, single_as_batch=True)
         self._first = first
 
     def _has_next(self) -> bool:
-        return self._first.seconds_under_way() > limits.RELIEF_SECONDS and super()._has_next()
+        return self._first.seconds_under_way() > limits.batches.RELIEF_SECONDS and super()._has_next()
 
     def _free(self, calls: Sequence[PendingCall]) -> None:
         super()._free(calls)

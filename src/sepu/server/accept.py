@@ -71,14 +71,14 @@ class Acceptor:
 
     def _resume(self) -> None:
         self._loop.add_reader(self._listener, self._accept)
-        if self._connections.number < limits.CONNECTIONS:
+        if self._connections.number < limits.connections.OF_A_WORKER:
             self._accept(1)
-        elif self._connections.fewest_of_others() >= limits.CONNECTIONS:
+        elif self._connections.fewest_of_others() >= limits.connections.OF_A_WORKER:
             self._accept(_REFUSED_AT_ONCE)
 
     def _accept(self, at_least: int = 0) -> None:
         connections = self._connections
-        most = min(connections.fewest_of_others() + AHEAD, limits.CONNECTIONS)
+        most = min(connections.fewest_of_others() + AHEAD, limits.connections.OF_A_WORKER)
         room = min(most - connections.number, _AT_ONCE)
         for _ in range(max(int(room), at_least)):
             try:
@@ -94,7 +94,7 @@ class Acceptor:
             connecting.add_done_callback(self._connecting.discard)
             connections.number += 1  # others see it at once; the worker corrects it
         if connections.number >= most:
-            self._pause(AHEAD_SECONDS if connections.number < limits.CONNECTIONS else _FULL_SECONDS)
+            self._pause(AHEAD_SECONDS if connections.number < limits.connections.OF_A_WORKER else _FULL_SECONDS)
 
     def _pause(self, seconds: float) -> None:
         self._loop.remove_reader(self._listener)

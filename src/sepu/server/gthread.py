@@ -31,7 +31,7 @@ class GthreadWorker(gthread.ThreadWorker):
 
     def handle(self, conn: gthread.TConn) -> bool:
         """Serves one request; called in a thread."""
-        self._deadlines[conn] = time.monotonic() + limits.REQUEST_SECONDS
+        self._deadlines[conn] = time.monotonic() + limits.requests.REQUEST_SECONDS
         try:
             keep_open: bool = super().handle(conn)
             if not keep_open:
@@ -67,5 +67,5 @@ class GthreadWorker(gthread.ThreadWorker):
 def _linger(sock: socket.socket) -> None:
     """Lets the client close first. gunicorn does so in its main thread, and all requests would wait."""
     with suppress(OSError):
-        util.close_graceful(sock.dup(), limits.LINGER_SECONDS)
+        util.close_graceful(sock.dup(), limits.requests.LINGER_SECONDS)
         sock.shutdown(socket.SHUT_RDWR)

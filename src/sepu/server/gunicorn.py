@@ -47,7 +47,6 @@ _WORKER_CLASSES: dict[Worker, str] = {
 }
 _logger = logging.getLogger("sepu.server")
 
-_THREADS = 16
 _BOOT_SECONDS, _BOOT_CHECK_SECONDS = 5.0, 0.02  # until a new worker accepts
 OTHER_FILES = 100  # of a worker: the database's, gunicorn's, the log
 _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk can stall it)
@@ -64,7 +63,7 @@ class Settings:
     trusted_proxies: tuple[Network, ...] = ()
     join: bool = True  # requests share database calls
     metrics_bind: str | None = None  # `HOST:PORT`
-    idle_seconds: int = limits.IDLE_SECONDS
+    idle_seconds: int = limits.connections.IDLE_SECONDS
 
 
 class Application(BaseApplication):
@@ -93,15 +92,15 @@ class Application(BaseApplication):
         always: dict[str, object] = {
             "bind": bind,
             "worker_class": _WORKER_CLASSES[worker],
-            "keepalive": limits.IDLE_SECONDS,
-            "worker_connections": limits.CONNECTIONS,
-            "limit_request_line": limits.LINE_BYTES,
-            "limit_request_field_size": limits.LINE_BYTES,
-            "limit_request_fields": limits.HEADERS,
+            "keepalive": limits.connections.IDLE_SECONDS,
+            "worker_connections": limits.connections.OF_A_WORKER,
+            "limit_request_line": limits.requests.LINE_BYTES,
+            "limit_request_field_size": limits.requests.LINE_BYTES,
+            "limit_request_fields": limits.requests.HEADERS,
             "forwarded_allow_ips": "",  # nobody sets SCRIPT_NAME or the scheme by a header
             "pre_request": _check_head,
-            "timeout": limits.HEARTBEAT_SECONDS,
-            "graceful_timeout": limits.GRACEFUL_SECONDS,
+            "timeout": limits.workers.HEARTBEAT_SECONDS,
+            "graceful_timeout": limits.workers.GRACEFUL_SECONDS,
             "umask": 0o117,  # the Unix socket is for its user and for the group of the proxy
             "control_socket_disable": True,
             "proc_name": "sepu",
@@ -133,7 +132,7 @@ class Server(Application):
         self.each_second = each_second
         self.trusted_proxies = settings.trusted_proxies
         self._settings = settings
-        self._threads = _THREADS if settings.worker == "gthread" else 1
+        self._threads = limits.workers.THREADS if settings.worker == "gthread" else 1
         self._request_log = request_log
         self._blocks = Blocks()
         self._open_connections = np.frombuffer(mmap.mmap(-1, BLOCKS * 8))
@@ -225,21 +224,21 @@ def allow_files(needed: int) -> int:
 
 
 def _allow_files_of_a_worker() -> None:
-    needed = limits.CONNECTIONS + OTHER_FILES
+    needed = limits.connections.OF_A_WORKER + OTHER_FILES
     allowed = allow_files(needed)
     if allowed < needed:
         _logger.warning(
             "a worker needs %d open files for %d connections, and the system allows %d: raise the hard limit"
             " (LimitNOFILE= of systemd, ulimits of a container, ulimit -Hn of a shell)",
             needed,
-            limits.CONNECTIONS,
+            limits.connections.OF_A_WORKER,
             allowed,
         )
 
 
 def _check_head(_worker: object, request: Request) -> None:
     """Refuses what gunicorn lets through; lets the client have the connection closed (RFC 9112, 3.2 and 9.6)."""
-    if sum(len(name) + len(value) for name, value in request.headers) > limits.HEAD_BYTES:
+    if sum(len(name) + len(value) for name, value in request.headers) > limits.requests.HEAD_BYTES:
         raise LimitRequestHeaders("the head is too large")
     if request.version not in {(1, 0), (1, 1)}:  # gunicorn would answer in any HTTP/1.x that it is asked in
         raise InvalidHTTPVersion("neither 1.0 nor 1.1")

@@ -46,8 +46,8 @@ def _require_free_port(host: str, port: int) -> None:
 
 
 def _require_free_path(path: str) -> None:
-    if len(os.fsencode(path)) > limits.SOCKET_PATH_BYTES:
-        raise StartError(f"the path of a socket has at most {limits.SOCKET_PATH_BYTES} bytes: {path}")
+    if len(os.fsencode(path)) > limits.workers.SOCKET_PATH_BYTES:
+        raise StartError(f"the path of a socket has at most {limits.workers.SOCKET_PATH_BYTES} bytes: {path}")
     if not Path(path).absolute().parent.is_dir():
         raise StartError(f"there is no directory for the socket {path}")
     if not Path(path).exists():

@@ -38,7 +38,7 @@ _ENDPOINTS = (*ALLOW, OTHER)
 _STATUSES = (200, *sorted({error.status for error in ERRORS.values()}))
 _CLASSES = tuple(dict.fromkeys(f"{status // 100}xx" for status in _STATUSES))
 _SECONDS = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
-_SIZES = tuple(2.0**power for power in range(limits.BATCH_CALLS.bit_length()))
+_SIZES = tuple(2.0**power for power in range(limits.batches.CALLS.bit_length()))
 # The classes that Postgres may report, and `none`: no answer or no connection.
 _SQLSTATE_CLASSES = (
     *("08", "22", "23", "25", "26", "28", "34", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "XX"),
@@ -216,7 +216,7 @@ class Blocks:
             if not cells[_LAYOUT.starts]:  # nor any later block
                 break
             used.append(cells.tolist())
-        recent = time.monotonic() - limits.LOOKED_SECONDS  # a clock that all processes share
+        recent = time.monotonic() - limits.probes.LOOKED_SECONDS  # a clock that all processes share
         states = [
             _DATABASE_STATES[int(cells[_LAYOUT.database]) if cells[_LAYOUT.probed] > recent else 0]
             for cells in used

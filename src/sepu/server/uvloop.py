@@ -109,7 +109,7 @@ class UvloopWorker(Worker):
             seconds = self.loop.time() - started
             if seconds >= self.cfg.graceful_timeout:
                 break
-            if seconds >= limits.FAREWELL_SECONDS:
+            if seconds >= limits.workers.FAREWELL_SECONDS:
                 for connection in list(self.connections):
                     connection.close_if_idle()
             self.notify()

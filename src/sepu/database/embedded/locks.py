@@ -7,11 +7,10 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
+from sepu import limits
 from sepu.errors import StartError
 from sepu.printable import say
 
-_LOCK_SECONDS = 400  # longer than a start
-_SILENT_SECONDS = 1  # before a wait for a lock is reported
 _POLL_SECONDS = 0.02
 
 
@@ -70,12 +69,12 @@ def wait_for(lock: IO[bytes], how: int) -> None:
             waited = time.monotonic() - begun
         lock.seek(0)
         holder = f"process {pid}" if (pid := lock.read(20).decode(errors="replace")) else "another process"
-        if waited > _LOCK_SECONDS:
+        if waited > limits.embedded.LOCK_SECONDS:
             raise StartError(
                 f"{holder} has held the lock {lock.name} for {waited:.0f} seconds; "
                 "end it, or choose another --state-dir"
             )
-        if waited > _SILENT_SECONDS and not reported:
+        if waited > limits.embedded.REPORT_SECONDS and not reported:
             say(f"waiting for the lock {lock.name}, which {holder} holds")
             reported = True
         time.sleep(_POLL_SECONDS)
