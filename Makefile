@@ -1,8 +1,8 @@
 HASH := \#
 # Each target that has a comment beside it: `make help` prints them.
-TOLD := sed -n 's/^\([a-z0-9-]*\):.*$(HASH)$(HASH) */\1 /p' Makefile
+TARGETS := sed -n 's/^\([a-z0-9-]*\):.*$(HASH)$(HASH) */\1 /p' Makefile
 
-.PHONY: help build serving mended meinheld lint types lint-workflows clean $(shell $(TOLD) | cut -d' ' -f1)
+.PHONY: help build serving mended meinheld lint types lint-workflows clean $(shell $(TARGETS) | cut -d' ' -f1)
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -16,7 +16,7 @@ PROGRESS := $(shell test -t 2 && echo --verbose)
 INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-directory --silent -j2
 
 help:
-	@$(TOLD) | while read -r target text; do printf 'make %-18s%s\n' "$$target" "$$text"; done
+	@$(TARGETS) | while read -r target text; do printf 'make %-18s%s\n' "$$target" "$$text"; done
 
 build:
 	$(INSTALL) .venv/tools

@@ -48,12 +48,9 @@ __all__ = ["__version__", "load", "match", "name_image", "search"]
 
 
 def load() -> "Release":
-    """Returns the verified release that this package carries: the library of 161 colours.
+    """Returns the library of 161 colours that this package carries, verified: a `sepu.Release`.
 
-    It is a collection of its records: iterable, with a length, and `load()["fei-hong"]` is the colour of that slug or
-    name. It has the `.manifest` and the `.records` in library order, and makes a `.palette()` and an index of the
-    `.names()`; both answer with places in `.records`. Keep them: making them takes milliseconds, asking them
-    microseconds. Raises sepu.library.release.ReleaseError for files that are not intact.
+    Raises sepu.library.release.ReleaseError for files that are not intact.
     """
     return _load()
 

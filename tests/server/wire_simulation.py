@@ -15,7 +15,7 @@ from tests.fuzz.seeds import mutate
 from tests.server.wire_grammar import Message, message
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
 from sepu.server.client_address import Network
@@ -116,7 +116,7 @@ class Owner:
     def __init__(self, *, at_once: bool = True) -> None:
         self.clock = Loop()
         self.loop = cast("asyncio.AbstractEventLoop", self.clock)
-        self.notifier = ReplyNotifier()
+        self.observers = ReplyObservers()
         self.connections: set[Connection] = set()
         self.addresses: Counter[str] = Counter()
         self.trusted_proxies: tuple[Network, ...] = ()

@@ -23,7 +23,7 @@ from sepu.metering.calls import Done, PendingCall
 from sepu.metering.codec import Rows
 from sepu.metering.commands import PROBE, Command, Probed
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
-from sepu.metering.lanes import BatchLane, Lane, Shared
+from sepu.metering.lanes import BatchLane, Hooks, Lane
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session
 
@@ -57,11 +57,11 @@ class Batcher:
         self._join = join
         self._observer = observer or LedgerObserver()
         self._connect = partial(connect, Hosts(database_url), limits.database.STATEMENT_SECONDS)
-        shared = Shared(self._loop, self._open_session, self._settle, self._connected, self._observer)
+        hooks = Hooks(self._loop, self._open_session, self._settle, self._connected, self._observer)
         self.callers = Callers(self._loop.time, self._is_connected)
-        self.batches = BatchLane(shared)
-        self.singles = Lane(shared, SINGLE_SESSIONS if join else SINGLE_SESSIONS + BATCH_SESSIONS, closes_idle=join)
-        self.probes = Lane(shared, PROBE_SESSIONS)
+        self.batches = BatchLane(hooks)
+        self.singles = Lane(hooks, SINGLE_SESSIONS if join else SINGLE_SESSIONS + BATCH_SESSIONS, closes_idle=join)
+        self.probes = Lane(hooks, PROBE_SESSIONS)
         self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes)
         self.isolated: dict[str, float] = {}  # accounts whose calls go one by one, and until when
         self._sweep_timer: asyncio.TimerHandle | None = None

@@ -64,9 +64,10 @@ class Callers:
         if (known := self._refusals.get(key_hash)) is None or known.until <= now or known.code != code:
             self._refusals[key_hash] = _Refusal(code, now + limits.batches.REFUSED_SECONDS)
 
-    def refusal(self, holder: Credential) -> str | None:
+    def refusal(self, credential: Credential) -> str | None:
         """Returns the code to refuse a key with, if the ledger need not be asked."""
-        if not self._refusals or (known := self._refusals.get(holder.key_hash)) is None or known.until <= self._time():
+        known = self._refusals.get(credential.key_hash)
+        if known is None or known.until <= self._time():
             return None
         known.asked += 1
         return known.code if known.asked > REMEMBERED[known.code] else None

@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes
 import httptools
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.replies import Reply
 from sepu.http.request import environ_name
 from sepu.http.responder import SEND
@@ -72,7 +72,7 @@ class Owner(Protocol):
     """Describes the worker that serves connections."""
 
     loop: asyncio.AbstractEventLoop
-    notifier: ReplyNotifier
+    observers: ReplyObservers
     connections: "set[Connection]"
     addresses: Counter[str]  # of those connections that do not come from a proxy
     trusted_proxies: tuple[Network, ...]
@@ -428,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _refuse(self, status: int) -> None:
-        refuse(status, self._transport.write, self._owner.notifier)
+        refuse(status, self._transport.write, self._owner.observers)
         self._close()
 
     def _close(self) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.server.gunicorn import OTHER_FILES, Application, allow_files
 
 # A slow client keeps one until its deadline (limits.requests.REQUEST_SECONDS), and pages wait when there are no more.
@@ -15,7 +15,7 @@ _THREADS = limits.connections.OF_A_WORKER // 2
 class ConsoleServer(Application):
     """Runs gunicorn with the console's application."""
 
-    notifier = ReplyNotifier()
+    observers = ReplyObservers()
 
     def __init__(self, bind: str, app: Callable[..., Any], each_second: Callable[[], None] = lambda: None) -> None:
         self._bind = bind

@@ -9,7 +9,7 @@ from gunicorn.http import errors
 from gunicorn.workers import gthread
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.wire import refuse
 
 # The first type that matches decides; any other ParseException is 400.
@@ -60,8 +60,8 @@ class GthreadWorker(gthread.ThreadWorker):
             self._refuse(status, client)
 
     def _refuse(self, status: int, client: socket.socket) -> None:
-        notifier: ReplyNotifier = self.app.notifier  # type: ignore[attr-defined]  # it is a Server
-        refuse(status, lambda response: client.send(response, socket.MSG_DONTWAIT), notifier)
+        observers: ReplyObservers = self.app.observers  # type: ignore[attr-defined]  # it is a Server
+        refuse(status, lambda response: client.send(response, socket.MSG_DONTWAIT), observers)
 
 
 def _linger(sock: socket.socket) -> None:

@@ -26,7 +26,7 @@ from gunicorn.workers.base import Worker as GunicornWorker
 from sepu import limits
 from sepu.errors import StartError
 from sepu.http.app import create_app
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.responder import CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import Release
@@ -69,7 +69,7 @@ class Settings:
 class Application(BaseApplication):
     """Runs gunicorn in this process."""
 
-    notifier: ReplyNotifier  # in each worker
+    observers: ReplyObservers  # in each worker
     each_second: Callable[[], None] = staticmethod(lambda: None)
     accepts: Callable[[GunicornWorker], bool] = staticmethod(lambda _worker: True)  # whether a worker takes connections
 
@@ -173,10 +173,10 @@ class Server(Application):
         if self._settings.worker == "uvloop":
             loop = asyncio.get_event_loop()
             self.batcher = Batcher(url, join=join, observer=self._counts, loop=loop)
-            return create_app(self._service, CallbackResponder(self.batcher, self.notifier))
+            return create_app(self._service, CallbackResponder(self.batcher, self.observers))
         self._batcher_thread = BatcherThread(url, join=join, observer=self._counts, died=self._die)
         self._batcher_thread.start()
-        return create_app(self._service, WaitingResponder(self._batcher_thread, self.notifier))
+        return create_app(self._service, WaitingResponder(self._batcher_thread, self.observers))
 
     def accepts(self, worker: GunicornWorker) -> bool:
         """Returns whether a worker accepts connections; only the default kind says so."""
@@ -194,7 +194,7 @@ class Server(Application):
         block = self._block_of[worker.age]
         self._counts = self._blocks.counts(block)
         self.open_connections = OpenConnections(self._open_connections, block)
-        self.notifier = ReplyNotifier(self._counts.replied, self._request_log.request)
+        self.observers = ReplyObservers(self._counts.replied, self._request_log.request)
         self._request_log.start(self._counts.line_dropped)
 
     def _worker_exit(self, _arbiter: object, _worker: object) -> None:

@@ -127,7 +127,7 @@ class Counts(LedgerObserver):
         _request_id: str,
         reply: Reply,
         route: str | None,
-        _holder: Credential | None,
+        _credential: Credential | None,
         seconds: float | None,
         *_: object,
     ) -> None:
