@@ -120,11 +120,11 @@ def _operation(operation: Any, parse: Callable[[Any], Any], question: str | byte
     return once
 
 
-def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
+def _decide(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
     environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
     head = TimedRequest(environ)
-    assert isinstance(endpoint.judge(head, body, CALLERS), Pending)
-    return lambda: endpoint.judge(head, body, CALLERS)
+    assert isinstance(endpoint.decide(head, body, CALLERS), Pending)
+    return lambda: endpoint.decide(head, body, CALLERS)
 
 
 class _Wire(asyncio.Transport):
@@ -298,8 +298,8 @@ def hot_paths(url: str = "") -> list[HotPath]:
         HotPath("core: 120 searches", lambda: lambda: [NAMES.search(q, 10) for q in QUERIES]),
         HotPath("operation: match", lambda: _operation(Matcher(PALETTE, *COLORS), parse_match, MATCH_BODY)),
         HotPath("operation: search", lambda: _operation(Searcher(NAMES, *COLORS), parse_search, SEARCH_QUERY)),
-        HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY)),
-        HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY)),
+        HotPath("decision: match", lambda: _decide(service.match, "POST", MATCH_BODY)),
+        HotPath("decision: search", lambda: _decide(service.search, "GET", b"", SEARCH_QUERY)),
         HotPath("HTTP: parser and response", lambda: _request(service, "GET", "/healthz")),
         HotPath("request: match", lambda: _request(service, *match)),
         HotPath("request: search", lambda: _request(service, "GET", "/v1/search", b"", SEARCH_QUERY)),

@@ -178,7 +178,7 @@ def test_the_health_check(service_url: str, unix: bool) -> None:
 def secrets(tmp_path: Path) -> Path:
     program("openssl", "openssl")
     shutil.copytree(DEPLOY, tmp_path / "deploy")
-    subprocess.run([tmp_path / "deploy" / "secrets", "colours.example"], check=True, cwd="/")
+    subprocess.run([tmp_path / "deploy" / "make-secrets.sh", "colours.example"], check=True, cwd="/")
     return tmp_path / "secrets"
 
 
@@ -189,7 +189,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
     assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 7
     Webhook((secrets / "hooks").read_text().strip())  # refuses what is no secret
-    again = completed([secrets.parent / "deploy" / "secrets"])
+    again = completed([secrets.parent / "deploy" / "make-secrets.sh"])
     assert again.returncode != 0
     assert "nothing was changed" in again.stderr
     assert [Path(path).read_text() for path in made] == texts
@@ -213,7 +213,7 @@ def test_secrets_that_cannot_be_made_leave_nothing(tmp_path: Path, fault: str) -
         )
         (programs / "openssl").chmod(0o755)
     limit = ["/bin/sh", "-c", 'ulimit -f 0; trap "" XFSZ; exec "$@"', "sh"] if fault == "a full disk" else []
-    failed = completed([*limit, tmp_path / "deploy" / "secrets"], env={"PATH": str(programs)})
+    failed = completed([*limit, tmp_path / "deploy" / "make-secrets.sh"], env={"PATH": str(programs)})
     assert failed.returncode != 0
     assert failed.stderr or fault in {"openssl fails", "a signal"}  # which say why themselves
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deploy", "programs"]

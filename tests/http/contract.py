@@ -312,7 +312,7 @@ CASES = [
             ("expired", KEY, partial(World.expires, seconds=-1)),
         )
     ),
-    # --- 3, 4: the account and the abuse limit; test_judgement.py tells what comes before what
+    # --- 3, 4: the account and the abuse limit; test_decision.py tells what comes before what
     *(
         Case(f"{error}{target}", target, status, error, given=given, body=ONE if target == "/v1/match" else None)
         for error, status, given in (

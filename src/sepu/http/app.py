@@ -32,7 +32,7 @@ class _Get(_Resource):
         self._endpoint = endpoint
 
     def on_get(self, req: TimedRequest, resp: Response) -> None:
-        self._responder.respond(self._endpoint.judge(req, b"", self._responder.callers), req, resp)
+        self._responder.respond(self._endpoint.decide(req, b"", self._responder.callers), req, resp)
 
 
 class _Match(_Resource):
@@ -46,7 +46,7 @@ class _Match(_Resource):
             body = req.stream.read(limits.requests.BODY_BYTES + 1)
         except Exception:  # each server raises another one for broken chunks or an incomplete body
             body = b""
-        self._responder.respond(self._endpoint.judge(req, body, self._responder.callers), req, resp)
+        self._responder.respond(self._endpoint.decide(req, body, self._responder.callers), req, resp)
 
 
 class _Health(_Resource):

@@ -1,4 +1,4 @@
-"""Judges requests by four endpoints: each checks a request in the contract's order, without I/O.
+"""Decides on requests to four endpoints: each checks a request in the contract's order, without I/O.
 
 An endpoint answers at once (`Reply`), or names the command for the ledger and how to use its answer (`Pending`).
 Invalid input is refused only after the ledger has admitted the request, because the account and the abuse limit come
@@ -97,11 +97,11 @@ def _metered(credential: Credential, key: str, charge: Charge, request_id: str) 
 
 
 class Endpoint(ABC):
-    """Judges requests to one endpoint: first by the API key, then as its subclass decides."""
+    """Decides on requests to one endpoint: first by the API key, then as its subclass decides."""
 
     unavailable = _LEDGER_DOWN
 
-    def judge(self, head: TimedRequest, body: bytes, callers: Callers) -> Decision:
+    def decide(self, head: TimedRequest, body: bytes, callers: Callers) -> Decision:
         """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
 
         Nothing is computed before the key is recognised, nor for a key that the ledger has just refused.
@@ -115,11 +115,11 @@ class Endpoint(ABC):
             return _UNAUTHORIZED
         if (code := callers.refusal(credential)) is not None:
             return msgspec.structs.replace(error(code), credential=credential)
-        command, reply_to = self.decide(credential, head, body)
+        command, reply_to = self._question(credential, head, body)
         return Pending(credential, command, reply_to, self.unavailable)
 
     @abstractmethod
-    def decide(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
+    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
         """Returns what to ask the ledger about a request; it has not accepted the key yet."""
 
 
@@ -129,7 +129,7 @@ class LibraryEndpoint(Endpoint):
     def __init__(self, metadata: bytes) -> None:
         self._reply = Reply(200, body=metadata)
 
-    def decide(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[str]:  # noqa: ARG002
+    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[str]:  # noqa: ARG002
         """Admits, then answers the same to everyone."""
         return _admitted(credential, self._reply)
 
@@ -137,7 +137,7 @@ class LibraryEndpoint(Endpoint):
 class UsageEndpoint(Endpoint):
     """Answers GET /v1/usage."""
 
-    def decide(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
+    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
         """Admits and reads the usage of each meter."""
 
         def conclude(report: UsageReport) -> Reply:
@@ -161,7 +161,7 @@ class MeteredEndpoint(Endpoint):
 
     unavailable = _COMMIT_FAILED
 
-    def decide(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
+    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
         """Asks to charge, or to refuse the input."""
         try:
             key = _idempotency_key(head)

@@ -1,4 +1,4 @@
-"""The page of errors, from the table in the code. `python -m docs.site.errors` writes it.
+"""The page of errors, from the table in the code. `python -m tools.site.errors` writes it.
 
 The causes, the remedies and the mistakes stand here. A test sends each mistake to a service, and sees that it leads to
 the code whose section shows it.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sepu import limits
 from sepu.http.errors import ERRORS, Again
 
-PAGE = Path(__file__).parents[1] / "errors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 
 _KIB = 1024
 
