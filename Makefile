@@ -1,8 +1,8 @@
 HASH := \#
 # Each target that has a comment beside it: `make help` prints them.
-TOLD := sed -n 's/^\([a-z0-9-]*\):.*$(HASH)$(HASH) */\1 /p' Makefile
+TARGETS := sed -n 's/^\([a-z0-9-]*\):.*$(HASH)$(HASH) */\1 /p' Makefile
 
-.PHONY: help build serving mended meinheld lint types lint-workflows clean $(shell $(TOLD) | cut -d' ' -f1)
+.PHONY: help build serving mended meinheld lint types lint-workflows clean $(shell $(TARGETS) | cut -d' ' -f1)
 .DELETE_ON_ERROR:
 
 PYTHON ?= python3
@@ -16,7 +16,7 @@ PROGRESS := $(shell test -t 2 && echo --verbose)
 INSTALL = @$(if $(shell command -v flock),flock Makefile) $(MAKE) --no-print-directory --silent -j2
 
 help:
-	@$(TOLD) | while read -r target text; do printf 'make %-18s%s\n' "$$target" "$$text"; done
+	@$(TARGETS) | while read -r target text; do printf 'make %-18s%s\n' "$$target" "$$text"; done
 
 build:
 	$(INSTALL) .venv/tools
@@ -25,7 +25,7 @@ serving:
 	$(INSTALL) .venv/packages .venv/core
 
 .venv/python:
-	sh requirements/check $(PYTHON)
+	sh requirements/check-python.sh $(PYTHON)
 	echo "sepu: making a Python environment in .venv (some 5 seconds)"
 	$(PYTHON) -m venv --clear .venv
 	touch $@
@@ -241,14 +241,14 @@ recipes: build  ## the recipes of docs/recipes, with pandas, OpenCV and matplotl
 	SEPU_TEST_ALL=yes $(BIN)/pytest -n 0 tests/docs/test_recipes.py
 
 pictures: build  ## draw the documentation's pictures again from the library, and run its notebook
-	$(BIN)/python docs/site/pictures.py
-	$(BIN)/python docs/site/notebook.py
+	$(BIN)/python tools/site/pictures.py
+	$(BIN)/python tools/site/notebook.py
 
 screenshots: build build/npm/ready  ## take the pictures of docs/console.md again, in Chromium
-	$(BIN)/python -m docs.site.screenshots
+	$(BIN)/python -m tools.site.screenshots
 
 dashboard: build  ## draw the dashboard's picture again, of a real service and a real Prometheus
-	$(BIN)/python -m docs.site.dashboard
+	$(BIN)/python -m tools.site.dashboard
 
 build/wheel/ready: requirements/wheel.txt
 	rm -rf build/wheel

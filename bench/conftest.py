@@ -8,8 +8,8 @@ from bench.recorded import MOST, SEED
 from tests.conftest import database_url
 
 from bench import machine
-from sepu.cli.database import connect
-from sepu.cli.database import service_url as as_service
+from sepu.database.opening import connect
+from sepu.database.opening import service_url as as_service
 
 __all__ = ["database_url"]
 

@@ -25,7 +25,7 @@ from bench.recorded import MOST, SEED, Recorded
 
 import sepu
 from sepu.http.app import create_app
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.request import TimedRequest
 from sepu.http.request_checks import Endpoint, Pending
 from sepu.http.responder import CallbackResponder, Responder
@@ -120,11 +120,11 @@ def _operation(operation: Any, parse: Callable[[Any], Any], question: str | byte
     return once
 
 
-def _judge(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
+def _decide(endpoint: Endpoint, method: str, body: bytes, query: str = "") -> Callable[[], object]:
     environ = falcon.testing.create_environ(method=method, query_string=query, headers=HEADERS, body=body)
     head = TimedRequest(environ)
-    assert isinstance(endpoint.judge(head, body, CALLERS), Pending)
-    return lambda: endpoint.judge(head, body, CALLERS)
+    assert isinstance(endpoint.decide(head, body, CALLERS), Pending)
+    return lambda: endpoint.decide(head, body, CALLERS)
 
 
 class _Wire(asyncio.Transport):
@@ -146,7 +146,7 @@ class InProcess:
     def __init__(self, service: Service, responder: Responder, loop: asyncio.AbstractEventLoop) -> None:
         self.wsgi: App = create_app(service, responder)
         self.loop = loop
-        self.notifier = ReplyNotifier()
+        self.observers = ReplyObservers()
         self.connections: set[Connection] = set()
         self.addresses: Counter[str] = Counter()
         self.trusted_proxies: tuple[Network, ...] = ()
@@ -178,10 +178,10 @@ def request_bytes(
     return f"{method} {target} HTTP/1.1\r\n{lines}\r\n".encode() + body
 
 
-def _notifier() -> ReplyNotifier:
+def _observers() -> ReplyObservers:
     # Written at once, because a thread would make the count vary.
     nowhere = RequestLog("json", descriptor=os.open(os.devnull, os.O_WRONLY))
-    return ReplyNotifier(Blocks().counts(0).replied, nowhere.request)
+    return ReplyObservers(Blocks().counts(0).replied, nowhere.request)
 
 
 def _request(
@@ -192,7 +192,7 @@ def _request(
     loop: asyncio.AbstractEventLoop = recorded.loop if recorded else asyncio.new_event_loop()  # does not run
     answer: Callable[[], object] = recorded.answer if recorded else lambda: None
     atexit.register(loop.close)
-    server = InProcess(service, CallbackResponder(ledger, _notifier()), loop)
+    server = InProcess(service, CallbackResponder(ledger, _observers()), loop)
     request = request_bytes(method, path, body, query)
 
     def once() -> None:
@@ -207,7 +207,7 @@ def _over_a_socket(service: Service, method: str, path: str, body: bytes) -> Cal
     """A request on the default worker's event loop, with all that the loop calls."""
     loop = uvloop.new_event_loop()
     atexit.register(loop.close)
-    server = InProcess(service, CallbackResponder(cast(Batcher, InstantLedger()), _notifier()), loop)
+    server = InProcess(service, CallbackResponder(cast(Batcher, InstantLedger()), _observers()), loop)
     ours, theirs = socket.socketpair()
     theirs.setblocking(False)
     loop.run_until_complete(loop.connect_accepted_socket(lambda: Connection(server), ours))
@@ -298,8 +298,8 @@ def hot_paths(url: str = "") -> list[HotPath]:
         HotPath("core: 120 searches", lambda: lambda: [NAMES.search(q, 10) for q in QUERIES]),
         HotPath("operation: match", lambda: _operation(Matcher(PALETTE, *COLORS), parse_match, MATCH_BODY)),
         HotPath("operation: search", lambda: _operation(Searcher(NAMES, *COLORS), parse_search, SEARCH_QUERY)),
-        HotPath("judgement: match", lambda: _judge(service.match, "POST", MATCH_BODY)),
-        HotPath("judgement: search", lambda: _judge(service.search, "GET", b"", SEARCH_QUERY)),
+        HotPath("decision: match", lambda: _decide(service.match, "POST", MATCH_BODY)),
+        HotPath("decision: search", lambda: _decide(service.search, "GET", b"", SEARCH_QUERY)),
         HotPath("HTTP: parser and response", lambda: _request(service, "GET", "/healthz")),
         HotPath("request: match", lambda: _request(service, *match)),
         HotPath("request: search", lambda: _request(service, "GET", "/v1/search", b"", SEARCH_QUERY)),

@@ -56,8 +56,9 @@ class Recorded:
 
     def __init__(self, url: str, charges: int) -> None:
         # What counts instructions is slow; and there is one session, whose loop ends no wait.
-        limits.QUEUE_SECONDS = limits.STATEMENT_SECONDS = limits.CONNECT_SECONDS = limits.RELIEF_SECONDS = _SECONDS
-        limits.SLOW_CALL_SECONDS = _SECONDS
+        limits.database.QUEUE_SECONDS = limits.database.STATEMENT_SECONDS = _SECONDS
+        limits.database.CONNECT_SECONDS = limits.batches.RELIEF_SECONDS = _SECONDS
+        limits.batches.SLOW_CALL_SECONDS = _SECONDS
         self.loop = uvloop.new_event_loop()
         self._session: socket.socket
         self._answers: list[bytes] = []

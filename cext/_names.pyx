@@ -24,7 +24,7 @@ cdef enum:
     SET_SIZE = 32  # bytes of a set of values; bytes have no byte order
     MAX_SHORT_QUERY = 64  # code points; queries up to this are folded without a Python object
     NO_NODE = 0  # the root is no child
-    MIN_CORRECTED = 4  # letters of the shortest query that is searched for with a typing error
+    MIN_CORRECTED = 4  # letters of the shortest query that is searched for with a typing error (typing_errors.pxi)
 
 
 cdef object EVERY_VALUE = int.from_bytes(b"\xff" * SET_SIZE, "little")
@@ -300,7 +300,7 @@ cdef class NameIndex:
         # A digit is a tone number, which nobody types by mistake.
         if digits or letters < MIN_CORRECTED:
             return []
-        return self.find_misspelt(text, letters, limit)
+        return find_misspelt(self, text, letters, limit)
 
     cdef list find_matches(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
         """Finds what matches all of `text` without a typing error."""
@@ -376,40 +376,6 @@ cdef class NameIndex:
             found = self.take_hits(node, limit)
         return self.append_ranked(sets, found, limit)
 
-    cdef list find_misspelt(self, const Py_UCS4* text, Py_ssize_t n, Py_ssize_t limit):
-        """Finds names that differ from `text` by one letter too many, too few, wrong or swapped, or by none."""
-        # NOTE: the trie also holds spellings with spaces and tone numbers. They change no answer, because both are
-        # optional: a text with one error from such a spelling is as near to the one without.
-        cdef unsigned char sets[MAX_LEVELS * SET_SIZE]
-        cdef uint32_t child, node = 0
-        cdef uint64_t next_two = 0
-        cdef Py_ssize_t i
-        memset(sets, 0, self.levels * SET_SIZE)
-        for i in range(n + 1):
-            # PERF: few of the root's many children have a child with one of the next two letters of the text.
-            if i + 1 < n:
-                next_two = letter_bit(text[i]) | letter_bit(text[i + 1])
-            for child in range(self.nodes[node].first, self.nodes[node].first + self.nodes[node].children):
-                if i + 1 < n and not self.nodes[child].child_letters & next_two:
-                    continue
-                self.add_equal_names(sets, self.descend(child, text + i, n - i))
-                if i < n:
-                    self.add_equal_names(sets, self.descend(child, text + i + 1, n - i - 1))
-            if i == n:
-                self.add_equal_names(sets, node)
-                break
-            self.add_equal_names(sets, self.descend(node, text + i + 1, n - i - 1))
-            if i + 1 < n:
-                child = self.find_child(node, text[i + 1])
-                if child != NO_NODE:
-                    child = self.find_child(child, text[i])
-                if child != NO_NODE:
-                    self.add_equal_names(sets, self.descend(child, text + i + 2, n - i - 2))
-            node = self.find_child(node, text[i])
-            if node == NO_NODE:
-                break
-        return self.append_ranked(sets, [], limit)
-
     cdef list append_ranked(self, const unsigned char* sets, list found, Py_ssize_t limit):
         """Appends the values of the sets to `found`, level by level, in the order of each level, up to `limit`."""
         cdef unsigned char seen[SET_SIZE]
@@ -466,3 +432,6 @@ cdef class NameIndex:
             row = self.get_row(self.nodes[node].equal)
             for k in range(self.levels * SET_SIZE):
                 sets[k] |= row[k]
+
+
+include "typing_errors.pxi"

@@ -33,7 +33,6 @@ include "lab_queries.pxi"
 include "nearest.pxi"
 include "index_format.pxi"
 include "match_writer.pxi"
-include "similarity.pxi"
 
 
 cdef extern from "stdlib.h":

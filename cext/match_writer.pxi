@@ -7,6 +7,11 @@ cdef enum:
 cdef double MAX_DECIMAL = 1e5  # its ten-thousandths fit an unsigned int
 
 
+cdef inline double compute_similarity(double delta_e) noexcept nogil:
+    """Returns the interface's similarity, from 0 to 1, of two colours; docs/explained.md says what it means."""
+    return max(0.0, 1.0 - delta_e / 100.0)
+
+
 cdef char* write_integer(char* at, unsigned int number) noexcept nogil:
     """Writes the digits at `at` and returns their end, as every function here that writes."""
     if number >= 10:

@@ -20,9 +20,9 @@ from tests.serving import Served, Server, serving, why_not
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
-from sepu.cli.database import connect, database
-from sepu.cli.database import service_url as as_service
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect, database
+from sepu.database.opening import service_url as as_service
 from sepu.metering.key_format import Credential
 
 _ASSERTING = ("core.index_queries", "http.contract", "http.raw")

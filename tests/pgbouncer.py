@@ -13,7 +13,7 @@ from tests.faults.proxy import socket_directory
 from tests.processes import running, until
 from tests.programs import installed
 
-from sepu.server.embedded.system_user import SYSTEM_USER
+from sepu.database.embedded.system_user import SYSTEM_USER
 
 PROGRAM = installed("pgbouncer")
 WHY_NOT = None if PROGRAM else "pgbouncer is not installed (Debian: apt install pgbouncer)"

@@ -12,10 +12,10 @@ from urllib.parse import quote
 from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
-from sepu.cli.database import connect
+from sepu.database.embedded.programs import programs
+from sepu.database.embedded.system_user import SYSTEM_USER, system_user
+from sepu.database.opening import connect
 from sepu.metering.key_format import new_account_id
-from sepu.server.embedded.programs import programs
-from sepu.server.embedded.system_user import SYSTEM_USER, system_user
 
 EMBEDDED = programs()
 OLDEST = 15  # docs/deploy.md

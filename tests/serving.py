@@ -29,10 +29,14 @@ START_SECONDS = 30
 Socket = socket.socket  # whose name `Server.socket` takes
 
 
-def with_limits(**values: float) -> list[str | Path]:
+def with_limits(**subjects: dict[str, float]) -> list[str | Path]:
     """`sepu` with other values of some of its limits."""
-    start = f"from sepu import limits; vars(limits).update({values!r}); from sepu.cli.main import main; main()"
-    return [sys.executable, "-c", start]
+    lines = [f"vars(limits.{subject}).update({values!r})" for subject, values in subjects.items()]
+    return [
+        sys.executable,
+        "-c",
+        "; ".join(("from sepu import limits", *lines, "from sepu.cli.main import main", "main()")),
+    ]
 
 
 def why_not(worker: str) -> str | None:

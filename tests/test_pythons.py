@@ -11,7 +11,14 @@ from tools.workflows import jobs
 
 PYTHONS = SEPU.pythons
 OLDEST, NEWEST = PYTHONS[0], PYTHONS[-1]
-DOCUMENTS = ["README.md", "CHANGELOG.md", "client/README.md", "client/CHANGELOG.md", "docs/*.md", "requirements/check"]
+DOCUMENTS = [
+    "README.md",
+    "CHANGELOG.md",
+    "client/README.md",
+    "client/CHANGELOG.md",
+    "docs/*.md",
+    "requirements/check-python.sh",
+]
 SETUP = [
     (name, str(step["with"]["python-version"]))
     for name, job in jobs().items()
@@ -61,7 +68,7 @@ def test_the_core_is_built_for_the_oldest() -> None:
     assert f'"Py_LIMITED_API": "0x03{int(OLDEST[2:]):02X}0000"' in text("setup.py")
     assert f'"py_limited_api": "cp{OLDEST.replace(".", "")}"' in text("setup.py")
     assert f"--universal --python-version {OLDEST} " in text("Makefile")
-    assert f"sys.version_info < ({OLDEST.replace('.', ', ')})" in text("requirements/check")
+    assert f"sys.version_info < ({OLDEST.replace('.', ', ')})" in text("requirements/check-python.sh")
 
 
 def test_the_image_has_one_of_them() -> None:

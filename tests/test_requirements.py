@@ -13,7 +13,7 @@ ROOT = Path(__file__).parents[1]
 
 
 def check(python: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    command = ["/bin/sh", str(ROOT / "requirements" / "check"), python]
+    command = ["/bin/sh", str(ROOT / "requirements" / "check-python.sh"), python]
     return completed(command, env={"PATH": os.environ["PATH"], **environment}, cwd=ROOT, timeout=30)
 
 

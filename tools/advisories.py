@@ -15,7 +15,7 @@ from typing import Any
 
 import click
 
-from sepu.server.embedded.programs import programs
+from sepu.database.embedded.programs import programs
 
 ROOT = Path(__file__).parents[1]
 AUDIT = ROOT / "build/advisories/bin/pip-audit"

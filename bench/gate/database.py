@@ -26,9 +26,9 @@ from bench.load.stage import cluster, migrate, settle
 from bench.recorded import MOST, SEED, charge, holder
 from psycopg import sql
 
-from sepu.cli.database import connect, service_url
+from sepu.database.embedded.programs import programs
+from sepu.database.opening import connect, service_url
 from sepu.metering.commands import Command, admit, read_usage
-from sepu.server.embedded.programs import programs
 
 # Several commands are a batch.
 CALLS: dict[str, Callable[[], list[Command[Any]]]] = {

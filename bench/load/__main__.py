@@ -33,8 +33,8 @@ from bench.records import DIRECTORY, save
 from tests.serving import SEPU, Server, serving
 
 from bench import machine
-from sepu.admin.prune import RETENTION_DAYS
-from sepu.cli.database import connect
+from sepu import limits
+from sepu.database.opening import connect
 
 OUT = Path("build/load")
 OPEN_CONNECTIONS = 128
@@ -313,7 +313,7 @@ def prune(given: argparse.Namespace) -> None:
         _progress(f"storing {given.results:,} results")
         url = made.make_empty(ACCOUNTS)
         with connect(made.owner_url(EMPTY)) as owner:
-            fill(owner, given.results // ACCOUNTS, days=2 * RETENTION_DAYS)
+            fill(owner, given.results // ACCOUNTS, days=2 * limits.retention.DAYS)
             settle(owner, filled=True)
         server = stack.enter_context(serving("uvloop", url, workers=given.workers))
         measuring = Measuring(server.address, made, url, server.process.pid)

@@ -10,9 +10,9 @@ from typing import Any
 
 from bench.load.figures import Sample
 
+from sepu.database.embedded.programs import programs
 from sepu.http.responder import SEND
 from sepu.library.release import load_release
-from sepu.server.embedded.programs import programs
 from sepu.server.gunicorn import Server, Settings
 from sepu.server.request_log import RequestLog
 

@@ -13,7 +13,7 @@ from tests.faults.injection import start, stop_at_once
 from tests.faults.standby import await_replay, make_synchronous, standby_of, until_replicated
 
 from sepu.admin.audit import audit
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 _CONNECTIONS = 300  # pgbench's, the nodes', and ours
 

@@ -14,9 +14,9 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 from tests.serving import Server, serving
 
-from sepu.cli.database import connect, service_url
+from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate as migrate  # for the gate: on base, base's own
-from sepu.server.embedded import embedded_postgres
+from sepu.database.opening import connect, service_url
 
 EMPTY, FILLED = "sepu_load", "sepu_filled"
 

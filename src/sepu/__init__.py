@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from sepu._palette import ciede2000 as ciede2000
     from sepu._palette import hex_to_rgb as hex_to_rgb
     from sepu._palette import srgb_to_lab as srgb_to_lab
+    from sepu.library.collection import UnknownNameError as UnknownNameError
     from sepu.library.images import Image as Image
     from sepu.library.images import ImageError as ImageError
     from sepu.library.named import NamedPalette as NamedPalette
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     from sepu.library.records import Records as Records
     from sepu.library.records import Share as Share
     from sepu.library.release import Release as Release
-    from sepu.library.release import UnknownNameError as UnknownNameError
 
     __version__: str
 
@@ -48,12 +48,9 @@ __all__ = ["__version__", "load", "match", "name_image", "search"]
 
 
 def load() -> "Release":
-    """Returns the verified release that this package carries: the library of 161 colours.
+    """Returns the library of 161 colours that this package carries, verified: a `sepu.Release`.
 
-    It is a collection of its records: iterable, with a length, and `load()["fei-hong"]` is the colour of that slug or
-    name. It has the `.manifest` and the `.records` in library order, and makes a `.palette()` and an index of the
-    `.names()`; both answer with places in `.records`. Keep them: making them takes milliseconds, asking them
-    microseconds. Raises sepu.library.release.ReleaseError for files that are not intact.
+    Raises sepu.library.release.ReleaseError for files that are not intact.
     """
     return _load()
 
@@ -128,7 +125,7 @@ _HOMES = {
     "Records": "sepu.library.records",
     "Release": "sepu.library.release",
     "Share": "sepu.library.records",
-    "UnknownNameError": "sepu.library.release",
+    "UnknownNameError": "sepu.library.collection",
     "ciede2000": "sepu._palette",
     "hex_to_rgb": "sepu._palette",
     "read_palette": "sepu.library.palette_files",

@@ -5,6 +5,10 @@ class SepuError(Exception):
     """A failure that somebody can do something about; the message says what is wrong, and never holds a secret."""
 
 
+class StartError(SepuError):
+    """Says why the server cannot start, and what to do."""
+
+
 class InputError(Exception):
     """The input breaks the contract; `code` is the contract's error code. Never holds the input.
 

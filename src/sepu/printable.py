@@ -1,6 +1,7 @@
 """Makes text safe to print."""
 
 import json
+import sys
 
 
 def printable(text: str) -> str:
@@ -8,3 +9,8 @@ def printable(text: str) -> str:
     if text.isprintable():
         return text
     return "".join(char if char.isprintable() or char == "\t" else json.dumps(char)[1:-1] for char in text)
+
+
+def say(message: str) -> None:
+    """Prints a message to the person who starts a server, next to what the server logs."""
+    print(f"sepu: {printable(message)}", file=sys.stderr)  # noqa: T201

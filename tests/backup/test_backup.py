@@ -28,15 +28,15 @@ from tests.serving import Response, serving
 from sepu.admin.audit import audit
 from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
-from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect, service_url
 from sepu.database.roles import grant, make_role
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
 SCRIPTS = ROOT / "deploy"
-BACKUP = SCRIPTS / "backup"
+BACKUP = SCRIPTS / "make-backup.sh"
 
 
 @pytest.fixture
@@ -98,8 +98,9 @@ def base_backup(source: Cluster, target: Cluster, *arguments: str) -> None:
 def archive_command(cluster: Cluster, archive: Path) -> str:
     """What docs/operate.md sets, of a copy of the script: Postgres's user may not enter the sources."""
     script = cluster.directory / "archive"
-    shutil.copy(SCRIPTS / "archive", script)
-    (setting,) = re.findall(r"archive_command = '/usr/local/lib/sepu/archive (.*)'", (DOCS / "operate.md").read_text())
+    shutil.copy(SCRIPTS / "archive-wal.sh", script)
+    page = (DOCS / "operate.md").read_text()
+    (setting,) = re.findall(r"archive_command = ./usr/local/lib/sepu/archive-wal\.sh (.*)'", page)
     return f"{script} {setting.replace('/var/lib/postgresql/archive', str(archive))}"
 
 
@@ -121,7 +122,7 @@ def server_of(cluster: Cluster) -> dict[str, str]:
 
 
 def replayed(server: Cluster, archive: Path) -> subprocess.CompletedProcess[str]:
-    return completed([SCRIPTS / "replayed", archive], env=server_of(server))
+    return completed([SCRIPTS / "check-replayed.sh", archive], env=server_of(server))
 
 
 @contextmanager
@@ -443,7 +444,7 @@ def test_the_archive_command_survives_its_own_crash(tmp_path: Path) -> None:
     segment.write_bytes(bytes(1 << 20) + b"WAL")
 
     def archive(environment: dict[str, str] | None = None) -> subprocess.CompletedProcess[str]:
-        return completed([SCRIPTS / "archive", segment, copy], env=environment)
+        return completed([SCRIPTS / "archive-wal.sh", segment, copy], env=environment)
 
     (tmp_path / "copy.part").write_bytes(b"half of a segment, from before the crash" * 100_000)
     assert archive().returncode == 0

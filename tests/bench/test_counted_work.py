@@ -16,9 +16,9 @@ from tests.serving import Server, free_port, serving, why_not, with_limits
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
-from sepu.cli.database import service_url as as_service
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
+from sepu.database.opening import service_url as as_service
 
 REQUESTS = 6
 WARM_UP = 8  # connects; and what a driver prepares, it prepares by then
@@ -48,7 +48,8 @@ def served(request: pytest.FixtureRequest, database_url: str) -> Iterator[Served
         connection.execute(sql.SQL("alter database {} set log_statement = 'all'").format(database))
         (directory,) = connection.execute("show data_directory").fetchone() or ("",)
         metrics = f"127.0.0.1:{free_port()}"
-        program, options = with_limits(LOOK_SECONDS=10.0**6), ["--metrics-bind", metrics]  # it looks once by itself
+        program = with_limits(probes={"LOOK_SECONDS": 10.0**6})  # it looks once by itself
+        options = ["--metrics-bind", metrics]
         with serving(request.param, as_service(url), workers=1, program=program, options=options) as server:
             until(lambda: sample(metrics, "sepu_workers", database="answers"))
             yield Served(server, Path(directory).with_name("postgres.log"), issued.api_key)

@@ -26,7 +26,7 @@ from tests.programs import program
 from tools.dist.contents import ROOT
 
 from bench import commits
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 pytestmark = pytest.mark.slow
 

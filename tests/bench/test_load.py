@@ -16,7 +16,7 @@ from bench.load.report import Cell, targets
 from bench.load.scenarios import SCENARIOS, Ask, bare_insert, first_executions, pgbench_scripts
 from tests.serving import Server, serving
 
-from sepu.cli.database import connect, service_url
+from sepu.database.opening import connect, service_url
 
 pytestmark = pytest.mark.slow
 

@@ -13,7 +13,7 @@ from tests.postgres import Cluster
 from tests.programs import installed
 from tests.serving import free_port
 
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 # The pg_config of a Postgres with Citus; Debian's own, if that has it.
 PG_CONFIG = os.environ.get("SEPU_CITUS_PG_CONFIG", "pg_config")

@@ -9,8 +9,8 @@ from tests.citus.cluster import Citus, citus, why_not
 from tests.serving import Server, serving
 
 from sepu.admin.distribute import distribute
-from sepu.cli.database import connect
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
 from sepu.database.roles import make_role
 
 NO_JOIN = ("--no-join",)

@@ -21,8 +21,8 @@ from tests.processes import children
 from tests.serving import Server
 
 from sepu.admin.distribute import distribute
-from sepu.cli.database import DatabaseError, connect
 from sepu.database.migrate import migrate
+from sepu.database.opening import DatabaseError, connect
 from sepu.database.roles import make_role
 
 KILL_SECONDS, FREEZE_SECONDS, MOVE_SECONDS = 15, 20, 10  # between faults of a kind, in the mean

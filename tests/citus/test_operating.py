@@ -27,9 +27,9 @@ from sepu.admin.plans import delete_plan, list_plans, set_plan, show_plan
 from sepu.admin.prune import prune
 from sepu.admin.rotation import rotate_key
 from sepu.admin.usage import nearest_limits, usage_by_month, usage_in_month
-from sepu.cli.database import connect
 from sepu.console.app import PAGES
 from sepu.database.connection import snapshot
+from sepu.database.opening import connect
 from sepu.database.roles import make_role
 from sepu.errors import SepuError
 from sepu.metering import key_format

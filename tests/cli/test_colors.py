@@ -86,7 +86,7 @@ def test_what_match_refuses(colors: tuple[str, ...], reason: str) -> None:
 
 def test_match_reads_lines_and_colours_up_to_a_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     failed(invoke("match", "-", given="#fff " * 100_000), "line 1 has more than 1,000 characters", status=2)
-    monkeypatch.setattr(limits, "PALETTE_COLORS", 3)
+    monkeypatch.setattr(limits.palettes, "COLORS", 3)
     assert len(inputs(invoke("match", "-", "--json", given="fff\n" * 3))) == 3
     failed(invoke("match", "-", given="fff\n" * 4), "there are more than 3 colours; give them in", status=2)
 

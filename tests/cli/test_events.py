@@ -31,8 +31,8 @@ from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.events import claim_events, list_events, postpone_delivery
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
 
 SECRETS = [f"whsec_{b64encode(bytes([number] * 32)).decode()}" for number in (1, 2)]
 NOW = datetime.now(UTC)
@@ -170,8 +170,8 @@ def test_after_some_attempts_it_is_dead_until_somebody_wants_it_again(events: Ev
     assert "HTTP 410; it is dead" in events.deliver()
     events.run("events", "retry", "--state", "dead")
     events.hooks.reply = lambda _: (500, {})
-    events.connection.execute("update sepu.event_delivery set attempts = %s", (limits.DELIVERY_ATTEMPTS - 1,))
-    assert f"attempt {limits.DELIVERY_ATTEMPTS}: HTTP 500; it is dead" in events.deliver()
+    events.connection.execute("update sepu.event_delivery set attempts = %s", (limits.webhooks.ATTEMPTS - 1,))
+    assert f"attempt {limits.webhooks.ATTEMPTS}: HTTP 500; it is dead" in events.deliver()
     (dead,) = lines(events.run("events", "dead", "--json"))
     assert (dead["state"], dead["lastError"], dead["dueAt"]) == ("dead", "HTTP 500", None)
     assert "HTTP 500" in events.run("events", "dead").stdout
@@ -233,7 +233,7 @@ def test_the_times_between_attempts_grow(events: Events) -> None:
     (last,) = claim_events(events.connection)
     assert postpone_delivery(events.connection, last, "HTTP 500") is None
     (dead,) = list_events(events.connection, state="dead")
-    assert dead.attempts == limits.DELIVERY_ATTEMPTS
+    assert dead.attempts == limits.webhooks.ATTEMPTS
 
 
 def test_a_late_answer_of_one_who_lost_the_claim_changes_nothing(events: Events) -> None:
@@ -288,7 +288,7 @@ def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(events: Events
     assert events.deliver() == "", "it is claimed for a while"
     (event,) = list_events(events.connection)
     assert event.due_at is not None
-    assert 0 < (event.due_at - datetime.now(UTC)).total_seconds() <= limits.CLAIM_SECONDS
+    assert 0 < (event.due_at - datetime.now(UTC)).total_seconds() <= limits.webhooks.CLAIM_SECONDS
     events.make_due()
     assert events.deliver() == ""
     assert len(events.hooks.ids) == 2
@@ -297,8 +297,8 @@ def test_what_was_being_sent_by_one_that_was_killed_is_sent_again(events: Events
 
 @pytest.mark.slow
 def test_an_answer_is_recorded_while_others_hang(events: Events, program: list[str | Path]) -> None:
-    hanging = [events.customer(8) for _ in range(limits.WEBHOOKS // 2)]
-    others = [events.customer() for _ in range(limits.WEBHOOKS)]
+    hanging = [events.customer(8) for _ in range(limits.webhooks.CONCURRENT // 2)]
+    others = [events.customer() for _ in range(limits.webhooks.CONCURRENT)]
     let_go = events.hang(*hanging)
     metrics = ("--metrics-file", "/dev/null/nowhere")  # which cannot be written
     with running([*program, *metrics]):
@@ -320,13 +320,13 @@ def test_it_waits_for_a_database_that_is_away(events: Events, tmp_path: Path) ->
         command = [str(SEPU), *events.delivering, "--database-url", cluster.url]
         failed(completed([*command, "--once"]), "the database cannot be reached")
         with log.open("a") as stderr, running(command, stderr=stderr) as process:
-            until(lambda: f"again in {limits.EVENTS_SECONDS:g} s" in log.read_text())
+            until(lambda: f"again in {limits.webhooks.LOOK_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
                 replace(events, connection=connection).customer(8)
                 until(lambda: events.hooks.received)
                 stderr.truncate(0)
             answered.set()  # and the database is away
-            until(lambda: f"again in {limits.EVENTS_SECONDS:g} s" in log.read_text())
+            until(lambda: f"again in {limits.webhooks.LOOK_SECONDS:g} s" in log.read_text())
             with cluster.running() as url, connect(url) as connection:
                 until(replace(events, connection=connection).all_delivered)
                 process.send_signal(signal.SIGTERM)
@@ -343,7 +343,7 @@ def test_events_are_printed_instead(events: Events) -> None:
 
 
 def test_an_endpoint_is_tried_and_nothing_stored(events: Events, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sepu.limits.WEBHOOK_SECONDS", 0.5)
+    monkeypatch.setattr("sepu.limits.webhooks.ANSWER_SECONDS", 0.5)
     trying = ("events", "try", *events.delivering[2:], "--json")
 
     def tried(**database: str) -> tuple[int, int | None, str | None]:

@@ -12,7 +12,7 @@ from tests.cli.commands import COMMANDS, LEAVES, ON_A_DATABASE
 from tests.cli.running import failed, invoke, text
 from tests.faults.proxy import socket_directory
 
-from sepu.cli.database import database
+from sepu.database.opening import database
 
 IN_THE_FOREGROUND = {("console",), ("events", "deliver"), ("serve",)}  # what they do is their answer
 # What a command needs besides names.

@@ -23,9 +23,9 @@ from tests.curl import by_python
 from tests.processes import STOP_SECONDS, running, until
 from tests.serving import SEPU, free_port
 
-from sepu.cli.database import connect
+from sepu.database.embedded import embedded_postgres
 from sepu.database.migrate import migrate
-from sepu.server.embedded import embedded_postgres
+from sepu.database.opening import connect
 
 
 @pytest.fixture

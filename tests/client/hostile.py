@@ -21,8 +21,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from tests.endpoint import answering
 
-MOST_SECONDS = 20.0  # a drip ends then: a client that does not give up by itself fails its test, and does not hang it
-MOST_BYTES = 2**26  # of a flood
+MAX_SECONDS = 20.0  # a drip ends then: a client that does not give up by itself fails its test, and does not hang it
+MAX_BYTES = 2**26  # of a flood
 
 
 class Certificate(NamedTuple):
@@ -95,14 +95,14 @@ class Peer:
 
     def drip(self, data: bytes, pause: float = 0.02) -> None:
         """Sends the same again and again."""
-        for _ in range(int(MOST_SECONDS / pause)):
+        for _ in range(int(MAX_SECONDS / pause)):
             self.send(data)
             if self._ended.wait(pause):
                 return
 
     def flood(self, data: bytes) -> None:
         """Sends the same until the client closes."""
-        for _ in range(MOST_BYTES // len(data)):
+        for _ in range(MAX_BYTES // len(data)):
             self.send(data)
 
     def reset(self) -> None:
@@ -179,7 +179,7 @@ def listening(way: str, steps: Sequence[Step]) -> Iterator[Listening]:
 
     class Handler(BaseRequestHandler):
         def handle(self) -> None:
-            self.request.settimeout(MOST_SECONDS)
+            self.request.settimeout(MAX_SECONDS)
             peer = Peer(self.request, ended)
             found.connections += 1
             found.open.add(peer)

@@ -18,15 +18,15 @@ from tests.client.conftest import Opened
 from tools.ambiguous_names import FILE, ambiguous_names
 
 import sepu
+from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.errors import InputError
 from sepu.library.parsing import parse_color
-from sepu.limits import MAX_COLORS
 from sepu.operations.match import parse_match
 from sepu.operations.search import parse_search
 from sepu_client import RGB, ApiError, calls
-from sepu_client.colors import MOST_COLORS, read_colors
+from sepu_client.colors import MAX_COLORS, read_colors
 
 FEI_HONG = RGB(200, 60, 35)
 
@@ -179,7 +179,7 @@ def test_what_is_not_a_string_is_refused(q: Any, key: Any) -> None:
 
 
 def test_a_request_takes_as_many_colours_as_the_service() -> None:
-    assert MOST_COLORS == MAX_COLORS
+    assert MAX_COLORS == limits.inputs.MAX_COLORS
 
 
 def test_each_request_of_many_has_its_own_key() -> None:

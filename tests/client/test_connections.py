@@ -34,7 +34,7 @@ from sepu_client import (
     async_client,
     connections,
 )
-from sepu_client.messages import MOST_BODY
+from sepu_client.messages import MAX_BODY
 from sepu_client.retries import bare
 
 ANSWER = (
@@ -427,7 +427,7 @@ def test_a_body_without_an_end_is_not_read_to_its_end(open_client: Open) -> None
     with (
         listening("plain", [Peer.request, saying(b"HTTP/1.1 200 OK\r\n\r\n"), flood]) as peer,
         open_client(peer.url, SECRET) as client,
-        pytest.raises(InvalidAnswerError, match=f"more than {MOST_BODY} bytes"),
+        pytest.raises(InvalidAnswerError, match=f"more than {MAX_BODY} bytes"),
     ):
         client.library()
     assert not all_was_read.is_set()

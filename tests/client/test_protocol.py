@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from sepu_client import Answer, Request
 from sepu_client.address import Route
-from sepu_client.messages import MOST_BODY, Lost
-from sepu_client.protocol import MOST_HEAD, Link
+from sepu_client.messages import MAX_BODY, Lost
+from sepu_client.protocol import MAX_HEAD, Link
 from sepu_client.proxies import Proxy
 from sepu_client.tls import Conversation
 
@@ -106,8 +106,8 @@ def test_an_answer_without_a_length_needs_a_proper_end() -> None:
         OK + b"Content-Length: +1\r\n\r\nx", OK + b"Content-Length: 99999999999999999999999\r\n\r\nx",
         OK + b"Transfer-Encoding: gzip, chunked\r\n\r\n" + CHUNKS, OK + b"Transfer-Encoding: gzip\r\n\r\n",
         OK + CHUNKED + b"\r\nx\r\n\r\n", b"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
-        OK + b"X: " + MOST_HEAD * b"x" + b"\r\n\r\n", OK + MOST_HEAD * b"x", (MOST_HEAD // 16) * INTERIM + OK + b"\r\n",
-        OK + CHUNKED + b"\r\n" + (5 * MOST_BODY // 106) * (b"1;" + 100 * b"x" + b"\r\ny\r\n"),
+        OK + b"X: " + MAX_HEAD * b"x" + b"\r\n\r\n", OK + MAX_HEAD * b"x", (MAX_HEAD // 16) * INTERIM + OK + b"\r\n",
+        OK + CHUNKED + b"\r\n" + (5 * MAX_BODY // 106) * (b"1;" + 100 * b"x" + b"\r\ny\r\n"),
     ],
     ids=lambda wrong: repr(wrong[:60]),
 )  # fmt: skip
@@ -117,12 +117,12 @@ def test_what_is_no_answer_is_lost(wrong: bytes) -> None:
     assert not raised.value.unanswered
 
 
-@pytest.mark.parametrize("framing", [b"", CHUNKED, b"Content-Length: %d\r\n" % (2 * MOST_BODY)])
+@pytest.mark.parametrize("framing", [b"", CHUNKED, b"Content-Length: %d\r\n" % (2 * MAX_BODY)])
 def test_no_more_than_the_bound_is_read_of_a_body(framing: bytes) -> None:
     part = 65_536 * b"x"
     chunk = b"%x\r\n%b\r\n" % (len(part), part) if framing == CHUNKED else part
-    answer, stays = exchanged(OK + framing + b"\r\n", *(MOST_BODY // len(part) + 1) * [chunk])
-    assert (MOST_BODY < len(answer.body) <= MOST_BODY + len(part), stays) == (True, False)
+    answer, stays = exchanged(OK + framing + b"\r\n", *(MAX_BODY // len(part) + 1) * [chunk])
+    assert (MAX_BODY < len(answer.body) <= MAX_BODY + len(part), stays) == (True, False)
 
 
 def test_a_coded_body_is_not_read() -> None:

@@ -79,7 +79,7 @@ def test_errors_have_status_code_and_request_id(
         at_server(made_up_key(issued.account_id)).library()
     assert (refused.value.status, refused.value.code) == (401, "unauthorized")
     assert len(refused.value.request_id or "") == 36
-    monkeypatch.setattr(calls, "MOST_TOP", 4)  # which the service does not take
+    monkeypatch.setattr(calls, "MAX_TOP", 4)  # which the service does not take
     with pytest.raises(
         errors.InvalidRequestError, match=r"^422 invalid_top at /top \(request id [0-9a-f-]{36}\)$"
     ) as invalid:

@@ -7,7 +7,7 @@ import pytest
 from tests.console import running, seeding
 from tests.console.running import Console
 
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 
 @pytest.fixture(scope="package")

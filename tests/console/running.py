@@ -10,8 +10,8 @@ from tests.postgres import empty_database
 from tests.processes import running, until
 from tests.serving import SEPU, Response, Server, free_port, is_ready
 
-from sepu.cli.database import connect, console_url
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect, console_url
 
 
 @dataclass

@@ -9,7 +9,7 @@ from tests.console.running import Console
 from sepu.admin.charges import list_charges
 from sepu.admin.events import list_events
 from sepu.admin.naming import find_account
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]  # longer than Chromium is waited for, on a busy machine
 

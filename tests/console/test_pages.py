@@ -26,10 +26,10 @@ from sepu.admin.audit import audit, record_audit
 from sepu.admin.events import list_events
 from sepu.admin.keys import revoke_key
 from sepu.admin.naming import find_account
-from sepu.cli.database import connect
 from sepu.cli.main import commands
 from sepu.console.metrics import read_service_state
 from sepu.console.pages import ServiceState
+from sepu.database.opening import connect
 from sepu.database.roles import grant
 
 NOW = datetime.now(UTC)
@@ -185,7 +185,7 @@ def test_many_events_are_cut(empty: Console, owner: psycopg.Connection) -> None:
 
 
 def test_many_accounts_take_several_pages(empty: Console, owner: psycopg.Connection) -> None:
-    made = {accounts.create_account(owner, "standard", f"Customer {number}").account_id for number in range(120)}
+    made = {accounts.create_account(owner, "standard", f"Customer {number}").account_id for number in range(220)}
     found: list[str] = []
     target: str | None = "/accounts?search=customer&plan_id=standard"
     pages = 0
@@ -388,20 +388,20 @@ def test_many_keys_grants_and_plans_take_several_pages(empty: Console, owner: ps
         "insert into sepu.api_key (account_id, key_hash, key_id, created_at)"
         " select %s, sha256(n::text::bytea), %s || '-' || lpad(translate(n::text, '0189', 'abcd'), 8, 'a'),"
         " now() + n * interval '1 s'"
-        " from generate_series(1, 119) n",
+        " from generate_series(1, 219) n",
         (issued.account_id, issued.account_id),
     )
     pages, keys = paged(empty, own, "keys", r"charges\?key=([a-z0-9-]+)")
-    assert (pages, len(keys), len(set(keys)), keys[0]) == (3, 120, 120, issued.key_id)
+    assert (pages, len(keys), len(set(keys)), keys[0]) == (3, 220, 220, issued.key_id)
     owner.execute(
         "insert into sepu.adjustment"
         " (account_id, adjustment_id, kind, period, meter, units, adjusted_at, operator, database_role, reason)"
         " select %s, gen_random_uuid(), 'grant', %s, 'color_match', n, now() + n * interval '1 s', 'a', 'b', 'c'"
-        " from generate_series(1, 120) n",
+        " from generate_series(1, 220) n",
         (issued.account_id, THIS),
     )
     pages, units = paged(empty, own, "grants", r">grant</td><td [^>]*>colours</td><td [^>]*>(\d+)</td>")
-    assert (pages, units) == (3, [*map(str, range(71, 121)), *map(str, range(21, 71)), *map(str, range(1, 21))])
+    assert (pages, units) == (3, [*map(str, range(121, 221)), *map(str, range(21, 121)), *map(str, range(1, 21))])
     owner.execute("insert into sepu.plan select 'p' || n, 60 from generate_series(1, 250) n")
     owner.execute(
         "insert into sepu.plan_limit (plan_id, meter, units) select 'p' || n, m, 5 from generate_series(1, 250) n,"

@@ -21,7 +21,7 @@ from tests.processes import completed, running, until
 from tests.programs import program
 from tests.serving import free_port
 
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"

@@ -4,9 +4,9 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import msgspec
-from docs.site.dashboard import PICTURE, dashboard
 from tests.processes import completed
 from tests.programs import program
+from tools.site.dashboard import PICTURE, dashboard
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -29,11 +29,11 @@ from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.cli.console import console
-from sepu.cli.database import connect
 from sepu.cli.serve import serve
+from sepu.database.embedded import embedded_postgres
+from sepu.database.embedded.programs import programs
+from sepu.database.opening import connect
 from sepu.database.roles import left_open
-from sepu.server.embedded import embedded_postgres
-from sepu.server.embedded.programs import programs
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -97,7 +97,7 @@ def test_containers_can_do_little() -> None:
     assert not re.search("^(listen_addresses|wal_compression)", settings, re.MULTILINE)
     for name in ("service-1", "service-2"):
         assert services[name]["networks"] == services["postgres"]["networks"]
-        assert seconds(services[name]["stop_grace_period"]) > limits.GRACEFUL_SECONDS
+        assert seconds(services[name]["stop_grace_period"]) > limits.workers.GRACEFUL_SECONDS
         path = services[name]["environment"]["SEPU_BIND"]
         assert f"server {path} " in (DEPLOY / "nginx" / "nginx.conf").read_text()
 
@@ -178,7 +178,7 @@ def test_the_health_check(service_url: str, unix: bool) -> None:
 def secrets(tmp_path: Path) -> Path:
     program("openssl", "openssl")
     shutil.copytree(DEPLOY, tmp_path / "deploy")
-    subprocess.run([tmp_path / "deploy" / "secrets", "colours.example"], check=True, cwd="/")
+    subprocess.run([tmp_path / "deploy" / "make-secrets.sh", "colours.example"], check=True, cwd="/")
     return tmp_path / "secrets"
 
 
@@ -189,7 +189,7 @@ def test_secrets_are_made_once(secrets: Path) -> None:
     passwords = re.findall(r"(?:^|password=)([0-9a-f]{48})$", "\n".join(texts), re.MULTILINE)
     assert len(set(passwords)) == len(passwords) == len(texts) - 1 == 7
     Webhook((secrets / "hooks").read_text().strip())  # refuses what is no secret
-    again = completed([secrets.parent / "deploy" / "secrets"])
+    again = completed([secrets.parent / "deploy" / "make-secrets.sh"])
     assert again.returncode != 0
     assert "nothing was changed" in again.stderr
     assert [Path(path).read_text() for path in made] == texts
@@ -213,7 +213,7 @@ def test_secrets_that_cannot_be_made_leave_nothing(tmp_path: Path, fault: str) -
         )
         (programs / "openssl").chmod(0o755)
     limit = ["/bin/sh", "-c", 'ulimit -f 0; trap "" XFSZ; exec "$@"', "sh"] if fault == "a full disk" else []
-    failed = completed([*limit, tmp_path / "deploy" / "secrets"], env={"PATH": str(programs)})
+    failed = completed([*limit, tmp_path / "deploy" / "make-secrets.sh"], env={"PATH": str(programs)})
     assert failed.returncode != 0
     assert failed.stderr or fault in {"openssl fails", "a signal"}  # which say why themselves
     assert sorted(path.name for path in tmp_path.iterdir()) == ["deploy", "programs"]
@@ -372,7 +372,7 @@ def test_the_units_are_what_systemd_takes_and_let_little_through(tmp_path: Path)
 def test_the_unit_leaves_time_to_finish() -> None:
     text = (DEPLOY / "systemd" / "sepu@.service").read_text()
     (stop,) = re.findall(r"^TimeoutStopSec=(\d+)$", text, re.MULTILINE)
-    assert int(stop) > limits.GRACEFUL_SECONDS
+    assert int(stop) > limits.workers.GRACEFUL_SECONDS
     # gunicorn changes the owner of its socket, to itself, and does not start where it may not.
     assert text.index("SystemCallFilter=@chown") > text.index("SystemCallFilter=~@privileged")
     (path,) = re.findall(r"SEPU_BIND=(\S+)", text)

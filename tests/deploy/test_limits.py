@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from sepu import limits
 from sepu.cli.demo_account import DEMO_LIMITS, DEMO_PLAN, DEMO_REQUESTS_PER_MINUTE
 from sepu.console.pages import DAILY_IS_OLD
 from sepu.database import statements
 from sepu.http.errors import ERRORS
 from sepu.http.replies import COMMON_HEADERS
+from sepu.limits import batches, connections, database, pictures, probes, requests, webhooks, workers
 from sepu.metering.batcher import BATCH_SESSIONS, PROBE_SESSIONS, SINGLE_SESSIONS
 
 ROOT = Path(__file__).parents[2]
@@ -46,42 +46,42 @@ def test_functions_wait_for_locks_as_long_as_the_ledger_expects() -> None:
     found = dict(re.findall(timeout, FUNCTIONS, re.DOTALL))
     assert {"admit", "read_usage", "meter_request"} <= found.keys()
     for name, milliseconds in found.items():
-        expected = limits.BATCH_LOCK_SECONDS if "_each" in name else limits.LOCK_SECONDS
+        expected = database.BATCH_LOCK_SECONDS if "_each" in name else database.LOCK_SECONDS
         assert int(milliseconds) == expected * 1000, name
 
 
 def test_deadlines_end_one_before_the_other() -> None:
     # Who waits for a lock learns why before the call is given up, and nobody is refused for a migration that waits.
-    assert limits.BATCH_LOCK_SECONDS < limits.LOCK_SECONDS < limits.STATEMENT_SECONDS
-    assert limits.MIGRATION_LOCK_SECONDS <= limits.BATCH_LOCK_SECONDS / 2
-    assert limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS < 2, "an outage is known within two seconds"
+    assert database.BATCH_LOCK_SECONDS < database.LOCK_SECONDS < database.STATEMENT_SECONDS
+    assert database.MIGRATION_LOCK_SECONDS <= database.BATCH_LOCK_SECONDS / 2
+    assert database.QUEUE_SECONDS + database.STATEMENT_SECONDS < 2, "an outage is known within two seconds"
 
 
 def test_nginx_takes_the_head_that_the_service_takes() -> None:
     number, line = directive(SERVER, "large_client_header_buffers").split()
-    assert int(number) * size(line) == limits.HEAD_BYTES
-    assert size(line) - len("\r\n") == limits.LINE_BYTES
+    assert int(number) * size(line) == requests.HEAD_BYTES
+    assert size(line) - len("\r\n") == requests.LINE_BYTES
 
 
 def test_nginx_leaves_it_to_the_service_to_refuse_a_body() -> None:
     most = size(directive(SERVER, "client_max_body_size"))
-    assert limits.BODY_BYTES < most <= limits.BODY_BYTES + limits.DISCARDED_BYTES  # whose connection goes on
+    assert requests.BODY_BYTES < most <= requests.BODY_BYTES + requests.DISCARDED_BYTES  # whose connection goes on
     assert size(directive(SERVER, "client_body_buffer_size")) == most  # or it would write bodies to its disk
 
 
 def test_nginx_waits_as_long_as_the_service_and_for_it_longer() -> None:
-    assert seconds(SERVER, "client_header_timeout") == limits.REQUEST_SECONDS
-    assert seconds(SERVER, "client_body_timeout") == limits.REQUEST_SECONDS
-    assert seconds(SERVER, "send_timeout") == limits.ANSWER_SECONDS
-    assert seconds(SERVER, "proxy_read_timeout") > limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS
-    assert seconds(SERVER, "proxy_send_timeout") < limits.REQUEST_SECONDS
-    assert seconds(UPSTREAM, "keepalive_timeout") < limits.IDLE_SECONDS  # of idle connections, nginx closes first
+    assert seconds(SERVER, "client_header_timeout") == requests.REQUEST_SECONDS
+    assert seconds(SERVER, "client_body_timeout") == requests.REQUEST_SECONDS
+    assert seconds(SERVER, "send_timeout") == requests.ANSWER_SECONDS
+    assert seconds(SERVER, "proxy_read_timeout") > database.QUEUE_SECONDS + database.STATEMENT_SECONDS
+    assert seconds(SERVER, "proxy_send_timeout") < requests.REQUEST_SECONDS
+    assert seconds(UPSTREAM, "keepalive_timeout") < connections.IDLE_SECONDS  # of idle connections, nginx closes first
 
 
 def test_a_worker_may_open_as_many_files_as_it_takes_connections() -> None:
     unit = (ROOT / "deploy" / "systemd" / "sepu@.service").read_text("utf-8")
     (files,) = re.findall(r"^LimitNOFILE=(\d+)$", unit, re.MULTILINE)
-    assert limits.CONNECTIONS + SESSIONS < 1024 <= int(files)
+    assert connections.OF_A_WORKER + SESSIONS < 1024 <= int(files)
 
 
 def test_nginx_adds_the_headers_of_every_response() -> None:
@@ -106,50 +106,53 @@ def kib(number: int) -> str:
 
 # The quantities that a document names; the test reads "seconds" as "s", and leaves the sentences to their authors.
 WAITS = [
-    min(limits.FIRST_RETRY_SECONDS * 4**failed, limits.LONGEST_RETRY_SECONDS)
-    for failed in range(limits.DELIVERY_ATTEMPTS - 1)
+    min(webhooks.FIRST_RETRY_SECONDS * 4**failed, webhooks.MAX_RETRY_SECONDS) for failed in range(webhooks.ATTEMPTS - 1)
 ]
 NAMED = {
     "docs/api.md": [
-        *(kib(size) for size in (limits.BODY_BYTES, limits.FRAMING_BYTES, limits.HEAD_BYTES)),
-        kib(limits.BODY_BYTES + limits.DISCARDED_BYTES),
-        *(f"{most:g} s" for most in (limits.REQUEST_SECONDS, limits.ANSWER_SECONDS, limits.QUEUE_SECONDS)),
-        *(f"{limits.LINE_BYTES} bytes", f"{limits.HEADERS} headers", f"{limits.IDLE_SECONDS} s after"),
-        *(f"{limits.CONNECTIONS + 1}st", f"{limits.ADDRESS_CONNECTIONS + 1}th", f"{limits.LIMITED_CALLS} of its"),
+        *(kib(size) for size in (requests.BODY_BYTES, requests.FRAMING_BYTES, requests.HEAD_BYTES)),
+        kib(requests.BODY_BYTES + requests.DISCARDED_BYTES),
+        *(f"{most:g} s" for most in (requests.REQUEST_SECONDS, requests.ANSWER_SECONDS, database.QUEUE_SECONDS)),
+        *(f"{requests.LINE_BYTES} bytes", f"{requests.HEADERS} headers", f"{connections.IDLE_SECONDS} s after"),
+        *(f"{connections.OF_A_WORKER + 1}st", f"{connections.OF_AN_ADDRESS + 1}th", f"{batches.LIMITED_CALLS} of its"),
         *(f"{DEMO_LIMITS['color_match']:,} units", f"{DEMO_LIMITS['color_search']:,} of"),
         *(f"{DEMO_REQUESTS_PER_MINUTE} requests a minute", f"`{DEMO_PLAN}`"),
     ],
     "docs/reliability.md": [
-        *(f"{most:g} s" for most in (limits.QUEUE_SECONDS, limits.STATEMENT_SECONDS, limits.LOCK_SECONDS)),
-        *(f"{most:g} s" for most in (limits.BATCH_LOCK_SECONDS, limits.REQUEST_SECONDS, limits.ANSWER_SECONDS)),
-        *(f"{limits.CONNECT_SECONDS} s", f"{limits.CONNECTIONS} connections"),
-        *(kib(limits.BODY_BYTES), kib(limits.HEAD_BYTES), f"{limits.ADDRESS_CONNECTIONS} of them"),
+        *(f"{most:g} s" for most in (database.QUEUE_SECONDS, database.STATEMENT_SECONDS, database.LOCK_SECONDS)),
+        *(f"{most:g} s" for most in (database.BATCH_LOCK_SECONDS, requests.REQUEST_SECONDS, requests.ANSWER_SECONDS)),
+        *(f"{database.CONNECT_SECONDS} s", f"{connections.OF_A_WORKER} connections"),
+        *(kib(requests.BODY_BYTES), kib(requests.HEAD_BYTES), f"{connections.OF_AN_ADDRESS} of them"),
     ],
     "docs/develop/reliability.md": [
-        *(f"{limits.RECONNECT_SECONDS:g} s", f"{limits.LENGTH_DIGITS} digits", f"{limits.BATCH_LOCK_SECONDS:g} s"),
-        *(f"{limits.BATCH_CALLS} in one", f"{limits.LIMITED_CALLS} requests", f"{limits.RELIEF_SECONDS * 1000:g} ms"),
-        kib(limits.BODY_BYTES + limits.DISCARDED_BYTES),
+        *(
+            f"{database.RECONNECT_SECONDS:g} s",
+            f"{requests.LENGTH_DIGITS} digits",
+            f"{database.BATCH_LOCK_SECONDS:g} s",
+        ),
+        *(f"{batches.CALLS} in one", f"{batches.LIMITED_CALLS} requests", f"{batches.RELIEF_SECONDS * 1000:g} ms"),
+        kib(requests.BODY_BYTES + requests.DISCARDED_BYTES),
     ],
     "docs/deploy.md": [
-        *(kib(limits.BODY_BYTES), f"{limits.REQUEST_SECONDS:g} s", f"{limits.MIGRATION_LOCK_SECONDS:g} s"),
-        *(f"{limits.ADDRESS_CONNECTIONS} of its {limits.CONNECTIONS} connections", f"{SESSIONS} connections"),
+        *(kib(requests.BODY_BYTES), f"{requests.REQUEST_SECONDS:g} s", f"{database.MIGRATION_LOCK_SECONDS:g} s"),
+        *(f"{connections.OF_AN_ADDRESS} of its {connections.OF_A_WORKER} connections", f"{SESSIONS} connections"),
     ],
     "docs/events.md": [
-        *(f"{limits.WEBHOOK_SECONDS:g} s", f"{limits.FIRST_RETRY_SECONDS} s"),
-        *(f"{limits.LONGEST_RETRY_SECONDS // 3600} hours", f"{limits.DELIVERY_ATTEMPTS} attempts"),
+        *(f"{webhooks.ANSWER_SECONDS:g} s", f"{webhooks.FIRST_RETRY_SECONDS} s"),
+        *(f"{webhooks.MAX_RETRY_SECONDS // 3600} hours", f"{webhooks.ATTEMPTS} attempts"),
         f"{round(sum(WAITS) / 3600)} hours after the first",
     ],
     "docs/observe.md": [
-        *(f"{most:g} s" for most in (limits.QUEUE_SECONDS, limits.LOOK_SECONDS, limits.LOOKED_SECONDS)),
-        *(f"{limits.HEARTBEAT_SECONDS} s", f"{limits.CONNECTIONS} connections"),
+        *(f"{most:g} s" for most in (database.QUEUE_SECONDS, probes.LOOK_SECONDS, probes.LOOKED_SECONDS)),
+        *(f"{workers.HEARTBEAT_SECONDS} s", f"{connections.OF_A_WORKER} connections"),
     ],
-    "docs/runbook.md": [f"{limits.MIGRATION_LOCK_SECONDS:g} s", f"{limits.MIGRATION_SECONDS:g} s"],
+    "docs/runbook.md": [f"{database.MIGRATION_LOCK_SECONDS:g} s", f"{database.MIGRATION_SECONDS:g} s"],
     "docs/scaling.md": [f"{SINGLE_SESSIONS} for calls"],
     "docs/security.md": [
-        *(kib(limits.BODY_BYTES), f"{limits.IMAGE_BYTES // KIB**2} MiB", f"{limits.IMAGE_PIXELS:,} pixels"),
-        *(f"{limits.IMAGE_HEADER_READS:,} reads", f"{limits.JPEG_SCANS} scans", f"{limits.TIFF_NUMBERS:,} numbers"),
+        *(kib(requests.BODY_BYTES), f"{pictures.BYTES // KIB**2} MiB", f"{pictures.PIXELS:,} pixels"),
+        *(f"{pictures.HEADER_READS:,} reads", f"{pictures.JPEG_SCANS} scans", f"{pictures.TIFF_NUMBERS:,} numbers"),
     ],
-    "docs/library.md": [f"{limits.IMAGE_BYTES // KIB**2} MiB", f"{limits.IMAGE_PIXELS:,} pixels"],
+    "docs/library.md": [f"{pictures.BYTES // KIB**2} MiB", f"{pictures.PIXELS:,} pixels"],
     "docs/console.md": [f"{DAILY_IS_OLD // timedelta(hours=1)} hours"],
     "deploy/postgres/sepu.conf": [f"{SESSIONS} connections"],
     "deploy/prometheus/alerts.yml": [f"sepu_audit_timestamp_seconds > {DAILY_IS_OLD // timedelta(hours=1)} * 3600"],

@@ -154,7 +154,7 @@ def test_what_is_missing_or_must_not_be_there_is_named(sdist: Path, tmp_path: Pa
             archive.addfile(tarfile.TarInfo(f"sepu/{name}"))
     faults = SEPU.faults(made)
     assert {"src/notes.txt must not be in it", "cext/_names.pyx is missing"} < set(faults)
-    assert {"deploy/secrets must not be in it", ".github/dependabot.yml must not be in it"} < set(faults)
+    assert {"deploy/make-secrets.sh must not be in it", ".github/dependabot.yml must not be in it"} < set(faults)
     assert not any(fault.startswith(("src/sepu", "PKG-INFO")) for fault in faults)
 
 

@@ -13,7 +13,7 @@ from tests.curl import Ask, by_curl
 from tests.serving import SEPU, serving
 
 from sepu.admin import accounts
-from sepu.cli.database import connect, database, service_url
+from sepu.database.opening import connect, database, service_url
 
 _ROOT = Path(__file__).parents[2]
 _NAMES = (

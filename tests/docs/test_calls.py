@@ -7,11 +7,11 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from docs.site.calls import CALLS, LANGUAGES
 from tests.openapi.document import operations
 from tests.processes import completed
 from tests.programs import program
 from tests.serving import Server
+from tools.site.calls import CALLS, LANGUAGES
 
 from sepu.admin import accounts
 from sepu.admin.usage import show_usage

@@ -9,15 +9,15 @@ from urllib.parse import quote
 import psycopg
 import pytest
 from bench.capacity import capacity
-from docs.site.errors import MISTAKES
-from docs.site.errors import PAGE as ERRORS_PAGE
-from docs.site.errors import page as page_of_errors
-from docs.site.notebook import NOTEBOOK, notebook
-from docs.site.pictures import IMAGES, PICTURES
 from PIL import Image
 from tests.curl import Ask, by_curl, by_python, needs_curl
 from tests.docs.examples import PAGES, reader, with_answers
 from tests.serving import Server
+from tools.site.errors import MISTAKES
+from tools.site.errors import PAGE as ERRORS_PAGE
+from tools.site.errors import page as page_of_errors
+from tools.site.notebook import NOTEBOOK, notebook
+from tools.site.pictures import IMAGES, PICTURES
 
 from sepu.admin import accounts
 from sepu.admin.usage import show_usage

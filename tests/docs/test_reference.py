@@ -7,8 +7,8 @@ from copy import deepcopy
 from typing import Any
 
 import pytest
-from docs.site.reference import reference
 from tests.openapi.document import DEFAULT, DOCUMENT, codes, operations, resolve
+from tools.site.reference import reference
 
 _OTHER = "ZQ987654321"
 _NUMBER = 987654321

@@ -248,7 +248,7 @@ def _of_account(
     for one in attempts:
         if one.told.outcome is RATE_LIMITED:
             # A worker may have been told so by a call that began in the window, and knows it for a while.
-            since = one.start - WINDOW_SECONDS - limits.STATEMENT_SECONDS - limits.REFUSED_SECONDS
+            since = one.start - WINDOW_SECONDS - limits.database.STATEMENT_SECONDS - limits.batches.REFUSED_SECONDS
             least = (min(per_minute) + 2) // 4
             if bisect_right(starts, one.end) - bisect_left(ends, since) < least:
                 yield "wrong", _told(f"fewer than {least} requests can have counted against the limit", one)

@@ -16,9 +16,9 @@ from tests.faults.standby import promote, until_replicated
 from tests.processes import children, command_line
 from tests.serving import Server
 
-from sepu.server.embedded import embedded_postgres
+from sepu.database.embedded import embedded_postgres
 
-MOST_CRASH_SECONDS = 5  # for Postgres to notice that a back end was killed
+MAX_CRASH_SECONDS = 5  # for Postgres to notice that a back end was killed
 CUTS: dict[Cut, str] = {
     "before": "cuts before the statement",
     "during": "cuts during the statement",
@@ -182,7 +182,7 @@ class FaultInjector(Injector):
                 await asyncio.shield(self._noting[-1])
 
     def _note_crash(self, state_dir: Path, began: float, others: list[int]) -> None:
-        while time.monotonic() < began + MOST_CRASH_SECONDS:
+        while time.monotonic() < began + MAX_CRASH_SECONDS:
             if others != checkpointers(state_dir):
                 self.crashes.append((began, time.monotonic()))
                 return

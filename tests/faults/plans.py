@@ -16,7 +16,7 @@ from sepu.admin import accounts
 from sepu.admin.grants import BusyError, Kind, adjust_usage
 from sepu.admin.plans import set_plan, show_plan
 from sepu.admin.usage import read_today
-from sepu.cli.database import DatabaseError, connect
+from sepu.database.opening import DatabaseError, connect
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 

@@ -25,7 +25,7 @@ from tests.serving import Server, serving
 from sepu.admin import accounts
 from sepu.admin.events import list_events
 from sepu.admin.keys import revoke_key
-from sepu.cli.database import connect, database
+from sepu.database.opening import connect, database
 
 SETTLING_SECONDS = 30  # every logical request is answered within this after the last fault
 # What stands between the service and the proxy: from the proxy's connection string to the one that is served.

@@ -13,10 +13,10 @@ from tests.processes import until
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
-from sepu.cli.database import DatabaseError, connect, database
-from sepu.server.embedded import embedded_postgres
-from sepu.server.embedded.programs import programs
-from sepu.server.embedded.system_user import SYSTEM_USER
+from sepu.database.embedded import embedded_postgres
+from sepu.database.embedded.programs import programs
+from sepu.database.embedded.system_user import SYSTEM_USER
+from sepu.database.opening import DatabaseError, connect, database
 
 Replicated = tuple[Path, tuple[Path, str], psycopg.Connection, psycopg.Connection, IssuedKey]
 

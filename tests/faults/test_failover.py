@@ -31,7 +31,7 @@ def test_a_standby_charges_nothing_until_it_is_promoted() -> None:
         standby.execute("select pg_promote()")
         until(lambda: history.match(server, issued, "standby-1").status == 200, seconds=BACK_SECONDS)
         assert contradictory(standby, history) == []
-        time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
+        time.sleep(limits.probes.PROBE_SECONDS)  # for so long a probe's answer is known
         assert server.request("GET", "/readyz").status == 200
 
 

@@ -23,8 +23,8 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.keys import IssuedKey
 from sepu.admin.usage import show_usage
-from sepu.cli.database import connect, database
-from sepu.server.embedded.system_user import SYSTEM_USER
+from sepu.database.embedded.system_user import SYSTEM_USER
+from sepu.database.opening import connect, database
 
 pytestmark = pytest.mark.slow
 UNSHARE = installed("unshare")
@@ -69,7 +69,7 @@ def on_small_disk(directory: str) -> Iterator[Stage]:
         assert UNSHARE is not None
         program = [UNSHARE, "--mount", "--propagation", "private"]
         program += ["sh", "-c", MOUNTED, str(disk), str(state_dir), SYSTEM_USER, directory]
-        program += map(str, with_limits(LOOK_SECONDS=0.5))
+        program += map(str, with_limits(probes={"LOOK_SECONDS": 0.5}))
         metrics = f"127.0.0.1:{free_port()}"
         with serving("uvloop", None, program=program, options=["--metrics-bind", metrics]) as server:
             filler = Path(f"/proc/{server.process.pid}/root{disk}") / "filler"

@@ -30,7 +30,7 @@ from tests.serving import SEPU, free_port, serving
 from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 pytestmark = pytest.mark.slow
 START_SECONDS = 10 + 10  # the promise, and what a busy machine may add

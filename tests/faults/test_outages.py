@@ -25,7 +25,7 @@ from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect, database
+from sepu.database.opening import connect, database
 
 AWAY_SECONDS = 2 + 5  # the promise, and what a busy machine may add
 BACK_SECONDS = 1 + 5
@@ -109,7 +109,7 @@ def stage(request: pytest.FixtureRequest) -> Iterator[Stage]:
             set_plan(connection, "much", {"color_match": 10**9, "color_search": 10**9}, requests_per_minute=10**9)
             issued = accounts.create_account(connection, "much")
         proxy = stack.enter_context(proxied(state_dir / "socket"))
-        program = with_limits(PROBE_SECONDS=PROBE_SECONDS)
+        program = with_limits(probes={"PROBE_SECONDS": PROBE_SECONDS})
         server = stack.enter_context(serving(request.param, proxy.url, workers=1, program=program))
         played = Stage(request.param, server, state_dir, url, proxy, issued)
         yield played

@@ -22,7 +22,7 @@ from tests.processes import until
 from tests.serving import EACH_WORKER, Server, free_port, serving, with_limits
 
 from sepu.admin.keys import IssuedKey
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 ROUNDS = 2
 STOP_SECONDS = 15  # on a busy machine
@@ -150,7 +150,7 @@ def test_reloads_under_load_lose_nothing(worker: str, own_url: str) -> None:
 def test_restarts_under_load_lose_nothing(worker: str, own_url: str) -> None:
     with socket_directory() as directory, ExitStack() as running:
         address = f"unix:{directory}/http" if worker == "meinheld" else f"127.0.0.1:{free_port()}"
-        program = with_limits(GRACEFUL_SECONDS=5)  # meinheld waits so long for idle connections
+        program = with_limits(workers={"GRACEFUL_SECONDS": 5})  # meinheld waits so long for idle connections
 
         def restarts() -> None:
             for number in range(ROUNDS):

@@ -10,7 +10,7 @@ from tests.faults.history import History
 from tests.processes import until
 
 from sepu.admin.audit import audit
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 KINDS = (
     "lost",  # answered, but not stored as it was answered

@@ -27,7 +27,7 @@ from sepu_client import command
 
 TIMEOUT, DEADLINE = 0.2, 0.5
 LATE = 10.0  # seconds; the machine may be busy, and what hangs takes 20
-MOST_GROWTH_KIB = 300 << 10  # each of the calls at a time may read a mebibyte and parse it
+MAX_GROWTH_KIB = 300 << 10  # each of the calls at a time may read a mebibyte and parse it
 THREADS = 16
 CALLS: dict[str, Callable[[AnyClient], object]] = {
     "match": lambda client: client.match(["#c83c23"]),
@@ -134,5 +134,5 @@ def play(numbers: Iterator[int]) -> Iterator[Played]:
     with ThreadPoolExecutor(THREADS) as pool:
         while some := list(islice(numbers, 4 * THREADS)):
             yield from pool.map(_case, some)
-    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MOST_GROWTH_KIB
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before < MAX_GROWTH_KIB
     until(lambda: threading.active_count() <= threads, seconds=LATE, why=lambda: "threads did not end")

@@ -16,7 +16,7 @@ from tests.fuzz.hostile_clients import Campaign
 from tests.server import wire_simulation
 from tests.serving import serving
 
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 
 WORKERS = {"uvloop": 4, "gthread": 2} if IS_SHORT else {os.environ.get("WORKER", "uvloop"): SECONDS}
 HANG_SECONDS = 10.0 if IS_SHORT else 2.0  # on a quiet machine no probe takes a tenth of that

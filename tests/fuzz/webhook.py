@@ -28,12 +28,12 @@ import atexit, re
 peak = lambda: print(*re.findall(r"VmHWM:\\s+([0-9]+)", open("/proc/self/status").read()))
 atexit.register(peak)
 from sepu import limits
-limits.WEBHOOK_SECONDS, limits.FIRST_RETRY_SECONDS = 8.0, 40000
+limits.webhooks.ANSWER_SECONDS, limits.webhooks.FIRST_RETRY_SECONDS = 8.0, 40000
 from sepu.cli.main import main
 main()
 """
 _ERRORS = "HTTP [0-9]{3}|no answer in time|not reached: [A-Za-z]+"
-_MOST_KIB = 200 << 10
+_MAX_KIB = 200 << 10
 _LETTERS = "abcdefghijklmnopqrstuvwxyz234567"
 _LUMPS = {"flood": bytes(1 << 16), "interim": b"HTTP/1.1 100 \r\n\r\n" * 4000}
 
@@ -117,7 +117,7 @@ def _deliver(connection: psycopg.Connection, url: str, numbers: dict[str, int]) 
     assert [said for said in done.stderr.splitlines() if not line.fullmatch(said)] == []
     assert SECRET not in done.stderr
     assert endpoint.strange == [], "a redirect was followed"
-    assert 0 < int(done.stdout) <= _MOST_KIB
+    assert 0 < int(done.stdout) <= _MAX_KIB
     for event in list_events(connection):
         number = numbers[event.account_id]
         state = "delivered" if _is_good(number) else event.state

@@ -23,7 +23,7 @@ from tests.serving import Response, Server
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, issue_key, revoke_key
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 from sepu.http.errors import ERRORS
 from sepu.metering import commands
 from sepu.operations.match import parse_match
@@ -312,7 +312,7 @@ CASES = [
             ("expired", KEY, partial(World.expires, seconds=-1)),
         )
     ),
-    # --- 3, 4: the account and the abuse limit; test_judgement.py tells what comes before what
+    # --- 3, 4: the account and the abuse limit; test_decision.py tells what comes before what
     *(
         Case(f"{error}{target}", target, status, error, given=given, body=ONE if target == "/v1/match" else None)
         for error, status, given in (

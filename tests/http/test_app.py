@@ -15,7 +15,7 @@ from falcon.testing import StartResponseMock, create_environ
 
 from sepu.http import request
 from sepu.http.app import create_app
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.responder import SEND, CallbackResponder, Responder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import load_release
@@ -147,8 +147,8 @@ def fail(*_: object) -> NoReturn:
 
 
 def test_what_observes_a_request_cannot_break_it(caplog: pytest.LogCaptureFixture) -> None:
-    notifier = ReplyNotifier(fail)
-    for responder in (WaitingResponder(broken(), notifier), CallbackResponder(broken(), notifier)):
+    observers = ReplyObservers(fail)
+    for responder in (WaitingResponder(broken(), observers), CallbackResponder(broken(), observers)):
         assert ask(responder, "GET", "/healthz", {})[0] == 200
     assert caplog.text.count("not observed: KeyError") == 2
     assert SECRET not in caplog.text

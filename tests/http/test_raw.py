@@ -46,7 +46,7 @@ BODIES: dict[str, tuple[bytes, bytes, bool, bytes, int]] = {
     "chunks": (CHUNKS, chunked(ONE[:7], ONE[7:]), False, b"HTTP/1.1 200", 1),
     "the largest, a byte a chunk": (
         CHUNKS,
-        chunked(*(bytes([byte]) for byte in ONE.ljust(limits.BODY_BYTES))),
+        chunked(*(bytes([byte]) for byte in ONE.ljust(limits.requests.BODY_BYTES))),
         False,
         b"HTTP/1.1 200",
         1,
@@ -111,7 +111,7 @@ def test_the_default_worker_refuses_more(uvloop: Server, sent: bytes, code: str)
 
 
 def test_a_connection_goes_on_after_a_body_too_large(uvloop: Server, issued: IssuedKey) -> None:
-    most = limits.BODY_BYTES + limits.DISCARDED_BYTES
+    most = limits.requests.BODY_BYTES + limits.requests.DISCARDED_BYTES
     last = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\nConnection: close\r\n\r\n"
 
     def sent(size: int) -> bytes:

@@ -34,7 +34,7 @@ from tests.serving import Server, serving
 from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.keys import issue_key, revoke_key
-from sepu.cli.database import connect, database
+from sepu.database.opening import connect, database
 from sepu.http.replies import error
 
 pytestmark = pytest.mark.slow

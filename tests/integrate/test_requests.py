@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from docs.site.samples import COLLECTION, HTTP_FILE, collection, http_file
 from tests.openapi.document import DOCUMENT, answer, operations
 from tests.processes import completed
 from tests.programs import node_program
 from tests.serving import Served, Server
+from tools.site.samples import COLLECTION, HTTP_FILE, collection, http_file
 
 from sepu.admin.keys import IssuedKey
 

@@ -18,8 +18,8 @@ from sepu.admin.events import list_events
 from sepu.admin.export import export_usage
 from sepu.admin.keys import list_keys
 from sepu.admin.usage import MonthUsage, nearest_limits, show_usage, usage_by_month, usage_in_month
-from sepu.cli.database import connect
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
 from sepu.metering import commands
 from sepu.metering.key_format import Credential
 

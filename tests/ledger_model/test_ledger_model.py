@@ -32,14 +32,14 @@ from tests.ledger_model.model import (
 )
 from tests.ledger_model.real_ledger import TABLES, RealLedger, real_ledger
 
-from sepu.admin import accounts, erase, keys, plans, receipts
+from sepu import limits
+from sepu.admin import accounts, keys, plans, receipts
 from sepu.admin import prune as pruning
 from sepu.admin.erase import erase_account
 from sepu.admin.grants import adjust_usage
 from sepu.admin.operator import operator_name
 from sepu.admin.rotation import rotate_key
 from sepu.errors import SepuError
-from sepu.limits import BATCH_CALLS
 
 T = TypeVar("T")
 Asked = tuple[int, str, tuple[int | None, int, bool]]
@@ -178,11 +178,11 @@ class LedgerMachine(RuleBasedStateMachine):
         for one, kind in those:
             self._ask([self._request(one, kind)], joined=False)
 
-    @rule(those=st.lists(asked, min_size=1, max_size=BATCH_CALLS), kind=kind)
+    @rule(those=st.lists(asked, min_size=1, max_size=limits.batches.CALLS), kind=kind)
     def batch(self, those: list[Any], kind: str) -> None:
         self._ask([self._request(one, kind) for one in those], joined=True)
 
-    @rule(one=which, number=st.integers(2, BATCH_CALLS), units=st.sampled_from(UNITS))
+    @rule(one=which, number=st.integers(2, limits.batches.CALLS), units=st.sampled_from(UNITS))
     def burst(self, one: int, number: int, units: int) -> None:
         self._ask([self._request((one, "valid", (None, units, False)), "charge") for _ in range(number)], joined=True)
 
@@ -658,9 +658,8 @@ def test_the_ledger_does_what_its_model_does(
     empty_url: str, monkeypatch: pytest.MonkeyPatch, examples: int, derandomize: bool
 ) -> None:
     monkeypatch.setattr("sepu.admin.erase.time.sleep", lambda _seconds: None)  # no call is under way
-    monkeypatch.setattr(erase, "_RESULTS", 2)
-    monkeypatch.setattr(pruning, "_RESULTS", PRUNED_RESULTS)
-    monkeypatch.setattr(pruning, "_COUNTERS", 3)
+    monkeypatch.setattr(limits.retention, "RESULTS", PRUNED_RESULTS)
+    monkeypatch.setattr(limits.retention, "COUNTERS", 3)
     pairs = [receipts.new_private_key() for _ in range(2)]
     with real_ledger(empty_url, START) as real:
         run_state_machine_as_test(

@@ -401,8 +401,8 @@ WRONG: list[tuple[str, str | bytes, str]] = [
 def test_what_is_no_palette_in_a_file_is_told(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, content: str | bytes, reason: str
 ) -> None:
-    monkeypatch.setattr(limits, "PALETTE_COLORS", 1000)
-    monkeypatch.setattr(limits, "PALETTE_BYTES", 100_000)
+    monkeypatch.setattr(limits.palettes, "COLORS", 1000)
+    monkeypatch.setattr(limits.palettes, "BYTES", 100_000)
     file = tmp_path / name
     file.write_bytes(content if isinstance(content, bytes) else content.encode())
     with pytest.raises(sepu.PaletteError) as caught:

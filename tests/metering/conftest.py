@@ -17,7 +17,7 @@ from tests.processes import until
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect
+from sepu.database.opening import connect
 from sepu.metering.commands import Charge, Command, Metered, meter_request
 from sepu.metering.key_format import Credential
 

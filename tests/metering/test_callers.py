@@ -67,7 +67,7 @@ def test_another_database_behind_a_pooler_is_noticed_by_a_probe(
     ledger_url: str, connection: Connection, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The sessions do not break there. Its keys are known within the seconds between two looks."""
-    monkeypatch.setattr(limits, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(limits.probes, "PROBE_SECONDS", 0.0)
     account_id = accounts.create_account(connection, "standard").account_id
 
     async def scene(batcher: AwaitedBatcher) -> None:
@@ -95,18 +95,18 @@ def test_a_refusal_is_remembered_for_a_second_from_the_first() -> None:
     callers.remember(HOLDER.key_hash, UNAUTHORIZED)
     for _ in range(3):
         assert callers.refusal(HOLDER) == UNAUTHORIZED
-    now += limits.REFUSED_SECONDS * 0.99
+    now += limits.batches.REFUSED_SECONDS * 0.99
     callers.remember(HOLDER.key_hash, UNAUTHORIZED)
     assert callers.refusal(HOLDER) == UNAUTHORIZED
-    now += limits.REFUSED_SECONDS * 0.02
+    now += limits.batches.REFUSED_SECONDS * 0.02
     assert callers.refusal(HOLDER) is None
 
 
 def test_a_key_over_its_limit_still_asks_a_few_times_and_no_other_key_is_refused() -> None:
     callers = Callers(lambda: 100.0, lambda: True)
     callers.remember(HOLDER.key_hash, RATE_LIMITED)
-    told = [callers.refusal(HOLDER) for _ in range(limits.LIMITED_CALLS + 2)]
-    assert told == [None] * limits.LIMITED_CALLS + [RATE_LIMITED] * 2
+    told = [callers.refusal(HOLDER) for _ in range(limits.batches.LIMITED_CALLS + 2)]
+    assert told == [None] * limits.batches.LIMITED_CALLS + [RATE_LIMITED] * 2
     assert callers.refusal(Credential(HOLDER.account_id, bytes(31) + b"1")) is None
 
 
@@ -116,5 +116,5 @@ def test_what_is_over_is_forgotten() -> None:
     callers = Callers(lambda: now, lambda: True)
     for number in range(1000):
         callers.remember(number.to_bytes(32, "big"), UNAUTHORIZED)
-        now += limits.REFUSED_SECONDS / 10
+        now += limits.batches.REFUSED_SECONDS / 10
     assert len(callers._refusals) <= 21

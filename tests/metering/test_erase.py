@@ -7,7 +7,8 @@ import pytest
 from psycopg import Connection
 from tests.metering.conftest import Customer, HeldUp, MakeCustomer, OpenSession
 
-from sepu.admin import accounts, erase
+from sepu import limits
+from sepu.admin import accounts
 from sepu.admin.audit import audit
 from sepu.admin.erase import erase_account
 from sepu.admin.export import export_usage
@@ -47,7 +48,7 @@ def rows_of(connection: Connection, account_id: str) -> dict[str, str]:
 def test_nothing_of_the_customer_is_left(
     connection: Connection, make_customer: MakeCustomer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(erase, "_RESULTS", 2)
+    monkeypatch.setattr(limits.retention, "RESULTS", 2)
     customer, other = (make_customer(match_limit=10) for _ in range(2))
     accounts.change_account(connection, customer.account_id, "Silk", "cus_silk")
     change_key(connection, customer.key_id, "Silk shop", "k-silk")

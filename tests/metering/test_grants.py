@@ -112,8 +112,8 @@ def test_a_grant_waits_for_a_charge_and_a_charge_for_a_grant(
 def test_a_counter_that_stays_locked_is_tried_again_then_told(
     session: OpenSession, connection: Connection, customer: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "LOCK_SECONDS", 0.05)
-    monkeypatch.setattr(limits, "ADJUSTMENT_SECONDS", 0.2)
+    monkeypatch.setattr(limits.database, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(limits.plans, "ADJUSTMENT_SECONDS", 0.2)
     a = session()
     a.execute("begin")
     customer.meter(a)
@@ -126,7 +126,7 @@ def test_a_counter_that_stays_locked_is_tried_again_then_told(
 def test_an_operator_who_is_silent_lets_go_of_the_counter(
     session: OpenSession, connection: Connection, customer: Customer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "LOCK_SECONDS", 0.05)
+    monkeypatch.setattr(limits.database, "LOCK_SECONDS", 0.05)
     a = session()
     a.execute("begin")
     grant(a, customer, 5)

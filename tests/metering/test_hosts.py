@@ -12,8 +12,8 @@ from psycopg.conninfo import conninfo_to_dict
 from tests.serving import free_port
 
 from sepu import limits
-from sepu.cli.database import DatabaseError, connect
 from sepu.database.hosts import Hosts, SettingsError
+from sepu.database.opening import DatabaseError, connect
 from sepu.metering.failure import report_failure
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import SessionLost
@@ -53,7 +53,7 @@ def test_the_hosts_of_a_service_are_named_and_its_settings_respected(service: Pa
 @pytest.mark.parametrize("operator", [False, True])
 def test_what_is_not_set_is_limited_and_several_hosts_have_to_take_writes(operator: bool) -> None:
     found = settings("postgresql://a,b/", operator=operator)
-    assert found["connect_timeout"] == str(limits.CONNECT_SECONDS)
+    assert found["connect_timeout"] == str(limits.database.CONNECT_SECONDS)
     assert found["target_session_attrs"] == "read-write"
     assert found["application_name"] == "sepu"
     # Only an operator may look at a standby.

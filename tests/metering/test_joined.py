@@ -37,7 +37,8 @@ Play = Callable[[AwaitedBatcher], Awaitable[T]]
 @pytest.fixture
 def calls(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """How many commands each call to the database carried, as they go."""
-    monkeypatch.setattr(limits, "RELIEF_SECONDS", 60.0)  # or on a slow machine two calls would go where one does
+    # Or on a slow machine two calls would go where one does.
+    monkeypatch.setattr(limits.batches, "RELIEF_SECONDS", 60.0)
     sent: list[int] = []
     send = Session.send
 
@@ -77,7 +78,8 @@ def test_what_comes_meanwhile_shares_the_next_call(
     commands = [customers[n % 7].request(f"key-{n:04}", what=f"colour {n}", units=1 + n % 5) for n in range(100)]
 
     answers = play(database_url, lambda company: together(company, commands))
-    assert calls == [1, 1, limits.BATCH_CALLS, limits.BATCH_CALLS, limits.BATCH_CALLS, 100 - 1 - 3 * limits.BATCH_CALLS]
+    most = limits.batches.CALLS
+    assert calls == [1, 1, most, most, most, 100 - 1 - 3 * most]
     assert [answer.body for answer in answers] == [f'{{"for":"colour {n}"}}'.encode() for n in range(100)]
     for at, customer in enumerate(customers):
         units = sum(1 + n % 5 for n in range(100) if n % 7 == at)
@@ -180,7 +182,7 @@ def test_who_has_waited_for_long_is_told_though_one_account_after_the_other_is_r
         await asyncio.gather(alone, *shared, return_exceptions=True)
         return late
 
-    assert play(database_url, scene) < len(stuck) * limits.BATCH_LOCK_SECONDS / 2
+    assert play(database_url, scene) < len(stuck) * limits.database.BATCH_LOCK_SECONDS / 2
     assert calls[2] == 1 + len(stuck), "all in one"
 
 
@@ -200,9 +202,9 @@ def test_a_batch_waits_for_the_clients_of_a_slow_one(
     async def scene(company: AwaitedBatcher) -> None:
         await asyncio.gather(*(client(company, name) for name in "abcd"))
 
-    monkeypatch.setattr(limits, "SLOW_CALL_SECONDS", slow)
-    monkeypatch.setattr(limits, "GATHER_SHARE", 1000.0)
-    monkeypatch.setattr(limits, "GATHER_SECONDS", 0.5)  # the last of them wait for that
+    monkeypatch.setattr(limits.batches, "SLOW_CALL_SECONDS", slow)
+    monkeypatch.setattr(limits.batches, "GATHER_SHARE", 1000.0)
+    monkeypatch.setattr(limits.batches, "GATHER_SECONDS", 0.5)  # the last of them wait for that
     play(database_url, scene)
     assert calls[1:] == sent
 
@@ -310,7 +312,7 @@ def test_a_value_that_cannot_be_read_fails_its_call_at_once(
         assert (await company.run(customer.request())).outcome == "charged", "the session goes on"
         return late
 
-    assert play(database_url, scene) < limits.STATEMENT_SECONDS / 2
+    assert play(database_url, scene) < limits.database.STATEMENT_SECONDS / 2
     assert f"UnreadableValueError: cannot read a value of type {number}" in caplog.text
 
 

@@ -9,9 +9,9 @@ from psycopg.conninfo import make_conninfo
 from tests.metering.conftest import OpenSession
 
 from sepu import limits
-from sepu.cli.database import connect
 from sepu.database import statements
 from sepu.database.migrate import MigrationError, holds_migrations, migrate, pending
+from sepu.database.opening import connect
 from sepu.metering.key_format import new_account_id
 
 NAMES = [*(script.name for script in statements.migrations()), "functions.sql"]
@@ -59,11 +59,11 @@ def test_requests_wait_for_no_migration_that_waits(session: OpenSession, monkeyp
     """Somebody uses a table for long. The migration comes when it is free, and nobody is refused meanwhile."""
     holder, migrator, requests = session(), session(), session()
     migrate(migrator)
-    monkeypatch.setattr(limits, "MIGRATION_PAUSE_SECONDS", 0.02)
+    monkeypatch.setattr(limits.database, "MIGRATION_PAUSE_SECONDS", 0.02)
     the_migrations(monkeypatch, *statements.migrations(), LOCKING)
     holder.execute("begin")
     holder.execute("select from sepu.usage")
-    requests.execute(sql.SQL("set lock_timeout = {}").format(sql.Literal(f"{limits.BATCH_LOCK_SECONDS}s")))
+    requests.execute(sql.SQL("set lock_timeout = {}").format(sql.Literal(f"{limits.database.BATCH_LOCK_SECONDS}s")))
     with ThreadPoolExecutor(1) as threads:
         migrating = threads.submit(migrate, migrator)
         waited = 0
@@ -77,8 +77,8 @@ def test_requests_wait_for_no_migration_that_waits(session: OpenSession, monkeyp
 def test_who_holds_a_table_all_the_time_is_named(session: OpenSession, monkeypatch: pytest.MonkeyPatch) -> None:
     holder, migrator = session(), session()
     migrate(migrator)
-    monkeypatch.setattr(limits, "MIGRATION_SECONDS", 1.0)
-    monkeypatch.setattr(limits, "MIGRATION_PAUSE_SECONDS", 0.1)
+    monkeypatch.setattr(limits.database, "MIGRATION_SECONDS", 1.0)
+    monkeypatch.setattr(limits.database, "MIGRATION_PAUSE_SECONDS", 0.1)
     the_migrations(monkeypatch, *statements.migrations(), LOCKING)
     holder.execute("begin")
     holder.execute("select from sepu.usage")

@@ -9,8 +9,8 @@ from tests.nodes.traffic import crowded, on_plan
 from tests.postgres import INSTALLED, Cluster
 from tests.serving import serving
 
-from sepu.cli.database import connect, service_url
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect, service_url
 
 
 @pytest.mark.slow

@@ -14,9 +14,9 @@ from tests.metering.conftest import Customer
 from tests.processes import completed
 from tests.serving import SEPU
 
-from sepu.cli.database import connect
 from sepu.database import statements
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
 from sepu.database.roles import Purpose, grant, left_open, make_role
 from sepu.errors import SepuError
 

@@ -20,8 +20,8 @@ from tests.serving import SEPU
 from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.naming import AccountError
-from sepu.cli.database import connect
 from sepu.database.migrate import migrate
+from sepu.database.opening import connect
 from sepu.database.roles import make_role
 from sepu.metering.commands import PROBE
 
@@ -87,7 +87,7 @@ def test_how_values_are_written(own_url: str, monkeypatch: pytest.MonkeyPatch) -
 def test_a_setting_that_breaks_a_promise_is_named_and_no_session_is_used(
     own_url: str, role: str, setting: str, value: str, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, "PROBE_SECONDS", 0.0)
+    monkeypatch.setattr(limits.probes, "PROBE_SECONDS", 0.0)
 
     async def scene() -> None:
         batcher = AwaitedBatcher(make_conninfo(own_url, user=role))

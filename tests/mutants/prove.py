@@ -1,6 +1,6 @@
 """`make prove-ledger`: puts a fault into a copy of the package, one at a time, and shows that a test notices it.
 
-A mutant is a patch beside this file. Its head says which promise it breaks, and the test that notices that.
+A mutant is a file of `patches`. Its head says which promise it breaks, and the test that notices that.
 """
 
 import os
@@ -17,8 +17,8 @@ import click
 from tests.package import Package, StalePatchError, copied, patched
 from tests.processes import completed
 
-PATCHES = Path(__file__).parent
-ROOT = PATCHES.parents[1]
+PATCHES = Path(__file__).parent / "patches"
+ROOT = PATCHES.parents[2]
 # What a mutant does not break, or it would be no more than a release that fails at once.
 ORDINARY_USE = "tests/metering/test_ordinary_use.py"
 # For one test: what is not over by then says nothing, so a busy machine makes no mutant noticed.

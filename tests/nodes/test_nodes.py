@@ -12,7 +12,7 @@ from tests.nodes.traffic import crowded, kill, on_plan
 from tests.serving import ONE_COLOUR, serving
 
 from sepu.admin.usage import show_usage
-from sepu.cli.database import service_url as as_service
+from sepu.database.opening import service_url as as_service
 
 
 @pytest.fixture

@@ -196,10 +196,11 @@ def test_each_kind_of_error_has_a_schema_of_its_own() -> None:
 def test_defaults_and_limits_in_words() -> None:
     """Those of schemas are tried below, and by test_mutations.py."""
     limit, top = parameter("limit")["schema"], SCHEMAS["MatchRequest"]["properties"]["top"]
-    assert (limit["default"], top["default"]) == (limits.MAX_LIMIT, 1)
-    assert parameter("q")["schema"]["minLength"] == limits.MIN_QUERY
-    assert f"{limits.MIN_QUERY} to {limits.MAX_QUERY} characters" in " ".join(parameter("q")["description"].split())
-    assert PATH.read_text("utf-8").count(f" {limits.BODY_BYTES} bytes") == 2
+    assert (limit["default"], top["default"]) == (limits.inputs.MAX_LIMIT, 1)
+    assert parameter("q")["schema"]["minLength"] == limits.inputs.MIN_QUERY
+    described = " ".join(parameter("q")["description"].split())
+    assert f"{limits.inputs.MIN_QUERY} to {limits.inputs.MAX_QUERY} characters" in described
+    assert PATH.read_text("utf-8").count(f" {limits.requests.BODY_BYTES} bytes") == 2
 
 
 def test_enumerations() -> None:

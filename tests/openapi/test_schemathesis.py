@@ -13,17 +13,17 @@ from tests.openapi.document import PATH
 from tests.processes import completed
 from tests.serving import Server
 
+from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
-from sepu.limits import PLANNED_UNITS
 
 pytestmark = pytest.mark.slow
 
 HERE = Path(__file__).parent
 SCHEMATHESIS = Path(sysconfig.get_path("scripts")) / "schemathesis"
 EXAMPLES = os.environ.get("SEPU_SCHEMA_EXAMPLES")
-ENDLESS = PLANNED_UNITS
+ENDLESS = limits.plans.PLANNED_UNITS
 
 
 @pytest.mark.timeout(0 if EXAMPLES else 300)  # the few take seconds, but the machine may be busy

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 import sepu
-from sepu.limits import MAX_LIMIT, MAX_TOP
+from sepu import limits
 from sepu.operations.color import color
 from sepu.operations.match import Matcher, MatchInput
 from sepu.operations.search import Searcher, SearchInput
@@ -35,9 +35,9 @@ def matches(block: int) -> Iterator[bytes]:
     matcher = Matcher(palette, _COLORS, _RELEASE.manifest.version)
     rng = np.random.default_rng(block)
     rgb = rng.integers(0, 256, (BLOCK, 3)) if block % 2 else rng.random((BLOCK, 3)) * 255
-    delta_e = palette.nearest_batch(rgb, MAX_TOP, scale=255)[1]
+    delta_e = palette.nearest_batch(rgb, limits.inputs.MAX_TOP, scale=255)[1]
     for (r, g, b), unrounded in zip(rgb.tolist(), delta_e.tolist(), strict=True):
-        yield matcher.answer(MatchInput(((r, g, b),), MAX_TOP)) + b" %a" % unrounded
+        yield matcher.answer(MatchInput(((r, g, b),), limits.inputs.MAX_TOP)) + b" %a" % unrounded
 
 
 def searches() -> Iterator[bytes]:
@@ -46,7 +46,7 @@ def searches() -> Iterator[bytes]:
     for record in _RELEASE.records:
         for name in (record.name.zh, record.name.pinyin, record.name.en, record.slug):
             for q in (name, name[:3], name[:1] + name[2:]):
-                yield searcher.answer(SearchInput(q, MAX_LIMIT))
+                yield searcher.answer(SearchInput(q, limits.inputs.MAX_LIMIT))
 
 
 def answers(block: int) -> Iterator[bytes]:

@@ -218,8 +218,8 @@ class Database:
             fault = self._random() < self.faults and self._random()
             self.note("connect")
             if self.silent or (fault and fault < 0.3):
-                async with asyncio.timeout(limits.QUEUE_SECONDS):
-                    await asyncio.sleep(limits.CONNECT_SECONDS)
+                async with asyncio.timeout(limits.database.QUEUE_SECONDS):
+                    await asyncio.sleep(limits.database.CONNECT_SECONDS)
                 raise errors.ConnectionTimeout
             await asyncio.sleep(self._random() * self._latency * (40 if fault and fault > 0.7 else 4))
             if self.refuses or fault:
@@ -324,7 +324,7 @@ class Database:
         self._blocked.append(transaction)
         if transaction.give_up is None:
             self.note(transaction, "waits for a lock")
-            seconds = limits.BATCH_LOCK_SECONDS if transaction.joined else limits.LOCK_SECONDS
+            seconds = limits.database.BATCH_LOCK_SECONDS if transaction.joined else limits.database.LOCK_SECONDS
             transaction.give_up = self.call_later(seconds, self._give_up, transaction)
 
     def _give_up(self, transaction: Transaction) -> None:

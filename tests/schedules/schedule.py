@@ -39,9 +39,9 @@ from sepu.metering.session import SessionLost
 # Overdue calls and late answers are looked for every so often.
 _LOOK_SECONDS = 0.1
 # The longest that a client may wait: for its turn, its statement, and twice for somebody to look.
-MAX_WAIT = limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
+MAX_WAIT = limits.database.QUEUE_SECONDS + limits.database.STATEMENT_SECONDS + 2 * _LOOK_SECONDS + 0.001
 # While nothing but one account's rows is in the way, others wait for the lock of its batch.
-MAX_NEIGHBOUR_WAIT = limits.BATCH_LOCK_SECONDS + 0.1
+MAX_NEIGHBOUR_WAIT = limits.database.BATCH_LOCK_SECONDS + 0.1
 # What clients ask: metered requests, the library, the usage.
 _KINDS = ("m", "m", "mmmmau", "a", "u")
 # How often with a key that was revoked.
@@ -64,8 +64,8 @@ class Schedule:
         self._join = random.random() < 0.95
         small = self._mode != "trouble"
         self._latency = random.choice((0.0005, 0.002) if small else (0.0005, 0.005, 0.03))
-        self._relief_seconds = limits.RELIEF_SECONDS if random.random() < 0.7 else 0.04
-        self._batch_calls = limits.BATCH_CALLS if small else random.choice((1, 2, 3, limits.BATCH_CALLS))
+        self._relief_seconds = limits.batches.RELIEF_SECONDS if random.random() < 0.7 else 0.04
+        self._batch_calls = limits.batches.CALLS if small else random.choice((1, 2, 3, limits.batches.CALLS))
         self._revoked = random.choice(_REVOKED)
         self._names = "abcdef"[: random.choice((1, 2, 2, 3, 3, 4, 6))]
         self._waiting: defaultdict[str, dict[int, Call]] = defaultdict(dict)  # of each account, unanswered, in order
@@ -84,7 +84,7 @@ class Schedule:
         try:
             with (
                 warnings.catch_warnings(action="ignore", category=ResolutionWarning),  # instants as good as equal
-                patch.multiple(limits, BATCH_CALLS=self._batch_calls, RELIEF_SECONDS=self._relief_seconds),
+                patch.multiple(limits.batches, CALLS=self._batch_calls, RELIEF_SECONDS=self._relief_seconds),
                 patch.object(failure.log, "disabled", new=True),
             ):
                 loop.run_until_complete(self._play())
@@ -129,14 +129,14 @@ class Schedule:
         database.locked.clear()
         database.unblock()
         # For the last statement without an answer, or the last connection; then for a probe, which sees who answers.
-        await asyncio.sleep(limits.STATEMENT_SECONDS + 0.2)
+        await asyncio.sleep(limits.database.STATEMENT_SECONDS + 0.2)
         self._batcher.probe(lambda _: None)
-        await asyncio.sleep(limits.PROBE_SECONDS)
+        await asyncio.sleep(limits.probes.PROBE_SECONDS)
         self._served_from = loop.time()
         for account in self._names:
             self._ask(account, random.choice(_KINDS))
         probed: list[bool] = []
-        database.call_later(limits.PROBE_SECONDS, self._batcher.probe, probed.append)
+        database.call_later(limits.probes.PROBE_SECONDS, self._batcher.probe, probed.append)
         if random.random() < 0.9:
             await asyncio.sleep(MAX_WAIT)
         else:  # closed as soon as nobody waits, perhaps while it connects
@@ -247,7 +247,9 @@ class Schedule:
             )
             self._check(call.answers == 0, call, "is sent and was answered")
             self._check(
-                now - call.submitted <= MAX_WAIT - limits.STATEMENT_SECONDS - _LOOK_SECONDS, call, "is sent late"
+                now - call.submitted <= MAX_WAIT - limits.database.STATEMENT_SECONDS - _LOOK_SECONDS,
+                call,
+                "is sent late",
             )
             self.reached["sent again"] += call.state is State.REFUSED
         batches, singles = self._batcher.batches, self._batcher.singles
@@ -287,7 +289,7 @@ class Schedule:
                     continue
                 if earlier.state is State.REFUSED and not _may_be_repeated(earlier):
                     continue  # it is being told
-                overdue = earlier.submitted + limits.QUEUE_SECONDS <= now
+                overdue = earlier.submitted + limits.database.QUEUE_SECONDS <= now
                 self._check(overdue or earlier not in left, call, "goes before", earlier)
 
     def _check_turns(self, calls: list[Call], accounts: Counter[str], busy: set[str], queue: FairQueue) -> None:
@@ -308,13 +310,13 @@ class Schedule:
         if isinstance(outcome, Exception):
             if isinstance(outcome, SessionLost) and not self._join:
                 for call in calls:
-                    self._isolated[call.account] = now + limits.UNANSWERED_SECONDS
+                    self._isolated[call.account] = now + limits.batches.UNANSWERED_SECONDS
                 return
             lock = isinstance(outcome, psycopg.errors.LockNotAvailable)
             if calls and (lock or _may_be_repeated(calls[0])):
                 detail = outcome.diag.message_detail if isinstance(outcome, psycopg.Error) else None
                 for call in calls if detail is None else [calls[int(detail) - 1]]:
-                    self._isolated[call.account] = now + limits.ISOLATED_SECONDS
+                    self._isolated[call.account] = now + limits.batches.ISOLATED_SECONDS
             return
         for call in calls:
             if call.rows is not None and (code := call.rows[0][0]) in REMEMBERED:
@@ -323,7 +325,7 @@ class Schedule:
     def _is_refused(self, call: Call, code: str) -> bool:
         """Whether the database has said so of its key a moment ago."""
         why, at = self._refused.get(call.command.key_hash, ("", -9.0))
-        return why == code and self._loop.time() < at + limits.REFUSED_SECONDS + _LOOK_SECONDS
+        return why == code and self._loop.time() < at + limits.batches.REFUSED_SECONDS + _LOOK_SECONDS
 
     def _answered(self, call: Call, then: Callable[[], object], answer: object) -> None:
         now = self._loop.time()
@@ -342,7 +344,7 @@ class Schedule:
             self._check(not small, call, "is not served")
             self._check(call.submitted < self._served_from, call, "is not served when the trouble is over")
             self._check(
-                waited >= limits.QUEUE_SECONDS - 0.001
+                waited >= limits.database.QUEUE_SECONDS - 0.001
                 or isinstance(call.error, SessionLost)
                 or (call.state is State.REFUSED and not _may_be_repeated(call)),
                 call,

@@ -4,13 +4,13 @@ import asyncio
 import socket
 from contextlib import ExitStack
 
+import numpy as np
 import psycopg
 import pytest
 from tests.processes import until
 from tests.serving import serving
 
 from sepu.server import accept
-from sepu.server.metrics import Blocks
 
 
 class Closing(asyncio.Protocol):
@@ -25,11 +25,9 @@ def test_a_worker_accepts_until_it_is_ahead_of_another(
     others: list[float], accepted: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(accept, "AHEAD_SECONDS", 3600)
-    blocks = Blocks()
-    own = blocks.open_connections(blocks.take())
+    of_workers = np.array([float("inf"), *others])
+    own = accept.OpenConnections(of_workers, 0)
     own.number = 0
-    for number in others:
-        blocks.open_connections(blocks.take()).number = number
 
     async def run(listener: socket.socket) -> None:
         loop = asyncio.get_running_loop()

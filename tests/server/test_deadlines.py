@@ -13,11 +13,8 @@ from tests.serving import Server, serving, until_closed, with_limits
 from sepu.admin.keys import IssuedKey
 
 HURRIED = with_limits(
-    REQUEST_SECONDS=1.5,
-    ANSWER_SECONDS=1.5,
-    LINGER_SECONDS=0.5,
-    CONNECTIONS=40,
-    ADDRESS_CONNECTIONS=10,
+    requests={"REQUEST_SECONDS": 1.5, "ANSWER_SECONDS": 1.5, "LINGER_SECONDS": 0.5},
+    connections={"OF_A_WORKER": 40, "OF_AN_ADDRESS": 10},
 )
 SOON = 15  # seconds that a busy machine may take for what is due in two
 GET = b"GET /healthz HTTP/1.1\r\nHost: sepu\r\n"

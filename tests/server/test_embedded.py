@@ -23,12 +23,13 @@ from tests.faults.proxy import socket_directory
 from tests.processes import completed, until
 from tests.serving import SEPU, serving
 
-from sepu.cli.database import connect
-from sepu.server.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
-from sepu.server.embedded.signals import ENDING
-from sepu.server.embedded.state_directory import prepared
-from sepu.server.embedded.system_user import SYSTEM_USER
-from sepu.server.start_error import StartError
+from sepu import limits
+from sepu.database.embedded import cluster, embedded_postgres, keeper, locks, programs, system_user
+from sepu.database.embedded.signals import ENDING
+from sepu.database.embedded.state_directory import prepared
+from sepu.database.embedded.system_user import SYSTEM_USER
+from sepu.database.opening import connect
+from sepu.errors import StartError
 
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="root runs Postgres as another user")
 
@@ -306,8 +307,8 @@ def test_a_server_that_listens_but_cannot_be_seen_is_no_dead_one(made: Path) -> 
 def test_a_wait_for_the_lock_is_told_and_ends(
     state_dir: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(locks, "_SILENT_SECONDS", 0.1)
-    monkeypatch.setattr(locks, "_LOCK_SECONDS", 0.5)
+    monkeypatch.setattr(limits.embedded, "REPORT_SECONDS", 0.1)
+    monkeypatch.setattr(limits.embedded, "LOCK_SECONDS", 0.5)
     state_dir.mkdir()
     for written in (b"", b"12345"):
         (state_dir / "lock").write_bytes(written)
@@ -446,7 +447,7 @@ def test_where_no_place_can_be_made_the_ways_out_are_told(closed: Path, monkeypa
 def test_a_second_signal_does_not_interrupt_the_clean_up() -> None:
     script = """
 import signal
-from sepu.server.embedded.signals import ended_by_exceptions
+from sepu.database.embedded.signals import ended_by_exceptions
 
 signal.signal(signal.SIGTERM, signal.SIG_DFL)
 with ended_by_exceptions():

@@ -127,9 +127,9 @@ def test_the_ledger_is_seldom_asked_of_a_limited_key(
     before, started = ledger_calls(server), time.monotonic()
     for number in range(CLIENTS):
         assert charge(server, once, number).error == "rate_limited"
-    seconds = 1 + int((time.monotonic() - started) / limits.REFUSED_SECONDS)
+    seconds = 1 + int((time.monotonic() - started) / limits.batches.REFUSED_SECONDS)
     # Of each second the first, whose answer is then known, and the ones after it.
-    assert ledger_calls(server) - before <= seconds * (1 + limits.LIMITED_CALLS)
+    assert ledger_calls(server) - before <= seconds * (1 + limits.batches.LIMITED_CALLS)
     # It is known of this key alone.
     unknown = replace(once, api_key=made_up_key(once.account_id))
     assert charge(server, unknown, 1).error == "unauthorized"
@@ -150,7 +150,7 @@ def test_probes_ask_the_database_once_a_second(server: Server) -> None:
     before, started = ledger_calls(server), time.monotonic()
     for _ in range(CLIENTS):
         assert server.request("GET", "/readyz", keep=True).status == 200
-    assert ledger_calls(server) - before <= 2 + (time.monotonic() - started) / limits.PROBE_SECONDS
+    assert ledger_calls(server) - before <= 2 + (time.monotonic() - started) / limits.probes.PROBE_SECONDS
 
 
 # These leave a worker that looks keys up first.

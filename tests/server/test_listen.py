@@ -8,9 +8,9 @@ import pytest
 from tests.serving import free_port, serving
 
 from sepu import limits
+from sepu.errors import StartError
 from sepu.server.gunicorn import Worker
 from sepu.server.listen import address
-from sepu.server.start_error import StartError
 
 
 @pytest.fixture
@@ -65,8 +65,8 @@ def test_a_file_in_the_way_and_a_path_too_long(short_dir: Path) -> None:
     (short_dir / "http").write_text("")
     with pytest.raises(StartError, match="is not a socket"):
         address("127.0.0.1", 8000, f"unix:{short_dir}/http", "uvloop")
-    with pytest.raises(StartError, match=f"at most {limits.SOCKET_PATH_BYTES} bytes"):
-        address("127.0.0.1", 8000, f"unix:{short_dir}/{'x' * limits.SOCKET_PATH_BYTES}", "uvloop")
+    with pytest.raises(StartError, match=f"at most {limits.workers.SOCKET_PATH_BYTES} bytes"):
+        address("127.0.0.1", 8000, f"unix:{short_dir}/{'x' * limits.workers.SOCKET_PATH_BYTES}", "uvloop")
 
 
 def test_the_socket_is_for_user_and_group(database_url: str) -> None:

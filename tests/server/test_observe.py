@@ -43,12 +43,12 @@ from sepu import limits
 from sepu.admin import accounts, keys
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect, database
-from sepu.cli.database import service_url as as_service
+from sepu.database.opening import connect, database
+from sepu.database.opening import service_url as as_service
+from sepu.errors import StartError
 from sepu.http.request import new_request_id
 from sepu.metering import key_format
 from sepu.server.metrics import Blocks, serve_metrics
-from sepu.server.start_error import StartError
 
 ROOT = Path(__file__).parents[2]
 DEPLOY = ROOT / "deploy"
@@ -66,7 +66,7 @@ class Watched(NamedTuple):
 @pytest.fixture(params=EACH_WORKER)
 def watched(request: pytest.FixtureRequest, own_url: str) -> Iterator[Watched]:
     metrics = f"127.0.0.1:{free_port()}"
-    program = with_limits(LOOK_SECONDS=NEVER)  # but for the first time
+    program = with_limits(probes={"LOOK_SECONDS": NEVER})  # but for the first time
     options = ["--metrics-bind", metrics]
     with serving(request.param, as_service(own_url), program=program, options=options) as server:
         until(lambda: sample(metrics, "sepu_workers", database="answers") == 2)
@@ -150,7 +150,7 @@ def every_kind(server: Server, connection: psycopg.Connection) -> Iterator[tuple
     connection.execute("alter schema sepu rename to gone")
     yield match(503, "usage_commit_failed", key="observed-4")
     yield ask("/v1/usage", 500, "internal_error")
-    time.sleep(limits.PROBE_SECONDS)  # for so long a probe's answer is known
+    time.sleep(limits.probes.PROBE_SECONDS)  # for so long a probe's answer is known
     yield ask("/readyz", 503, "not_ready", None)
     connection.execute("alter schema gone rename to sepu")
 
@@ -207,7 +207,7 @@ def test_every_kind_of_request_is_one_exact_line_and_counted_once(watched: Watch
     unasked = [e for _, e in kinds if e.endpoint in {None, "/healthz", "/readyz"} or e.error == "method_not_allowed"]
     calls = int(after["sepu_ledger_call_commands_count", ()] - before["sepu_ledger_call_commands_count", ()])
     # Besides, each worker probes now and then.
-    probes = len(server.workers()) * (2 + (time.monotonic() - began) / limits.LOOK_SECONDS)
+    probes = len(server.workers()) * (2 + (time.monotonic() - began) / limits.probes.LOOK_SECONDS)
     assert 0 <= calls - (len(kinds) - len(unasked) - 2 - 2) <= probes
     wanted["sepu_ledger_call_commands_count", ()] = wanted["sepu_ledger_call_commands_sum", ()] = calls
     wanted["sepu_ledger_call_commands_bucket", (("le", "1.0"),)] = calls
@@ -341,7 +341,7 @@ def test_a_dead_database_is_seen_without_a_request(worker: str) -> None:
     def state(found: str) -> Callable[[], bool]:
         return lambda: sample(metrics, "sepu_workers", database=found) == 2
 
-    program = with_limits(LOOK_SECONDS=0.2, LOOKED_SECONDS=1.5)
+    program = with_limits(probes={"LOOK_SECONDS": 0.2, "LOOKED_SECONDS": 1.5})
     with socket_directory() as state_dir, ExitStack() as postgres:
         url = postgres.enter_context(database(None, state_dir, create=True))
         with serving(worker, as_service(url), program=program, options=["--metrics-bind", metrics]) as server:
@@ -413,7 +413,7 @@ def test_dashboard_and_alerts_name_what_there_is_and_prometheus_takes_them(own_u
     events = tmp_path / "sepu_events.prom"
     deliver = ("events", "deliver", "--print", "--once", "--metrics-file", events, "--database-url", own_url)
     assert completed([SEPU, *deliver]).returncode == 0
-    jobs = [path.read_text() for path in (written, events, DEPLOY / "backup", DEPLOY / "certificates")]
+    jobs = [path.read_text() for path in (written, events, DEPLOY / "make-backup.sh", DEPLOY / "check-certificates.sh")]
     told |= set(re.findall(r"\bsepu_(?:audit|backup|certificates?|events)_\w+(?=[ {])", "".join(jobs)))
     alerts = (DEPLOY / "prometheus" / "alerts.yml").read_text("utf-8")
     for found in ((DEPLOY / "grafana" / "sepu.json").read_text("utf-8"), alerts):

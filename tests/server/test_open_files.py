@@ -8,7 +8,7 @@ from tests.serving import SEPU, serving
 
 from sepu import limits
 
-NEEDED = limits.CONNECTIONS + 100
+NEEDED = limits.connections.OF_A_WORKER + 100
 
 
 @pytest.mark.parametrize(("soft", "hard", "warns"), [(256, 4096, False), (256, 512, True)])
@@ -19,5 +19,6 @@ def test_a_worker_takes_the_files_that_it_needs_or_says_what_to_allow(
     with serving("uvloop", database_url, workers=1, program=limited) as server:
         (worker,) = server.workers()
         assert resource.prlimit(worker, resource.RLIMIT_NOFILE) == (min(NEEDED, hard), hard)
-        told = f"a worker needs {NEEDED} open files for {limits.CONNECTIONS} connections, and the system allows {hard}"
+        places = limits.connections.OF_A_WORKER
+        told = f"a worker needs {NEEDED} open files for {places} connections, and the system allows {hard}"
         assert (told in server.log.read_text()) is warns

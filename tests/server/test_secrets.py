@@ -20,7 +20,7 @@ from sepu import limits
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey, revoke_key
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect, database
+from sepu.database.opening import connect, database
 
 IDEMPOTENCY_KEY = "secretive-order-4711"
 
@@ -145,7 +145,7 @@ def test_no_secret_is_left_anywhere(place: Place) -> None:
     again("quota_exceeded")
     again("rate_limited")
     set_plan(connection, "narrow", {"color_match": 9999, "color_search": 9999}, requests_per_minute=9999)
-    time.sleep(limits.REFUSED_SECONDS)  # for so long a worker may answer a limited key by itself
+    time.sleep(limits.batches.REFUSED_SECONDS)  # for so long a worker may answer a limited key by itself
 
     # A row that the database refuses, quoting it; and a function that is gone.
     connection.execute("alter table sepu.stored_result add constraint nothing check (units < 0) not valid")

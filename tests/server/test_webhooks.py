@@ -136,7 +136,7 @@ def test_retry_after_an_instant(hooks: Running, hours: int, seconds: float) -> N
 @pytest.mark.parametrize("sent", [b"", b"HTTP/1.1 200 OK\r\nx: ", b"SSH-2.0-OpenSSH\r\n"])
 def test_one_that_drips_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch, sent: bytes) -> None:
     """Each step is in time, and all together would last for ever."""
-    monkeypatch.setattr(limits, "WEBHOOK_SECONDS", 1.0)
+    monkeypatch.setattr(limits.webhooks, "ANSWER_SECONDS", 1.0)
 
     steps: list[Step] = [saying(sent), lambda peer: peer.drip(b"x", 0.1)] if sent else [Peer.silence]
     started = time.monotonic()
@@ -147,7 +147,7 @@ def test_one_that_drips_is_given_up_in_time(monkeypatch: pytest.MonkeyPatch, sen
 
 
 def test_one_that_hangs_lets_the_others_through(hooks: Running, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "WEBHOOK_SECONDS", 2.0)
+    monkeypatch.setattr(limits.webhooks, "ANSWER_SECONDS", 2.0)
 
     def reply(got: object) -> tuple[int, dict[str, str]]:
         if getattr(got, "event_id", "") == "message-3":
@@ -155,7 +155,7 @@ def test_one_that_hangs_lets_the_others_through(hooks: Running, monkeypatch: pyt
         return 204, {}
 
     hooks.reply = reply
-    answers = send(hooks.url, limits.WEBHOOKS)
+    answers = send(hooks.url, limits.webhooks.CONCURRENT)
     assert [number for number, answer in enumerate(answers) if answer.error] == [3]
 
 

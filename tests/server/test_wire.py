@@ -28,7 +28,7 @@ def test_nobody_is_answered_who_has_asked_nothing(before: bytes) -> None:
         played.owner.clock.now += 1
         assert played.send(b"\r\n") == answered
     assert played.connection.deadline == until
-    assert played.after(limits.IDLE_SECONDS) == answered
+    assert played.after(limits.connections.IDLE_SECONDS) == answered
     assert played.wire.eof
 
 
@@ -57,7 +57,7 @@ def test_an_address_has_a_share_of_the_connections_unless_it_is_a_proxys() -> No
     def refused(connections: list[Played]) -> int:
         return [each.came for each in connections].count(["refused 503"])
 
-    share = limits.ADDRESS_CONNECTIONS
+    share = limits.connections.OF_AN_ADDRESS
     silent = opened("192.0.2.1", share + 10)
     assert refused(silent) == 10
     assert refused(opened("192.0.2.2", 10)) == 0
@@ -71,8 +71,8 @@ def test_an_address_has_a_share_of_the_connections_unless_it_is_a_proxys() -> No
     owner.trusted_proxies = (ip_network("198.51.100.0/24"),)
     for proxy in ("127.0.0.1", "::1", "198.51.100.7"):
         assert refused(opened(proxy, share + 1)) == 0
-    assert len(owner.connections) <= limits.CONNECTIONS
-    assert refused(opened(None, limits.CONNECTIONS - len(owner.connections) + 1)) == 1
+    assert len(owner.connections) <= limits.connections.OF_A_WORKER
+    assert refused(opened(None, limits.connections.OF_A_WORKER - len(owner.connections) + 1)) == 1
 
 
 @pytest.mark.parametrize("parts", [1, 2])

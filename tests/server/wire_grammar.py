@@ -44,7 +44,7 @@ def _chunked(rng: Random, body: bytes, trailers: bytes) -> bytes:
 
 
 def _body(rng: Random) -> bytes:
-    large = limits.BODY_BYTES
+    large = limits.requests.BODY_BYTES
     return rng.choice([b"", b"", b"{}", SMUGGLED, SMUGGLED * 3, b"\r\n\r\n", b"x" * rng.choice([1, 3000, large])])
 
 
@@ -115,7 +115,7 @@ def message(rng: Random, number: int) -> Message:
     elif (
         not upgrades and framed == body == b"{}" and not plain and rng.random() < 0.3
     ):  # a body that is too long even to be dropped
-        most = limits.BODY_BYTES + limits.DISCARDED_BYTES
+        most = limits.requests.BODY_BYTES + limits.requests.DISCARDED_BYTES
         data = data[:head].replace(b"Content-Length: 2\r\n", b"Content-Length: 900000\r\n") + b"y" * (most + 1)
         head += len("900000") - len("2")
         over, kept, closes = len(data), None, True

@@ -15,7 +15,7 @@ from tests.fuzz.seeds import mutate
 from tests.server.wire_grammar import Message, message
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.replies import Reply
 from sepu.http.responder import SEND
 from sepu.server.client_address import Network
@@ -116,7 +116,7 @@ class Owner:
     def __init__(self, *, at_once: bool = True) -> None:
         self.clock = Loop()
         self.loop = cast("asyncio.AbstractEventLoop", self.clock)
-        self.notifier = ReplyNotifier()
+        self.observers = ReplyObservers()
         self.connections: set[Connection] = set()
         self.addresses: Counter[str] = Counter()
         self.trusted_proxies: tuple[Network, ...] = ()
@@ -132,7 +132,7 @@ class Owner:
 
     def wsgi(self, environ: dict[str, Any], start_response: object) -> Iterable[bytes]:  # noqa: ARG002
         body = environ["wsgi.input"].read()
-        kept = None if len(body) > limits.BODY_BYTES else body
+        kept = None if len(body) > limits.requests.BODY_BYTES else body
         self.asked.append((environ["REQUEST_METHOD"], environ["PATH_INFO"], kept))
         self._waiting.append(environ[SEND])
         if self._at_once:
@@ -208,7 +208,7 @@ class Reference:
         self.told = False  # to continue with the body of that first message
         self.full = self.at_end = self.stopping = False
         self.state: State = "new"
-        self.deadline = now + limits.REQUEST_SECONDS
+        self.deadline = now + limits.requests.REQUEST_SECONDS
         self.asked: list[Asked] = []
         self.came: list[str] = []
 
@@ -231,7 +231,7 @@ class Reference:
                     self._refuse(400, now)
                 return
             if (self.state, waiting) != ("head", "body") and self.state != waiting:
-                seconds = limits.IDLE_SECONDS if waiting == "idle" else limits.REQUEST_SECONDS
+                seconds = limits.connections.IDLE_SECONDS if waiting == "idle" else limits.requests.REQUEST_SECONDS
                 self.deadline = now + seconds
             self.state = waiting
             if first is not None and waiting == "body" and first.expects and not self.told:
@@ -282,7 +282,7 @@ class Reference:
         self.served += 1
         self.sent -= len(first.data) if first.keeps else first.over
         self.told = False
-        self.state, self.deadline = "serving", now + limits.APPLICATION_SECONDS
+        self.state, self.deadline = "serving", now + limits.requests.APPLICATION_SECONDS
         self.asked.append((first.method, first.path, first.body))
         if self.at_once:
             self.answer(now)
@@ -294,10 +294,10 @@ class Reference:
     def _write(self, what: str, now: float) -> None:
         self.came.append(what)
         if self.full:
-            self.state, self.deadline = "stuck", now + limits.ANSWER_SECONDS
+            self.state, self.deadline = "stuck", now + limits.requests.ANSWER_SECONDS
 
     def _close(self, now: float) -> None:
-        self.state, self.deadline = ("over" if self.at_end else "closing"), now + limits.LINGER_SECONDS
+        self.state, self.deadline = ("over" if self.at_end else "closing"), now + limits.requests.LINGER_SECONDS
 
 
 class Simulation:

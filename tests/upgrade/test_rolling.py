@@ -12,8 +12,8 @@ from tests.processes import until
 from tests.serving import serving
 
 from sepu import limits
-from sepu.cli.database import connect
-from sepu.cli.database import service_url as as_service
+from sepu.database.opening import connect
+from sepu.database.opening import service_url as as_service
 
 pytestmark = pytest.mark.slow
 
@@ -33,7 +33,7 @@ def test_servers_of_both_releases_go_on(tmp_path: Path, own_url: str, connection
             other.execute("select from sepu.usage limit 1")
             migrating = threads.submit(newer.run, "db", "migrate", url=own_url)
             until(lambda: other.execute(WAITS).fetchall())
-            time.sleep(2 * limits.STATEMENT_SECONDS)
+            time.sleep(2 * limits.database.STATEMENT_SECONDS)
             assert not migrating.done()
             other.execute("commit")
             assert "0099_remaining.sql" in migrating.result()

@@ -12,13 +12,13 @@ from tests.serving import Server, free_port, serving
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
 from sepu.admin.usage import show_usage
-from sepu.cli.database import connect
-from sepu.cli.database import service_url as as_service
+from sepu.database.opening import connect
+from sepu.database.opening import service_url as as_service
 
 pytestmark = pytest.mark.slow
 
 PATCH = Path(__file__).with_name("third_meter.patch")
-MOST_FILES = 10
+MAX_FILES = 10
 LIMITS = ("--match-limit", "5", "--search-limit", "6", "--list-limit", "2", "--requests-per-minute", "99")
 
 
@@ -42,7 +42,7 @@ def server(request: pytest.FixtureRequest, package: Package, own_url: str) -> It
 def test_it_is_few_files(package: Package) -> None:
     changed = changed_files(PATCH, package)
     assert "sepu/metering/meters.py" in changed
-    assert len(changed) <= MOST_FILES
+    assert len(changed) <= MAX_FILES
 
 
 def test_it_is_charged_shown_and_counted(

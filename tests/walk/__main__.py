@@ -104,9 +104,9 @@ THEN = {
 }
 # What a machine without Docker and network cannot do, or what does not end.
 LEFT_OUT = {
-    "deploy/secrets": "for containers",
+    "deploy/make-secrets.sh": "for containers",
     "docker ": "for containers",
-    'deploy/certificates "$PWD': "for containers",
+    'deploy/check-certificates.sh "$PWD': "for containers",
     "sepu console": "serves until it is stopped; the unit serves it below",
     "sepu serve": "serves until it is stopped; the unit has the same metrics",
 }

@@ -25,7 +25,7 @@ SOURCES = ("src/", "cext/", "data/")
 GENERATED = ("PKG-INFO", "setup.cfg", "src/*.egg-info/*")
 # What must not be in an sdist, though git tracks it: MANIFEST.in says what else is. A star stands for slashes, too.
 UNPUBLISHED = (
-    "*.env", ".*", "*/.*", "bench/*", "client/*", "deploy/*", "docs/site/*", "tools/*", "Dockerfile", "compose.yaml",
+    "*.env", ".*", "*/.*", "bench/*", "client/*", "deploy/*", "tools/*", "Dockerfile", "compose.yaml",
 )  # fmt: skip
 
 

@@ -11,7 +11,7 @@ from sepu_client.messages import Answer, Lost, Request
 from sepu_client.protocol import Link
 from sepu_client.tls import Conversation, T
 
-MOST_UNREAD = 16  # parts that may come while nobody asks; TLS has its tickets then
+MAX_UNREAD = 16  # parts that may come while nobody asks; TLS has its tickets then
 
 
 class AsyncioConnection(asyncio.Protocol):
@@ -88,7 +88,7 @@ class AsyncioConnection(asyncio.Protocol):
     def _came(self, data: bytes | None) -> None:
         self._received.append(data)
         if self._waiting is None:
-            if len(self._received) > MOST_UNREAD:
+            if len(self._received) > MAX_UNREAD:
                 self._transport.abort()
         elif not self._waiting.done():
             self._waiting.set_result(None)

@@ -7,11 +7,11 @@ from operator import index
 from urllib.parse import quote
 
 from sepu_client import results
-from sepu_client.colors import MOST_COLORS, ColorLike, read_colors
+from sepu_client.colors import MAX_COLORS, ColorLike, read_colors
 from sepu_client.messages import Call
 
-MOST_TOP = 3
-MOST_LIMIT = 10
+MAX_TOP = 3
+MAX_LIMIT = 10
 # What the service trims.
 _WHITE_SPACE = (
     "\t\n\v\f\r \xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -31,7 +31,7 @@ def match(
     colors: Iterable[ColorLike], top: int, idempotency_key: str | None, scale: int | None = None
 ) -> Call[results.MatchResponse]:
     """Makes a match, with a new key unless one is given."""
-    return _match(read_colors(colors, scale, most=MOST_COLORS), top, _checked(idempotency_key))
+    return _match(read_colors(colors, scale, most=MAX_COLORS), top, _checked(idempotency_key))
 
 
 def match_many(
@@ -40,14 +40,14 @@ def match_many(
     """Makes matches of as many colours as a request takes, the first with the key KEY.1, the second with KEY.2."""
     key = _checked(idempotency_key)
     rgb = read_colors(colors, scale)
-    parts = [rgb[start : start + MOST_COLORS] for start in range(0, len(rgb), MOST_COLORS)]
+    parts = [rgb[start : start + MAX_COLORS] for start in range(0, len(rgb), MAX_COLORS)]
     return [_match(part, top, _checked(f"{key}.{number}")) for number, part in enumerate(parts, 1)]
 
 
 def _match(rgb: list[results.RGB], top: int, key: str) -> Call[results.MatchResponse]:
     # PERF: by hand, because `json` makes an encoder each time. These are floats from 0 to 255, whose text is JSON's.
     colors = ",".join([f'{{"r":{r!r},"g":{g!r},"b":{b!r}}}' for r, g, b in rgb])
-    content = f'{{"colors":[{colors}],"top":{_whole("top", top, MOST_TOP)}}}'
+    content = f'{{"colors":[{colors}],"top":{_whole("top", top, MAX_TOP)}}}'
     return Call("POST", "/v1/match", results.MatchResponse, key, content.encode())
 
 
@@ -62,7 +62,7 @@ def search(q: str, limit: int, idempotency_key: str | None) -> Call[results.Sear
             f"the text of a search has 2 to 64 characters, and not {len(text)}; "
             "write a name of one character in pinyin or in English"
         )
-    target = f"/v1/search?q={quote(text, safe='')}&limit={_whole('limit', limit, MOST_LIMIT)}"
+    target = f"/v1/search?q={quote(text, safe='')}&limit={_whole('limit', limit, MAX_LIMIT)}"
     return Call("GET", target, results.SearchResponse, key)
 
 

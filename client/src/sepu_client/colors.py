@@ -13,7 +13,7 @@ from sepu_client.results import RGB
 
 ColorLike = str | Iterable[float] | Mapping[str, float]
 
-MOST_COLORS = 5  # in a request
+MAX_COLORS = 5  # in a request
 
 _FORMS = (
     "a colour is '#C83C23', '#fff', (200, 60, 35), {'r': 200, 'g': 60, 'b': 35}, or one of CSS, such as 'tomato' or "

@@ -8,7 +8,7 @@ from typing import Any, Generic, TypeVar
 
 T = TypeVar("T")
 
-MOST_BODY = 2**20  # bytes of an answer's body; the service sends a few thousand
+MAX_BODY = 2**20  # bytes of an answer's body; the service sends a few thousand
 
 Headers = Mapping[str, str]
 OwnHeaders = Headers | Callable[[], Headers]

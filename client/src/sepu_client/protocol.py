@@ -6,12 +6,12 @@ from functools import lru_cache
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from sepu_client.address import Route
-from sepu_client.messages import MOST_BODY, Answer, Lost, Request
+from sepu_client.messages import MAX_BODY, Answer, Lost, Request
 from sepu_client.retries import is_plain
 from sepu_client.tls import Conversation, T, Tls
 
-MOST_HEAD = 65_536  # bytes of heads: of an answer and the informational ones before it; the parser takes megabytes
-_MOST_CHUNKED = 4 * MOST_BODY  # bytes of a chunked body with its framing
+MAX_HEAD = 65_536  # bytes of heads: of an answer and the informational ones before it; the parser takes megabytes
+_MAX_CHUNKED = 4 * MAX_BODY  # bytes of a chunked body with its framing
 _END_OF_HEAD = b"\r\n\r\n"
 
 
@@ -110,7 +110,7 @@ def _exchange(request: Callable[[], bytes]) -> Conversation[tuple[Answer, bool]]
     data = bytearray(received)
     read = 0
     while True:
-        head = yield from _head(data, MOST_HEAD - read)
+        head = yield from _head(data, MAX_HEAD - read)
         read += len(head)
         parts = _Parts()
         parser = HttpResponseParser(parts)
@@ -133,12 +133,12 @@ def _exchange(request: Callable[[], bytes]) -> Conversation[tuple[Answer, bool]]
         return Answer(status, headers, bytes(parts.body)), stays and is_whole
     if "content-length" in headers:
         length = int(headers["content-length"])  # which the parser has checked
-        while len(data) < min(length, MOST_BODY + 1):
+        while len(data) < min(length, MAX_BODY + 1):
             data += yield from _more()
         is_whole = len(data) == length
         del data[length:]
         return Answer(status, headers, bytes(data)), stays and is_whole
-    while len(data) <= MOST_BODY:
+    while len(data) <= MAX_BODY:
         received = yield b""
         if received is None:
             raise Lost("the connection broke within an answer")
@@ -156,7 +156,7 @@ def _head(data: bytearray, most: int) -> Conversation[bytes]:
         data += yield from _more()
     end += len(_END_OF_HEAD)
     if not len(_END_OF_HEAD) <= end <= most:
-        raise Lost(f"the head of the answer has more than {MOST_HEAD} bytes")
+        raise Lost(f"the head of the answer has more than {MAX_HEAD} bytes")
     head = bytes(data[:end])
     del data[:end]
     return head
@@ -180,9 +180,9 @@ def _chunked(parser: HttpResponseParser, parts: _Parts, data: bytearray) -> Conv
         last = (last + received)[-6:]
         if parts.is_complete:
             return not parts.has_surplus and last.endswith(_END_OF_HEAD) and last != b"\r\n\r\n\r\n"
-        if len(parts.body) > MOST_BODY:
+        if len(parts.body) > MAX_BODY:
             return False
-        if read > _MOST_CHUNKED:
+        if read > _MAX_CHUNKED:
             raise Lost("the answer has too small chunks")
         received = yield from _more()
 
@@ -202,7 +202,7 @@ def _tunnel(host: str, port: int, authorization: str) -> Conversation[None]:
     data = bytearray(received or b"")
     if not data:
         raise Lost("the proxy closed the connection")
-    head = yield from _head(data, MOST_HEAD)
+    head = yield from _head(data, MAX_HEAD)
     parts = _Parts()
     parser = HttpResponseParser(parts)
     _parse(parser, head)

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple, TypeVar
 
 from sepu_client import results
 from sepu_client.errors import ApiError, Error, InvalidAnswerError, NoAnswerError, error_class
-from sepu_client.messages import MOST_BODY, Answer, Call, Lost
+from sepu_client.messages import MAX_BODY, Answer, Call, Lost
 from sepu_client.results import Unreadable
 
 log = logging.getLogger("sepu_client")
@@ -118,8 +118,8 @@ def is_plain(headers: Mapping[str, str]) -> bool:
 def _content(answer: Answer) -> bytes:
     if not is_plain(answer.headers):
         raise Unreadable("the body has a content coding, and none was accepted")
-    if len(answer.body) > MOST_BODY:
-        raise Unreadable(f"the body has more than {MOST_BODY} bytes")
+    if len(answer.body) > MAX_BODY:
+        raise Unreadable(f"the body has more than {MAX_BODY} bytes")
     return answer.body
 
 

@@ -207,15 +207,15 @@ def check_requests(
         charges = {}
         if account_id is not None:
             charges = {charge.request_id: charge for charge in find_charges(connection, account_id, some)}
-        holders = _charged_accounts(connection, [request_id for request_id in some if request_id not in charges])
+        charged = _charged_accounts(connection, [request_id for request_id in some if request_id not in charges])
         if account_id is None:
-            for holder in sorted(set(holders.values())):
-                charges |= {charge.request_id: charge for charge in find_charges(connection, holder, some)}
+            for charged_id in sorted(set(charged.values())):
+                charges |= {charge.request_id: charge for charge in find_charges(connection, charged_id, some)}
         for request_id in some:
             if request_id in charges:
                 yield _status(request_id, "charged", None, charges[request_id])
-            elif request_id in holders:
-                yield RequestStatus(request_id, "not_charged", OTHER_ACCOUNT, account_id=holders[request_id])
+            elif request_id in charged:
+                yield RequestStatus(request_id, "not_charged", OTHER_ACCOUNT, account_id=charged[request_id])
             elif pruned:
                 yield RequestStatus(request_id, "unknown", PRUNED)
             else:

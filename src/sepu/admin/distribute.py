@@ -51,12 +51,12 @@ def distribute(connection: psycopg.Connection) -> Distribution:
 
 def delegated_commands(account_id: str) -> dict[str, Command[Any]]:
     """Returns by name each command that is sent for one account, with a key that does not exist."""
-    holder = Credential(account_id, b"")  # no key has such a hash
+    credential = Credential(account_id, b"")  # no key has such a hash
     charge = Charge("color_match", 1, b"", b"{}")
     return {
-        "admit": admit(holder),
-        "read_usage": read_usage(holder),
-        "meter_request": meter_request(holder, "probe-key", charge, str(uuid.UUID(int=0))),
+        "admit": admit(credential),
+        "read_usage": read_usage(credential),
+        "meter_request": meter_request(credential, "probe-key", charge, str(uuid.UUID(int=0))),
     }
 
 

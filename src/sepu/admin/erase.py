@@ -11,8 +11,6 @@ from sepu.admin.naming import find_account
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
 
-_RESULTS = 2000  # in one transaction
-
 
 @dataclass(frozen=True, slots=True)
 class Erased:
@@ -42,7 +40,7 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
         forget_names(connection, account_id)
     # A call under way may have read its key before. The gateway gives it up after this time, and it has ended or waits
     # for a lock.
-    time.sleep(limits.STATEMENT_SECONDS + limits.LOCK_SECONDS)
+    time.sleep(limits.database.STATEMENT_SECONDS + limits.database.LOCK_SECONDS)
     results = 0
     for period, meter in run(connection, "list_counters", account_id=account_id).fetchall():
         results += _erase_results(connection, account_id, period, meter)
@@ -58,8 +56,9 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
 
 def _erase_results(connection: psycopg.Connection, account_id: str, period: str, meter: str) -> int:
     counter = {"account_id": account_id, "period": period, "meter": meter}
-    results, deleted = 0, _RESULTS
-    while deleted == _RESULTS:
-        ((deleted, _),) = run(connection, "prune_results", days=0, limit=_RESULTS, **counter).fetchall()
+    most = limits.retention.RESULTS
+    results, deleted = 0, most
+    while deleted == most:
+        ((deleted, _),) = run(connection, "prune_results", days=0, limit=most, **counter).fetchall()
         results += deleted
     return results

@@ -105,12 +105,12 @@ class EndpointAnswer:
     """Of HTTP; None if there was no answer."""
 
 
-def claim_events(connection: psycopg.Connection, most: int = limits.WEBHOOKS) -> list[Event]:
-    """Takes some events that are due, if any is; nobody else gets them within `limits.CLAIM_SECONDS`."""
+def claim_events(connection: psycopg.Connection, most: int = limits.webhooks.CONCURRENT) -> list[Event]:
+    """Takes some events that are due, if any is; nobody else gets them within `limits.webhooks.CLAIM_SECONDS`."""
     claimed: list[Event] = []
     while not claimed and (rows := run(connection, "next_deliveries", limit=most).fetchall()):
         for event in (Event(*row) for row in rows):  # others may claim them all, just now
-            given = {**_key(event), "due_at": event.due_at, "seconds": limits.CLAIM_SECONDS}
+            given = {**_key(event), "due_at": event.due_at, "seconds": limits.webhooks.CLAIM_SECONDS}
             if claim := run(connection, "claim_delivery", **given).fetchone():
                 claimed.append(replace(event, due_at=claim[0], attempts=claim[1]))
     return claimed
@@ -130,10 +130,11 @@ def postpone_delivery(
     """
     attempts = event.attempts or 0
     seconds = None
-    if not final and attempts < limits.DELIVERY_ATTEMPTS:
-        backoff = min(limits.FIRST_RETRY_SECONDS * 4 ** max(0, attempts - 1), limits.LONGEST_RETRY_SECONDS)
+    if not final and attempts < limits.webhooks.ATTEMPTS:
+        grown = limits.webhooks.FIRST_RETRY_SECONDS * 4 ** max(0, attempts - 1)
+        backoff = min(grown, limits.webhooks.MAX_RETRY_SECONDS)
         jitter = random.uniform(0.8, 1.2)  # noqa: S311  # no secret
-        seconds = round(max(backoff * jitter, min(retry_after, limits.LONGEST_RETRY_AFTER_SECONDS)))
+        seconds = round(max(backoff * jitter, min(retry_after, limits.webhooks.MAX_RETRY_AFTER_SECONDS)))
     run(connection, "postpone_delivery", **_key(event), due_at=event.due_at, seconds=seconds, error=error)
     return seconds
 

@@ -21,8 +21,6 @@ from sepu.errors import SepuError
 Kind = Literal["grant", "credit"]
 Outcome = Literal["due", "credited", "repeated", "nothing_left"]
 
-_REASON = 1000  # characters
-
 
 class BusyError(SepuError):
     """Says that others hold the account or its counter, and nothing was changed."""
@@ -73,8 +71,8 @@ def check_reason(reason: str) -> None:
     Raises:
         SepuError: it has another form.
     """
-    if not (reason.isprintable() and reason.strip() and len(reason) <= _REASON):
-        raise SepuError(f"a reason has 1 to {_REASON} characters that can be printed")
+    if not (reason.isprintable() and reason.strip() and len(reason) <= limits.plans.REASON_CHARACTERS):
+        raise SepuError(f"a reason has 1 to {limits.plans.REASON_CHARACTERS} characters that can be printed")
 
 
 def adjust_usage(
@@ -100,11 +98,11 @@ def adjust_usage(
         SepuError: the reason, the month, the id or the units are out of bounds.
     """
     check_reason(reason)
-    if units == 0 or abs(units) > limits.PLANNED_UNITS:
-        raise SepuError(f"units are a number from 1 to {limits.PLANNED_UNITS}, or a negative one")
+    if units == 0 or abs(units) > limits.plans.PLANNED_UNITS:
+        raise SepuError(f"units are a number from 1 to {limits.plans.PLANNED_UNITS}, or a negative one")
     known = {"account_id": account_id, "adjustment_id": adjustment_id or str(uuid.uuid4())}
     given = {**known, "kind": kind, "meter": meter, "units": units, "reason": reason, "operator": operator_name()}
-    deadline = time.monotonic() + limits.ADJUSTMENT_SECONDS
+    deadline = time.monotonic() + limits.plans.ADJUSTMENT_SECONDS
     while True:
         try:
             with connection.transaction():
@@ -114,7 +112,7 @@ def adjust_usage(
             if time.monotonic() > deadline:
                 raise BusyError(
                     f"account {account_id} is busy: what others hold of it was not free within "
-                    f"{limits.ADJUSTMENT_SECONDS} seconds, and nothing was changed; try again"
+                    f"{limits.plans.ADJUSTMENT_SECONDS} seconds, and nothing was changed; try again"
                 ) from error
 
 
@@ -126,9 +124,9 @@ def find_range_credits(
     Raises:
         SepuError: the range is not over, or is so old that results of its days were pruned.
     """
-    if until > read_now(connection) - timedelta(seconds=limits.SETTLED_SECONDS):
+    if until > read_now(connection) - timedelta(seconds=limits.plans.SETTLED_SECONDS):
         raise SepuError(
-            f"the range has to end {limits.SETTLED_SECONDS:g} seconds ago or earlier: charges may be under way"
+            f"the range has to end {limits.plans.SETTLED_SECONDS:g} seconds ago or earlier: charges may be under way"
         )
     times = {"since": since, "until": until, "account_id": account_id}
     name = " ".join(at.astimezone(UTC).isoformat() for at in (since, until))
@@ -183,7 +181,7 @@ def _adjust(
     connection: psycopg.Connection, given: dict[str, object], kind: Kind, period: str | None, command: str
 ) -> None:
     """Adds it, unless it was added before."""
-    run(connection, "limit_lock_waits", milliseconds=str(round(limits.LOCK_SECONDS * 1000)))
+    run(connection, "limit_lock_waits", milliseconds=str(round(limits.database.LOCK_SECONDS * 1000)))
     plan_id = lock_account(connection, str(given["account_id"]))
     row = run(connection, "read_month_and_limit", plan_id=plan_id, meter=given["meter"]).fetchone()
     if row is None:

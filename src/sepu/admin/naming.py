@@ -30,8 +30,8 @@ def find_account(connection: psycopg.Connection, given: str) -> str:
         row = run(connection, "find_account", account_id=given).fetchone()
     else:
         row = None
-        if (holder := account_of(given)) is not None:
-            row = run(connection, "find_holder", account_id=holder, key_id=given).fetchone()
+        if (owner := account_of(given)) is not None:
+            row = run(connection, "find_key_account", account_id=owner, key_id=given).fetchone()
         # Last: on Citus it needs every worker.
         row = row or run(connection, "find_external_id", external_id=given).fetchone()
     if row is None:
@@ -59,9 +59,9 @@ def claim_external_id(connection: psycopg.Connection, account_id: str, external_
     """
     if external_id:
         run(connection, "lock_external_ids")
-        holder = run(connection, "find_external_id", external_id=external_id).fetchone()
-        if holder is not None and holder[0] != account_id:
-            raise AccountError(f"the external id {external_id!r} is that of account {holder[0]}")
+        owner = run(connection, "find_external_id", external_id=external_id).fetchone()
+        if owner is not None and owner[0] != account_id:
+            raise AccountError(f"the external id {external_id!r} is that of account {owner[0]}")
 
 
 @contextmanager

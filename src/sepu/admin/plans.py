@@ -8,7 +8,7 @@ import psycopg
 from sepu.admin.history import REQUESTS_PER_MINUTE, recording
 from sepu.admin.naming import AccountError
 from sepu.database.statements import run, value
-from sepu.limits import PLANNED_UNITS
+from sepu.limits.plans import PLANNED_UNITS
 from sepu.metering.meters import METERS
 
 

@@ -6,18 +6,10 @@ from dataclasses import dataclass
 
 import psycopg
 
+from sepu import limits
 from sepu.admin.history import NO_ACCOUNT, record_change
 from sepu.database.statements import run, value
 from sepu.errors import SepuError
-
-RETENTION_DAYS = 90
-# So no retry within a month is charged twice, whatever the operator types. And no charge waits for a prune, which locks
-# the counters that it prunes: those are of past months.
-LEAST_DAYS = 31
-
-# In one transaction, which takes some tens of milliseconds.
-_RESULTS = 2000
-_COUNTERS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +42,8 @@ def prune(connection: psycopg.Connection, days: int) -> Generator[PrunedBatch]:
         while counters:
             results = units = 0
             with connection.transaction():
-                while counters and results < _RESULTS:
-                    room = _RESULTS - results
+                while counters and results < limits.retention.RESULTS:
+                    room = limits.retention.RESULTS - results
                     deleted, freed = _prune_results(connection, days, counters[0], room)
                     results += deleted
                     units += freed
@@ -69,7 +61,7 @@ def prune_deliveries(connection: psycopg.Connection, days: int) -> int:
 
 
 def _next_prunable(connection: psycopg.Connection, days: int, after: dict[str, str]) -> list[dict[str, str]]:
-    rows = run(connection, "next_prunable", days=days, limit=_COUNTERS, **after).fetchall()
+    rows = run(connection, "next_prunable", days=days, limit=limits.retention.COUNTERS, **after).fetchall()
     return [dict(zip(after, row, strict=True)) for row in rows]
 
 

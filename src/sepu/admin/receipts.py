@@ -102,7 +102,7 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
         ReceiptError: it is damaged, was made for another key, or has no API key.
     """
     text = b"".join(receipt.split())
-    if len(receipt) > limits.RECEIPT_BYTES or text.count(b".") != 4:
+    if len(receipt) > limits.files.RECEIPT_BYTES or text.count(b".") != 4:
         raise ReceiptError("this is not a receipt: a receipt has five parts, separated by dots, and begins with eyJ")
 
     try:
@@ -121,8 +121,8 @@ def unseal(receipt: bytes, key: RSAKey) -> Contents:
 
 
 def _members(text: bytes) -> dict[str, object]:
-    if len(text) > limits.RECEIPT_BYTES:
-        raise ReceiptError(f"this is not a JWK: it has more than {limits.RECEIPT_BYTES} bytes")
+    if len(text) > limits.files.RECEIPT_BYTES:
+        raise ReceiptError(f"this is not a JWK: it has more than {limits.files.RECEIPT_BYTES} bytes")
     try:
         return msgspec.json.decode(text, type=dict[str, object])
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

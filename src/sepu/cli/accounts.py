@@ -10,7 +10,7 @@ from psycopg import Connection
 
 from sepu.admin import accounts
 from sepu.admin.erase import erase_account
-from sepu.cli.database import prints_change, prints_fields, prints_rows
+from sepu.cli.decorators import prints_change, prints_fields, prints_rows
 from sepu.cli.output import Fields, columns, example, group, instant, members, percent
 from sepu.cli.times import duration, ending, ending_or_none
 from sepu.metering.meters import METERS

@@ -11,10 +11,11 @@ from rich.console import Console
 
 from sepu.admin.audit import Audit, record_audit
 from sepu.admin.audit import audit as audited
-from sepu.cli.database import DatabaseError, clear_errors, database_connection, database_options
+from sepu.cli.decorators import database_options
 from sepu.cli.output import command, echo, echo_json, echo_rows, example, fail, json_option, note, why_not_printed
+from sepu.cli.textfile import write_metrics
+from sepu.database.opening import DatabaseError, clear_errors, database_connection
 from sepu.errors import SepuError
-from sepu.server.textfile import write_metrics
 
 _DIFFERENT = 1
 _UNCHECKED = 2  # as in diff and grep; click uses it for wrong arguments

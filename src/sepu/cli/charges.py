@@ -17,7 +17,7 @@ from sepu import limits
 from sepu.admin import charges as admin
 from sepu.admin.charges import Duplicate, LoggedRequest, Range, RequestStatus, StoredCharge
 from sepu.admin.usage import days_of_month, read_now
-from sepu.cli.database import with_connection
+from sepu.cli.decorators import with_connection
 from sepu.cli.output import (
     Form,
     columns,
@@ -206,14 +206,14 @@ def _wanted(file: IO[bytes] | gzip.GzipFile, wanted: set[str], times: Range) -> 
 def _lines(file: IO[bytes] | gzip.GzipFile) -> Iterator[bytes]:
     """Reads lines, and the beginnings of those that are longer than any of a log."""
     try:
-        while line := file.readline(limits.LOG_LINE_BYTES):
+        while line := file.readline(limits.files.LOG_LINE_BYTES):
             yield line
             size = len(line)
-            while not line.endswith(b"\n") and (line := file.readline(limits.LOG_LINE_BYTES)):
+            while not line.endswith(b"\n") and (line := file.readline(limits.files.LOG_LINE_BYTES)):
                 size += len(line)
-                if size > limits.NO_LOG_LINE_BYTES:
+                if size > limits.files.NO_LOG_LINE_BYTES:
                     raise click.BadParameter(
-                        f"this is not a request log: a line has more than {limits.NO_LOG_LINE_BYTES:,} bytes"
+                        f"this is not a request log: a line has more than {limits.files.NO_LOG_LINE_BYTES:,} bytes"
                     )
     except (EOFError, zlib.error, gzip.BadGzipFile):
         note("the compressed log is cut or damaged; what stands before was read")

@@ -21,13 +21,14 @@ from rich.text import Text
 from sepu import limits
 from sepu.cli.output import check_output, command, echo, example, refuse_idle, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
+from sepu.library.collection import UnknownNameError
 from sepu.library.display import Line, Lines, line_of
 from sepu.library.images import Pixels, nearest_places, read_image
 from sepu.library.palette_entries import PaletteError, PaletteWarning
 from sepu.library.palette_files import READERS, read_palette
 from sepu.library.parsing import ColorError, Rgb, parse_color
 from sepu.library.records import hex_of, is_in_srgb, rgb_of
-from sepu.library.release import UnknownNameError, load_release
+from sepu.library.release import load_release
 from sepu.printable import printable
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -96,7 +97,7 @@ def _has_colors(console: Console) -> bool:
 
 def _given(arguments: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yields each colour as it was given, and where: three numbers in a row are one, and - is standard input."""
-    remaining, most = iter(arguments), limits.COLOR_LINE_CHARACTERS
+    remaining, most = iter(arguments), limits.files.COLOR_LINE_CHARACTERS
     for argument in remaining:
         if argument == "-":
             for number, line in enumerate(iter(partial(sys.stdin.readline, most + 1), ""), 1):
@@ -116,7 +117,7 @@ def _parse(source: Source, text: str, where: str) -> Rgb:
     except ColorError as error:
         hint = (
             f"; for an image: sepu image {text}"
-            if not where and len(os.fsencode(text)) <= limits.FILE_NAME_BYTES and Path(text).is_file()
+            if not where and len(os.fsencode(text)) <= limits.files.NAME_BYTES and Path(text).is_file()
             else source.hint(text)
         )
         raise click.BadParameter(f"{where}{error}{hint}") from None
@@ -153,7 +154,7 @@ def match(colors: tuple[str, ...], top: int, palette: str | None, file_format: s
     if not colors:
         raise click.UsageError("give a colour; in a shell write '#C83C23' in quotes, because # begins a comment")
     source = _load(palette)
-    most = limits.PALETTE_COLORS
+    most = limits.palettes.COLORS
     given = [(text, _parse(source, text, where)) for text, where in islice(_given(colors), most + 1)]
     if len(given) > most:
         raise click.BadParameter(f"there are more than {most:,} colours; give them in several parts")
@@ -237,7 +238,7 @@ def image(
         refuse_idle("--format", idle=("width",))
     source = _load(palette)
     with _only_our_errors():
-        given = sys.stdin.buffer.read(limits.IMAGE_BYTES + 1) if file == "-" else file
+        given = sys.stdin.buffer.read(limits.pictures.BYTES + 1) if file == "-" else file
         pixels, opacity = read_image(given)
     found = source.name_pixels(pixels, opacity, top=top, within=within)
     if picture is not None:

@@ -10,25 +10,20 @@ from threading import BoundedSemaphore
 import click
 import psycopg
 
-from sepu.cli.database import DatabaseError, clear_errors, connect, console_url, database, database_options
+from sepu import limits
+from sepu.cli.decorators import database_options
 from sepu.cli.output import Port, command, echo, env_option, example, refuse_idle
 from sepu.console.app import create_console
 from sepu.console.pages import ServiceState
 from sepu.database.connection import snapshot
+from sepu.database.embedded import keeper
+from sepu.database.opening import DatabaseError, clear_errors, connect, console_url, database
 from sepu.extras import how_to_install
 from sepu.server import listen
 from sepu.server.console import ConsoleServer
-from sepu.server.embedded import keeper
 from sepu.server.request_log import RequestLog
 
 _ENVIRONMENT = "SEPU_CONSOLE_"
-# Of two in a page, so that it is told before the server gives the request up.
-_STATEMENT_SECONDS = 4.0
-# Then the host is taken for gone.
-_SILENT_SECONDS = _STATEMENT_SECONDS + 1
-# Pages that read the ledger at once; the next ones wait for so long.
-_READERS = 4
-_TURN_SECONDS = 5.0
 _GRANT = "the owner of the schema lets the role read by: sepu db grant ROLE --console"
 _LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -76,17 +71,17 @@ def console(
         if database_url is None:
             url = console_url(url)
 
-        readers = BoundedSemaphore(_READERS)
+        readers = BoundedSemaphore(limits.console.READERS)
 
         @contextmanager
         def reading() -> Iterator[psycopg.Connection]:
-            if not readers.acquire(timeout=_TURN_SECONDS):
-                raise DatabaseError(f"{_READERS} pages are being read already; try again")
+            if not readers.acquire(timeout=limits.console.TURN_SECONDS):
+                raise DatabaseError(f"{limits.console.READERS} pages are being read already; try again")
             try:
                 with (
                     clear_errors(),
-                    connect(url, _SILENT_SECONDS) as connection,
-                    snapshot(connection, _STATEMENT_SECONDS),
+                    connect(url, limits.console.SILENT_SECONDS) as connection,
+                    snapshot(connection, limits.console.STATEMENT_SECONDS),
                 ):
                     yield connection
             except DatabaseError as error:

@@ -11,9 +11,9 @@ import click
 
 from sepu.admin import accounts
 from sepu.admin.plans import set_plan
-from sepu.cli.database import DatabaseError, clear_errors, connect
+from sepu.cli.curls import curls
 from sepu.cli.output import check_output, drop_output
-from sepu.http.examples import curls
+from sepu.database.opening import DatabaseError, clear_errors, connect
 
 # The plan of the demo account, which the first start sets.
 DEMO_PLAN = "standard"

@@ -19,14 +19,7 @@ from sepu import limits
 from sepu.admin import events as ledger
 from sepu.admin.events import STATES, EndpointAnswer, Event
 from sepu.admin.webhook_payload import payload, trial
-from sepu.cli.database import (
-    DatabaseUnavailableError,
-    database_connection,
-    database_options,
-    prints_change,
-    prints_fields,
-    prints_rows,
-)
+from sepu.cli.decorators import database_options, prints_change, prints_fields, prints_rows
 from sepu.cli.files import first_bytes
 from sepu.cli.output import (
     Fields,
@@ -42,10 +35,11 @@ from sepu.cli.output import (
     note,
     refuse_idle,
 )
+from sepu.cli.textfile import write_metrics
 from sepu.cli.times import range_options
+from sepu.database.opening import DatabaseUnavailableError, database_connection
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
-from sepu.server.textfile import write_metrics
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -139,10 +133,10 @@ def deliver(
     def deliver_due(connection: Connection) -> None:
         look_at = count_at = 0.0
         while sending or not stopped:
-            if not stopped and len(sending) < limits.WEBHOOKS and time.monotonic() >= look_at:
-                for event in ledger.claim_events(connection, limits.WEBHOOKS - len(sending)):
+            if not stopped and len(sending) < limits.webhooks.CONCURRENT and time.monotonic() >= look_at:
+                for event in ledger.claim_events(connection, limits.webhooks.CONCURRENT - len(sending)):
                     sending[send(event)] = event
-                look_at = time.monotonic() + limits.EVENTS_SECONDS
+                look_at = time.monotonic() + limits.webhooks.LOOK_SECONDS
             ends = once and not sending
             if metrics_file is not None and (ends or time.monotonic() >= count_at):
                 try:
@@ -151,7 +145,7 @@ def deliver(
                     if ends:
                         raise
                     note(str(error))
-                count_at = time.monotonic() + limits.EVENTS_COUNTED_SECONDS
+                count_at = time.monotonic() + limits.webhooks.COUNT_SECONDS
             if ends:
                 return
             if not sending:
@@ -159,21 +153,21 @@ def deliver(
             for answer in wait(sending, _STEP_SECONDS, FIRST_COMPLETED).done:
                 _record(connection, sending[answer], answer.result())
                 del sending[answer]
-                if len(sending) <= limits.WEBHOOKS // 2:  # a look costs the same, however many it finds
+                if len(sending) <= limits.webhooks.CONCURRENT // 2:  # a look costs the same, however many it finds
                     look_at = 0
 
     with nullcontext(_print) if prints else _events_sender(url or "", secrets or b"") as send:
         while not stopped:
             began = time.monotonic()
             try:
-                with database_connection(database_url, state_dir, limits.EVENTS_STATEMENT_SECONDS) as connection:
+                with database_connection(database_url, state_dir, limits.webhooks.STATEMENT_SECONDS) as connection:
                     deliver_due(connection)
                     return
             except DatabaseUnavailableError as error:
                 if once:
                     raise
-                note(f"{error}; again in {limits.EVENTS_SECONDS:g} s")
-            while not stopped and time.monotonic() < began + limits.EVENTS_SECONDS:
+                note(f"{error}; again in {limits.webhooks.LOOK_SECONDS:g} s")
+            while not stopped and time.monotonic() < began + limits.webhooks.LOOK_SECONDS:
                 time.sleep(_STEP_SECONDS)
 
 

@@ -8,7 +8,7 @@ from psycopg import Connection
 from sepu.admin import export
 from sepu.admin.history import REQUESTS_PER_MINUTE, PlanChange
 from sepu.admin.plans import show_plan
-from sepu.cli.database import with_connection
+from sepu.cli.decorators import with_connection
 from sepu.cli.output import (
     Fields,
     command,

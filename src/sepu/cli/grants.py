@@ -11,15 +11,7 @@ from psycopg import Connection
 
 from sepu.admin import grants
 from sepu.admin.export import export_usage
-from sepu.cli.database import (
-    REPEATABLE,
-    DatabaseError,
-    DatabaseUnavailableError,
-    clear_errors,
-    prints_change,
-    prints_rows,
-    with_connection,
-)
+from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.output import (
     Fields,
     Form,
@@ -35,6 +27,7 @@ from sepu.cli.output import (
     telling,
 )
 from sepu.cli.times import fixed_moment
+from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear_errors
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
 

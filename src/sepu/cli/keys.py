@@ -13,7 +13,7 @@ from sepu.admin import keys, receipts
 from sepu.admin.naming import find_account
 from sepu.admin.rotation import rotate_key as rotated
 from sepu.cli.accounts import UNSEEN_KEY, naming_options
-from sepu.cli.database import REPEATABLE, prints_change, prints_rows, with_connection
+from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.files import first_bytes
 from sepu.cli.output import (
     Fields,
@@ -151,8 +151,8 @@ def find_keys(connection: Connection) -> Iterable[Fields]:
         given = click.prompt("API key", hide_input=True, err=True).encode(errors="replace")
     else:
         given = first_bytes("-")
-    if len(given) == limits.KEY_FILE_BYTES:
-        note(f"only the first {limits.KEY_FILE_BYTES} bytes are read")
+    if len(given) == limits.files.KEY_BYTES:
+        note(f"only the first {limits.files.KEY_BYTES} bytes are read")
     found, unknown = keys.find_keys(connection, given.decode("ascii", "replace"))
     if not found and not unknown:
         raise SepuError("standard input has no whole API key: sepu_, and 78 more characters")

@@ -22,7 +22,7 @@ _SECTIONS = {
     },
     "The service": {
         "serve": "sepu.cli.serve",
-        "db": "sepu.cli.serve",
+        "db": "sepu.cli.db",
         "console": "sepu.cli.console",
         "events": "sepu.cli.events",
         "audit": "sepu.cli.audit",

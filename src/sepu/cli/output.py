@@ -392,5 +392,5 @@ def fail(error: SepuError, status: int = 1) -> NoReturn:
 
 def cut_message(message: str) -> str:
     """Returns a message without its middle if it is longer than any of ours."""
-    half = limits.MESSAGE_CHARACTERS // 2
+    half = limits.files.MESSAGE_CHARACTERS // 2
     return message if len(message) <= 2 * half else f"{message[:half]} … {message[-half:]}"

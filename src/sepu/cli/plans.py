@@ -7,7 +7,7 @@ import click
 from psycopg import Connection
 
 from sepu.admin import plans
-from sepu.cli.database import prints_change, prints_fields, prints_rows
+from sepu.cli.decorators import prints_change, prints_fields, prints_rows
 from sepu.cli.output import Fields, columns, example, group, members
 from sepu.metering.meters import METERS
 

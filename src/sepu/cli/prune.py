@@ -3,9 +3,10 @@
 import click
 from psycopg import Connection
 
-from sepu.admin.prune import LEAST_DAYS, RETENTION_DAYS, count_prunable, prune_deliveries
+from sepu import limits
+from sepu.admin.prune import count_prunable, prune_deliveries
 from sepu.admin.prune import prune as prune_batches
-from sepu.cli.database import prints_change
+from sepu.cli.decorators import prints_change
 from sepu.cli.output import command, example, progress
 
 
@@ -13,8 +14,8 @@ from sepu.cli.output import command, example, progress
 @click.option(
     "--older-than-days",
     "days",
-    type=click.IntRange(LEAST_DAYS, 36500),
-    default=RETENTION_DAYS,
+    type=click.IntRange(limits.retention.MIN_DAYS, 36500),
+    default=limits.retention.DAYS,
     show_default=True,
     help="The retention.",
 )

@@ -16,7 +16,7 @@ from sepu.admin.usage import (
     usage_by_month,
     usage_in_month,
 )
-from sepu.cli.database import prints_rows, with_connection
+from sepu.cli.decorators import prints_rows, with_connection
 from sepu.cli.output import (
     Fields,
     Form,
@@ -78,14 +78,14 @@ def _show_month(connection: Connection, account_id: str, period: str | None, for
         if not found:
             raise SepuError(f"account {account_id!r} was made after {period}")
         (shown,) = found
-    holder = {name: members(shown)[name] for name in ("accountId", "externalId", "name", "planId", "status")}
+    shown_first = {name: members(shown)[name] for name in ("accountId", "externalId", "name", "planId", "status")}
     rows = [used.as_dict() for used in shown.usage]
     if form == "json":
-        echo_json({**holder, "usage": rows})
+        echo_json({**shown_first, "usage": rows})
     elif form == "csv":
-        echo_rows((*holder, *rows[0]), ({**holder, **row} for row in rows), "csv")
+        echo_rows((*shown_first, *rows[0]), ({**shown_first, **row} for row in rows), "csv")
     else:
-        echo_fields({**holder, "period": shown.usage[0].period}, as_json=False)
+        echo_fields({**shown_first, "period": shown.usage[0].period}, as_json=False)
         echo()
         echo_rows((), rows, "table", _with_share)
 

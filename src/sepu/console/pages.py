@@ -31,6 +31,7 @@ from sepu.console.chart import chart
 from sepu.database.connection import read_server
 from sepu.database.statements import run
 from sepu.errors import SepuError
+from sepu.limits.console import OVERVIEW_SECONDS, PAGES, ROWS
 from sepu.metering.key_format import account_of
 from sepu.metering.meters import METERS, is_month
 
@@ -38,18 +39,6 @@ from sepu.metering.meters import METERS, is_month
 Parameter = Callable[[str], str | None]
 Page = Callable[..., Mapping[str, Any]]
 
-_NEAREST = 50
-_ACCOUNTS = 50
-_EVENTS = 100
-_CHARGES = 100
-_CHANGES = 100
-_KEYS = 50
-_ADJUSTMENTS = 50
-_PLANS = 100
-# No page has a number above; nobody turns so many.
-_LAST_PAGE = 10_000
-# What the overview leaves out rather than wait for it longer.
-_OVERVIEW_MILLISECONDS = 700
 # The daily job may be late, as its alert has it (SepuAuditOld).
 DAILY_IS_OLD = timedelta(hours=26)
 
@@ -79,8 +68,8 @@ def overview(
     service = service_state()
     return {
         "near_percent": NEAR_PERCENT,
-        "nearest": nearest_limits(connection, NEAR_PERCENT, _NEAREST + 1),
-        "shown": _NEAREST,
+        "nearest": nearest_limits(connection, NEAR_PERCENT, ROWS + 1),
+        "shown": ROWS,
         "audit": verdict,
         "audit_is_old": verdict is not None and now - verdict.audited_at > DAILY_IS_OLD,
         "database": read_server(connection),
@@ -109,19 +98,24 @@ def account_list(connection: psycopg.Connection, parameter: Parameter) -> Mappin
         raise AddressError(f"accounts are not sorted by {sort!r}")
     descending, number = parameter("desc") == "yes", _page_number(parameter)
     found = accounts.list_accounts(
-        connection, sort=sort, descending=descending, limit=_ACCOUNTS + 1, skip=number * _ACCOUNTS, **filters
+        connection,
+        sort=sort,
+        descending=descending,
+        limit=ROWS + 1,
+        skip=number * ROWS,
+        **filters,
     )
     page = list(found)
     chosen = {name: parameter(name) or "" for name in ("search", "plan_id", "status")}
     return {
-        "accounts": page[:_ACCOUNTS],
+        "accounts": page[:ROWS],
         "sums": accounts.sum_accounts(connection, **filters),
         "sort": sort,
         "descending": descending,
         "filters": {**chosen, "quiet": "yes" if filters["quiet"] else ""},
-        "plans": list_plans(connection, limit=_PLANS),
+        "plans": list_plans(connection, limit=ROWS),
         "statuses": accounts.STATUSES,
-        **_neighbours(number, len(page) > _ACCOUNTS),
+        **_neighbours(number, len(page) > ROWS),
     }
 
 
@@ -134,21 +128,21 @@ def account(connection: psycopg.Connection, parameter: Parameter, account_id: st
         raise AddressError(f"account {account_id} was made after {month}")
     parts = usage_in_month(connection, month, account_id, day)
     turns = {name: _page_number(parameter, name) for name in ("keys", "grants")}
-    keys = list_keys(connection, account_id, limit=_KEYS + 1, skip=turns["keys"] * _KEYS)
-    skip = turns["grants"] * _ADJUSTMENTS
-    latest = list_adjustments(connection, account_id=account_id, period=month, latest=_ADJUSTMENTS + 1, skip=skip)
+    keys = list_keys(connection, account_id, limit=ROWS + 1, skip=turns["keys"] * ROWS)
+    skip = turns["grants"] * ROWS
+    latest = list_adjustments(connection, account_id=account_id, period=month, latest=ROWS + 1, skip=skip)
     adjustments = list(latest)
     return {
         "account": accounts.show_account(connection, account_id),
         "month": month,
         "used": found[0],
         "events": list(events.list_events(connection, account_id=account_id, period=month)),
-        "adjustments": adjustments[-_ADJUSTMENTS:],
-        "adjustment_pages": _neighbours(turns["grants"], len(adjustments) > _ADJUSTMENTS),
+        "adjustments": adjustments[-ROWS:],
+        "adjustment_pages": _neighbours(turns["grants"], len(adjustments) > ROWS),
         "months": _with_bars(usage_by_month(connection, account_id)),
         **_days(parts, day),
-        "keys": keys[:_KEYS],
-        "key_pages": _neighbours(turns["keys"], len(keys) > _KEYS),
+        "keys": keys[:ROWS],
+        "key_pages": _neighbours(turns["keys"], len(keys) > ROWS),
         "by_key": {part.name: part.units for part in parts.keys},
     }
 
@@ -166,13 +160,13 @@ def charge_list(connection: psycopg.Connection, parameter: Parameter, account_id
         **(charges.times_of(day) if day else charges.Range()),
         request_id=request_id and request_id.lower(),
         before=_before(parameter),
-        limit=_CHARGES + 1,
+        limit=ROWS + 1,
     )
     page = list(found)
-    last = page[_CHARGES - 1] if len(page) > _CHARGES else None
+    last = page[ROWS - 1] if len(page) > ROWS else None
     return {
         "account": shown,
-        "charges": page[:_CHARGES],
+        "charges": page[:ROWS],
         "next": last and f"{last.created_at.astimezone(UTC).isoformat()}~{last.request_id}",
         "is_first": parameter("before") is None,
         "filters": {"day": day or "", "key": key_id or "", "request": request_id or ""},
@@ -210,22 +204,22 @@ def event_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[
     month, state = _month(connection, parameter), parameter("state")
     if state is not None and state not in events.STATES:
         raise AddressError(f"no event is {state!r}")
-    found = list(events.list_events(connection, period=month, state=state, latest=_EVENTS + 1))
+    found = list(events.list_events(connection, period=month, state=state, latest=ROWS + 1))
     return {
         "month": month,
         "state": state,
         "states": events.STATES,
-        "events": list(reversed(found))[:_EVENTS],
+        "events": list(reversed(found))[:ROWS],
         "one": None,
-        "are_more": len(found) > _EVENTS,
+        "are_more": len(found) > ROWS,
     }
 
 
 def plan_list(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
     """Returns a page of the plans."""
     number = _page_number(parameter)
-    found = list_plans(connection, limit=_PLANS + 1, skip=number * _PLANS)
-    return {"plans": found[:_PLANS], **_neighbours(number, len(found) > _PLANS)}
+    found = list_plans(connection, limit=ROWS + 1, skip=number * ROWS)
+    return {"plans": found[:ROWS], **_neighbours(number, len(found) > ROWS)}
 
 
 def usage(connection: psycopg.Connection, parameter: Parameter) -> Mapping[str, Any]:
@@ -246,8 +240,8 @@ def _days(parts: MonthParts, day: date | None) -> Mapping[str, Any]:
 
 def _changes(connection: psycopg.Connection, parameter: Parameter, account_id: str | None = None) -> Mapping[str, Any]:
     number = _page_number(parameter)
-    found = list_changes(connection, account_id=account_id, limit=_CHANGES + 1, skip=number * _CHANGES)
-    return {"changes": found[:_CHANGES], **_neighbours(number, len(found) > _CHANGES)}
+    found = list_changes(connection, account_id=account_id, limit=ROWS + 1, skip=number * ROWS)
+    return {"changes": found[:ROWS], **_neighbours(number, len(found) > ROWS)}
 
 
 def _neighbours(number: int, are_more: bool) -> Mapping[str, int | None]:
@@ -259,7 +253,7 @@ def _in_time(connection: psycopg.Connection, read: Callable[[psycopg.Connection]
     """Returns what is read, as the last of the page; None if that would take long."""
     try:
         with connection.transaction():
-            run(connection, "limit_statements", milliseconds=str(_OVERVIEW_MILLISECONDS))
+            run(connection, "limit_statements", milliseconds=str(round(OVERVIEW_SECONDS * 1000)))
             return read(connection)
     except psycopg.errors.QueryCanceled:
         return None
@@ -284,7 +278,7 @@ def _lead_to(connection: psycopg.Connection, given: str) -> None:
 
 def _page_number(parameter: Parameter, name: str = "page") -> int:
     given = parameter(name) or "0"
-    if not (given.isascii() and given.isdecimal() and len(given) <= 5 and int(given) <= _LAST_PAGE):
+    if not (given.isascii() and given.isdecimal() and len(given) <= 5 and int(given) <= PAGES):
         raise AddressError(f"there is no page {given!r}")
     return int(given)
 

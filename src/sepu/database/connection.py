@@ -47,7 +47,7 @@ class BoundedConnection(psycopg.Connection[Any]):
     that for many seconds.
     """
 
-    statement_seconds: float | None = limits.STATEMENT_SECONDS
+    statement_seconds: float | None = limits.database.STATEMENT_SECONDS
 
     def wait(self, gen: PQGen[T], interval: float = 0.1, timeout: float | None = None) -> T:
         """Waits for a statement; psycopg calls it."""

@@ -29,8 +29,6 @@ os.environ.update(PGDATESTYLE="ISO, MDY", PGTZ="UTC")
 # No mode of TLS: libpq reads all settings, and stops here before it connects.
 _STOP = "stop after reading the settings"
 _LISTS = ("host", "hostaddr", "port")
-_OPERATOR_SECONDS = 5
-_OPERATOR_DEAD_SECONDS = 30  # a host whose machine is gone says nothing
 
 
 class SettingsError(psycopg.OperationalError):
@@ -113,10 +111,12 @@ class Hosts:
         hosts = _hosts(found)
         hosts.sort(key=lambda one: (one.name, one.port) != self._answered)
         patient = self._operator and len(hosts) == 1
+        connect = limits.database.OPERATOR_CONNECT_SECONDS if patient else limits.database.CONNECT_SECONDS
+        silent = limits.database.OPERATOR_SILENT_SECONDS if self._operator else limits.database.CONNECT_SECONDS
         defaults = {
             "application_name": "sepu",
-            "connect_timeout": str(_OPERATOR_SECONDS if patient else limits.CONNECT_SECONDS),
-            "tcp_user_timeout": str(1000 * (_OPERATOR_DEAD_SECONDS if self._operator else limits.CONNECT_SECONDS)),
+            "connect_timeout": str(connect),
+            "tcp_user_timeout": str(1000 * silent),
             "keepalives_idle": "30",  # or a firewall forgets a connection that is idle for long
             "target_session_attrs": "any" if patient else "read-write",
         }
@@ -131,7 +131,7 @@ class Hosts:
             if any(parts):
                 settings[name] = ",".join(parts)
         unlimited = len(hosts) > 1 or "connect_timeout" in found or not hosts[0].has_one_address()
-        return make_conninfo(self._url, **settings), None if unlimited else limits.QUEUE_SECONDS
+        return make_conninfo(self._url, **settings), None if unlimited else limits.database.QUEUE_SECONDS
 
 
 def _read(database_url: str) -> dict[str, str]:

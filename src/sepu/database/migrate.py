@@ -56,24 +56,24 @@ def migrate(connection: psycopg.Connection) -> list[str]:
         raise MigrationError(
             f"the database's encoding is {encoding}; make one with: encoding 'UTF8' template template0"
         )
-    until = time.monotonic() + limits.MIGRATION_SECONDS
+    until = time.monotonic() + limits.database.MIGRATION_SECONDS
     holders: set[Any] | None = None
     while True:
         try:
             return _migrate(connection, until - time.monotonic())
         except (psycopg.errors.LockNotAvailable, psycopg.errors.DeadlockDetected):
             now = set(statements.run(connection, "list_lock_holders").fetchall())
-            if time.monotonic() + limits.MIGRATION_PAUSE_SECONDS > until:
+            if time.monotonic() + limits.database.MIGRATION_PAUSE_SECONDS > until:
                 raise MigrationError(_explain(now if holders is None else holders & now)) from None
             holders = now
-        time.sleep(limits.MIGRATION_PAUSE_SECONDS)
+        time.sleep(limits.database.MIGRATION_PAUSE_SECONDS)
 
 
 def _migrate(connection: psycopg.Connection, seconds: float) -> list[str]:
     with connection.transaction():
         _limit_locks(connection, seconds)
         statements.run(connection, "lock_migrations")
-        _limit_locks(connection, limits.MIGRATION_LOCK_SECONDS)
+        _limit_locks(connection, limits.database.MIGRATION_LOCK_SECONDS)
         statements.run(connection, "create_migration_table")
         due = pending(connection)
         for script in due:
@@ -96,7 +96,7 @@ def _explain(holders: set[Any]) -> str:
         for pid, _, role, application, since in sorted(holders)
     ]
     return (
-        f"the tables were in use for {limits.MIGRATION_SECONDS:g} seconds. Nothing was changed.\n"
+        f"the tables were in use for {limits.database.MIGRATION_SECONDS:g} seconds. Nothing was changed.\n"
         "Migrate later, or end what uses them (select pg_terminate_backend(…)):"
         + ("".join(users) or "\n  ever other transactions")
     )

@@ -32,7 +32,7 @@ class _Get(_Resource):
         self._endpoint = endpoint
 
     def on_get(self, req: TimedRequest, resp: Response) -> None:
-        self._responder.respond(self._endpoint.judge(req, b"", self._responder.callers), req, resp)
+        self._responder.respond(self._endpoint.decide(req, b"", self._responder.callers), req, resp)
 
 
 class _Match(_Resource):
@@ -43,10 +43,10 @@ class _Match(_Resource):
     def on_post(self, req: TimedRequest, resp: Response) -> None:
         # bounded_stream would read a chunked body as empty. The servers end their stream with the body.
         try:
-            body = req.stream.read(limits.BODY_BYTES + 1)
+            body = req.stream.read(limits.requests.BODY_BYTES + 1)
         except Exception:  # each server raises another one for broken chunks or an incomplete body
             body = b""
-        self._responder.respond(self._endpoint.judge(req, body, self._responder.callers), req, resp)
+        self._responder.respond(self._endpoint.decide(req, body, self._responder.callers), req, resp)
 
 
 class _Health(_Resource):

@@ -1,6 +1,6 @@
 """Lists the contract's errors: status, whether to send again, and Retry-After of each code.
 
-What the page of errors says of each stands in docs/site/errors.py.
+What the page of errors says of each stands in tools/site/errors.py.
 """
 
 from enum import StrEnum

@@ -26,7 +26,7 @@ class Reply(msgspec.Struct, frozen=True):
     meter: str | None = None
     units: int = 0
     replayed: bool = False
-    holder: Credential | None = None
+    credential: Credential | None = None
 
     @property
     def pointer(self) -> str | None:

@@ -1,4 +1,4 @@
-"""Judges requests by four endpoints: each checks a request in the contract's order, without I/O.
+"""Decides on requests to four endpoints: each checks a request in the contract's order, without I/O.
 
 An endpoint answers at once (`Reply`), or names the command for the ledger and how to use its answer (`Pending`).
 Invalid input is refused only after the ledger has admitted the request, because the account and the abuse limit come
@@ -33,7 +33,7 @@ _IDEMPOTENCY_KEY = re.compile(r"[A-Za-z0-9._:-]{8,128}", re.ASCII)
 class Pending(msgspec.Struct, Generic[T], frozen=True):
     """Holds who asks, a question to the ledger, what its answer leads to, and the reply if there is no answer."""
 
-    holder: Credential
+    credential: Credential
     command: Command[T]
     conclude: Callable[[T], Reply]
     unavailable: Reply
@@ -69,18 +69,18 @@ def _idempotency_key(head: TimedRequest) -> str:
 Question = tuple[Command[T], Callable[[T], Reply]]
 
 
-def _admitted(holder: Credential, reply: Reply) -> Question[str]:
+def _admitted(credential: Credential, reply: Reply) -> Question[str]:
     """Returns the question whether a request is admitted, which leads to `reply` if it is."""
-    return admit(holder), lambda outcome: reply if outcome == "ok" else error(outcome)
+    return admit(credential), lambda outcome: reply if outcome == "ok" else error(outcome)
 
 
-def _refused(holder: Credential, refusal: InputError) -> Question[str]:
+def _refused(credential: Credential, refusal: InputError) -> Question[str]:
     """Returns the question whether a request is admitted, which leads to the refusal of its input if it is."""
     place = ((POINTER, refusal.pointer),) if refusal.pointer else ()
-    return _admitted(holder, error(refusal.code, *place))
+    return _admitted(credential, error(refusal.code, *place))
 
 
-def _metered(holder: Credential, key: str, charge: Charge, request_id: str) -> Question[Metered]:
+def _metered(credential: Credential, key: str, charge: Charge, request_id: str) -> Question[Metered]:
     """Returns the question whether to charge, which leads to the body of this or an earlier charge."""
 
     def conclude(metered: Metered) -> Reply:
@@ -93,33 +93,33 @@ def _metered(holder: Credential, key: str, charge: Charge, request_id: str) -> Q
             )
         return Reply(200, usage, metered.body, meter=charge.meter, units=charge.units)
 
-    return meter_request(holder, key, charge, request_id), conclude
+    return meter_request(credential, key, charge, request_id), conclude
 
 
 class Endpoint(ABC):
-    """Judges requests to one endpoint: first by the API key, then as its subclass decides."""
+    """Decides on requests to one endpoint: first by the API key, then as its subclass decides."""
 
     unavailable = _LEDGER_DOWN
 
-    def judge(self, head: TimedRequest, body: bytes, callers: Callers) -> Decision:
+    def decide(self, head: TimedRequest, body: bytes, callers: Callers) -> Decision:
         """Returns the reply, or the command for the ledger. Of a too large body, one byte over the limit is enough.
 
         Nothing is computed before the key is recognised, nor for a key that the ledger has just refused.
         """
         key = _api_key(head)
         try:
-            holder = key and callers.recognise(key)
+            credential = key and callers.recognise(key)
         except LedgerUnavailable:
             return self.unavailable
-        if not holder:
+        if not credential:
             return _UNAUTHORIZED
-        if (code := callers.refusal(holder)) is not None:
-            return msgspec.structs.replace(error(code), holder=holder)
-        command, reply_to = self.decide(holder, head, body)
-        return Pending(holder, command, reply_to, self.unavailable)
+        if (code := callers.refusal(credential)) is not None:
+            return msgspec.structs.replace(error(code), credential=credential)
+        command, reply_to = self._question(credential, head, body)
+        return Pending(credential, command, reply_to, self.unavailable)
 
     @abstractmethod
-    def decide(self, holder: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
+    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
         """Returns what to ask the ledger about a request; it has not accepted the key yet."""
 
 
@@ -129,15 +129,15 @@ class LibraryEndpoint(Endpoint):
     def __init__(self, metadata: bytes) -> None:
         self._reply = Reply(200, body=metadata)
 
-    def decide(self, holder: Credential, head: TimedRequest, body: bytes) -> Question[str]:  # noqa: ARG002
+    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[str]:  # noqa: ARG002
         """Admits, then answers the same to everyone."""
-        return _admitted(holder, self._reply)
+        return _admitted(credential, self._reply)
 
 
 class UsageEndpoint(Endpoint):
     """Answers GET /v1/usage."""
 
-    def decide(self, holder: Credential, head: TimedRequest, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
+    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[UsageReport]:  # noqa: ARG002
         """Admits and reads the usage of each meter."""
 
         def conclude(report: UsageReport) -> Reply:
@@ -146,14 +146,14 @@ class UsageEndpoint(Endpoint):
             # Here the account is active.
             body = {
                 "outcome": "ok",
-                "accountId": holder.account_id,
+                "accountId": credential.account_id,
                 "planId": report.plan_id,
                 "status": "active",
                 "usage": [meter.as_dict() for meter in report.usage],
             }
             return Reply(200, body=msgspec.json.encode(body))
 
-        return read_usage(holder), conclude
+        return read_usage(credential), conclude
 
 
 class MeteredEndpoint(Endpoint):
@@ -161,14 +161,14 @@ class MeteredEndpoint(Endpoint):
 
     unavailable = _COMMIT_FAILED
 
-    def decide(self, holder: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
+    def _question(self, credential: Credential, head: TimedRequest, body: bytes) -> Question[Any]:
         """Asks to charge, or to refuse the input."""
         try:
             key = _idempotency_key(head)
             charge = self._charge(head, body)
         except InputError as refusal:
-            return _refused(holder, refusal)
-        return _metered(holder, key, charge, head.request_id)
+            return _refused(credential, refusal)
+        return _metered(credential, key, charge, head.request_id)
 
     @abstractmethod
     def _charge(self, head: TimedRequest, body: bytes) -> Charge:
@@ -201,7 +201,7 @@ def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
     media_type = (head.header("Content-Type") or "").partition(";")[0].strip().lower()
     if media_type != JSON or head.header("Content-Encoding") is not None:
         raise InputError("unsupported_media_type")
-    if len(body) > limits.BODY_BYTES:
+    if len(body) > limits.requests.BODY_BYTES:
         raise InputError("payload_too_large")
     if len(body) < _declared_length(head):  # incomplete: it may look whole, but the client is gone
         raise InputError("invalid_json")
@@ -214,4 +214,5 @@ def _match_input(head: TimedRequest, body: bytes) -> MatchInput:
 def _declared_length(head: TimedRequest) -> int:
     """Returns the Content-Length; an invalid one counts as longer than any body."""
     length = head.header("Content-Length") or "0"
-    return int(length) if length.isdecimal() and len(length) <= limits.LENGTH_DIGITS else limits.BODY_BYTES + 1
+    valid = length.isdecimal() and len(length) <= limits.requests.LENGTH_DIGITS
+    return int(length) if valid else limits.requests.BODY_BYTES + 1

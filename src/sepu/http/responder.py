@@ -7,7 +7,7 @@ from typing import Any
 
 import falcon
 
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.replies import COMMON_HEADERS, Reply, error
 from sepu.http.request import TimedRequest
 from sepu.http.request_checks import Decision, Pending
@@ -29,11 +29,11 @@ _IDEMPOTENCY_KEY = "HTTP_IDEMPOTENCY_KEY"  # in the environ
 
 
 class Responder(ABC):
-    """Answers requests, and passes each reply to the notifier."""
+    """Answers requests, and passes each reply to the observers."""
 
-    def __init__(self, callers: Callers, notifier: ReplyNotifier | None) -> None:
+    def __init__(self, callers: Callers, observers: ReplyObservers | None) -> None:
         self.callers = callers
-        self._notifier = notifier or ReplyNotifier()
+        self._observers = observers or ReplyObservers()
 
     @abstractmethod
     def respond(self, decision: Decision, req: TimedRequest, resp: falcon.Response) -> None:
@@ -62,27 +62,27 @@ class Responder(ABC):
                 reply = pending.conclude(answer)
             except Exception as raised:
                 reply = _reply_to(raised, req)
-        self._send(reply, req, resp, pending.holder)
+        self._send(reply, req, resp, pending.credential)
 
     def _send(
-        self, reply: Reply, req: TimedRequest, resp: falcon.Response | None, holder: Credential | None = None
+        self, reply: Reply, req: TimedRequest, resp: falcon.Response | None, credential: Credential | None = None
     ) -> None:
         self._deliver(reply, req, resp)
         idempotency_key = req.env.get(_IDEMPOTENCY_KEY)
-        self._notifier.notify(req.request_id, reply, req.uri_template, holder, req.started, idempotency_key)
+        self._observers.replied(req.request_id, reply, req.uri_template, credential, req.started, idempotency_key)
 
 
 class WaitingResponder(Responder):
     """Waits for the ledger and fills Falcon's response; workers with threads use it."""
 
-    def __init__(self, ledger: BatcherThread, notifier: ReplyNotifier | None = None) -> None:
-        super().__init__(ledger.callers, notifier)
+    def __init__(self, ledger: BatcherThread, observers: ReplyObservers | None = None) -> None:
+        super().__init__(ledger.callers, observers)
         self._ledger = ledger
 
     def respond(self, decision: Decision, req: TimedRequest, resp: falcon.Response) -> None:
         """Answers a request by its decision."""
         if isinstance(decision, Reply):
-            self._send(decision, req, resp, decision.holder)
+            self._send(decision, req, resp, decision.credential)
             return
         try:
             answer: Any = self._ledger.run(decision.command)
@@ -105,14 +105,14 @@ class WaitingResponder(Responder):
 class CallbackResponder(Responder):
     """Answers when the ledger calls back. The reply goes to `environ[SEND]`, not through Falcon."""
 
-    def __init__(self, ledger: Batcher, notifier: ReplyNotifier | None = None) -> None:
-        super().__init__(ledger.callers, notifier)
+    def __init__(self, ledger: Batcher, observers: ReplyObservers | None = None) -> None:
+        super().__init__(ledger.callers, observers)
         self._ledger = ledger
 
     def respond(self, decision: Decision, req: TimedRequest, resp: falcon.Response) -> None:  # noqa: ARG002
         """Answers by a decision, now or later."""
         if isinstance(decision, Reply):
-            self._send(decision, req, None, decision.holder)
+            self._send(decision, req, None, decision.credential)
         else:
             self._ledger.submit(decision.command, lambda answer: self._conclude(decision, answer, req, None))
 

@@ -7,7 +7,7 @@ from email.utils import formatdate
 import falcon
 
 from sepu.http.errors import ERRORS
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.replies import COMMON_HEADERS, Reply, error
 from sepu.http.request import new_request_id
 
@@ -40,15 +40,15 @@ def response(reply: Reply, request_id: str, *, close: bool, with_body: bool = Tr
     return head + body if with_body else head
 
 
-def refuse(status: int, send: Callable[[bytes], object], notifier: ReplyNotifier) -> None:
+def refuse(status: int, send: Callable[[bytes], object], observers: ReplyObservers) -> None:
     """Sends a complete response, after which the connection closes. A status without a code becomes a bad request.
 
-    Passes it to the notifier, unless sending raises.
+    Passes it to the observers, unless sending raises.
     """
     reply = error(_CODES.get(status, "bad_request"))
     request_id = new_request_id()
     send(response(reply, request_id, close=True))
-    notifier.notify(request_id, reply)
+    observers.replied(request_id, reply)
 
 
 def _http_date() -> str:

@@ -11,6 +11,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from sepu import limits
 from sepu._palette import Palette
 from sepu.library.facts import Color, Facts, FactsError, Reading, load_facts
 from sepu.library.records import Name, Record, rgb_of
@@ -25,8 +26,6 @@ from sepu.library.release import (
     load_release,
 )
 from sepu.library.reliability import Assessment, Comparison, judge
-
-MOST_MATCHES = 3  # that the interface gives
 
 
 def build_release(facts: Path, out: Path) -> Release:
@@ -69,7 +68,7 @@ def build_files(facts: Facts) -> dict[str, bytes]:
             if source.role != "spellings"  # the colours do not need them, whoever publishes these
         ]
     )
-    index = Palette([rgb_of(color.hex) for color in facts.colors]).build_index(k=MOST_MATCHES)
+    index = Palette([rgb_of(color.hex) for color in facts.colors]).build_index(k=limits.inputs.MAX_TOP)
     manifest = msgspec.convert(
         {
             "version": facts.versions.version,

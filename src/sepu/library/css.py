@@ -12,10 +12,10 @@ from typing import Any
 Triple = tuple[float, float, float]
 Matrix = tuple[Triple, Triple, Triple]
 
-MOST_CHARACTERS = 200  # of a colour and of what an error repeats; a colour with 17 digits a channel takes 90
+MAX_CHARACTERS = 200  # of a colour and of what an error repeats; a colour with 17 digits a channel takes 90
 # Words and other characters of a colour. Of rgb() with signs, fractions, exponents and alpha there are 32; tinycss2
 # takes 1.5 us for each.
-_MOST_PARTS = 40
+_MAX_PARTS = 40
 _PART = re.compile(r"\w+|\S")
 _GREATEST = 1e6  # of a number; no power overflows
 _FARTHEST = 1e5  # of a channel from 0 to 255: beyond that a difference means nothing, and can exceed what is computed
@@ -112,7 +112,7 @@ def shown(given: object) -> str:
         text = repr(given)
     except ValueError:  # Python does not write an integer of 5,000 digits
         return "a number of thousands of digits"
-    return text if len(text) <= MOST_CHARACTERS + 2 else f"{text[:MOST_CHARACTERS]}…"
+    return text if len(text) <= MAX_CHARACTERS + 2 else f"{text[:MAX_CHARACTERS]}…"
 
 
 def trim_color(text: str) -> str:
@@ -121,8 +121,8 @@ def trim_color(text: str) -> str:
     Raises ValueError if it is longer than any colour.
     """
     text = text.strip()
-    if len(text) > MOST_CHARACTERS:
-        raise ValueError(f"{shown(text)} is not a colour: it has more than {MOST_CHARACTERS} characters")
+    if len(text) > MAX_CHARACTERS:
+        raise ValueError(f"{shown(text)} is not a colour: it has more than {MAX_CHARACTERS} characters")
     return text if text.isascii() else text.translate(_HALF_WIDTH)
 
 
@@ -152,7 +152,7 @@ def read_css(text: str) -> Triple | None:
     from tinycss2 import parse_one_component_value
 
     text = text.strip()
-    if len(text) > MOST_CHARACTERS or any(True for _ in islice(_PART.finditer(text), _MOST_PARTS, None)):
+    if len(text) > MAX_CHARACTERS or any(True for _ in islice(_PART.finditer(text), _MAX_PARTS, None)):
         return None
     return read_token(parse_one_component_value(text, skip_comments=True), text)
 

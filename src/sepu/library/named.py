@@ -3,10 +3,10 @@
 from collections.abc import Iterable, Mapping
 
 from sepu._palette import Palette
+from sepu.library.collection import Collection, spellings
 from sepu.library.css import shown
 from sepu.library.parsing import ColorError, ColorLike, parse_color
 from sepu.library.records import Swatch, SwatchMatch, SwatchShare, is_in_srgb
-from sepu.library.release import Collection, spellings
 
 
 class NamedPalette(Collection[Swatch, SwatchMatch, SwatchShare]):

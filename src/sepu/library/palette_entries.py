@@ -64,7 +64,7 @@ def find_members(keys: Iterable[str]) -> Members:
 
 @lru_cache(1000)
 def _plain(key: str) -> str:
-    return _IGNORED.sub("", key[: limits.NAME_CHARACTERS]).casefold()
+    return _IGNORED.sub("", key[: limits.inputs.NAME_CHARACTERS]).casefold()
 
 
 def is_name(key: str) -> bool:
@@ -79,7 +79,7 @@ def looks_like_a_color(value: object) -> bool:
 
 def printable(name: str) -> str:
     """Returns a name without what terminals take for a command."""
-    return "".join(filter(str.isprintable, name[: limits.NAME_CHARACTERS])).strip()
+    return "".join(filter(str.isprintable, name[: limits.inputs.NAME_CHARACTERS])).strip()
 
 
 def decode(content: bytes) -> str:

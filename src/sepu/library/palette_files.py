@@ -46,15 +46,15 @@ def read_palette(path: str | os.PathLike[str], *, index: bool = False) -> NamedP
     ending = Path(path).suffix.lower()
     if ending not in READERS:
         raise PaletteError(f"{name} does not end in {', '.join(READERS)}; save it as one of these")
-    content = read_file(path, limits.PALETTE_BYTES, "save its colours alone", PaletteError)
+    content = read_file(path, limits.palettes.BYTES, "save its colours alone", PaletteError)
     swatches: list[Swatch] = []
     skipped: dict[str, list[str]] = {}  # the reasons of each kind
     try:
-        entries = [*islice(READERS[ending](content), limits.PALETTE_COLORS + 1)]
+        entries = [*islice(READERS[ending](content), limits.palettes.COLORS + 1)]
     except PaletteError as error:
         raise PaletteError(f"{name}, {error}") from None
-    if len(entries) > limits.PALETTE_COLORS:
-        raise PaletteError(f"{name} has more than {limits.PALETTE_COLORS:,} colours; save fewer")
+    if len(entries) > limits.palettes.COLORS:
+        raise PaletteError(f"{name} has more than {limits.palettes.COLORS:,} colours; save fewer")
     for where, given, color in entries:
         try:
             swatches.append(_swatch(printable(given), color))
@@ -186,8 +186,8 @@ def _css(content: bytes) -> Iterator[Found]:
         if form[1]:
             value = form[2].strip()
             found.append((_unescaped(form[1]), _IMPORTANT.sub("", value) if len(value) <= _LONGEST_VALUE else ""))
-        if len(found) > limits.PALETTE_COLORS:
-            raise PaletteError(f"CSS: there are more than {limits.PALETTE_COLORS:,} custom properties; save fewer")
+        if len(found) > limits.palettes.COLORS:
+            raise PaletteError(f"CSS: there are more than {limits.palettes.COLORS:,} custom properties; save fewer")
     values, resolved = dict(found), dict[str, str]()
     for name, given in found:
         value = _without_references(given, values, resolved)
@@ -229,9 +229,9 @@ def _without_references(value: str, values: dict[str, str], resolved: dict[str, 
 
 def _table_lines(text: str) -> Iterator[str]:
     for number, line in enumerate(StringIO(text, newline=""), 1):
-        if len(line) > limits.TABLE_LINE_CHARACTERS:
+        if len(line) > limits.palettes.TABLE_LINE_CHARACTERS:
             raise PaletteError(
-                f"line {number} has more than {limits.TABLE_LINE_CHARACTERS:,} characters; save fewer columns"
+                f"line {number} has more than {limits.palettes.TABLE_LINE_CHARACTERS:,} characters; save fewer columns"
             )
         yield line
 

@@ -47,8 +47,8 @@ def read_json(content: bytes) -> Iterator[Found]:
 
     A document with any `$value` is of the first kind.
     """
-    if sum(map(content.count, (b"{", b"["))) > limits.PALETTE_OBJECTS or content.count(b",") > limits.PALETTE_VALUES:
-        raise PaletteError(f"JSON: there are more than {limits.PALETTE_OBJECTS:,} objects and lists; save fewer")
+    if sum(map(content.count, (b"{", b"["))) > limits.palettes.OBJECTS or content.count(b",") > limits.palettes.VALUES:
+        raise PaletteError(f"JSON: there are more than {limits.palettes.OBJECTS:,} objects and lists; save fewer")
     text = decode(content)
     try:
         document, members, is_tokens = _load(text)
@@ -86,16 +86,18 @@ def _bounded(entries: Iterator[_Entry], members: int) -> list[_Entry]:
     found = []
     for entry in entries:
         found.append(entry)
-        if len(found) > max(members, limits.PALETTE_COLORS):
-            raise PaletteError(f"there are more than {limits.PALETTE_COLORS:,} colours; save fewer")
+        if len(found) > max(members, limits.palettes.COLORS):
+            raise PaletteError(f"there are more than {limits.palettes.COLORS:,} colours; save fewer")
     return found
 
 
 def _check_path(path: Path) -> None:
     if len(path) > DEEPEST:
         raise RecursionError
-    if sum(len(part) for part in path if isinstance(part, str)) > limits.PATH_CHARACTERS:
-        raise PaletteError(f"a path of names has more than {limits.PATH_CHARACTERS:,} characters; give shorter names")
+    if sum(len(part) for part in path if isinstance(part, str)) > limits.palettes.PATH_CHARACTERS:
+        raise PaletteError(
+            f"a path of names has more than {limits.palettes.PATH_CHARACTERS:,} characters; give shorter names"
+        )
 
 
 class _TokenTree:
@@ -107,7 +109,7 @@ class _TokenTree:
         self._extended: dict[int, list[Object] | str] = {}
         self._open: set[int] = set()  # groups whose references are being followed
         self._faults: list[_Entry] = []
-        self._left = members + limits.PALETTE_COLORS  # members of groups to go over; a group may be extended often
+        self._left = members + limits.palettes.COLORS  # members of groups to go over; a group may be extended often
 
     def tokens(self) -> Iterator[_Entry]:
         """Yields all tokens, and what is in the place of one and is none."""
@@ -120,7 +122,7 @@ class _TokenTree:
         _check_path(path)
         self._left -= sum(map(len, layers))
         if self._left < 0:
-            raise PaletteError(f"$extends makes more than {limits.PALETTE_COLORS:,} members of groups; write fewer")
+            raise PaletteError(f"$extends makes more than {limits.palettes.COLORS:,} members of groups; write fewer")
         kind = next((layer["$type"] for layer in layers if isinstance(layer.get("$type"), str)), inherited)
         for name in dict.fromkeys(chain.from_iterable(reversed(layers))):
             if name.startswith("$") and name != "$root":
@@ -218,7 +220,7 @@ def _reference_path(reference: object) -> Path | None:
         return None
     if form := _ALIAS.fullmatch(reference):
         return (*(form[1].strip().split(".")),)
-    if reference.startswith("#/") and len(reference) <= limits.PATH_CHARACTERS:
+    if reference.startswith("#/") and len(reference) <= limits.palettes.PATH_CHARACTERS:
         return (*(part.replace("~1", "/").replace("~0", "~") for part in unquote(reference[2:]).split("/")),)
     return None
 
@@ -346,9 +348,9 @@ class _Values:
                 if (entry.kind or entry.inherited) not in (None, "color") or entry.stray:
                     continue
                 color = PaletteError(str(error))  # without the frames that a traceback holds
-            where = _joined(entry.path)[: limits.NAME_CHARACTERS] or "JSON"
+            where = _joined(entry.path)[: limits.inputs.NAME_CHARACTERS] or "JSON"
             name = entry.name or (where if is_tokens else _name_by_path(entry.path, entry.value))
-            yield where, name[: limits.NAME_CHARACTERS], color
+            yield where, name[: limits.inputs.NAME_CHARACTERS], color
 
     @staticmethod
     def _is_meant(entry: _Entry, kind: str | None, value: object) -> bool:

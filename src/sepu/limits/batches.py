@@ -1,7 +1,7 @@
 """Limits of the calls that share a batch: how many, and who goes alone or waits."""
 
 # Requests that share a call; more would only hold their rows longer.
-BATCH_CALLS = 32
+CALLS = 32
 # For how long an account's calls go alone after one of them was refused for a lock.
 ISOLATED_SECONDS = 1.0
 # The same after one was not answered, without batches. Longer than the usual back-off of clients, so that a silent node

@@ -11,6 +11,11 @@ THREAD_SECONDS = 0.5
 STANDBY_SECONDS = 0.5
 # For libpq to connect to one host, and for a sent packet to be acknowledged; libpq takes no less than two.
 CONNECT_SECONDS = 2
+# The same for an operator's command, which waits for a host that is the only one, and does not give up a slow answer.
+OPERATOR_CONNECT_SECONDS = 5
+OPERATOR_SILENT_SECONDS = 30
+# For a command to check the schema of an external database.
+SCHEMA_SECONDS = 5.0
 # Between two attempts to connect: short, so that the service is back within a second of the database, and yet so long
 # that many workers do not throng a database that is just coming up.
 RECONNECT_SECONDS = 0.3

@@ -1,9 +1,9 @@
 """Limits of what commands read, besides palettes and pictures."""
 
 # Of a name in a file system.
-FILE_NAME_BYTES = 255
+NAME_BYTES = 255
 # What a command reads of a file with a key, a receipt or a secret, each of which is far smaller.
-KEY_FILE_BYTES = 64 * 1024
+KEY_BYTES = 64 * 1024
 # A JWK or a receipt.
 RECEIPT_BYTES = 16 * 1024
 # A line of the request log: a longer one is cut, and one of so many bytes is not of a log.

@@ -1,12 +1,12 @@
 """Limits of a palette in a file: one more than these, and it is not read."""
 
-PALETTE_BYTES = 2**24
+BYTES = 2**24
 # The index of so many has 190 MB.
-PALETTE_COLORS = 100_000
+COLORS = 100_000
 # Objects and lists in a JSON file: a design token is three of them. Each takes up to 10 us and some 200 bytes.
-PALETTE_OBJECTS = 320_000
+OBJECTS = 320_000
 # Commas in a JSON file. Each separates values of some 50 bytes.
-PALETTE_VALUES = 1_000_000
+VALUES = 1_000_000
 # Characters of the names of a colour and of all groups that it is in.
 PATH_CHARACTERS = 500
 # Characters of a line in a table.

@@ -7,3 +7,5 @@ GRANTED_UNITS = 2**31 - 1 - PLANNED_UNITS
 ADJUSTMENT_SECONDS = 10.0
 # After the end of a range of time, before its charges are credited: by then each is committed, or has failed.
 SETTLED_SECONDS = 60.0
+# Of the reason of a grant or a credit.
+REASON_CHARACTERS = 1000

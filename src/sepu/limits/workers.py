@@ -8,3 +8,5 @@ FAREWELL_SECONDS = 1.0
 HEARTBEAT_SECONDS = 30
 # The path of a Unix socket: sockaddr_un holds 104 bytes on macOS, 108 on Linux, with the closing NUL.
 SOCKET_PATH_BYTES = 103
+# Threads of a gthread worker.
+THREADS = 16

@@ -23,7 +23,7 @@ from sepu.metering.calls import Done, PendingCall
 from sepu.metering.codec import Rows
 from sepu.metering.commands import PROBE, Command, Probed
 from sepu.metering.failure import LedgerUnavailable, report_failure, report_fault
-from sepu.metering.lanes import BatchLane, Lane, Shared
+from sepu.metering.lanes import BatchLane, Hooks, Lane
 from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session, SessionLost
 
@@ -57,12 +57,12 @@ class Batcher:
         self._loop = loop or asyncio.get_running_loop()
         self._join = join
         self._observer = observer or LedgerObserver()
-        self._connect = partial(connect, Hosts(database_url), limits.STATEMENT_SECONDS)
-        shared = Shared(self._loop, self._open_session, self._settle, self._connected, self._observer)
+        self._connect = partial(connect, Hosts(database_url), limits.database.STATEMENT_SECONDS)
+        hooks = Hooks(self._loop, self._open_session, self._settle, self._connected, self._observer)
         self.callers = Callers(self._loop.time, self._is_connected)
-        self.batches = BatchLane(shared) if join else Lane(shared, SINGLE_SESSIONS)
-        self.singles = Lane(shared, SINGLE_SESSIONS if join else BATCH_SESSIONS, closes_idle=True)
-        self.probes = Lane(shared, PROBE_SESSIONS)
+        self.batches = BatchLane(hooks) if join else Lane(hooks, SINGLE_SESSIONS)
+        self.singles = Lane(hooks, SINGLE_SESSIONS if join else BATCH_SESSIONS, closes_idle=True)
+        self.probes = Lane(hooks, PROBE_SESSIONS)
         self._lanes: tuple[Lane, ...] = (self.batches, self.singles, self.probes)
         self.isolated: dict[str, float] = {}  # accounts whose calls go one by one, and until when
         self._sweep_timer: asyncio.TimerHandle | None = None
@@ -87,7 +87,7 @@ class Batcher:
     def submit(self, command: Command[Any], done: Done) -> None:
         """Sends a command as soon as its turn comes; `done` gets the answer, or an exception."""
         self._observer.command_began()
-        call = PendingCall(command, done, self._loop.time() + limits.QUEUE_SECONDS)
+        call = PendingCall(command, done, self._loop.time() + limits.database.QUEUE_SECONDS)
         (self.singles if call.account in self.isolated else self.batches).add(call)
         self._sweep_later()
 
@@ -146,7 +146,7 @@ class Batcher:
         if isinstance(error, psycopg.errors.LockNotAvailable):
             self._isolate(calls)
         elif isinstance(error, SessionLost) and not self._join:  # a node of Citus may be silent
-            self._isolate(calls, limits.UNANSWERED_SECONDS)
+            self._isolate(calls, limits.batches.UNANSWERED_SECONDS)
         is_duplicate = isinstance(error, psycopg.errors.UniqueViolation)
         if not is_duplicate:
             report_failure(error, self._observer)
@@ -164,7 +164,7 @@ class Batcher:
             if call.latest <= now:  # otherwise any failure would extend everyone's wait
                 self._end(call, LedgerUnavailable())
 
-    def _isolate(self, calls: Iterable[PendingCall], seconds: float = limits.ISOLATED_SECONDS) -> None:
+    def _isolate(self, calls: Iterable[PendingCall], seconds: float = limits.batches.ISOLATED_SECONDS) -> None:
         """Sends the calls of these accounts one by one for a while, so that their waits delay no others."""
         until = self._loop.time() + seconds
         self.isolated.update(dict.fromkeys([call.account for call in calls], until))
@@ -195,18 +195,18 @@ class Batcher:
 
     def probe(self, done: Callable[[bool], None]) -> None:
         """Tells `done` whether a charge can be committed now, by this release's migrations; cached for a second."""
-        if self._loop.time() - self._probed_at < limits.PROBE_SECONDS:
+        if self._loop.time() - self._probed_at < limits.probes.PROBE_SECONDS:
             done(self._is_ready)
             return
         self._probing.append(done)
         if len(self._probing) == 1:
             self._observer.command_began()
-            self.probes.add(PendingCall(PROBE, self._probe_ended, self._loop.time() + limits.QUEUE_SECONDS))
+            self.probes.add(PendingCall(PROBE, self._probe_ended, self._loop.time() + limits.database.QUEUE_SECONDS))
             self._sweep_later()
 
     def probe_if_due(self) -> None:
         """Probes if the last probe is long ago, and sooner without a session. The worker calls it each second."""
-        seconds = limits.LOOK_SECONDS if self._is_connected() else limits.PROBE_SECONDS
+        seconds = limits.probes.LOOK_SECONDS if self._is_connected() else limits.probes.PROBE_SECONDS
         if self._loop.time() - self._probed_at >= seconds and not self._probing:
             self.probe(lambda _: None)
 

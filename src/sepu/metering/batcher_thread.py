@@ -54,7 +54,7 @@ class BatcherThread:
             self._loop.call_soon_threadsafe(self._closing.set)
         except RuntimeError:  # the loop is closed
             return
-        self._thread.join(limits.FAREWELL_SECONDS)
+        self._thread.join(limits.workers.FAREWELL_SECONDS)
 
     def run(self, command: Command[T]) -> T:
         """Runs one command.
@@ -89,7 +89,11 @@ class BatcherThread:
 
         try:
             self._loop.call_soon_threadsafe(called)
-            return answers.get(timeout=limits.QUEUE_SECONDS + limits.STATEMENT_SECONDS + limits.THREAD_SECONDS)
+            return answers.get(
+                timeout=limits.database.QUEUE_SECONDS
+                + limits.database.STATEMENT_SECONDS
+                + limits.database.THREAD_SECONDS
+            )
         except RuntimeError:  # the loop is closed
             return LedgerUnavailable()
         except Empty as error:
@@ -117,5 +121,5 @@ class BatcherThread:
         while not self._closing.is_set():
             self._batcher.probe_if_due()
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._closing.wait(), limits.PROBE_SECONDS)
+                await asyncio.wait_for(self._closing.wait(), limits.probes.PROBE_SECONDS)
         await self._batcher.close()

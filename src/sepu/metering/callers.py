@@ -11,7 +11,7 @@ from sepu.metering.key_format import Credential, KeyTags, account_named_in
 
 # The refusals to remember, each with the number of requests that still ask the ledger meanwhile: a limit may end any
 # moment, a revocation does not.
-REMEMBERED = {RATE_LIMITED: limits.LIMITED_CALLS, UNAUTHORIZED: 0}
+REMEMBERED = {RATE_LIMITED: limits.batches.LIMITED_CALLS, UNAUTHORIZED: 0}
 
 
 class _Refusal(msgspec.Struct):
@@ -59,14 +59,15 @@ class Callers:
         """Remembers for a second why the ledger refused a key: one of `REMEMBERED`."""
         now = self._time()
         if now >= self._next_purge:
-            self._next_purge = now + limits.REFUSED_SECONDS
+            self._next_purge = now + limits.batches.REFUSED_SECONDS
             self._refusals = {each: known for each, known in self._refusals.items() if known.until > now}
         if (known := self._refusals.get(key_hash)) is None or known.until <= now or known.code != code:
-            self._refusals[key_hash] = _Refusal(code, now + limits.REFUSED_SECONDS)
+            self._refusals[key_hash] = _Refusal(code, now + limits.batches.REFUSED_SECONDS)
 
-    def refusal(self, holder: Credential) -> str | None:
+    def refusal(self, credential: Credential) -> str | None:
         """Returns the code to refuse a key with, if the ledger need not be asked."""
-        if not self._refusals or (known := self._refusals.get(holder.key_hash)) is None or known.until <= self._time():
+        known = self._refusals.get(credential.key_hash)
+        if known is None or known.until <= self._time():
             return None
         known.asked += 1
         return known.code if known.asked > REMEMBERED[known.code] else None

@@ -25,7 +25,7 @@ class PendingCall:
 class FairQueue:
     """Takes the accounts in turn, so that an account with many calls delays only itself.
 
-    An account's calls keep their order: while some are under way (from `take` to `release`), its others wait.
+    An account's calls keep their order: while some are under way (from `take` to `finish`), its others wait.
     """
 
     def __init__(self) -> None:
@@ -70,7 +70,7 @@ class FairQueue:
             self._under_way.add(call.account)
         return taken
 
-    def release(self, calls: Iterable[PendingCall]) -> None:
+    def finish(self, calls: Iterable[PendingCall]) -> None:
         """Lets the accounts of taken calls have their turns again."""
         for call in calls:
             self._under_way.discard(call.account)

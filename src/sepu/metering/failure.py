@@ -15,10 +15,10 @@ from sepu.metering.session import SessionLost
 
 log = logging.getLogger("sepu.ledger")
 
-# What psycopg and libpq say of a connection that cannot be made, and of one that is lost. Anything else is not told: a
-# connection string that cannot be read is quoted in part, and a password with an unescaped @ looks like a host's name.
+# What psycopg and libpq say of a connection that cannot be made, or is lost. Nothing else is logged: a text of libpq
+# may quote a part of a connection string, and a password with an unescaped @ looks like a name of a host.
 _HOST = r"[\w./:%-]+"
-_TOLD = re.compile(
+_KNOWN_CAUSE = re.compile(
     rf'connection to server (?:at|on socket) "{_HOST}"(?: \({_HOST}\))?(?:, port \d+)? failed: [^\n]{{1,300}}'
     rf"|failed to resolve host '{_HOST}': [^\n]{{1,300}}"
     rf"|host: '{_HOST}', port: '\d*', hostaddr: '[\w.:%]*': connection timeout expired"
@@ -54,7 +54,7 @@ def _cause(error: Exception) -> str:
     if isinstance(error, UnreadableValueError | SettingsError | StandbySilentError | UnsafeSettingsError):
         cause = " ".join(str(error).split())
     elif isinstance(error, psycopg.OperationalError):
-        cause = "; ".join(dict.fromkeys(_TOLD.findall(str(error))))
+        cause = "; ".join(dict.fromkeys(_KNOWN_CAUSE.findall(str(error))))
     else:
         cause = _OURS.get(type(error), "")
     return f": {cause}" if cause else ""

@@ -18,8 +18,8 @@ from sepu.metering.observer import LedgerObserver
 from sepu.metering.session import Session
 
 
-class Shared(NamedTuple):
-    """What all lanes share. `settle` gets calls, their outcome, and whether they were sent as a batch."""
+class Hooks(NamedTuple):
+    """What the batcher gives its lanes. `settle` gets calls, their outcome, and whether they were sent as a batch."""
 
     loop: asyncio.AbstractEventLoop
     open_session: Callable[[], Awaitable[Session]]
@@ -31,10 +31,10 @@ class Shared(NamedTuple):
 class Lane:
     """Sends each call by itself, over the first session that is free."""
 
-    def __init__(self, shared: Shared, sessions: int, *, closes_idle: bool = False) -> None:
+    def __init__(self, hooks: Hooks, sessions: int, *, closes_idle: bool = False) -> None:
         self.queue = FairQueue()
         self.dispatchers: Sequence[Dispatcher] = [
-            Dispatcher(shared, self.queue, closes_idle=closes_idle) for _ in range(sessions)
+            Dispatcher(hooks, self.queue, closes_idle=closes_idle) for _ in range(sessions)
         ]
 
     def add(self, call: PendingCall) -> None:
@@ -60,12 +60,12 @@ class Lane:
 class BatchLane(Lane):
     """Sends batches over one session; while one takes long, the calls of other accounts go over a second one."""
 
-    def __init__(self, shared: Shared) -> None:
-        super().__init__(shared, 0)
-        self.first = BatchDispatcher(shared, self.queue)
-        self.relief = ReliefDispatcher(shared, self.queue, self.first)
+    def __init__(self, hooks: Hooks) -> None:
+        super().__init__(hooks, 0)
+        self.first = BatchDispatcher(hooks, self.queue)
+        self.relief = ReliefDispatcher(hooks, self.queue, self.first)
         self.dispatchers = self.first, self.relief
-        self._loop = shared.loop
+        self._loop = hooks.loop
         self._relief_timer: asyncio.TimerHandle | None = None
 
     def add(self, call: PendingCall) -> None:
@@ -85,7 +85,7 @@ class BatchLane(Lane):
 
     def _relieve_later(self) -> None:
         if self._relief_timer is None and self.queue.accounts:
-            self._relief_timer = self._loop.call_later(limits.RELIEF_SECONDS, self._relieve)
+            self._relief_timer = self._loop.call_later(limits.batches.RELIEF_SECONDS, self._relieve)
 
     def _relieve(self) -> None:
         self._relief_timer = None
@@ -98,7 +98,7 @@ class Dispatcher:
 
     def __init__(
         self,
-        shared: Shared,
+        hooks: Hooks,
         queue: FairQueue,
         *,
         most: int = 1,
@@ -110,7 +110,7 @@ class Dispatcher:
         A single call that is sent as a batch waits less long for a lock.
         """
         self.session: Session | None = None
-        self._loop, self._open_session, self._settle, self._connected, self._observer = shared
+        self._loop, self._open_session, self._settle, self._connected, self._observer = hooks
         self._queue = queue
         self._most = most
         self._single_as_batch = single_as_batch
@@ -153,7 +153,7 @@ class Dispatcher:
             self._settle(calls, outcome, joined)
 
     def _free(self, calls: Sequence[PendingCall]) -> None:
-        self._queue.release(calls)
+        self._queue.finish(calls)
         if not self._waits_after(calls):
             self._is_busy = False
             self.send_next()
@@ -179,7 +179,7 @@ class Dispatcher:
     async def open(self) -> None:
         """Connects, and waits for that for a limited time."""
         self._connecting = self._connecting or self._loop.create_task(self._connect())
-        await asyncio.wait([self._connecting], timeout=limits.CONNECT_SECONDS)
+        await asyncio.wait([self._connecting], timeout=limits.database.CONNECT_SECONDS)
 
     async def close(self) -> None:
         """Ends the session for good."""
@@ -201,7 +201,7 @@ class Dispatcher:
                     report_failure(error, self._observer)
                 except psycopg.Error as error:
                     report_failure(error, self._observer)
-                    await asyncio.sleep(limits.RECONNECT_SECONDS)
+                    await asyncio.sleep(limits.database.RECONNECT_SECONDS)
                 if not self._has_next():
                     break
         finally:
@@ -215,8 +215,8 @@ class BatchDispatcher(Dispatcher):
     Otherwise the first client of such a batch would go alone, and the others would wait for it as long again.
     """
 
-    def __init__(self, shared: Shared, queue: FairQueue) -> None:
-        super().__init__(shared, queue, most=limits.BATCH_CALLS)
+    def __init__(self, hooks: Hooks, queue: FairQueue) -> None:
+        super().__init__(hooks, queue, most=limits.batches.CALLS)
         self.awaited = 0  # calls
         self._timer: asyncio.TimerHandle | None = None
 
@@ -243,10 +243,10 @@ class BatchDispatcher(Dispatcher):
 
     def _waits_after(self, calls: Sequence[PendingCall]) -> bool:
         seconds = self._loop.time() - self._sent_at
-        if seconds <= limits.SLOW_CALL_SECONDS * len(calls) or not (len(calls) > 1 or self._queue.accounts):
+        if seconds <= limits.batches.SLOW_CALL_SECONDS * len(calls) or not (len(calls) > 1 or self._queue.accounts):
             return False
         self.awaited = len(calls)
-        pause = min(seconds * limits.GATHER_SHARE, limits.GATHER_SECONDS)
+        pause = min(seconds * limits.batches.GATHER_SHARE, limits.batches.GATHER_SECONDS)
         self._timer = self._loop.call_later(pause, self._end_wait)
         return True
 
@@ -262,12 +262,12 @@ class BatchDispatcher(Dispatcher):
 class ReliefDispatcher(Dispatcher):
     """Sends batches of other accounts while the one of the first dispatcher takes long."""
 
-    def __init__(self, shared: Shared, queue: FairQueue, first: BatchDispatcher) -> None:
-        super().__init__(shared, queue, most=limits.BATCH_CALLS, single_as_batch=True)
+    def __init__(self, hooks: Hooks, queue: FairQueue, first: BatchDispatcher) -> None:
+        super().__init__(hooks, queue, most=limits.batches.CALLS, single_as_batch=True)
         self._first = first
 
     def _has_next(self) -> bool:
-        return self._first.seconds_under_way() > limits.RELIEF_SECONDS and super()._has_next()
+        return self._first.seconds_under_way() > limits.batches.RELIEF_SECONDS and super()._has_next()
 
     def _free(self, calls: Sequence[PendingCall]) -> None:
         super()._free(calls)

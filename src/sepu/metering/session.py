@@ -77,7 +77,7 @@ class Session:
             if not answered.done():  # nor cancelled
                 answered.set_result(outcome)
 
-        session.send(statements.statement("begin_session"), [round(limits.STANDBY_SECONDS * 1000)], settle)
+        session.send(statements.statement("begin_session"), [round(limits.database.STANDBY_SECONDS * 1000)], settle)
         try:
             session.key_secret = _key_secret(await answered)
         except BaseException:

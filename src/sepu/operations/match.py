@@ -1,4 +1,4 @@
-"""Matching: the nearest colours of the library to RGB values. The formula of similarity is in cext/similarity.pxi."""
+"""Matching: the nearest colours of the library to RGB values. The formula of similarity is in cext/match_writer.pxi."""
 
 import hashlib
 import re
@@ -8,9 +8,9 @@ from typing import Annotated, Any
 
 import msgspec
 
+from sepu import limits
 from sepu._palette import MatchWriter, Palette
 from sepu.errors import InputError
-from sepu.limits import MAX_CHANNEL, MAX_COLORS, MAX_TOP, SHORT_BODY_BYTES
 
 _FIELDS = frozenset({"colors", "top"})
 # The strings and numbers of RFC 8259. A string that is not closed runs to the end, so that each byte is read once.
@@ -22,7 +22,7 @@ _read = msgspec.json.decode  # PERF: two look-ups fewer
 # msgspec takes 15 us to read 1e308, Python 0.2 us, but a call more for each usual number. It reads 1e400 as infinity.
 _read_floats_by_python = msgspec.json.Decoder(float_hook=float).decode
 # Integers stay integers; a bool is refused.
-_IN_RANGE = msgspec.Meta(ge=0, le=MAX_CHANNEL)
+_IN_RANGE = msgspec.Meta(ge=0, le=limits.inputs.MAX_CHANNEL)
 _Channel = Annotated[int, _IN_RANGE] | Annotated[float, _IN_RANGE]
 
 
@@ -69,7 +69,7 @@ def parse_match(body: bytes) -> MatchInput:
     colors = document.get("colors")
     if not isinstance(colors, list):
         raise InputError("invalid_body", "/colors")
-    if not 1 <= len(colors) <= MAX_COLORS:
+    if not 1 <= len(colors) <= limits.inputs.MAX_COLORS:
         raise InputError("invalid_colors", "/colors")
     return MatchInput(_rgb(colors), _top(document.get("top", 1)))
 
@@ -77,7 +77,7 @@ def parse_match(body: bytes) -> MatchInput:
 def _decode(body: bytes) -> object:
     try:
         try:
-            return (_read if len(body) <= SHORT_BODY_BYTES else _read_floats_by_python)(body)
+            return (_read if len(body) <= limits.requests.SHORT_BODY_BYTES else _read_floats_by_python)(body)
         except msgspec.ValidationError:
             # JSON has no largest number: 1e400 is well-formed. It is out of our bounds, and so is what stands for it.
             return _read_floats_by_python(_STRING_OR_NUMBER.sub(_shrink, body))
@@ -117,7 +117,7 @@ def _is_valid(value: object, form: Any) -> bool:  # noqa: ANN401
 
 def _top(value: object) -> int:
     # JSON does not distinguish 2.0 from the integer 2.
-    if (type(value) is int or (type(value) is float and value.is_integer())) and 1 <= value <= MAX_TOP:
+    if (type(value) is int or (type(value) is float and value.is_integer())) and 1 <= value <= limits.inputs.MAX_TOP:
         return int(value)
     raise InputError("invalid_top", "/top")
 

@@ -7,9 +7,9 @@ from urllib.parse import parse_qsl
 
 import msgspec
 
+from sepu import limits
 from sepu._names import NameIndex
 from sepu.errors import InputError
-from sepu.limits import MAX_LIMIT, MAX_QUERY, MIN_QUERY
 
 # What \s of JSON Schema matches and JavaScript trims, so that docs/openapi.yaml can express it. Python's set differs.
 _WHITE_SPACE = (
@@ -51,11 +51,11 @@ def parse_search(query: str) -> SearchInput:
     if not given.keys() <= _PARAMETERS:
         raise InputError("unknown_parameter")
     match given.get("q"):
-        case [text] if MIN_QUERY <= len(q := text.strip(_WHITE_SPACE)) <= MAX_QUERY:
+        case [text] if limits.inputs.MIN_QUERY <= len(q := text.strip(_WHITE_SPACE)) <= limits.inputs.MAX_QUERY:
             pass
         case _:
             raise InputError("invalid_q", "/q")
-    match given.get("limit", [str(MAX_LIMIT)]):
+    match given.get("limit", [str(limits.inputs.MAX_LIMIT)]):
         case [digits] if _LIMIT.fullmatch(digits):
             return SearchInput(q, int(digits))
         case _:

@@ -4,9 +4,11 @@ import asyncio
 import logging
 import socket
 from collections.abc import Callable
+from math import inf
+
+import numpy as np
 
 from sepu import limits
-from sepu.server.metrics import OpenConnections
 
 # A worker that is ahead of another by so many lets it accept.
 AHEAD = 2
@@ -18,6 +20,30 @@ _FULL_SECONDS = 0.05
 _REFUSED_AT_ONCE = 64
 
 _logger = logging.getLogger(__name__)
+
+
+class OpenConnections:
+    """Publishes how many connections a worker has, and reads how many the others have.
+
+    `of_workers` is memory that the workers share. A number is infinite while its worker accepts no connections.
+    """
+
+    def __init__(self, of_workers: "np.ndarray[tuple[int], np.dtype[np.float64]]", worker: int) -> None:
+        self._own = of_workers[worker : worker + 1]
+        self._others = of_workers[:worker], of_workers[worker + 1 :]
+
+    @property
+    def number(self) -> float:
+        """Returns this worker's number."""
+        return float(self._own[0])
+
+    @number.setter
+    def number(self, number: float) -> None:
+        self._own[0] = number
+
+    def fewest_of_others(self) -> float:
+        """Returns the least number of another worker; infinite if none accepts."""
+        return min(float(part.min(initial=inf)) for part in self._others)
 
 
 class Acceptor:
@@ -45,14 +71,14 @@ class Acceptor:
 
     def _resume(self) -> None:
         self._loop.add_reader(self._listener, self._accept)
-        if self._connections.number < limits.CONNECTIONS:
+        if self._connections.number < limits.connections.OF_A_WORKER:
             self._accept(1)
-        elif self._connections.fewest_of_others() >= limits.CONNECTIONS:
+        elif self._connections.fewest_of_others() >= limits.connections.OF_A_WORKER:
             self._accept(_REFUSED_AT_ONCE)
 
     def _accept(self, at_least: int = 0) -> None:
         connections = self._connections
-        most = min(connections.fewest_of_others() + AHEAD, limits.CONNECTIONS)
+        most = min(connections.fewest_of_others() + AHEAD, limits.connections.OF_A_WORKER)
         room = min(most - connections.number, _AT_ONCE)
         for _ in range(max(int(room), at_least)):
             try:
@@ -68,7 +94,7 @@ class Acceptor:
             connecting.add_done_callback(self._connecting.discard)
             connections.number += 1  # others see it at once; the worker corrects it
         if connections.number >= most:
-            self._pause(AHEAD_SECONDS if connections.number < limits.CONNECTIONS else _FULL_SECONDS)
+            self._pause(AHEAD_SECONDS if connections.number < limits.connections.OF_A_WORKER else _FULL_SECONDS)
 
     def _pause(self, seconds: float) -> None:
         self._loop.remove_reader(self._listener)

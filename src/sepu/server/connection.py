@@ -20,7 +20,7 @@ from urllib.parse import unquote_to_bytes
 import httptools
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.replies import Reply
 from sepu.http.request import environ_name
 from sepu.http.responder import SEND
@@ -33,7 +33,7 @@ App = Callable[..., Iterable[bytes]]  # WSGI (PEP 3333)
 # Bytes that are parsed at a time. They limit the pipelined requests in memory and the time for one connection.
 _SLICE_BYTES = 2048
 _KNOWN_NAMES = 500
-_LINE_BYTES = limits.LINE_BYTES - len(": ")
+_LINE_BYTES = limits.requests.LINE_BYTES - len(": ")
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 _NEVER = float("inf")
 _EXPECT = "HTTP_EXPECT"
@@ -47,15 +47,15 @@ class State(Enum):
     The first group are also the states of its input. A request has one deadline, so BODY keeps that of HEAD.
     """
 
-    NEW = "the first byte of the first request", limits.REQUEST_SECONDS
-    IDLE = "the first byte of the next request (RFC 9112, 9.3)", limits.IDLE_SECONDS
-    HEAD = "the rest of a head (RFC 9112, 2.1)", limits.REQUEST_SECONDS
-    BODY = "the rest of a body (RFC 9112, 6)", limits.REQUEST_SECONDS
+    NEW = "the first byte of the first request", limits.requests.REQUEST_SECONDS
+    IDLE = "the first byte of the next request (RFC 9112, 9.3)", limits.connections.IDLE_SECONDS
+    HEAD = "the rest of a head (RFC 9112, 2.1)", limits.requests.REQUEST_SECONDS
+    BODY = "the rest of a body (RFC 9112, 6)", limits.requests.REQUEST_SECONDS
     ENDED = "the answers that are due; no further input is parsed (RFC 9112, 9.6)", _NEVER
 
-    SERVING = "the application", limits.APPLICATION_SECONDS
-    STUCK = "the client to take its answers", limits.ANSWER_SECONDS
-    CLOSING = "the client to close its side (RFC 9112, 9.6)", limits.LINGER_SECONDS
+    SERVING = "the application", limits.requests.APPLICATION_SECONDS
+    STUCK = "the client to take its answers", limits.requests.ANSWER_SECONDS
+    CLOSING = "the client to close its side (RFC 9112, 9.6)", limits.requests.LINGER_SECONDS
     LOST = "nothing", _NEVER
 
     def __init__(self, _awaited: str, seconds: float) -> None:
@@ -72,7 +72,7 @@ class Owner(Protocol):
     """Describes the worker that serves connections."""
 
     loop: asyncio.AbstractEventLoop
-    notifier: ReplyNotifier
+    observers: ReplyObservers
     connections: "set[Connection]"
     addresses: Counter[str]  # of those connections that do not come from a proxy
     trusted_proxies: tuple[Network, ...]
@@ -142,7 +142,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._address is not None:
             owner.addresses[self._address] += 1
         of_address = 0 if self._address is None else owner.addresses[self._address]
-        if len(owner.connections) > limits.CONNECTIONS or of_address > limits.ADDRESS_CONNECTIONS:
+        if len(owner.connections) > limits.connections.OF_A_WORKER or of_address > limits.connections.OF_AN_ADDRESS:
             self._at_end = True
             self._refuse(503)
             return
@@ -260,7 +260,7 @@ class Connection(asyncio.BufferedProtocol):
         url = self._url
         if version not in {"1.1", "1.0"}:  # RFC 9112, 2.3
             raise _RefusedError(400)
-        if len(method) + len(url) + len(" HTTP/1.1 ") > limits.LINE_BYTES:
+        if len(method) + len(url) + len(" HTTP/1.1 ") > limits.requests.LINE_BYTES:
             raise _RefusedError(414)  # RFC 9112, 3
         environ = self._base.copy()
         _add_headers(environ, self._headers, self._other_bytes + _SLICE_BYTES)
@@ -282,7 +282,7 @@ class Connection(asyncio.BufferedProtocol):
         ):
             raise _RefusedError(400)  # RFC 9112, 6.1 and 6.3
         length = environ.get("CONTENT_LENGTH", "0")
-        if not (length.isascii() and length.isdigit() and len(length) <= limits.LENGTH_DIGITS):
+        if not (length.isascii() and length.isdigit() and len(length) <= limits.requests.LENGTH_DIGITS):
             raise _RefusedError(400)  # RFC 9110, 8.6
         if (expectation := environ.get(_EXPECT)) is not None:  # RFC 9110, 10.1.1
             if expectation.lower() != "100-continue":
@@ -302,10 +302,10 @@ class Connection(asyncio.BufferedProtocol):
     def on_body(self, body: bytes) -> None:
         """Takes a part of the body. Keeps one byte over the limit; closes the connection if the body is much larger."""
         self._other_bytes -= len(body)
-        if self._body_bytes <= limits.BODY_BYTES:
+        if self._body_bytes <= limits.requests.BODY_BYTES:
             self._body.append(body)
         self._body_bytes += len(body)
-        if self._body_bytes > limits.BODY_BYTES + limits.DISCARDED_BYTES:
+        if self._body_bytes > limits.requests.BODY_BYTES + limits.requests.DISCARDED_BYTES:
             self._complete(keep_alive=False)
             raise _RefusedError(413)  # ends the parsing; the application answers
 
@@ -337,9 +337,9 @@ class Connection(asyncio.BufferedProtocol):
                 cause = error.__context__
                 self._stop(cause.args[0] if isinstance(cause, _RefusedError) else 400)
             break
-        if self._input is _HEAD and self._other_bytes > limits.HEAD_BYTES:
+        if self._input is _HEAD and self._other_bytes > limits.requests.HEAD_BYTES:
             self._stop(431)  # RFC 6585, 5
-        elif self._input is _BODY and self._other_bytes > limits.FRAMING_BYTES:
+        elif self._input is _BODY and self._other_bytes > limits.requests.FRAMING_BYTES:
             self._stop(413)
 
     def _body_parser(self) -> httptools.HttpRequestParser:
@@ -428,7 +428,7 @@ class Connection(asyncio.BufferedProtocol):
             self._go_on()
 
     def _refuse(self, status: int) -> None:
-        refuse(status, self._transport.write, self._owner.notifier)
+        refuse(status, self._transport.write, self._owner.observers)
         self._close()
 
     def _close(self) -> None:
@@ -460,11 +460,11 @@ def _environ_name(name: bytes) -> str | None:
 
 def _add_headers(environ: dict[str, Any], headers: list[tuple[bytes, bytes]], most_bytes: int) -> None:
     """Adds the headers, which have at most so many bytes together."""
-    if len(headers) > limits.HEADERS:
+    if len(headers) > limits.requests.HEADERS:
         raise _RefusedError(431)
     if most_bytes > _LINE_BYTES:  # PERF: nearly never, and a check of each header takes 5 % of a request's opcodes
         sizes = [len(name) + len(value) for name, value in headers]
-        if max(sizes, default=0) > _LINE_BYTES or sum(sizes) > limits.HEAD_BYTES:
+        if max(sizes, default=0) > _LINE_BYTES or sum(sizes) > limits.requests.HEAD_BYTES:
             raise _RefusedError(431)
     for name, value in headers:
         key = _environ_name(name)

@@ -4,18 +4,18 @@ from collections.abc import Callable
 from typing import Any
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.server.gunicorn import OTHER_FILES, Application, allow_files
 
-# A slow client keeps one until its deadline (limits.REQUEST_SECONDS), and pages wait when there are no more. The other
-# half of the connections may be idle. Reads of the ledger have a bound of their own.
-_THREADS = limits.CONNECTIONS // 2
+# A slow client keeps one until its deadline (limits.requests.REQUEST_SECONDS), and pages wait when there are no more.
+# The other half of the connections may be idle. Reads of the ledger have a bound of their own.
+_THREADS = limits.connections.OF_A_WORKER // 2
 
 
 class ConsoleServer(Application):
     """Runs gunicorn with the console's application."""
 
-    notifier = ReplyNotifier()
+    observers = ReplyObservers()
 
     def __init__(self, bind: str, app: Callable[..., Any], each_second: Callable[[], None] = lambda: None) -> None:
         self._bind = bind
@@ -25,7 +25,8 @@ class ConsoleServer(Application):
 
     def run(self) -> None:
         """Serves until stopped; ends by SystemExit, as gunicorn does."""
-        allow_files(limits.CONNECTIONS + _THREADS + OTHER_FILES)  # a thread that waits for a client has one too
+        # A thread that waits for a client has a file, too.
+        allow_files(limits.connections.OF_A_WORKER + _THREADS + OTHER_FILES)
         super().run()
 
     def load_config(self) -> None:

@@ -9,7 +9,7 @@ from gunicorn.http import errors
 from gunicorn.workers import gthread
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.wire import refuse
 
 # The first type that matches decides; any other ParseException is 400.
@@ -31,7 +31,7 @@ class GthreadWorker(gthread.ThreadWorker):
 
     def handle(self, conn: gthread.TConn) -> bool:
         """Serves one request; called in a thread."""
-        self._deadlines[conn] = time.monotonic() + limits.REQUEST_SECONDS
+        self._deadlines[conn] = time.monotonic() + limits.requests.REQUEST_SECONDS
         try:
             keep_open: bool = super().handle(conn)
             if not keep_open:
@@ -60,12 +60,12 @@ class GthreadWorker(gthread.ThreadWorker):
             self._refuse(status, client)
 
     def _refuse(self, status: int, client: socket.socket) -> None:
-        notifier: ReplyNotifier = self.app.notifier  # type: ignore[attr-defined]  # it is a Server
-        refuse(status, lambda response: client.send(response, socket.MSG_DONTWAIT), notifier)
+        observers: ReplyObservers = self.app.observers  # type: ignore[attr-defined]  # it is a Server
+        refuse(status, lambda response: client.send(response, socket.MSG_DONTWAIT), observers)
 
 
 def _linger(sock: socket.socket) -> None:
     """Lets the client close first. gunicorn does so in its main thread, and all requests would wait."""
     with suppress(OSError):
-        util.close_graceful(sock.dup(), limits.LINGER_SECONDS)
+        util.close_graceful(sock.dup(), limits.requests.LINGER_SECONDS)
         sock.shutdown(socket.SHUT_RDWR)

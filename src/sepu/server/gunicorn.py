@@ -3,6 +3,7 @@
 import asyncio
 import gc
 import logging
+import mmap
 import os
 import resource
 import signal
@@ -11,10 +12,11 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
-from math import isfinite
+from math import inf, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
 from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 from gunicorn.http.errors import InvalidHeader, InvalidHTTPVersion, LimitRequestHeaders
@@ -22,18 +24,19 @@ from gunicorn.http.message import Request
 from gunicorn.workers.base import Worker as GunicornWorker
 
 from sepu import limits
+from sepu.errors import StartError
 from sepu.http.app import create_app
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.http.responder import CallbackResponder, WaitingResponder
 from sepu.http.service import Service
 from sepu.library.release import Release
 from sepu.metering.batcher import Batcher
 from sepu.metering.batcher_thread import BatcherThread
+from sepu.server.accept import OpenConnections
 from sepu.server.client_address import Network
 from sepu.server.host import is_host
-from sepu.server.metrics import Blocks, Counts, OpenConnections, serve_metrics
+from sepu.server.metrics import BLOCKS, Blocks, Counts, serve_metrics
 from sepu.server.request_log import GunicornLogger, RequestLog
-from sepu.server.start_error import StartError
 
 Worker = Literal["uvloop", "gthread", "meinheld"]
 
@@ -44,7 +47,6 @@ _WORKER_CLASSES: dict[Worker, str] = {
 }
 _logger = logging.getLogger("sepu.server")
 
-_THREADS = 16
 _BOOT_SECONDS, _BOOT_CHECK_SECONDS = 5.0, 0.02  # until a new worker accepts
 OTHER_FILES = 100  # of a worker: the database's, gunicorn's, the log
 _RAM_DISK = Path("/dev/shm")  # noqa: S108  (gunicorn's heartbeat: a real disk can stall it)
@@ -61,13 +63,13 @@ class Settings:
     trusted_proxies: tuple[Network, ...] = ()
     join: bool = True  # requests share database calls
     metrics_bind: str | None = None  # `HOST:PORT`
-    idle_seconds: int = limits.IDLE_SECONDS
+    idle_seconds: int = limits.connections.IDLE_SECONDS
 
 
 class Application(BaseApplication):
     """Runs gunicorn in this process."""
 
-    notifier: ReplyNotifier  # in each worker
+    observers: ReplyObservers  # in each worker
     each_second: Callable[[], None] = staticmethod(lambda: None)
     accepts: Callable[[GunicornWorker], bool] = staticmethod(lambda _worker: True)  # whether a worker takes connections
 
@@ -90,15 +92,15 @@ class Application(BaseApplication):
         always: dict[str, object] = {
             "bind": bind,
             "worker_class": _WORKER_CLASSES[worker],
-            "keepalive": limits.IDLE_SECONDS,
-            "worker_connections": limits.CONNECTIONS,
-            "limit_request_line": limits.LINE_BYTES,
-            "limit_request_field_size": limits.LINE_BYTES,
-            "limit_request_fields": limits.HEADERS,
+            "keepalive": limits.connections.IDLE_SECONDS,
+            "worker_connections": limits.connections.OF_A_WORKER,
+            "limit_request_line": limits.requests.LINE_BYTES,
+            "limit_request_field_size": limits.requests.LINE_BYTES,
+            "limit_request_fields": limits.requests.HEADERS,
             "forwarded_allow_ips": "",  # nobody sets SCRIPT_NAME or the scheme by a header
             "pre_request": _check_head,
-            "timeout": limits.HEARTBEAT_SECONDS,
-            "graceful_timeout": limits.GRACEFUL_SECONDS,
+            "timeout": limits.workers.HEARTBEAT_SECONDS,
+            "graceful_timeout": limits.workers.GRACEFUL_SECONDS,
             "umask": 0o117,  # the Unix socket is for its user and for the group of the proxy
             "control_socket_disable": True,
             "proc_name": "sepu",
@@ -130,9 +132,11 @@ class Server(Application):
         self.each_second = each_second
         self.trusted_proxies = settings.trusted_proxies
         self._settings = settings
-        self._threads = _THREADS if settings.worker == "gthread" else 1
+        self._threads = limits.workers.THREADS if settings.worker == "gthread" else 1
         self._request_log = request_log
         self._blocks = Blocks()
+        self._open_connections = np.frombuffer(mmap.mmap(-1, BLOCKS * 8))
+        self._open_connections.fill(inf)
         self._block_of: dict[int, int] = {}  # by the age of the worker
         self._library = release.manifest.version
         self._service = Service.of(release)
@@ -169,16 +173,14 @@ class Server(Application):
         if self._settings.worker == "uvloop":
             loop = asyncio.get_event_loop()
             self.batcher = Batcher(url, join=join, observer=self._counts, loop=loop)
-            return create_app(self._service, CallbackResponder(self.batcher, self.notifier))
+            return create_app(self._service, CallbackResponder(self.batcher, self.observers))
         self._batcher_thread = BatcherThread(url, join=join, observer=self._counts, died=self._die)
         self._batcher_thread.start()
-        return create_app(self._service, WaitingResponder(self._batcher_thread, self.notifier))
+        return create_app(self._service, WaitingResponder(self._batcher_thread, self.observers))
 
     def accepts(self, worker: GunicornWorker) -> bool:
         """Returns whether a worker accepts connections; only the default kind says so."""
-        return self._settings.worker != "uvloop" or isfinite(
-            self._blocks.open_connections(self._block_of[worker.age]).number
-        )
+        return self._settings.worker != "uvloop" or isfinite(self._open_connections[self._block_of[worker.age]])
 
     async def connect(self) -> None:
         """Opens the session of a uvloop worker's first request."""
@@ -191,8 +193,8 @@ class Server(Application):
     def _after_fork(self, _arbiter: object, worker: GunicornWorker) -> None:
         block = self._block_of[worker.age]
         self._counts = self._blocks.counts(block)
-        self.open_connections = self._blocks.open_connections(block)
-        self.notifier = ReplyNotifier(self._counts.replied, self._request_log.request)
+        self.open_connections = OpenConnections(self._open_connections, block)
+        self.observers = ReplyObservers(self._counts.replied, self._request_log.request)
         self._request_log.start(self._counts.line_dropped)
 
     def _worker_exit(self, _arbiter: object, _worker: object) -> None:
@@ -206,7 +208,9 @@ class Server(Application):
         os._exit(1)
 
     def _after_exit(self, _arbiter: object, worker: GunicornWorker) -> None:
-        self._blocks.give_back(self._block_of.pop(worker.age))
+        block = self._block_of.pop(worker.age)
+        self._blocks.give_back(block)
+        self._open_connections[block] = inf
 
 
 def allow_files(needed: int) -> int:
@@ -220,21 +224,21 @@ def allow_files(needed: int) -> int:
 
 
 def _allow_files_of_a_worker() -> None:
-    needed = limits.CONNECTIONS + OTHER_FILES
+    needed = limits.connections.OF_A_WORKER + OTHER_FILES
     allowed = allow_files(needed)
     if allowed < needed:
         _logger.warning(
             "a worker needs %d open files for %d connections, and the system allows %d: raise the hard limit"
             " (LimitNOFILE= of systemd, ulimits of a container, ulimit -Hn of a shell)",
             needed,
-            limits.CONNECTIONS,
+            limits.connections.OF_A_WORKER,
             allowed,
         )
 
 
 def _check_head(_worker: object, request: Request) -> None:
     """Refuses what gunicorn lets through; lets the client have the connection closed (RFC 9112, 3.2 and 9.6)."""
-    if sum(len(name) + len(value) for name, value in request.headers) > limits.HEAD_BYTES:
+    if sum(len(name) + len(value) for name, value in request.headers) > limits.requests.HEAD_BYTES:
         raise LimitRequestHeaders("the head is too large")
     if request.version not in {(1, 0), (1, 1)}:  # gunicorn would answer in any HTTP/1.x that it is asked in
         raise InvalidHTTPVersion("neither 1.0 nor 1.1")

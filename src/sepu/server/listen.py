@@ -6,8 +6,8 @@ import socket
 from pathlib import Path
 
 from sepu import limits
+from sepu.errors import StartError
 from sepu.server.gunicorn import Worker
-from sepu.server.start_error import StartError
 
 
 def address(host: str, port: int, bind: str | None, worker: Worker) -> str:
@@ -46,8 +46,8 @@ def _require_free_port(host: str, port: int) -> None:
 
 
 def _require_free_path(path: str) -> None:
-    if len(os.fsencode(path)) > limits.SOCKET_PATH_BYTES:
-        raise StartError(f"the path of a socket has at most {limits.SOCKET_PATH_BYTES} bytes: {path}")
+    if len(os.fsencode(path)) > limits.workers.SOCKET_PATH_BYTES:
+        raise StartError(f"the path of a socket has at most {limits.workers.SOCKET_PATH_BYTES} bytes: {path}")
     if not Path(path).absolute().parent.is_dir():
         raise StartError(f"there is no directory for the socket {path}")
     if not Path(path).exists():

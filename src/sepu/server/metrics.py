@@ -12,11 +12,10 @@ import signal
 import socket
 import time
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from importlib.metadata import version
-from itertools import accumulate, takewhile
-from math import inf
+from itertools import accumulate
 from socketserver import ThreadingTCPServer
 from threading import Lock
 from typing import Any
@@ -26,20 +25,20 @@ from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Histo
 from prometheus_client.registry import Collector
 
 from sepu import limits
+from sepu.errors import StartError
 from sepu.http.errors import ERRORS
 from sepu.http.replies import Reply
 from sepu.http.routes import ALLOW
 from sepu.metering.key_format import Credential
 from sepu.metering.meters import METERS
 from sepu.metering.observer import LedgerObserver
-from sepu.server.start_error import StartError
 
 OTHER = "other"  # no endpoint: an unknown path or an invalid request
 _ENDPOINTS = (*ALLOW, OTHER)
 _STATUSES = (200, *sorted({error.status for error in ERRORS.values()}))
 _CLASSES = tuple(dict.fromkeys(f"{status // 100}xx" for status in _STATUSES))
 _SECONDS = (0.0005, 0.001, 0.0015, 0.002, 0.003, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.0, 5.0)
-_SIZES = tuple(2.0**power for power in range(limits.BATCH_CALLS.bit_length()))
+_SIZES = tuple(2.0**power for power in range(limits.batches.CALLS.bit_length()))
 # The classes that Postgres may report, and `none`: no answer or no connection.
 _SQLSTATE_CLASSES = (
     *("08", "22", "23", "25", "26", "28", "34", "3D", "3F", "40", "42", "53", "54", "55", "57", "58", "XX"),
@@ -51,7 +50,7 @@ _DATABASE_STATES = ("unasked", "answers", "fails")
 _CLIENT_SECONDS = 5.0  # for a scraper that sends nothing
 
 # More workers than anybody runs at a time, also during a reload. Unused memory is not allocated.
-_BLOCKS = 1024
+BLOCKS = 1024
 _BLOCK_BYTES = 8 * 1024
 
 
@@ -84,7 +83,6 @@ class _Layout:
         self.in_progress = self._cell()
         self.starts = self._cell()
         self.connections = self._cell()
-        self.open = self._cell()
         self.dropped = self._cell()
         self.requests = {(endpoint, status): self._cell() for endpoint in _ENDPOINTS for status in _STATUSES}
         self.refusals = {code: self._cell() for code in ERRORS}
@@ -129,7 +127,7 @@ class Counts(LedgerObserver):
         _request_id: str,
         reply: Reply,
         route: str | None,
-        _holder: Credential | None,
+        _credential: Credential | None,
         seconds: float | None,
         *_: object,
     ) -> None:
@@ -186,41 +184,19 @@ class Counts(LedgerObserver):
             self._cells[cell] += 1
 
 
-class OpenConnections:
-    """Says how many connections this worker has, and how many the others have."""
-
-    def __init__(self, cells: "memoryview[float]", others: "Callable[[], Iterator[memoryview[float]]]") -> None:
-        self._cells = cells
-        self._others = others
-
-    @property
-    def number(self) -> float:
-        """Returns this worker's number; infinite if it accepts none."""
-        return self._cells[_LAYOUT.open]
-
-    @number.setter
-    def number(self, number: float) -> None:
-        self._cells[_LAYOUT.open] = number
-
-    def fewest_of_others(self) -> float:
-        """Returns the least number of another worker; infinite if none accepts."""
-        return min((cells[_LAYOUT.open] for cells in self._others() if cells is not self._cells), default=inf)
-
-
 class Blocks:
     """Holds the memory of all counts. It is created before the first fork; the master assigns its blocks to workers."""
 
     def __init__(self) -> None:
-        memory = memoryview(mmap.mmap(-1, _BLOCKS * _BLOCK_BYTES))
+        memory = memoryview(mmap.mmap(-1, BLOCKS * _BLOCK_BYTES))
         self._blocks = [memory[start : start + _BLOCK_BYTES].cast("d") for start in range(0, len(memory), _BLOCK_BYTES)]
 
     def take(self) -> int:
         """Returns the number of a block for a new worker. Too many workers share the last block, and may miscount."""
         free = (number for number, cells in enumerate(self._blocks) if not cells[_LAYOUT.live])
-        number = next(free, _BLOCKS - 1)
+        number = next(free, BLOCKS - 1)
         cells = self._blocks[number]
         cells[_LAYOUT.live] = 1
-        cells[_LAYOUT.open] = inf  # until it accepts
         cells[_LAYOUT.starts] += 1
         return number
 
@@ -233,14 +209,6 @@ class Blocks:
         """Returns the counts of the worker of a block."""
         return Counts(self._blocks[number])
 
-    def open_connections(self, number: int) -> OpenConnections:
-        """Returns the connections of the worker of a block, beside the others'."""
-        return OpenConnections(self._blocks[number], self._live)
-
-    def _live(self) -> "Iterator[memoryview[float]]":
-        used = takewhile(lambda cells: cells[_LAYOUT.starts], self._blocks)
-        return (cells for cells in used if cells[_LAYOUT.live])
-
     def read(self) -> tuple[list[float], list[str]]:
         """Returns the sums of all cells, and each live worker's database state, by its last probe if that is recent."""
         used = []
@@ -248,7 +216,7 @@ class Blocks:
             if not cells[_LAYOUT.starts]:  # nor any later block
                 break
             used.append(cells.tolist())
-        recent = time.monotonic() - limits.LOOKED_SECONDS  # a clock that all processes share
+        recent = time.monotonic() - limits.probes.LOOKED_SECONDS  # a clock that all processes share
         states = [
             _DATABASE_STATES[int(cells[_LAYOUT.database]) if cells[_LAYOUT.probed] > recent else 0]
             for cells in used

@@ -113,14 +113,14 @@ class RequestLog(logging.Handler):
         request_id: str,
         reply: Reply,
         route: str | None,
-        holder: Credential | None,
+        credential: Credential | None,
         seconds: float | None,
         idempotency_key: str | None,
     ) -> None:
         """Writes the line of an answered request."""
         if self._requests:
             status = reply.status
-            account = None if holder is None else holder.account_id
+            account = None if credential is None else credential.account_id
             record = RequestRecord(
                 datetime.now(UTC),
                 "info" if status < 500 else "error",
@@ -133,7 +133,7 @@ class RequestLog(logging.Handler):
                 reply.error,
                 seconds and int(seconds * 1e6) / 1000,
                 reply.replayed,
-                None if holder is None else holder.key_id,
+                None if credential is None else credential.key_id,
                 account and idempotency_key and idempotency_key_hash(account, idempotency_key),
             )
             if reply.error and (pointer := reply.pointer):

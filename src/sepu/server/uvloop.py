@@ -12,7 +12,7 @@ import uvloop
 from gunicorn.workers.base import Worker
 
 from sepu import limits
-from sepu.http.notifier import ReplyNotifier
+from sepu.http.observers import ReplyObservers
 from sepu.server.accept import Acceptor
 from sepu.server.connection import App, Connection, State
 
@@ -39,7 +39,7 @@ class UvloopWorker(Worker):
         self.addresses: Counter[str] = Counter()
         self.trusted_proxies = self.app.trusted_proxies
         self.buffer = memoryview(bytearray(_BUFFER_BYTES))
-        self.notifier: ReplyNotifier = self.app.notifier
+        self.observers: ReplyObservers = self.app.observers
         self._quick = False
         super().init_process()
 
@@ -109,7 +109,7 @@ class UvloopWorker(Worker):
             seconds = self.loop.time() - started
             if seconds >= self.cfg.graceful_timeout:
                 break
-            if seconds >= limits.FAREWELL_SECONDS:
+            if seconds >= limits.workers.FAREWELL_SECONDS:
                 for connection in list(self.connections):
                     connection.close_if_idle()
             self.notify()

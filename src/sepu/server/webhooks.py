@@ -74,7 +74,7 @@ class Endpoint:
         """Yields a function that sends a message and does not wait for its answer, which is given up at the end.
 
         It sends in a thread of its own, so that an answer is in time whatever the caller waits for. Its futures have
-        an answer within `limits.WEBHOOK_SECONDS`, and no exception.
+        an answer within `limits.webhooks.ANSWER_SECONDS`, and no exception.
 
         Raises:
             SepuError: a proxy or a certificate of the environment cannot be used.
@@ -95,7 +95,7 @@ class Endpoint:
         try:
             headers = {**_HEADERS, **self.headers(message)}
             async with (
-                asyncio.timeout(limits.WEBHOOK_SECONDS),
+                asyncio.timeout(limits.webhooks.ANSWER_SECONDS),
                 client.stream("POST", self._url, content=message.body, headers=headers) as response,
             ):
                 return _answer(response)  # nobody reads its body

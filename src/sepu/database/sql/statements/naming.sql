@@ -5,7 +5,7 @@ select account_id from sepu.account where account_id = %(account_id)s
 -- One at most.
 select account_id from sepu.account where external_id = %(external_id)s
 
--- name: find_holder
+-- name: find_key_account
 select account_id from sepu.api_key where account_id = %(account_id)s and key_id = %(key_id)s
 
 -- name: lock_external_ids

@@ -1,4 +1,4 @@
-"""The page of errors, from the table in the code. `python -m docs.site.errors` writes it.
+"""The page of errors, from the table in the code. `python -m tools.site.errors` writes it.
 
 The causes, the remedies and the mistakes stand here. A test sends each mistake to a service, and sees that it leads to
 the code whose section shows it.
@@ -11,7 +11,7 @@ from typing import NamedTuple
 from sepu import limits
 from sepu.http.errors import ERRORS, Again
 
-PAGE = Path(__file__).parents[1] / "errors.md"
+PAGE = Path(__file__).parents[2] / "docs" / "errors.md"
 
 _KIB = 1024
 
@@ -73,7 +73,7 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Use the method in the header `Allow`: `POST` for a match, `GET` for everything else.",
     ),
     "request_timeout": (
-        f"The request did not arrive within {limits.REQUEST_SECONDS:g} seconds. It was not processed.",
+        f"The request did not arrive within {limits.requests.REQUEST_SECONDS:g} seconds. It was not processed.",
         "Send it in one piece. If this repeats, check your network.",
     ),
     "idempotency_conflict": (
@@ -85,12 +85,12 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "Wait for it. Never send two attempts at the same time.",
     ),
     "payload_too_large": (
-        f"The body has more than {limits.BODY_BYTES // _KIB} KiB, or its chunks have more than "
-        f"{limits.FRAMING_BYTES // _KIB} KiB of framing.",
+        f"The body has more than {limits.requests.BODY_BYTES // _KIB} KiB, or its chunks have more than "
+        f"{limits.requests.FRAMING_BYTES // _KIB} KiB of framing.",
         "Send at most five colours in each request.",
     ),
     "uri_too_long": (
-        f"The request line has more than {limits.LINE_BYTES} bytes.",
+        f"The request line has more than {limits.requests.LINE_BYTES} bytes.",
         "Look for a mistake in the address. `q` has at most 64 characters.",
     ),
     "unsupported_media_type": (
@@ -127,8 +127,8 @@ EXPLANATIONS: dict[str, tuple[str, str]] = {
         "still fit.",
     ),
     "headers_too_large": (
-        f"There are over {limits.HEADERS} headers, one of over {limits.LINE_BYTES} bytes, or over "
-        f"{limits.HEAD_BYTES // _KIB} KiB in all.",
+        f"There are over {limits.requests.HEADERS} headers, one of over {limits.requests.LINE_BYTES} bytes, or over "
+        f"{limits.requests.HEAD_BYTES // _KIB} KiB in all.",
         "Send only the headers of the interface, and no cookies.",
     ),
     "internal_error": (

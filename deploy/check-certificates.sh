@@ -2,7 +2,7 @@
 # Prints for Prometheus when certificates end. Each PLACE is a file, or HOST:PORT of a server, which serves an old
 # certificate until it is reloaded. A certificate that cannot be read counts as one that has ended.
 #
-#     certificates PLACE...
+#     check-certificates.sh PLACE...
 set -eu
 command -v openssl > /dev/null || { echo "certificates: openssl is missing" >&2; exit 1; }
 for place; do

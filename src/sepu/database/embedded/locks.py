@@ -7,16 +7,24 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from sepu.server.start_error import StartError, say, unwritable
+from sepu import limits
+from sepu.errors import StartError
+from sepu.printable import say
 
-_LOCK_SECONDS = 400  # longer than a start
-_SILENT_SECONDS = 1  # before a wait for a lock is reported
 _POLL_SECONDS = 0.02
 
 
 def open_private(path: str, flags: int) -> int:
     """Opens a file that only its owner may open; follows no link."""
     return os.open(path, flags | os.O_NOFOLLOW, 0o600)
+
+
+def unwritable(state_dir: Path, error: OSError) -> StartError:
+    """Returns the error of a state directory that cannot be written."""
+    return StartError(
+        f"cannot write in the state directory {state_dir} ({error.strerror}); "
+        "choose another with --state-dir or SEPU_STATE_DIR"
+    )
 
 
 def open_lock(path: Path) -> IO[bytes]:
@@ -61,12 +69,12 @@ def wait_for(lock: IO[bytes], how: int) -> None:
             waited = time.monotonic() - begun
         lock.seek(0)
         holder = f"process {pid}" if (pid := lock.read(20).decode(errors="replace")) else "another process"
-        if waited > _LOCK_SECONDS:
+        if waited > limits.embedded.LOCK_SECONDS:
             raise StartError(
                 f"{holder} has held the lock {lock.name} for {waited:.0f} seconds; "
                 "end it, or choose another --state-dir"
             )
-        if waited > _SILENT_SECONDS and not reported:
+        if waited > limits.embedded.REPORT_SECONDS and not reported:
             say(f"waiting for the lock {lock.name}, which {holder} holds")
             reported = True
         time.sleep(_POLL_SECONDS)

@@ -2,7 +2,7 @@
 # Postgres's archive_command: copies SEGMENT to TARGET, and returns when the disk has it. A copy that is there already is
 # compared: after a crash Postgres archives its last segment again. TARGET has its name only when it is complete.
 #
-#     archive SEGMENT TARGET
+#     archive-wal.sh SEGMENT TARGET
 set -eu
 if [ -e "$2" ]; then
     cmp "$1" "$2" || { echo "archive: $2 is of another cluster, or damaged; nothing was archived" >&2; exit 1; }

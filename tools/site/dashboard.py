@@ -30,8 +30,8 @@ from tests.serving import Server, free_port, serving
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey
 from sepu.admin.plans import set_plan
-from sepu.cli.database import connect, database, service_url
-from sepu.server.embedded import embedded_postgres
+from sepu.database.embedded import embedded_postgres
+from sepu.database.opening import connect, database, service_url
 
 ROOT = Path(__file__).parents[2]
 DASHBOARD = ROOT / "deploy" / "grafana" / "sepu.json"

@@ -3,7 +3,7 @@
 # Promote it only then: if a segment is missing, everything after it would be lost without a message. PGHOST and PGPORT
 # name the server.
 #
-#     replayed ARCHIVE
+#     check-replayed.sh ARCHIVE
 set -eu
 newest=$(find "$1" -maxdepth 1 -name '????????????????????????' ! -name '*[!0-9A-F]*' -printf '%f\n' | sort | tail -n 1)
 : "${newest:?replayed: there is no WAL in $1}"

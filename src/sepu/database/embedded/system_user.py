@@ -7,14 +7,13 @@ import subprocess
 from pathlib import Path
 from typing import IO
 
-from sepu.server.start_error import StartError
+from sepu import limits
+from sepu.errors import StartError
 
 SYSTEM_USER = "sepu-postgres"
 
 # The directory that root creates for that user, who cannot reach /root, for instance.
 REACHABLE = Path("/var/lib") / SYSTEM_USER
-
-_ANSWER_SECONDS = 300
 
 
 def system_user() -> pwd.struct_passwd | None:
@@ -91,6 +90,6 @@ def can_enter(user: pwd.struct_passwd, path: Path) -> bool:
 def can_run(user: pwd.struct_passwd, *command: str | Path) -> bool:
     """Returns whether the command ends well when the user runs it."""
     try:
-        return spawn(user, *command).wait(_ANSWER_SECONDS) == 0
+        return spawn(user, *command).wait(limits.embedded.START_SECONDS) == 0
     except (OSError, subprocess.TimeoutExpired):
         return False

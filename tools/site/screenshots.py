@@ -8,7 +8,7 @@ from tests.browser import Look, look
 from tests.console.running import console
 from tests.console.seeding import seed
 
-from sepu.cli.database import connect, database
+from sepu.database.opening import connect, database
 
 IMAGES = Path(__file__).parents[2] / "docs" / "images"
 

@@ -1,4 +1,4 @@
-"""The order in which a request is judged: of any two faults, the first step that fails answers."""
+"""The order in which a request is decided on: of any two faults, the first step that fails answers."""
 
 from collections.abc import Collection, Iterator
 from contextlib import closing
@@ -19,7 +19,7 @@ from sepu.http.service import Service
 from sepu.library.release import load_release
 from sepu.metering.batcher_thread import BatcherThread
 
-# Each step's faults in the order of judgement, with what answers.
+# Each step's faults in the order of decision, with what answers.
 STEPS = (
     ("no such path", "not_found"),
     ("other method", "method_not_allowed"),
@@ -51,7 +51,7 @@ def ask(client: falcon.testing.TestClient, api_key: str, faults: Collection[str]
     headers = {"Authorization": f"Bearer {api_key}"}
     headers["Content-Type"] = "text/plain" if "plain text" in faults else "application/json"
     if "no idempotency key" not in faults:
-        headers["Idempotency-Key"] = "short" if "bad idempotency key" in faults else "judgement-1"
+        headers["Idempotency-Key"] = "short" if "bad idempotency key" in faults else "decision-1"
     body = SIX if "six colours" in faults else GOOD
     for fault, spoilt in (
         ("another colour", body.replace("200", "201")),

@@ -1,0 +1,127 @@
+"""Decorators of commands that use a database: its options, a connection, and how the result is printed."""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import wraps
+from pathlib import Path
+from typing import Any
+
+import click
+import psycopg
+
+from sepu.admin.naming import find_account
+from sepu.cli.output import (
+    Fields,
+    Form,
+    check_output,
+    echo_fields,
+    echo_rows,
+    env_option,
+    form_options,
+    is_given,
+    json_option,
+    refuse_idle,
+    telling,
+)
+from sepu.cli.times import by_the_database
+from sepu.database.embedded import refuse_moved
+from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear_errors, database_connection
+
+
+def database_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds `--database-url` and `--state-dir`, which exclude each other.
+
+    A state directory from which the service has moved is used only if the command line names it.
+    """
+
+    @wraps(command)
+    def of_one_database(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
+        if database_url is not None:
+            refuse_idle("--database-url or SEPU_DATABASE_URL", idle=("state_dir",))
+        elif not is_given("state_dir"):
+            refuse_moved(state_dir)
+        command(database_url=database_url, state_dir=state_dir, **arguments)
+
+    decorated = env_option(
+        "--state-dir",
+        "Directory of the embedded Postgres.",
+        default=".sepu",
+        show_default=True,
+        type=click.Path(file_okay=False, path_type=Path),
+    )(of_one_database)
+    return env_option("--database-url", "An external Postgres, instead of the embedded one.")(decorated)
+
+
+def with_connection(command: Callable[..., None]) -> Callable[..., None]:
+    """Adds those options, and passes a connection to that database as the first argument.
+
+    ACCOUNT may be an external id or the id of a key; the command gets the account's own id, and instants for lengths of
+    time. It does not run if standard output is closed.
+    """
+
+    @database_options
+    @wraps(command)
+    def connected(*, database_url: str | None, state_dir: Path, **arguments: Any) -> None:  # noqa: ANN401
+        check_output()
+        with database_connection(database_url, state_dir) as connection:
+            by_the_database(connection, arguments)
+            if arguments.get("account_id") is not None:
+                arguments["account_id"] = find_account(connection, arguments["account_id"])
+            command(connection, **arguments)
+
+    return connected
+
+
+def prints_fields(command: Callable[..., Fields]) -> Callable[..., None]:
+    """Adds `--json` to that, and prints the fields that the command returns."""
+
+    @json_option
+    @with_connection
+    @wraps(command)
+    def printing(connection: psycopg.Connection, *, as_json: bool, **arguments: Any) -> None:  # noqa: ANN401
+        echo_fields(command(connection, **arguments), as_json)
+
+    return printing
+
+
+REPEATABLE = "Running it again changes nothing more"
+
+
+def prints_change(now: str = REPEATABLE) -> Callable[[Callable[..., Fields]], Callable[..., None]]:
+    """Adds the same to a command that changes something. `now` says what to do if its fields cannot be printed.
+
+    In it `{keyId}` stands for a field.
+    """
+
+    def decorate(command: Callable[..., Fields]) -> Callable[..., None]:
+        @json_option
+        @with_connection
+        @wraps(command)
+        def printing(connection: psycopg.Connection, *, as_json: bool, **arguments: Any) -> None:  # noqa: ANN401
+            try:
+                with clear_errors():
+                    done = command(connection, **arguments)
+            except DatabaseUnavailableError as error:
+                raise DatabaseError(f"{error}. It is not known whether this was done; see: sepu history") from error
+            with telling(done, now.format_map(done)):
+                echo_fields(done, as_json)
+
+        return printing
+
+    return decorate
+
+
+def prints_rows(
+    columns: Sequence[str], in_table: Callable[[Fields], Fields] | None = None
+) -> Callable[[Callable[..., Iterable[Fields]]], Callable[..., None]]:
+    """Adds `--json` and `--csv` to that, and prints the rows that the command returns (see `echo_rows`)."""
+
+    def decorate(command: Callable[..., Iterable[Fields]]) -> Callable[..., None]:
+        @form_options
+        @with_connection
+        @wraps(command)
+        def printing(connection: psycopg.Connection, *, form: Form | None, **arguments: Any) -> None:  # noqa: ANN401
+            echo_rows(columns, command(connection, **arguments), form or "table", in_table)
+
+        return printing
+
+    return decorate

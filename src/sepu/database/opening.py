@@ -1,0 +1,118 @@
+"""Opens the database of a command: an external one, or the embedded one of a state directory."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+
+import psycopg
+from psycopg.conninfo import make_conninfo
+
+from sepu import limits
+from sepu.database.connection import BoundedConnection
+from sepu.database.embedded import embedded_postgres
+from sepu.database.hosts import Hosts, SettingsError
+from sepu.database.migrate import MigrationError, migrate, pending
+from sepu.database.roles import Purpose, make_role
+from sepu.errors import SepuError
+
+
+class DatabaseError(SepuError):
+    """Says that the database cannot be reached, or refused a statement."""
+
+
+class DatabaseUnavailableError(DatabaseError):
+    """Says that the database is not there or takes no writes now; it may later."""
+
+
+@contextmanager
+def database(database_url: str | None, state_dir: Path, *, create: bool = False) -> Iterator[str]:
+    """Yields the connection string of a database with this release's schema.
+
+    The embedded database is migrated here, and created if asked; an external one belongs to its operator and is only
+    checked.
+
+    Raises:
+        DatabaseError: an external database cannot be reached.
+        MigrationError: an external database lacks a migration, or was made by other ones.
+        StartError: the embedded database does not start, or there is none.
+    """
+    if database_url is None:
+        with embedded_postgres(state_dir, create=create) as url:
+            with connect(url) as connection:
+                migrate(connection)
+            yield url
+        return
+    with clear_errors(), connect(database_url, limits.database.SCHEMA_SECONDS) as connection:
+        if due := pending(connection):
+            names = ", ".join(script.name for script in due)
+            raise MigrationError(f"the database lacks {names}; apply with: sepu db migrate")
+    yield database_url
+
+
+def service_url(url: str) -> str:
+    """Returns the connection string of a role that can only serve. Creates the role if there is none."""
+    return _role_url(url, "service")
+
+
+def console_url(url: str) -> str:
+    """Returns the connection string of a role that can only read. Creates the role if there is none."""
+    return _role_url(url, "console")
+
+
+def _role_url(url: str, purpose: Purpose) -> str:
+    role = f"sepu_{purpose}"
+    with clear_errors(), connect(url) as connection:
+        make_role(connection, role, purpose)
+    return make_conninfo(url, user=role)
+
+
+@contextmanager
+def database_connection(
+    database_url: str | None, state_dir: Path, statement_seconds: float | None = None
+) -> Iterator[psycopg.Connection]:
+    """Yields one connection to that database. Each statement may take so long; without, any time.
+
+    Raises:
+        DatabaseError: whatever the database refuses in the block.
+    """
+    with database(database_url, state_dir) as url, clear_errors(), connect(url, statement_seconds) as connection:
+        yield connection
+
+
+def connect(url: str, statement_seconds: float | None = None) -> psycopg.Connection:
+    """Connects, and gives up within seconds if there is no server. Each statement may take so long; without, any time.
+
+    Raises:
+        DatabaseError: there is no such server, or it refuses.
+    """
+    with clear_errors():
+        connection = _hosts(url).connect(BoundedConnection)
+    connection.statement_seconds = statement_seconds
+    connection.isolation_level = psycopg.IsolationLevel.READ_COMMITTED  # whatever the role's default is
+    return connection
+
+
+@cache
+def _hosts(url: str) -> Hosts:
+    """Keeps which host answered last, for commands that connect more than once."""
+    return Hosts(url, operator=True)
+
+
+@contextmanager
+def clear_errors() -> Iterator[None]:
+    """Turns errors of Postgres and of the connection into a DatabaseError."""
+    try:
+        yield
+    except (psycopg.OperationalError, psycopg.errors.ReadOnlySqlTransaction) as error:
+        raise DatabaseUnavailableError(_reason(error)) from error
+    except psycopg.Error as error:
+        raise DatabaseError(_reason(error)) from error
+
+
+def _reason(error: psycopg.Error) -> str:
+    if isinstance(error, SettingsError):
+        return str(error)
+    if error.sqlstate is not None:
+        return f"the database refused: {' '.join((error.diag.message_primary or '').split())}"
+    return f"the database cannot be reached: {' '.join(str(error).split())}"

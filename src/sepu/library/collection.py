@@ -1,0 +1,217 @@
+"""A collection of colours with names: matched exactly, and found by their names."""
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from numbers import Real
+from operator import index
+from typing import TYPE_CHECKING, Generic, Literal, TypeVar, overload
+
+import numpy as np
+
+from sepu import limits
+from sepu._names import fold
+from sepu._palette import Palette
+from sepu.errors import SepuError
+from sepu.library.css import lab_of_srgb, shown, srgb_of_lab
+from sepu.library.display import html
+from sepu.library.images import Image, Opacity, Pixels, count_pixels, merge_shares, read_image
+from sepu.library.once import once
+from sepu.library.parsing import ColorLike, Rgb, parse_color
+from sepu.library.records import (
+    NamedColor,
+    Records,
+    is_in_srgb,
+    with_measure,
+)
+
+_HINTED = 1000  # names that a mistaken one is compared with
+
+R = TypeVar("R", bound=NamedColor)  # what a collection has, with a difference, with a share
+M = TypeVar("M", bound=NamedColor)
+S = TypeVar("S", bound=NamedColor)
+
+
+class UnknownNameError(SepuError, KeyError):
+    """No colour of the library has this name, or several do; the message names some that may be meant."""
+
+    __str__ = Exception.__str__  # KeyError's quotes the message
+
+
+class Collection(Generic[R, M, S]):
+    """Colours with names: iterable, with a length, matched exactly, and found by their names."""
+
+    __slots__ = ()
+
+    records: tuple[R, ...]
+    _match: type[M]
+    _share: type[S]
+
+    def __len__(self) -> int:
+        """Returns the number of colours."""
+        return len(self.records)
+
+    def __iter__(self) -> Iterator[R]:
+        """Iterates over the records in library order."""
+        return iter(self.records)
+
+    def __contains__(self, item: object) -> bool:
+        """Returns whether there is this record, or a colour with this slug or name."""
+        return bool(self.named(item)) if isinstance(item, str) else item in self.records
+
+    @overload
+    def __getitem__(self, key: str | int) -> R: ...
+
+    @overload
+    def __getitem__(self, key: slice) -> Records[R]: ...
+
+    def __getitem__(self, key: str | int | slice) -> R | Records[R]:
+        """Returns the record of a slug, of a Chinese or English name, of a pinyin that is unique, or at a place.
+
+        Raises UnknownNameError for another name, and IndexError for a place that has no record.
+        """
+        if isinstance(key, slice):
+            return Records(self.records[key])
+        if not isinstance(key, str):
+            place = whole_number(key, "a place")
+            if not -len(self) <= place < len(self):
+                raise IndexError(f"no colour has the place {place}; the places are 0 to {len(self) - 1}")
+            return self.records[place]
+        found = self.named(key)
+        if len(found) == 1:
+            return found[0]
+        if found:
+            raise UnknownNameError(f"{shown(key)} is the name of several colours: {self._several(found)}")
+        raise UnknownNameError(f"no colour is named {shown(key)}{self.hint(key) or ' or anything similar'}")
+
+    def _several(self, found: Records[R]) -> str:
+        """Returns the colours that have one name, and how to write which is meant."""
+        return f"{', '.join(record.hex for record in found)}; take one by its place, or all by named()"
+
+    def hint(self, name: str) -> str:
+        """Returns the end of a message: the colours that may be meant by a name that none has; perhaps nothing."""
+        from difflib import get_close_matches
+
+        if len(name) > limits.inputs.NAME_CHARACTERS:
+            return ""
+        near = get_close_matches(name, [record.label for record in self.records[:_HINTED]], 3)
+        return f"; perhaps you mean {' or '.join(near)}" if near else ""
+
+    def named(self, name: str) -> Records[R]:
+        """Returns the record with this slug, or the records with this name in any of its languages; perhaps none."""
+        for spelling in spellings(name):
+            if places := self._places.get(spelling):
+                return Records(self.records[place] for place in places)
+        return Records()
+
+    def match(
+        self,
+        color: ColorLike | None = None,
+        *,
+        lab: Sequence[float] | None = None,
+        white: Literal["D65", "D50"] = "D65",
+        top: int = 1,
+    ) -> Records[M]:
+        """Returns the `top` nearest colours by CIEDE2000, nearest first, equally near ones in their order.
+
+        `color`: '#C83C23', '#fff', three numbers from 0 to 255, a name of the library, a colour of CSS Color 4 such as
+        'oklch(0.6 0.2 30)', or a record. Or `lab`: L*, a* and b* under D65, or with `white="D50"` under D50. What lies
+        outside sRGB is matched where it is, and its matches have `in_srgb` False.
+
+        Raises ColorError for a text or numbers that are not a colour, and for a name that CSS gives to another value.
+        Raises ValueError for L*a*b* that is not three finite numbers, and unless `top` is from 1 to the number of all.
+        """
+        if lab is None:
+            named = self.named(color) if isinstance(color, str) else ()
+            return self.match_rgb(parse_color(color, named), top=top)  # type: ignore[arg-type]  # None is refused there
+        if color is not None:
+            raise TypeError("match takes a colour or lab=(L, a, b), not both")
+        nearest = self._palette.nearest(k=self._top(top), lab=lab, white=white)
+        return self._matches(nearest, is_in_srgb(srgb_of_lab([float(value) for value in lab], white)))
+
+    def match_rgb(self, rgb: Rgb, *, top: int = 1) -> Records[M]:
+        """Returns what `match` returns, of what `parse_color` returns."""
+        inside = is_in_srgb(rgb)
+        if inside:
+            red, green, blue = rgb
+            nearest = self._palette.nearest(red, green, blue, self._top(top))
+        else:
+            nearest = self._palette.nearest(k=self._top(top), lab=lab_of_srgb(rgb))
+        return self._matches(nearest, inside)
+
+    def _top(self, top: int) -> int:
+        if not 1 <= whole_number(top, "top") <= len(self.records):
+            raise ValueError(f"top must be from 1 to {len(self)}, not {top}")
+        return top
+
+    def _matches(self, nearest: Sequence[tuple[int, float]], in_srgb: bool) -> Records[M]:
+        kind, records = self._match, self.records  # PERF: looked up once, and not for each colour
+        return Records([with_measure(kind, records[place], delta_e, in_srgb) for place, delta_e in nearest])
+
+    def name_image(
+        self, image: Image, *, top: int | None = None, scale: int | None = None, within: float = 0
+    ) -> Records[S]:
+        """Returns the colours of an image with their shares of its pixels, the largest share first.
+
+        Each pixel counts for the colour that is nearest to it. `image`: a file's path, an open file, its content as
+        bytes, or an image of Pillow's (for these install 'sepu[image]'), or an array of shape (height, width, 3) or,
+        with alpha, (height, width, 4). A pixel counts as much as it is opaque. `scale`: the greatest value that a
+        channel of an array may have, 1 or 255; only uint8 and Python's int, which are from 0 to 255, need none.
+        `within`: a colour counts for a more frequent one from which it differs by at most so much (CIEDE2000); 20
+        leaves the few dominant ones. `top`: how many colours at most.
+
+        Raises ImageError for what cannot be read, and for an array that does not fit its scale.
+        """
+        if top is not None and whole_number(top, "top") < 1:
+            raise ValueError(f"top must be at least 1, not {top}")
+        if isinstance(within, bool) or not isinstance(within, Real):
+            raise TypeError(f"within is a difference such as 20, not {within!r}")
+        if not within >= 0:
+            raise ValueError(f"within is a difference such as 20, not {within}")
+        return self.name_pixels(*read_image(image, scale), top=top, within=within)
+
+    def name_pixels(
+        self, pixels: Pixels, opacity: Opacity | None, *, top: int | None = None, within: float = 0
+    ) -> Records[S]:
+        """Returns what `name_image` returns, of what `read_image` returned."""
+        shares = count_pixels(self._palette, pixels, opacity)
+        if within:
+            shares = merge_shares(shares, np.array([record.lab for record in self.records]), within)
+        order = [place for place in np.argsort(-shares, kind="stable").tolist() if shares[place]]
+        return Records(with_measure(self._share, self.records[place], float(shares[place])) for place in order[:top])
+
+    def _repr_html_(self) -> str:
+        return html(self.records)
+
+    def __rich__(self) -> object:
+        """Returns a table; rich calls it."""
+        return Records(self.records).__rich__()
+
+    if TYPE_CHECKING:  # each collection has them
+
+        @abstractmethod
+        def palette(self) -> Palette:
+            """Makes the palette of the colours; an index of the palette is the index of its record."""
+
+        @abstractmethod
+        def _index_names(self) -> dict[str, list[int]]:
+            """Returns the places of each name, as it is and folded."""
+
+    @once
+    def _palette(self) -> Palette:
+        return self.palette()
+
+    @once
+    def _places(self) -> dict[str, list[int]]:
+        return self._index_names()
+
+
+def spellings(name: str) -> tuple[str, ...]:
+    """Returns a name as it is, and folded if it is not too long for a name."""
+    return (name, fold(name)) if len(name) <= limits.inputs.NAME_CHARACTERS else (name,)
+
+
+def whole_number(number: object, name: str) -> int:
+    """Returns a whole number; raises TypeError for anything else."""
+    if isinstance(number, bool) or not hasattr(number, "__index__"):
+        raise TypeError(f"{name} is a whole number such as 3, not {number!r}")
+    return index(number)
