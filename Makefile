@@ -47,7 +47,7 @@ mended: .venv/python
 
 # Without what Otava names as its needs: databases, Slack and an older numpy, of which finding change points has no use.
 .venv/tools: requirements/dev.txt requirements/statistics.txt client/pyproject.toml | .venv/packages .venv/core
-	echo "sepu: installing the tools of development (350 MB more, some 30 seconds)"
+	echo "sepu: installing the tools of development (460 MB more, some 30 seconds)"
 	$(PIP) $(PROGRESS) --require-hashes -r $<
 	$(PIP) --no-deps --require-hashes -r requirements/statistics.txt
 	$(PIP) --no-deps --no-build-isolation --editable client

@@ -1,0 +1,94 @@
+"""The manifests of deploy/kubernetes: they fit Kubernetes's schemas, and say what the program and its image do."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+import kubernetes_validate
+import msgspec
+import pytest
+
+from sepu import limits
+from sepu.cli.serve import serve
+from sepu.http.routes import ALLOW
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "deploy" / "kubernetes"
+PAGE = (ROOT / "docs" / "kubernetes.md").read_text("utf-8")
+OBJECTS: dict[str, dict[str, Any]] = {
+    f"{file.name}: {one['kind']}": one
+    for file in sorted(MANIFESTS.iterdir())
+    for one in map(msgspec.yaml.decode, file.read_text("utf-8").split("\n---\n"))
+}
+# As the Dockerfile numbers them: the service, and the owner's commands.
+USERS = {"sepu-service": 10001, "sepu-owner": 10004}
+
+
+def pod(one: dict[str, Any]) -> dict[str, Any] | None:
+    """The pod of an object, if it makes any."""
+    spec = one["spec"]
+    if one["kind"] == "CronJob":
+        spec = spec["jobTemplate"]["spec"]
+    found: dict[str, Any] | None = spec if one["kind"] == "Pod" else spec.get("template", {}).get("spec")
+    return found
+
+
+PODS = {name: found for name, one in OBJECTS.items() if (found := pod(one))}
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_a_manifest_fits_the_schemas_that_the_page_names(name: str) -> None:
+    (versions,) = re.findall(r"Kubernetes (1\.\d+) and (1\.\d+)", PAGE)
+    for version in versions:
+        assert kubernetes_validate.validate(OBJECTS[name], version, strict=True) == version
+
+
+@pytest.mark.parametrize("name", PODS)
+def test_a_pod_can_do_little(name: str) -> None:
+    spec = PODS[name]
+    (container,) = spec["containers"]
+    (secret,) = [volume["secret"]["secretName"] for volume in spec["volumes"] if "secret" in volume]
+    assert spec["enableServiceLinks"] is spec["automountServiceAccountToken"] is False
+    assert spec["securityContext"]["runAsNonRoot"]
+    assert spec["securityContext"]["runAsUser"] == USERS[secret]
+    assert container["securityContext"]["readOnlyRootFilesystem"]
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
+    assert container["resources"]["limits"].keys() == {"memory"}
+
+
+def test_the_service_is_started_asked_and_stopped_as_it_expects() -> None:
+    spec = PODS["sepu.yaml: Deployment"]
+    (container,) = spec["containers"]
+    settings = {one["name"]: one["value"] for one in container["env"]}
+    ports = {one["name"]: one["containerPort"] for one in container["ports"]}
+    defaults = {option.envvar: option.default for option in serve.params}
+    assert settings.keys() - {"PGSERVICEFILE"} <= defaults.keys()
+    assert ports == {"http": defaults["SEPU_PORT"], "metrics": int(settings["SEPU_METRICS_BIND"].rpartition(":")[2])}
+    probes = {kind: container[f"{kind}Probe"]["httpGet"]["path"] for kind in ("liveness", "readiness")}
+    assert probes == {"liveness": "/healthz", "readiness": "/readyz"}
+    assert set(probes.values()) <= ALLOW.keys()
+    waited = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
+    assert waited + limits.GRACEFUL_SECONDS < spec["terminationGracePeriodSeconds"]
+    mounts = {one["mountPath"] for one in container["volumeMounts"]}
+    assert settings["PGSERVICEFILE"].rpartition("/")[0] in mounts
+
+
+def test_labels_and_ports_meet() -> None:
+    deployment, service = OBJECTS["sepu.yaml: Deployment"]["spec"], OBJECTS["sepu.yaml: Service"]["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    for selector in (
+        deployment["selector"]["matchLabels"],
+        service["selector"],
+        OBJECTS["sepu.yaml: PodDisruptionBudget"]["spec"]["selector"]["matchLabels"],
+        OBJECTS["sepu.yaml: NetworkPolicy"]["spec"]["podSelector"]["matchLabels"],
+    ):
+        assert selector == labels
+    (path,) = OBJECTS["sepu.yaml: Ingress"]["spec"]["rules"][0]["http"]["paths"]
+    (port,) = service["ports"]
+    assert path["backend"]["service"] == {"name": "sepu", "port": {"name": port["name"]}}
+    (container,) = PODS["sepu.yaml: Deployment"]["containers"]
+    assert port["targetPort"] in {one["name"] for one in container["ports"]}
+
+
+def test_the_page_names_each_file() -> None:
+    assert set(re.findall(r"deploy/kubernetes/([\w-]+\.yaml)", PAGE)) == {file.name for file in MANIFESTS.iterdir()}
