@@ -16,17 +16,18 @@ from tests.keys import holder_of
 class Pair:
     private: str
     public: str
+    thumbprint: str
 
 
 @pytest.fixture
 def pair(run: Run, tmp_path: Path) -> Pair:
-    made = Pair(str(tmp_path / "private.jwk"), str(tmp_path / "public.jwk"))
+    private, public = str(tmp_path / "private.jwk"), str(tmp_path / "public.jwk")
     before = os.umask(0)  # whatever it is, the private file is private
     try:
-        fields(run("receipt", "keypair", made.private, made.public))
+        made = fields(run("receipt", "keypair", private, public))
     finally:
         os.umask(before)
-    return made
+    return Pair(private, public, made["thumbprint"])
 
 
 @pytest.fixture
@@ -41,7 +42,7 @@ def only_line(done: Done) -> str:
 
 
 def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_path: Path) -> None:
-    receipt = only_line(run("key", "rotate", account_id, "--public-key", pair.public))
+    receipt = run("key", "rotate", account_id, "--public-key", pair.public).stdout.strip()
     (tmp_path / "receipt").write_text(receipt + "\n")
     key = only_line(run("receipt", "open", pair.private, str(tmp_path / "receipt")))
     assert only_line(run("receipt", "open", pair.private, given=receipt)) == key
@@ -57,13 +58,15 @@ def test_a_rotation_from_both_sides(run: Run, pair: Pair, account_id: str, tmp_p
 def test_repeating_a_rotation(run: Run, pair: Pair, account_id: str) -> None:
     rotate = ("key", "rotate", account_id, "--public-key", pair.public)
     first = printed(run(*rotate, "--grace", "12h", "--json"))
-    assert list(first) == ["accountId", "keyId", "issuedAt", "olderKeysExpireAt", "repeated", "receipt"]
+    assert list(first) == ["accountId", "thumbprint", "keyId", "issuedAt", "olderKeysExpireAt", "repeated", "receipt"]
+    assert first["thumbprint"] == pair.thumbprint
     assert not first["repeated"]
     assert printed(run(*rotate, "--grace", "0s", "--json")) == {**first, "repeated": True}
     again = run(*rotate)
     assert (again.returncode, again.stdout) == (0, first["receipt"] + "\n")
     assert again.stderr.startswith(f"sepu: this rotation was made at {first['issuedAt']}; nothing was changed")
     assert "--rotation-id" in again.stderr
+    assert f"thumbprint is {pair.thumbprint};" in again.stderr
     listed = lines(run("key", "list", account_id, "--json"))
     assert len(listed) == 2
     assert "sepu_" not in f"{first}{again}{listed}", "the operator never sees a key"
@@ -132,7 +135,7 @@ def test_no_file_is_overwritten(run: Run, pair: Pair, tmp_path: Path) -> None:
 
 
 def test_receipts_that_do_not_open(run: Run, pair: Pair, account_id: str, tmp_path: Path) -> None:
-    receipt = only_line(run("key", "rotate", account_id, "--public-key", pair.public))
+    receipt = run("key", "rotate", account_id, "--public-key", pair.public).stdout.strip()
     only_line(run("receipt", "keypair", str(tmp_path / "other")))
     for key, given, reason in (
         (str(tmp_path / "other"), receipt, "for another key pair"),

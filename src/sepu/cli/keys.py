@@ -100,9 +100,17 @@ def rotate_key(
     account_id = find_account(connection, given)
     replaced = None if account_of(given) is None else given
     to = receipts.public_key(public_key)
-    name = to.thumbprint() if rotation_id is None else rotation_id
-    made = rotated(connection, account_id, to, name, grace, expires_at, replaced=replaced)
-    done = {"accountId": account_id, **members(made)}
+    thumbprint = to.thumbprint()
+    made = rotated(
+        connection,
+        account_id,
+        to,
+        thumbprint if rotation_id is None else rotation_id,
+        grace,
+        expires_at,
+        replaced=replaced,
+    )
+    done = {"accountId": account_id, "thumbprint": thumbprint, **members(made)}
     with telling(done, f"{REPEATABLE}, and prints the same receipt"):
         if as_json:
             echo_json(done)
@@ -112,6 +120,7 @@ def rotate_key(
                 f"this rotation was made at {instant(made.issued_at)}; nothing was changed, and older keys expire at "
                 f"{instant(made.older_keys_expire_at)}. A new key needs another --rotation-id"
             )
+        note(f"the public key's thumbprint is {thumbprint}; the customer must confirm it before you send the receipt")
         echo(made.receipt)
 
 

@@ -79,6 +79,6 @@ def list_plans(connection: Connection) -> Iterable[Fields]:
 @click.argument("name")
 @prints_change()
 def delete_plan(connection: Connection, name: str) -> Fields:
-    """Delete a plan that no account has or had."""
+    """Delete a plan that no account has. Bills of past months keep its limits."""
     plans.delete_plan(connection, name)
     return {"planId": name, "status": "deleted"}
