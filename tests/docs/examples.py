@@ -18,7 +18,7 @@ from sepu.database.opening import connect, database, service_url
 _ROOT = Path(__file__).parents[2]
 _NAMES = (
     "README.md",
-    *(f"docs/{name}.md" for name in ("api", "customers", "designers", "library", "package", "python")),
+    *(f"docs/{name}.md" for name in ("api", "customers", "designers", "package", "python")),
 )
 PAGES = tuple(_ROOT / name for name in _NAMES)
 _COLUMNS = 80

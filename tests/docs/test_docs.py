@@ -42,7 +42,6 @@ def test_examples_are_what_a_server_answers(ask: Ask, connection: psycopg.Connec
         "api.md": 2,
         "customers.md": 3,
         "designers.md": 2,
-        "library.md": 2,
         "package.md": 1,
         "python.md": 2,
     }

@@ -13,7 +13,10 @@ import click
 from tests.walk.machine import BUILD, lacking, machine, prepare, shell
 from tests.walk.pages import commands
 
-PAGES = ("deploy.md", "keys.md", "events.md", "observe.md", "operate.md", "runbook.md", "console.md")
+PAGES = (
+    *("deploy.md", "accounts.md", "billing.md", "support.md", "events.md"),
+    *("observe.md", "operate.md", "runbook.md", "console.md"),
+)
 
 _READY = "set -o pipefail; cd /srv/sepu"
 _OPERATOR = f"""{_READY}
@@ -68,11 +71,11 @@ READ_AS = (
 )
 # What happens to a reader, or what the page says in words, before a command.
 BEFORE = {
-    "sepu receipt open": "sepu key rotate $ACCOUNT --public-key sepu-public.jwk > receipt.txt",
+    "sepu key rotate": "sepu receipt keypair sepu-private.jwk sepu-public.jwk",
     "sepu key find": "sepu account create --plan standard > leaked.txt",
     "sepu events list": "use_up",
     "sepu credit add": "use_some cus_8812",
-    "sepu events deliver": "systemd-run -q --working-directory=/srv/sepu /opt/sepu/bin/python -m tests.walk.receiver\n"
+    "sepu events try": "systemd-run -q --working-directory=/srv/sepu /opt/sepu/bin/python -m tests.walk.receiver\n"
     "timeout 60 sh -c 'until curl -s http://127.0.0.1:8091; do sleep 1; done'",
     "systemctl enable --now sepu-events": "use_up",
     "pg_createcluster 15 restored": "MOMENT=$(runuser -u postgres -- psql -Atc 'select clock_timestamp()')\n"
@@ -86,6 +89,7 @@ BEFORE = {
 # What is so when a page was followed.
 THEN = {
     "deploy.md": ("curl -sf http://127.0.0.1:9391/metrics", "curl -sf http://127.0.0.1:9392/metrics"),
+    "accounts.md": ("sepu receipt open sepu-private.jwk receipt.txt",),
     "events.md": (
         _TAKEN.format(7),
         "timeout 60 sh -c \"until sepu events status | grep -x 'due  *0'; do sleep 1; done\"",

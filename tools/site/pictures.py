@@ -174,7 +174,7 @@ def house() -> str:
 
 
 def month() -> str:
-    """Where the units of a month go: the example of docs/keys.md."""
+    """Where the units of a month go: the example of docs/billing.md."""
     rows = (
         ("limit 2400", (("plan", 2000), ("granted", 400))),
         ("used", (("committed", 1790), ("remaining", 610))),

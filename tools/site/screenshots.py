@@ -30,7 +30,6 @@ def main() -> None:
             shot("overview", "/", 1000, 760),
             shot("accounts", "/accounts?sort=match-share&desc=yes", 1280, 860),
             shot("account-dark", "/accounts/cus_8812", 1000, 1000, dark=True),
-            shot("narrow", "/accounts/cus_8812", 400, 800),
         ]
         for seen, one in zip(look(looks), looks, strict=True):
             assert (seen.complaints, seen.overflow) == ([], 0), one
