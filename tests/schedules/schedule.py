@@ -128,8 +128,9 @@ class Schedule:
         database.refuses = database.silent = False
         database.locked.clear()
         database.unblock()
-        # For the last statement without an answer, or the last connection; then for a probe, which sees who answers.
-        await asyncio.sleep(limits.database.STATEMENT_SECONDS + 0.2)
+        # For the last statement without an answer, or the last connection, which may be a probe's. Then for the next
+        # probe, which sees who answers.
+        await asyncio.sleep(limits.database.STATEMENT_SECONDS + 0.2 + limits.probes.PROBE_SECONDS)
         self._batcher.probe(lambda _: None)
         await asyncio.sleep(limits.probes.PROBE_SECONDS)
         self._served_from = loop.time()
