@@ -6,6 +6,8 @@ from bench.load.report import table
 
 # Measured: docs/develop/performance.md (100k-accounts on 32 connections) and docs/scaling.md.
 SERVICE_SECONDS, POSTGRES_SECONDS = 97e-6, 120e-6  # of a core, a charge
+# The same on Citus, where calls go one by one: tests/citus/cost.py prints it, beside plain Postgres.
+WORKER_SECONDS, COORDINATOR_SECONDS = 1200e-6, 260e-6
 RESULT_BYTES, ACCOUNT_BYTES, COUNTER_BYTES = 438 + 26 + 16, 661, 291  # with the key's id and the request id
 WAL_BYTES = {"": 9400, "with `wal_compression = lz4`": 3900}  # a charge whose pages are cold
 # Assumed: docs/capacity.md says the same in words.
@@ -29,19 +31,21 @@ def _column(accounts: int, charges: int) -> dict[str, str]:
     stored = average * 86_400 * KEPT_DAYS
     size = stored * RESULT_BYTES + accounts * (ACCOUNT_BYTES + COUNTER_BYTES * KEPT_DAYS // MONTH_DAYS)
     service, postgres = (ceil(peak * seconds / BUSY) for seconds in (SERVICE_SECONDS, POSTGRES_SECONDS))
+    one_server = postgres <= ONE_CORES and size <= ONE_BYTES
+    workers, coordinator = (ceil(peak * seconds / BUSY) for seconds in (WORKER_SECONDS, COORDINATOR_SECONDS))
     memory = min(accounts, peak * WARM_SECONDS) * ACCOUNT_PAGES * 8192
     return {
         "charges a month, each account": f"{charges:,}",
         "charges a second, average": _rounded(average),
         "charges a second, busiest minute": _rounded(peak),
         "cores for the service": str(service),
-        "cores for Postgres": str(postgres),
+        "cores for Postgres": str(postgres) if one_server else f"{workers}, and {coordinator} of the coordinator",
         "memory for warm pages": _bytes(memory),
         "the database": _bytes(size),
         "disk, with room": _bytes(ROOM * size),
         "growth a day until the first prune": _bytes(average * 86_400 * RESULT_BYTES),
         **{f"WAL a day {how}".strip(): _bytes(average * 86_400 * wal) for how, wal in WAL_BYTES.items()},
-        "database servers": "one Postgres" if postgres <= ONE_CORES and size <= ONE_BYTES else "Citus",
+        "database servers": "one Postgres" if one_server else "Citus",
     }
 
 
