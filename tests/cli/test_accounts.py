@@ -37,7 +37,7 @@ def admitted(connection: psycopg.Connection, api_key: str) -> str:
 
 
 def test_plans(run: Run) -> None:
-    failed(run(*TINY[:5]), "a new one needs --search-limit, --requests-per-minute too")
+    failed(run(*TINY[:5]), "a new one needs limits of color_search, requests per minute too; see: sepu plan set --help")
     run(*TINY)
     changed = printed(run("plan", "set", "tiny", "--match-limit", "0", "--json"))
     limits = {"matchLimit": 0, "searchLimit": 5, "requestsPerMinute": 30}
