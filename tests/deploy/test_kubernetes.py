@@ -68,7 +68,7 @@ def test_the_service_is_started_asked_and_stopped_as_it_expects() -> None:
     assert probes == {"liveness": "/healthz", "readiness": "/readyz"}
     assert set(probes.values()) <= ALLOW.keys()
     waited = int(container["lifecycle"]["preStop"]["exec"]["command"][1])
-    assert waited + limits.GRACEFUL_SECONDS < spec["terminationGracePeriodSeconds"]
+    assert waited + limits.workers.GRACEFUL_SECONDS < spec["terminationGracePeriodSeconds"]
     mounts = {one["mountPath"] for one in container["volumeMounts"]}
     assert settings["PGSERVICEFILE"].rpartition("/")[0] in mounts
 
