@@ -3,12 +3,12 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import click
@@ -21,6 +21,7 @@ from sepu.admin.webhook_payload import payload, trial
 from sepu.cli.decorators import database_options, prints_change, prints_fields, prints_rows
 from sepu.cli.files import first_bytes
 from sepu.cli.output import (
+    F,
     Fields,
     check_output,
     columns,
@@ -42,8 +43,6 @@ from sepu.extras import how_to_install
 
 if TYPE_CHECKING:
     from sepu.server.webhooks import Send
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _STEP_SECONDS = 0.2  # in which a signal to stop is noticed
 

@@ -4,15 +4,13 @@ import re
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
-from typing import Any, TypeVar
+from typing import Any
 
 import click
 from psycopg import Connection
 
 from sepu.admin.usage import read_now
-from sepu.cli.output import instant
-
-F = TypeVar("F", bound=Callable[..., Any])
+from sepu.cli.output import F, instant
 
 _EARLIEST, _LAST_YEAR = datetime.min, 9998  # in some time zones Python has no other ones
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
