@@ -330,6 +330,7 @@ lock: build  ## resolve the pinned requirements again
 		$(COMPILE) --upgrade --no-deps -o requirements/statistics.txt -
 	cd requirements/npm && npm update --package-lock-only --ignore-scripts --omit-lockfile-registry-resolved
 	printf 'greenlet>=3\nmeinheld==1.0.2\n' | $(COMPILE) --no-deps -o requirements/meinheld.txt -
+	@$(BIN)/python -m tools.old_dependencies
 
 clean:
 	rm -rf .venv build dist src/*.egg-info client/build client/dist client/src/*.egg-info src/sepu/*.so

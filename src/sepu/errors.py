@@ -2,7 +2,14 @@
 
 
 class SepuError(Exception):
-    """A failure that somebody can do something about; the message says what is wrong, and never holds a secret."""
+    """A failure that somebody can do something about; the message says what is wrong, and never holds a secret.
+
+    `remedy` names what an operator can do: `fail` of the command line says by which command or option.
+    """
+
+    def __init__(self, message: str = "", remedy: str | None = None) -> None:
+        super().__init__(message)
+        self.remedy = remedy
 
 
 class StartError(SepuError):

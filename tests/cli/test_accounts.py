@@ -37,7 +37,7 @@ def admitted(connection: psycopg.Connection, api_key: str) -> str:
 
 
 def test_plans(run: Run) -> None:
-    failed(run(*TINY[:5]), "a new one needs --search-limit, --requests-per-minute too")
+    failed(run(*TINY[:5]), "a new one needs limits of color_search, requests per minute too; see: sepu plan set --help")
     run(*TINY)
     changed = printed(run("plan", "set", "tiny", "--match-limit", "0", "--json"))
     limits = {"matchLimit": 0, "searchLimit": 5, "requestsPerMinute": 30}
@@ -150,7 +150,7 @@ def test_an_accounts_keys(run: Run, connection: psycopg.Connection) -> None:
         for secret in (made["apiKey"], made["apiKey"].split("_")[2], holder_of(made["apiKey"]).key_hash.hex()):
             assert secret not in shown + json.dumps(listed)
     far = run(*issue, "--expires-at", "9999-12-31T23:59:59Z")
-    failed(far, "too far off", status=2)  # some time zones do not have it
+    failed(far, "too far in the future", status=2)  # some time zones do not have it
 
 
 def test_the_databases_clock_decides_when_a_key_ends(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -28,7 +28,7 @@ REFUSED = {
     "account show nonsense": "there is no account 'nonsense'",
     "account suspend aaaaaaaaaaaaaaaa": "there is no account",
     "account move aaaaaaaaaaaaaaaa --plan standard": "there is no account",
-    "account create --plan golden": "there is no plan 'golden'; make it with: sepu plan set",
+    "account create --plan golden": "there is no plan 'golden'; see: sepu plan set --help",
     "key issue aaaaaaaaaaaaaaaa": "there is no account",
     "key revoke aaaaaaaaaaaaaaaa-bbbbbbbb": "there is no key",
     "key set nonsense --name x": "there is no key",

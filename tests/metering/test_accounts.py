@@ -38,7 +38,7 @@ def test_a_plan_has_no_limit_for_what_is_not_a_meter(connection: Connection) -> 
 def test_a_plan_without_a_limit_is_named(connection: Connection, customer: Customer) -> None:
     connection.execute("delete from sepu.plan_limit where plan_id = %s and meter = 'color_search'", (customer.plan_id,))
     for shows in (accounts.show_account, show_usage):
-        with pytest.raises(AccountError, match=f"{customer.plan_id}.*'color_search'.*sepu plan set"):
+        with pytest.raises(AccountError, match=f"{customer.plan_id}.*'color_search'"):
             shows(connection, customer.account_id)
     set_plan(connection, customer.plan_id, {"color_match": 1, "color_search": 1}, requests_per_minute=1)
     assert accounts.show_account(connection, customer.account_id).limits["color_search"] == 1

@@ -21,7 +21,7 @@ from tests.serving import free_port
 from sepu import limits
 from sepu.admin.events import EndpointAnswer
 from sepu.errors import SepuError
-from sepu.server.webhooks import Endpoint, Message, read_secrets
+from sepu.server.webhooks import Endpoint, read_secrets
 
 SECRET = Webhook(bytes(32))
 
@@ -34,7 +34,7 @@ def hooks() -> Iterator[Running]:
 
 def send(url: str, messages: int = 1) -> list[EndpointAnswer]:
     with Endpoint(url, [SECRET]).sending() as sending:
-        sent = [sending(Message(f"message-{number}", b"{}")) for number in range(messages)]
+        sent = [sending(f"message-{number}", {}) for number in range(messages)]
         return [answer.result(60) for answer in sent]
 
 
@@ -56,7 +56,7 @@ def test_what_is_not_answered_at_the_end_is_given_up(capfd: pytest.CaptureFixtur
 
     with listening("plain", [lambda _: asked.set(), lambda _: over.wait(30)]) as peer:
         with Endpoint(peer.url, [SECRET]).sending() as sending:
-            answer = sending(Message("message", b"{}"))
+            answer = sending("message", {})
             assert asked.wait(30)
         over.set()
     assert answer.cancelled()
@@ -71,12 +71,12 @@ def test_no_answer_leaves_anything_to_the_next_message(hooks: Running) -> None:
     steps: list[Step] = [Peer.request, two, lambda peer: got.append(peer.socket.recv(65536))]
     with listening("plain", steps) as peer, Endpoint(peer.url, [SECRET]).sending() as sending:
         for _ in range(2):
-            assert sending(Message("message", b"{}")).result(60) == EndpointAnswer()
+            assert sending("message", {}).result(60) == EndpointAnswer()
     assert got == [b"", b""], "each has a connection of its own"
     with Endpoint(hooks.url, [SECRET]).sending() as sending:
         hooks.reply = lambda _: (204, {"set-cookie": "a=b"})
         for _ in range(2):
-            assert sending(Message("message", b"{}")).result(60) == EndpointAnswer()
+            assert sending("message", {}).result(60) == EndpointAnswer()
     assert "cookie" not in hooks.received[1].headers
 
 

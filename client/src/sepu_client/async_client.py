@@ -1,27 +1,25 @@
 """Provides the client for asyncio."""
 
 import asyncio
-import ssl
 import time
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Iterable
 from types import TracebackType
 from typing import Self, TypeVar
 
 from sepu_client import calls
-from sepu_client.address import find_route
 from sepu_client.asyncio_connection import AsyncioConnection
+from sepu_client.base_client import BaseClient
 from sepu_client.colors import ColorLike
-from sepu_client.connections import Connections
-from sepu_client.messages import Answer, Call, Lost, OwnHeaders, Request, Requests, Secret, normal, too_slow
+from sepu_client.messages import Answer, Call, Lost, Request, normal, too_slow
 from sepu_client.results import Library, MatchResponse, MatchResult, SearchResponse, UsageResponse
-from sepu_client.retries import DEADLINE, TIMEOUT, bare, checked_seconds, settle
+from sepu_client.retries import bare, settle
 
 T = TypeVar("T")
 
 CONNECTIONS = 100
 
 
-class AsyncClient:
+class AsyncClient(BaseClient[Awaitable[Answer], AsyncioConnection]):
     """Calls the service at `base_url`; tasks may share it, and it keeps connections until it is closed.
 
     An attempt takes at most `timeout` seconds, a call with all its retries and waits `deadline` seconds. A call that
@@ -33,27 +31,8 @@ class AsyncClient:
     answers each request in place of the network; it raises an OSError if there is no answer.
     """
 
-    def __init__(
-        self,
-        base_url: str,
-        api_key: str,
-        *,
-        timeout: float = TIMEOUT,
-        deadline: float = DEADLINE,
-        ssl_context: ssl.SSLContext | None = None,
-        proxy: str | None = None,
-        headers: OwnHeaders | None = None,
-        send: Callable[[Request], Awaitable[Answer]] | None = None,
-    ) -> None:
-        key, api_key = Secret(api_key), ""  # tools print the variables of a traceback's frames
-        self._timeout = checked_seconds("timeout", timeout)
-        self._deadline = checked_seconds("deadline", deadline)
-        self._route = find_route(base_url, ssl_context, proxy, is_used=send is None)
-        self._requests = Requests(self._route.base, self._route.authority, key, headers)
-        self._send_elsewhere = send
-        self._connections = Connections[AsyncioConnection]()
-        self._loop: asyncio.AbstractEventLoop | None = None
-        self._free = asyncio.Semaphore(CONNECTIONS)
+    _loop: asyncio.AbstractEventLoop | None = None
+    _free: asyncio.Semaphore
 
     async def match(
         self,

@@ -169,7 +169,7 @@ def look_up(connection: psycopg.Connection, given: str) -> Account:
     if len(found) > 1:
         named = ", ".join(f"{account.account_id} ({account.name or '-'})" for account in found[:_NAMED])
         more = ", …" if len(found) > _NAMED else ""
-        raise AccountError(f"several accounts are like {given!r}: {named}{more}; see: sepu account list --search TEXT")
+        raise AccountError(f"several accounts are like {given!r}: {named}{more}", "search accounts")
     return found[0]
 
 

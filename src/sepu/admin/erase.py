@@ -50,7 +50,7 @@ def erase_account(connection: psycopg.Connection, account_id: str) -> Erased:
         run(connection, "erase_days", account_id=account_id)
         run(connection, "erase_request_rate", account_id=account_id)
     if left := value(connection, "count_results", account_id=account_id):
-        raise SepuError(f"{left} results of account {account_id} are left, which no counter has charged: sepu audit")
+        raise SepuError(f"{left} results of account {account_id} are left, which no counter has charged", "audit")
     return Erased(keys, receipts, results)
 
 

@@ -177,7 +177,7 @@ def _parsed(event_id: str) -> dict[str, str]:
         event_id,
     )
     if form is None:
-        raise SepuError(f"{event_id!r} is not the id of an event; see: sepu events list --json")
+        raise SepuError(f"{event_id!r} is not the id of an event", "list events")
     return form.groupdict()
 
 

@@ -135,7 +135,8 @@ def find_range_credits(
     if pruned := value(connection, "sum_pruned_of_days", **times):
         raise SepuError(
             f"{pruned} units of these days have no results any more, so nobody knows which lie in the range; "
-            "credit them by hand: sepu usage --by day, sepu credit add"
+            "credit them by hand",
+            "credit by hand",
         )
     return [RangeCredit(*row) for row in rows]
 
@@ -198,7 +199,7 @@ def _adjust(
         case "other", _:
             raise SepuError(f"the id {given['adjustment_id']} is that of another grant or credit of this account")
         case "over", _:
-            raise SepuError(f"the month {period} is over, and a grant would change nothing; see: sepu credit add")
+            raise SepuError(f"the month {period} is over, and a grant would change nothing", "credit")
         case "ahead", _:
             raise SepuError(f"the month {period} has not begun; it is {month}")
         case "below", "grant":

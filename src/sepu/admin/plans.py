@@ -74,7 +74,7 @@ def delete_plan(connection: psycopg.Connection, plan_id: str) -> None:
     Raises:
         AccountError: no such plan, or an account has it.
     """
-    has_accounts = AccountError(f"plan {plan_id!r} has accounts; put them on another one first: sepu account move")
+    has_accounts = AccountError(f"plan {plan_id!r} has accounts; put them on another one first", "move accounts")
     try:
         with recording(connection, "plan.delete", subject=plan_id) as known:
             if plan_id not in known:
@@ -112,12 +112,12 @@ def show_plan(connection: psycopg.Connection, plan_id: str) -> Plan:
 
 def no_plan(plan_id: str) -> AccountError:
     """Says that there is no such plan."""
-    return AccountError(f"there is no plan {plan_id!r}; make it with: sepu plan set")
+    return AccountError(f"there is no plan {plan_id!r}", "set plan")
 
 
 def no_limit(plan_id: str, meter: str) -> AccountError:
     """Says that a plan has no limit for a meter."""
-    return AccountError(f"plan {plan_id!r} has no limit for the meter {meter!r}; give it one with: sepu plan set")
+    return AccountError(f"plan {plan_id!r} has no limit for the meter {meter!r}", "set plan")
 
 
 def check_limits(plan_id: str, limits: Container[str]) -> None:
@@ -132,11 +132,12 @@ def check_limits(plan_id: str, limits: Container[str]) -> None:
 
 
 def _check_new(plan_id: str, limits: Container[str], requests_per_minute: int | None) -> None:
-    missing = [f"--{meter.operation}-limit" for name, meter in METERS.items() if name not in limits]
+    missing = [name for name in METERS if name not in limits]
     if requests_per_minute is None:
-        missing.append("--requests-per-minute")
+        missing.append("requests per minute")
     if missing:
-        raise AccountError(f"there is no plan {plan_id!r} yet; a new one needs {', '.join(missing)} too")
+        reason = f"there is no plan {plan_id!r} yet; a new one needs limits of {', '.join(missing)} too"
+        raise AccountError(reason, "set plan")
 
 
 def _plans(connection: psycopg.Connection, plan_id: str | None, limit: int | None = None, skip: int = 0) -> list[Plan]:

@@ -71,6 +71,7 @@ def _prune_results(connection: psycopg.Connection, days: int, counter: dict[str,
     except psycopg.errors.CheckViolation as error:
         raise SepuError(
             f"account {counter['account_id']} stored more of {counter['meter']} in {counter['period']} than it was "
-            "charged; compare all with: sepu audit"
+            "charged",
+            "audit",
         ) from error
     return results, units

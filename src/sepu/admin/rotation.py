@@ -61,13 +61,12 @@ def rotate_key(
             made_for, key_id, receipt, issued_at, older_keys_expire_at, is_valid = made
             if made_for != thumbprint:
                 raise AccountError(
-                    f"rotation {rotation_id!r} was made for another public key, {made_for}; "
-                    "a new rotation needs another --rotation-id"
+                    f"rotation {rotation_id!r} was made for another public key, {made_for}", "rotate again"
                 )
             if not is_valid:
                 raise AccountError(
-                    f"rotation {rotation_id!r} was made before, and its key {key_id} is revoked or expired; "
-                    "a new rotation needs another --rotation-id"
+                    f"rotation {rotation_id!r} was made before, and its key {key_id} is revoked or expired",
+                    "rotate again",
                 )
             return Rotation(key_id, issued_at, older_keys_expire_at, repeated=True, receipt=receipt)
 

@@ -1,9 +1,9 @@
 """`sepu account`."""
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from contextlib import closing
 from datetime import datetime
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal
 
 import click
 from psycopg import Connection
@@ -11,11 +11,9 @@ from psycopg import Connection
 from sepu.admin import accounts
 from sepu.admin.erase import erase_account
 from sepu.cli.decorators import prints_change, prints_fields, prints_rows
-from sepu.cli.output import Fields, columns, example, group, instant, members, percent
+from sepu.cli.output import F, Fields, columns, example, group, instant, members, percent
 from sepu.cli.times import duration, ending, ending_or_none
 from sepu.metering.meters import METERS
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 UNSEEN_KEY = "Nobody has seen the key: revoke it and issue another: sepu key revoke {keyId}; sepu key issue {accountId}"
 

@@ -4,12 +4,11 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import partial
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
 
 import click
 import numpy as np
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.text import Text
 
 from sepu import limits
-from sepu.cli.output import check_output, command, echo, example, refuse_idle, terminal_width
+from sepu.cli.output import F, check_output, command, echo, example, refuse_idle, terminal_width
 from sepu.cli.palette_formats import WRITERS, Entry, Source, row
 from sepu.library.collection import UnknownNameError
 from sepu.library.display import Line, Lines, line_of
@@ -30,8 +29,6 @@ from sepu.library.parsing import ColorError, Rgb, parse_color
 from sepu.library.records import hex_of, is_in_srgb, rgb_of
 from sepu.library.release import load_release
 from sepu.printable import printable
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _NUMBER = re.compile(r"\d{1,3}(\.\d*)?,?", re.ASCII)
 # A number sign before a colour's digits begins no comment.

@@ -3,16 +3,15 @@
 import signal
 import sys
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from contextlib import contextmanager, nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from datetime import datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 import click
-import msgspec
 from psycopg import Connection
 
 from sepu import limits
@@ -22,6 +21,7 @@ from sepu.admin.webhook_payload import payload, trial
 from sepu.cli.decorators import database_options, prints_change, prints_fields, prints_rows
 from sepu.cli.files import first_bytes
 from sepu.cli.output import (
+    F,
     Fields,
     check_output,
     columns,
@@ -41,7 +41,8 @@ from sepu.database.opening import DatabaseUnavailableError, database_connection
 from sepu.errors import SepuError
 from sepu.extras import how_to_install
 
-F = TypeVar("F", bound=Callable[..., Any])
+if TYPE_CHECKING:
+    from sepu.server.webhooks import Send
 
 _STEP_SECONDS = 0.2  # in which a signal to stop is noticed
 
@@ -135,7 +136,7 @@ def deliver(
         while sending or not stopped:
             if not stopped and len(sending) < limits.webhooks.CONCURRENT and time.monotonic() >= look_at:
                 for event in ledger.claim_events(connection, limits.webhooks.CONCURRENT - len(sending)):
-                    sending[send(event)] = event
+                    sending[send(event.event_id, payload(event))] = event
                 look_at = time.monotonic() + limits.webhooks.LOOK_SECONDS
             ends = once and not sending
             if metrics_file is not None and (ends or time.monotonic() >= count_at):
@@ -156,7 +157,7 @@ def deliver(
                 if len(sending) <= limits.webhooks.CONCURRENT // 2:  # a look costs the same, however many it finds
                     look_at = 0
 
-    with nullcontext(_print) if prints else _events_sender(url or "", secrets or b"") as send:
+    with nullcontext(_print) if prints else _sender(url or "", secrets or b"") as send:
         while not stopped:
             began = time.monotonic()
             try:
@@ -171,28 +172,20 @@ def deliver(
                 time.sleep(_STEP_SECONDS)
 
 
-def _print(event: Event) -> Future[EndpointAnswer]:
-    echo_json(payload(event))
+def _print(_event_id: str, body: object) -> Future[EndpointAnswer]:
+    echo_json(body)
     printed: Future[EndpointAnswer] = Future()
     printed.set_result(EndpointAnswer())
     return printed
 
 
-@contextmanager
-def _events_sender(url: str, secrets: bytes) -> Iterator[Callable[[Event], Future[EndpointAnswer]]]:
-    with _sender(url, secrets) as send:
-        yield lambda event: send(event.event_id, payload(event))
-
-
-@contextmanager
-def _sender(url: str, secrets: bytes) -> Iterator[Callable[[str, dict[str, object]], Future[EndpointAnswer]]]:
-    """Yields what sends a webhook: an id and a body."""
+def _sender(url: str, secrets: bytes) -> "AbstractContextManager[Send]":
+    """Opens what sends webhooks."""
     try:
-        from sepu.server.webhooks import Endpoint, Message, read_secrets
+        from sepu.server.webhooks import Endpoint, read_secrets
     except ModuleNotFoundError as error:
         raise SepuError(f"{error.name} is not installed; webhooks need: {how_to_install('events')}") from error
-    with Endpoint(url, read_secrets(secrets)).sending() as send:
-        yield lambda message_id, body: send(Message(message_id, msgspec.json.encode(body)))
+    return Endpoint(url, read_secrets(secrets)).sending()
 
 
 def _record(connection: Connection, event: Event, answer: EndpointAnswer) -> None:

@@ -1,9 +1,9 @@
 """`sepu grant` and `sepu credit`."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, TypeVar
+from typing import Any
 from uuid import UUID, uuid4
 
 import click
@@ -13,6 +13,7 @@ from sepu.admin import grants
 from sepu.admin.export import export_usage
 from sepu.cli.decorators import REPEATABLE, prints_change, prints_rows, with_connection
 from sepu.cli.output import (
+    F,
     Fields,
     Form,
     columns,
@@ -30,8 +31,6 @@ from sepu.cli.times import fixed_moment
 from sepu.database.opening import DatabaseError, DatabaseUnavailableError, clear_errors
 from sepu.errors import SepuError
 from sepu.metering.meters import METERS
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 _COLUMNS = columns(grants.Adjustment)
 # Of the usage of its month, what it may have changed.

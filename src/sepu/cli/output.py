@@ -384,9 +384,22 @@ def progress(what: str, *, hidden: bool = False) -> Progress:
     return Progress(*columns, console=console, disable=disable, redirect_stdout=False, redirect_stderr=False)
 
 
+# What helps against a SepuError, by its remedy.
+_REMEDIES = {
+    "audit": "compare all with: sepu audit",
+    "credit": "see: sepu credit add",
+    "credit by hand": "see: sepu usage --by day, sepu credit add",
+    "list events": "see: sepu events list --json",
+    "move accounts": "see: sepu account move",
+    "rotate again": "a new rotation needs another --rotation-id",
+    "search accounts": "see: sepu account list --search TEXT",
+    "set plan": "see: sepu plan set --help",
+}
+
+
 def fail(error: SepuError, status: int = 1) -> NoReturn:
-    """Prints the reason on standard error, and exits."""
-    note(cut_message(str(error)))
+    """Prints the reason on standard error, with what helps against it, and exits."""
+    note("; ".join([cut_message(str(error)), *([_REMEDIES[error.remedy]] if error.remedy else [])]))
     sys.exit(status)
 
 

@@ -1,17 +1,14 @@
 """`sepu plan`: the limits of accounts."""
 
-from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from collections.abc import Iterable
 
 import click
 from psycopg import Connection
 
 from sepu.admin import plans
 from sepu.cli.decorators import prints_change, prints_fields, prints_rows
-from sepu.cli.output import Fields, columns, example, group, members
+from sepu.cli.output import F, Fields, columns, example, group, members
 from sepu.metering.meters import METERS
-
-F = TypeVar("F", bound=Callable[..., Any])
 
 
 def _limit_options(command: F) -> F:

@@ -2,73 +2,61 @@
 
 import re
 from collections.abc import Callable
-from datetime import UTC, date, datetime, timedelta
-from typing import Any, Literal, TypeVar
+from contextlib import suppress
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 import click
 from psycopg import Connection
 
 from sepu.admin.usage import read_now
-from sepu.cli.output import instant
+from sepu.cli.output import F, instant
 
-F = TypeVar("F", bound=Callable[..., Any])
-
-# A length of time begins or ends now.
-Time = datetime | timedelta
-
-_LAST_YEAR = 9998  # in some time zones Python has no later one
+_EARLIEST, _LAST_YEAR = datetime.min, 9998  # in some time zones Python has no other ones
 _DAY = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}", re.ASCII)
+_LENGTH = re.compile(r"([0-9]{1,8})([smhd])")
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
 
-def duration(value: str) -> timedelta:
-    """Parses a length of time up to a year, such as 7d, 12h, 30m or 0s."""
-    length = _length(value)
-    if length is None:
-        raise click.BadParameter(f"{value!r} is not like 7d, 12h, 30m or 0s, and at most 366d")
-    return length
+class _Time(click.ParamType[Any]):
+    """Parses lengths of time up to a year, which begin or end now (see `by_the_database`), instants and UTC days.
+
+    An instant has its offset, and a day is its beginning. `like` shows the forms that are taken.
+    """
+
+    def __init__(self, name: str, like: str, *, lengths: bool, instants: bool, days: bool, empty: bool = False) -> None:
+        self.name = name
+        self._like = like
+        self._lengths, self._instants, self._days, self._empty = lengths, instants, days, empty
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:  # noqa: ANN401
+        """Parses a time; click calls it."""
+        if isinstance(value, datetime | timedelta) or (self._empty and not value):
+            return value
+        if self._lengths and (form := _LENGTH.fullmatch(value)):
+            length = timedelta(**{_UNITS[form[2]]: int(form[1])})
+            if length <= timedelta(days=366):
+                return length
+        at = _EARLIEST
+        with suppress(ValueError):
+            at = datetime.fromisoformat(value)
+        is_day = _DAY.fullmatch(value) is not None
+        if is_day and self._days:
+            at = at.replace(tzinfo=UTC)
+        if at.tzinfo is None or not (is_day or self._instants) or at.year == _EARLIEST.year:
+            self.fail(f"{value!r} is not like {self._like}", param, ctx)
+        if at.year > _LAST_YEAR:
+            self.fail(f"{value!r} is too far in the future; omit the option for no expiry", param, ctx)
+        return at
 
 
-def ending(value: str) -> Time:
-    """Parses an instant to come with its offset, such as 2027-01-31T12:00:00Z, or how long it is until then: 7d."""
-    length, at = _length(value), _instant(value)
-    if length is not None:
-        return length
-    if at is None or at.tzinfo is None:  # a day alone could mean its beginning or its end
-        raise click.BadParameter(f"{value!r} is not like 2027-01-31T12:00:00Z or 7d")
-    if at.year > _LAST_YEAR:
-        raise click.BadParameter(f"{value!r} is too far off; what does not expire needs no instant")
-    return at
-
-
-def ending_or_none(value: str) -> Time | Literal[""]:
-    """Parses the same; an empty text is never."""
-    return ending(value) if value else ""
-
-
-def fixed_moment(value: str) -> datetime:
-    """Parses an instant with its offset, or a day of UTC such as 2027-01-31, which is its beginning."""
-    at = _moment(value)
-    if at is None:
-        raise click.BadParameter(f"{value!r} is not like 2027-01-31 or 2027-01-31T12:00:00Z")
-    return at
-
-
-def moment(value: str) -> Time:
-    """Parses the same, or how long ago it was: 7d."""
-    length = _length(value)
-    found = _moment(value) if length is None else length
-    if found is None:
-        raise click.BadParameter(f"{value!r} is not like 2027-01-31, 2027-01-31T12:00:00Z or 7d")
-    return found
-
-
-def utc_day(value: str) -> date:
-    """Parses a day, such as 2027-01-31."""
-    at = _moment(value) if _DAY.fullmatch(value) else None
-    if at is None:
-        raise click.BadParameter(f"{value!r} is not like 2027-01-31")
-    return at.date()
+duration = _Time("duration", "7d, 12h, 30m or 0s, and at most 366d", lengths=True, instants=False, days=False)
+# No day, which could mean its beginning or its end.
+ending = _Time("ending", "2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=False)
+ending_or_none = _Time("ending", "2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=False, empty=True)
+fixed_moment = _Time("moment", "2027-01-31 or 2027-01-31T12:00:00Z", lengths=False, instants=True, days=True)
+moment = _Time("moment", "2027-01-31, 2027-01-31T12:00:00Z or 7d", lengths=True, instants=True, days=True)
+utc_day = _Time("day", "2027-01-31", lengths=False, instants=False, days=True)
 
 
 def range_options(what: str) -> Callable[[F], F]:
@@ -103,23 +91,3 @@ def by_the_database(connection: Connection, arguments: dict[str, Any]) -> None:
     since, until = arguments.get("since"), arguments.get("until")
     if since is not None and until is not None and since >= until:
         raise click.UsageError("--since is not before --until, and nothing lies between them")
-
-
-def _length(value: str) -> timedelta | None:
-    form = re.fullmatch(r"([0-9]{1,8})([smhd])", value)
-    length = form and timedelta(**{_UNITS[form[2]]: int(form[1])})
-    return None if length is None or length > timedelta(days=366) else length
-
-
-def _moment(value: str) -> datetime | None:
-    at = _instant(value)
-    if at is not None and _DAY.fullmatch(value):
-        at = at.replace(tzinfo=UTC)
-    return None if at is None or at.tzinfo is None or not 1 < at.year <= _LAST_YEAR else at
-
-
-def _instant(value: str) -> datetime | None:
-    try:
-        return datetime.fromisoformat(value)
-    except ValueError:
-        return None

@@ -21,21 +21,3 @@ from sepu.limits import (
     webhooks,
     workers,
 )
-
-__all__ = [
-    "batches",
-    "connections",
-    "console",
-    "database",
-    "embedded",
-    "files",
-    "inputs",
-    "palettes",
-    "pictures",
-    "plans",
-    "probes",
-    "requests",
-    "retention",
-    "webhooks",
-    "workers",
-]

@@ -6,12 +6,12 @@ from base64 import b64decode
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.cookiejar import CookieJar
 from threading import Thread
 
 import httpx2
+import msgspec
 from standardwebhooks.webhooks import Webhook
 
 from sepu import limits
@@ -19,20 +19,14 @@ from sepu.admin.events import EndpointAnswer
 from sepu.errors import SepuError
 from sepu.outgoing import open_client
 
+Send = Callable[[str, object], Future[EndpointAnswer]]
+
 _PREFIX = b"whsec_"
 _GONE = 410
 # Each has a connection of its own: what stands behind an answer would be taken for the answer to the next message.
 _HEADERS = {"content-type": "application/json", "user-agent": "sepu", "connection": "close"}
 # What an instant looks like (RFC 9110, 5.6.7): as it has to be sent, and two obsolete forms that are still to be read.
 _INSTANTS = ("%a, %d %b %Y %H:%M:%S GMT", "%A, %d-%b-%y %H:%M:%S GMT", "%a %b %d %H:%M:%S %Y")
-
-
-@dataclass(frozen=True, slots=True)
-class Message:
-    """Holds what is sent; a repetition has the same id."""
-
-    message_id: str
-    body: bytes
 
 
 def read_secrets(given: bytes) -> list[Webhook]:
@@ -70,11 +64,12 @@ class Endpoint:
         self._secrets = secrets
 
     @contextmanager
-    def sending(self) -> Iterator[Callable[[Message], Future[EndpointAnswer]]]:
+    def sending(self) -> Iterator[Send]:
         """Yields a function that sends a message and does not wait for its answer, which is given up at the end.
 
-        It sends in a thread of its own, so that an answer is in time whatever the caller waits for. Its futures have
-        an answer within `limits.webhooks.ANSWER_SECONDS`, and no exception.
+        It takes the message's id, which a repetition has too, and what its body is as JSON. It sends in a thread of its
+        own, so that an answer is in time whatever the caller waits for. Its futures have an answer within
+        `limits.webhooks.ANSWER_SECONDS`, and no exception.
 
         Raises:
             SepuError: a proxy or a certificate of the environment cannot be used.
@@ -84,19 +79,20 @@ class Endpoint:
         thread = Thread(target=loop.run_forever, daemon=True)
         thread.start()
         try:
-            yield lambda message: asyncio.run_coroutine_threadsafe(self._send(client, message), loop)
+            yield lambda *message: asyncio.run_coroutine_threadsafe(self._send(client, *message), loop)
         finally:
             asyncio.run_coroutine_threadsafe(_give_up(client), loop).result()
             loop.call_soon_threadsafe(loop.stop)
             thread.join()
             loop.close()
 
-    async def _send(self, client: httpx2.AsyncClient, message: Message) -> EndpointAnswer:
+    async def _send(self, client: httpx2.AsyncClient, message_id: str, body: object) -> EndpointAnswer:
         try:
-            headers = {**_HEADERS, **self.headers(message)}
+            content = msgspec.json.encode(body)
+            headers = {**_HEADERS, **self.headers(message_id, content)}
             async with (
                 asyncio.timeout(limits.webhooks.ANSWER_SECONDS),
-                client.stream("POST", self._url, content=message.body, headers=headers) as response,
+                client.stream("POST", self._url, content=content, headers=headers) as response,
             ):
                 return _answer(response)  # nobody reads its body
         except TimeoutError:
@@ -104,14 +100,13 @@ class Endpoint:
         except Exception as error:  # the fault of one endpoint, which concerns no other message
             return EndpointAnswer(f"not reached: {type(error).__name__}")
 
-    def headers(self, message: Message) -> dict[str, str]:
+    def headers(self, message_id: str, content: bytes) -> dict[str, str]:
         """Returns the headers by which the endpoint verifies a message: id, time, and a signature by each secret."""
         now = datetime.now(UTC)
-        body = message.body.decode()
         return {
-            "webhook-id": message.message_id,
+            "webhook-id": message_id,
             "webhook-timestamp": str(int(now.timestamp())),
-            "webhook-signature": " ".join(secret.sign(message.message_id, now, body) for secret in self._secrets),
+            "webhook-signature": " ".join(secret.sign(message_id, now, content.decode()) for secret in self._secrets),
         }
 
 

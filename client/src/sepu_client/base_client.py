@@ -1,0 +1,36 @@
+"""Provides what both clients have: the options, and what they make of them."""
+
+import ssl
+from collections.abc import Callable
+from typing import Generic, TypeVar
+
+from sepu_client.address import find_route
+from sepu_client.connections import C, Connections
+from sepu_client.messages import OwnHeaders, Request, Requests, Secret
+from sepu_client.retries import DEADLINE, TIMEOUT, checked_seconds
+
+A = TypeVar("A")  # what `send` returns: an answer, or an awaitable of one
+
+
+class BaseClient(Generic[A, C]):
+    """Holds what a client is made with; `Client` describes the options."""
+
+    def __init__(
+        self,
+        base_url: str,
+        api_key: str,
+        *,
+        timeout: float = TIMEOUT,
+        deadline: float = DEADLINE,
+        ssl_context: ssl.SSLContext | None = None,
+        proxy: str | None = None,
+        headers: OwnHeaders | None = None,
+        send: Callable[[Request], A] | None = None,
+    ) -> None:
+        key, api_key = Secret(api_key), ""  # tools print the variables of a traceback's frames
+        self._timeout = checked_seconds("timeout", timeout)
+        self._deadline = checked_seconds("deadline", deadline)
+        self._route = find_route(base_url, ssl_context, proxy, is_used=send is None)
+        self._requests = Requests(self._route.base, self._route.authority, key, headers)
+        self._send_elsewhere = send
+        self._connections = Connections[C]()
