@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import callgrind, count, explain, flame, proof
-from bench.gate.bisect import bisect
+from bench.gate import callgrind, count, explain, proof
+from bench.gate.bisect import bisect, judge
 from bench.gate.costs import Accepted, accepted, dated, line
-from bench.gate.sides import CORE, KINDS, OPCODES, OPERATION, SQL, Comparison, changed, compare
+from bench.gate.sides import CORE, KINDS, OPERATION, SQL, Comparison, changed, compare
 from bench.load.report import table
 from bench.report import GATE
 
@@ -107,12 +107,8 @@ def check(ref: str = "") -> None:
         told += [table(("figure", "base", "head", "change", ""), (row.cells() for row in judged)), ""]
     build = commits.ROOT / "build"
     build.mkdir(exist_ok=True)
-    for number, (path, sides) in enumerate(found.explained.items(), start=1):
+    for path, sides in found.explained.items():
         told += explain.lines(path, *sides)
-        if all(OPCODES in of for of in sides):
-            picture = build / f"gate-{number}.svg"
-            picture.write_text(flame.svg(path, *(of[OPCODES] for of in sides)), "utf-8")
-            told += [f"The same as a picture: build/{picture.name}", ""]
     same = KINDS.keys() - changed(before, head)
     told += [f"Not counted, because no file that it depends on has changed: {kind}." for kind in sorted(same)]
     told += [
@@ -149,10 +145,9 @@ def main(command: str = "check", *given: str) -> None:
         report(told)
         sys.exit(failed)
     elif command == "bisect":
-        try:
-            report(asyncio.run(bisect(tolerance(given[0]), *given)))
-        except LookupError as error:
-            sys.exit(f"{error}")
+        bisect(tolerance(given[0]), *given)
+    elif command == "judge":
+        judge(*given)
     else:
         check(*given)
 

@@ -1,6 +1,5 @@
 """The judgement of the gate and of the timed comparison. `make bench-gate-proof` shows that the gate sees each path."""
 
-import asyncio
 import os
 import shutil
 import subprocess
@@ -9,12 +8,10 @@ from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
 from unittest.mock import AsyncMock
-from xml.etree import ElementTree
 
 import pytest
 from bench.gate import __main__ as gate
-from bench.gate import callgrind, count, flame, opcodes, sides
-from bench.gate.bisect import search
+from bench.gate import callgrind, count, opcodes, sides
 from bench.gate.costs import Accepted, accepted, line
 from bench.gate.database import DEFINITIONS, numbered
 from bench.gate.explain import lines
@@ -138,20 +135,6 @@ def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
     assert changed() == ["core", "worker", "database"]
 
 
-@pytest.mark.parametrize("steps", [{}, {7: 3.0}, {1: 1.0, 40: 5.0}, {20: 2.0, 21: 2.0}])
-def test_a_growth_is_found_in_the_commits_that_caused_it(steps: dict[int, float]) -> None:
-    figures = [100 + sum(steps[step] for step in steps if step <= place) for place in range(41)]
-    comparisons = []
-
-    async def count(one: str, other: str) -> tuple[float, float]:
-        comparisons.append((one, other))
-        return figures[int(one)], figures[int(other)]
-
-    found, _ = asyncio.run(search([str(place) for place in range(41)], count, 0.005))
-    assert found == [(str(step), steps[step] / 100) for step in sorted(steps, key=lambda step: -steps[step])]
-    assert len(comparisons) <= 1 + 4 * len(steps)  # log3 of 40 each
-
-
 def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callgrind, "valgrind", lambda: None)
     for command in ("check", "prove"):
@@ -252,20 +235,6 @@ def test_an_alarm_names_the_function_and_the_import_that_have_grown() -> None:
     assert opcodes.function(stack) == "import json, by sepu.http"
     assert opcodes.function("import sepu.http;f (sepu/http/a.py)") == "import sepu.http"
     assert opcodes.function("g (a.py);f (b.py)") == "f (b.py)"
-
-
-def test_a_picture_shows_what_has_grown_and_what_has_shrunk() -> None:
-    hostile = "<script>&'\" (a.py)"
-    drawn = flame.svg("request", {"f;g": 10, "f;h": 10, "gone": 5}, {"f;g": 30, "f;h": 5, f"f;{hostile}": 5})
-    groups = [
-        (group[0].text or "", group[1].attrib["fill"], float(group[1].attrib["width"]))
-        for group in ElementTree.fromstring(drawn).findall("{*}g")
-    ]
-    found = {text.rpartition(": ")[0]: (text.rpartition(": ")[2], fill, wide) for text, fill, wide in groups}
-    assert found["g"] == ("10 to 30 (+20)", "rgb(240,65,65)", 900)
-    assert found["h"] == ("10 to 5 (-5)", "rgb(192,192,240)", 150)
-    assert found[hostile][0] == "0 to 5 (+5)"
-    assert found.keys() == {"request", "f", "g", "h", hostile}
 
 
 def test_calls_are_counted_whoever_calls() -> None:
