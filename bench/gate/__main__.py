@@ -10,12 +10,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import callgrind, count, explain, proof
+from bench.gate import count, explain, proof
 from bench.gate.bisect import bisect, judge
 from bench.gate.costs import Accepted, accepted, dated, line
 from bench.gate.sides import CORE, KINDS, OPERATION, SQL, Comparison, changed, compare
 from bench.load.report import table
 from bench.report import GATE
+from tests.harness import callgrind
 
 from bench import commits
 

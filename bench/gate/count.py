@@ -11,7 +11,6 @@ more can cause a collection.
 Of paths that are named it counts one run; without callgrind it counts the opcodes of their Python functions instead.
 """
 
-import ctypes
 import gc
 import importlib
 import itertools
@@ -20,12 +19,13 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable
-from functools import cache, partial
+from functools import partial
 from pathlib import Path
 from typing import Any
 
-from bench.gate import callgrind, opcodes
+from bench.gate import opcodes
 from bench.gate.disturbance import begin, burn, read
+from tests.harness import callgrind
 
 WARM_UP = 40
 BLOCKS, RUNS = 3, 10
@@ -34,30 +34,9 @@ MEMORY, REQUESTS = "memory: a worker that has served, KiB", 200
 CALLING = ("HTTP: ", "request: ", "ledger: ")  # of these paths also what they call is counted
 ALLOCATED = ("allocations", "allocated bytes")
 _TURNS = 100_000
-_process_id = os.getpid
-
-Block = tuple[str, int, int]  # callgrind's file, allocations, bytes
 
 
-@cache
-def _library() -> tuple[Any, ...]:
-    """Returns the functions and counters of counted.c."""
-    loaded = ctypes.CDLL(None)
-    counters = (ctypes.c_size_t.in_dll(loaded, name) for name in ("allocations", "allocated_bytes"))
-    return loaded.begin_counting, loaded.end_counting, loaded.stop_counting, *counters
-
-
-def counted(directory: Path, run: Callable[[], object]) -> Block:
-    """Counts one call."""
-    begin_counting, end_counting, _, allocations, size = _library()
-    begin_counting()
-    run()
-    end_counting()
-    found = allocations.value, size.value
-    return str(callgrind.dumps(directory, _process_id())[-1]), *found
-
-
-def figures(name: str, blocks: Iterable[Block]) -> dict[str, float]:
+def figures(name: str, blocks: Iterable[callgrind.Block]) -> dict[str, float]:
     """Returns the instructions of one run, and of a request what it calls, from all blocks.
 
     What is called less than once a run, such as the growth of a table, does not count.
@@ -121,7 +100,7 @@ def main(unit: str, disturbance: str, database: str, skipped: str, *named: str) 
     gc.disable()
     disturbed, directory = begin(disturbance), Path(disturbance).parent
     fix_digits()
-    count: Callable[..., Any] = partial(counted, directory) if unit == "instructions" else opcodes.executed
+    count: Callable[..., Any] = partial(callgrind.counted, directory) if unit == "instructions" else opcodes.executed
     turn: float = 1
     if disturbed.slowdown:
         turn = callgrind.total(callgrind.read(count(partial(burn, _TURNS))[0])) / _TURNS
@@ -156,7 +135,7 @@ def main(unit: str, disturbance: str, database: str, skipped: str, *named: str) 
     once(f"{STARTUP}a worker's imports", lambda _: list(map(importlib.import_module, modules)))
     once(f"{STARTUP}the release loaded, the service made", service)
     if unit == "instructions":
-        _library()[2]()
+        callgrind.stop_counting()
     hot_paths = importlib.import_module("bench.hot_paths").hot_paths
     for path in hot_paths(*[database][: hot_paths.__code__.co_argcount]):
         if is_wanted(path.name):

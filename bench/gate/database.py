@@ -19,12 +19,12 @@ from itertools import count
 from pathlib import Path
 from typing import Any
 
-from bench.gate.callgrind import command, dumps, environment, read, total
 from bench.gate.disturbance import Disturbance, begin
-from bench.load.holders import open_accounts
 from bench.load.stage import cluster, migrate, settle
 from bench.recorded import MOST, SEED, charge, holder
 from psycopg import sql
+from tests.harness.accounts import open_accounts
+from tests.harness.callgrind import command, dumps, environment, read, total
 
 from sepu.database.embedded.programs import programs
 from sepu.database.opening import connect, service_url

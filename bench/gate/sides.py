@@ -20,9 +20,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import LOCKS, PACKAGES, built, objects
-from bench.gate import callgrind
 from bench.gate.count import STARTUP, figures
 from bench.gate.disturbance import Disturbance
+from tests.harness import callgrind
 
 # By kind of figures, the files on which they depend.
 _BUILT = ("cext", "setup.py", "data/release", *LOCKS)

@@ -23,13 +23,13 @@ from bench.load import callers, client, report
 from bench.load.client import Job, held, measure
 from bench.load.figures import Figures, Sample
 from bench.load.floor import pgbench
-from bench.load.holders import api_key, fill
 from bench.load.neighbours import CASES, MANY, beside
 from bench.load.replica import replicated, wrong
 from bench.load.report import PHYSICAL_LIMIT, Cell, Target, Who
 from bench.load.scenarios import ACCOUNTS, SCENARIOS, SKEW, Scenario, bare_insert, first_executions, pgbench_scripts
-from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, scans, settings_of, settle, warm
-from tests.serving import SEPU, Server, serving
+from bench.load.stage import EMPTY, FILLED, Cluster, cluster, constant, fill, scans, settings_of, settle, warm
+from tests.harness.accounts import api_key
+from tests.harness.serving import SEPU, Server, serving
 
 from bench import machine
 from sepu import limits

@@ -12,7 +12,7 @@ from bench.machine import compiler, cpu
 from bench.peers import colours, names, palettes
 from bench.peers.timing import ROUNDS, Call, Row, in_words, seconds
 from bench.queries import QUERIES
-from tests.core import ciede2000_reference as reference
+from tests.harness import ciede2000_reference as reference
 
 import sepu
 from sepu.library.records import rgb_of

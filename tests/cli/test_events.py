@@ -20,12 +20,12 @@ import pytest
 from psycopg.conninfo import make_conninfo
 from tests.cli.running import Run, failed, lines, printed, text
 from tests.endpoint import Endpoint, Received, Reply, endpoint
-from tests.faults.proxy import socket_directory
+from tests.harness.postgres import Cluster
+from tests.harness.processes import completed, running, until
+from tests.harness.proxy import socket_directory
+from tests.harness.serving import SEPU
 from tests.keys import holder_of
 from tests.metering.conftest import Customer
-from tests.postgres import Cluster
-from tests.processes import completed, running, until
-from tests.serving import SEPU
 
 from sepu import limits
 from sepu.admin import accounts

@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 
 import psycopg
 import pytest
-from tests.serving import Server, serving
+from tests.harness.serving import Server, serving
 
 from sepu.admin import accounts
 from sepu.admin.keys import IssuedKey

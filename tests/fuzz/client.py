@@ -20,7 +20,7 @@ from tests.client.hostile import WAYS, Peer, Step, listening, pausing, saying
 from tests.fuzz.cases import Played
 from tests.fuzz.grammar import made
 from tests.fuzz.seeds import chunked, mutate
-from tests.processes import until
+from tests.harness.processes import until
 
 import sepu_client
 from sepu_client import command

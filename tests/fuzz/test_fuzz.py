@@ -13,8 +13,8 @@ import pytest
 from tests.fuzz import client, picture, webhook
 from tests.fuzz.cases import IS_SHORT, SECONDS, SEED, numbers, run
 from tests.fuzz.hostile_clients import Campaign
+from tests.harness.serving import serving
 from tests.server import wire_simulation
-from tests.serving import serving
 
 from sepu.database.opening import connect
 

@@ -13,7 +13,7 @@ from typing import Any, LiteralString, TypeVar
 
 import pytest
 from psycopg import Connection
-from tests.awaited_batcher import AwaitedBatcher
+from tests.harness.awaited_batcher import AwaitedBatcher
 from tests.metering.conftest import Customer, MakeCustomer, OpenSession
 
 from sepu import limits
