@@ -175,9 +175,6 @@ bench-bisect: build  ## the commit by which a figure of the gate has grown: FIGU
 bench-gate-costs: build  ## the costs that commits have accepted, with their reasons
 	@$(BIN)/python -m bench.gate costs
 
-bench-gate-proof: build  ## show that the gate sees each hot path made slower by 1 %, and no change where there is none
-	@$(BIN)/python -m bench.gate prove
-
 # Installs into another directory, so that .venv stays as it was tested.
 build/peers/ready: requirements/bench.txt | build
 	rm -rf build/peers

@@ -1,4 +1,4 @@
-"""`make bench-gate`, `-costs` and `-proof` of it, `make bench-bisect`. Exits with 1 if something is wrong."""
+"""`make bench-gate`, `make bench-gate-costs`, `make bench-bisect`. Exits with 1 if something is wrong."""
 
 import asyncio
 import os
@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from bench.commits import base, git, named, working_tree
-from bench.gate import count, explain, proof
+from bench.gate import count, explain
 from bench.gate.bisect import bisect, judge
 from bench.gate.costs import Accepted, accepted, dated, line
 from bench.gate.sides import CORE, KINDS, OPERATION, SQL, Comparison, changed, compare
@@ -20,7 +20,7 @@ from tests.harness import callgrind
 
 from bench import commits
 
-# A change by more is an alarm. `make bench-gate-proof` shows that it is more than the noise, and less than 1 %.
+# A change by more is an alarm: more than the noise of 210 comparisons of one commit, and less than 1 %.
 TOLERANCE = 0.005
 # Of some figures, by how they begin.
 TOLERANCES = {
@@ -141,10 +141,6 @@ def main(command: str = "check", *given: str) -> None:
         print("\n".join(dated()))
     elif callgrind.valgrind() is None:
         sys.exit(callgrind.NEEDED)
-    elif command == "prove":
-        told, failed = asyncio.run(proof.prove(tolerance))
-        report(told)
-        sys.exit(failed)
     elif command == "bisect":
         bisect(tolerance(given[0]), *given)
     elif command == "judge":

@@ -1,4 +1,4 @@
-"""The judgement of the gate and of the timed comparison. `make bench-gate-proof` shows that the gate sees each path."""
+"""The judgement of the gate, and what it says."""
 
 import os
 import shutil
@@ -137,7 +137,7 @@ def test_only_what_may_have_changed_is_counted(repository: Path) -> None:
 
 def test_where_nothing_can_be_counted_the_gate_fails_and_says_what_it_needs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(callgrind, "valgrind", lambda: None)
-    for command in ("check", "prove"):
+    for command in ("check", "bisect"):
         with pytest.raises(SystemExit, match="apt install valgrind"):
             gate.main(command)
 
